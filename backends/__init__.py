@@ -1,0 +1,1 @@
+"""The machines: lowering, kernel schedules, code generation, compiling and calling."""

@@ -1,0 +1,45 @@
+"""The reference target: a program run by its numpy meaning, behind the same calling convention as compiled kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from eqsat.backends.call import named_arguments, output_arrays
+from eqsat.ir.run import evaluate
+from eqsat.ir.tensor import Program
+
+
+class NumpyKernel:
+    """A program evaluated by numpy; holes hold zeros, as in the other targets."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @property
+    def source(self) -> str:
+        """The program as text."""
+        return str(self.program)
+
+    @property
+    def header(self) -> str:
+        """Empty: there is no C."""
+        return ""
+
+    @property
+    def workspace_bytes(self) -> int:
+        """0: numpy allocates as it goes."""
+        return 0
+
+    def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
+        """Run on numpy arrays; the result is an array, or a dict for several outputs."""
+        given = named_arguments([x.name for x in self.program.inputs], args, arrays)
+        values = evaluate(self.program, given, undef=0)
+        if out is not None:
+            specs = {name: (value.shape, value.dtype.name) for name, value in values.items()}
+            outputs = output_arrays(out, specs, given)
+            for name, value in values.items():
+                np.copyto(outputs[name], value)
+            values = outputs
+        return next(iter(values.values())) if len(values) == 1 else values

@@ -1,0 +1,218 @@
+"""Equality saturation of tensor layouts: rewrite, prove, optimise and compile programs made of reindexing."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from eqsat.ir.build import axis, given, ramp, symbol
+from eqsat.ir.decide import Decider, register_decider
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.functions import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cast,
+    ceil,
+    cos,
+    cosh,
+    equal,
+    erf,
+    exp,
+    floor,
+    greater,
+    greater_equal,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    log,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    not_equal,
+    power,
+    round,
+    sigmoid,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+    truncdiv,
+    truncmod,
+    where,
+)
+from eqsat.ir.holes import UNDEF
+from eqsat.ir.library import opaque
+from eqsat.ir.parse import parse_expr
+from eqsat.ir.reductions import concat, matmul, split
+from eqsat.ir.run import evaluate
+from eqsat.ir.signature import Signature
+from eqsat.ir.tensor import Program, Tensor, compute, constant, input
+from eqsat.ir.term import Term, const
+
+if TYPE_CHECKING:
+    from eqsat import onnx, testing
+    from eqsat.backends.compile import compile
+    from eqsat.engine import optimize
+    from eqsat.flow import flow_layout
+    from eqsat.ir.buffer import Buffer
+    from eqsat.ir.contraction import conv2d
+    from eqsat.ir.index_map import AXIS_SEPARATOR, IndexMap
+    from eqsat.ir.layout import Layout
+    from eqsat.ir.rule import rule, when
+    from eqsat.ir.stmt import PrimFunc
+    from eqsat.prover import decide, prove
+    from eqsat.rulebook import check_rules
+    from eqsat.search import Limits
+    from eqsat.simplify import simplify
+    from eqsat.verify import verify
+
+__version__ = "0.1.0"
+
+
+
+def _portfolio() -> Decider:
+    from eqsat.prover import Portfolio
+
+    return Portfolio()
+
+
+register_decider(_portfolio)
+
+# Names whose modules are imported when they are first used; "" marks a sub-module.
+_LAZY: dict[str, str] = {
+    "AXIS_SEPARATOR": "eqsat.ir.index_map",
+    "Buffer": "eqsat.ir.buffer",
+    "IndexMap": "eqsat.ir.index_map",
+    "Layout": "eqsat.ir.layout",
+    "PrimFunc": "eqsat.ir.stmt",
+    "compile": "eqsat.backends.compile",
+    "conv2d": "eqsat.ir.contraction",
+    "rule": "eqsat.ir.rule",
+    "when": "eqsat.ir.rule",
+    "Limits": "eqsat.search",
+    "check_rules": "eqsat.rulebook",
+    "decide": "eqsat.prover",
+    "flow_layout": "eqsat.flow",
+    "optimize": "eqsat.engine",
+    "prove": "eqsat.prover",
+    "simplify": "eqsat.simplify",
+    "verify": "eqsat.verify",
+    "onnx": "",
+    "testing": "",
+}
+
+__all__ = [
+    "AXIS_SEPARATOR",
+    "UNDEF",
+    "Buffer",
+    "EqsatError",
+    "IndexMap",
+    "Layout",
+    "Limits",
+    "PrimFunc",
+    "Program",
+    "Signature",
+    "Tensor",
+    "Term",
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "axis",
+    "cast",
+    "ceil",
+    "check_rules",
+    "compile",
+    "compute",
+    "concat",
+    "const",
+    "constant",
+    "conv2d",
+    "cos",
+    "cosh",
+    "decide",
+    "equal",
+    "erf",
+    "evaluate",
+    "exp",
+    "floor",
+    "flow_layout",
+    "given",
+    "greater",
+    "greater_equal",
+    "input",
+    "isinf",
+    "isnan",
+    "less",
+    "less_equal",
+    "log",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "matmul",
+    "maximum",
+    "minimum",
+    "not_equal",
+    "onnx",
+    "opaque",
+    "optimize",
+    "parse_expr",
+    "power",
+    "prove",
+    "ramp",
+    "round",
+    "rule",
+    "sigmoid",
+    "simplify",
+    "sin",
+    "sinh",
+    "split",
+    "sqrt",
+    "symbol",
+    "tan",
+    "tanh",
+    "testing",
+    "trunc",
+    "truncdiv",
+    "truncmod",
+    "verify",
+    "when",
+    "where",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+    module = _LAZY[name]
+    value = getattr(import_module(module), name) if module else import_module(f"eqsat.{name}")
+    globals()[name] = value
+    return value
+
+
+class _Package(ModuleType):
+    """The package: importing a submodule does not hide the function of the same name, as `eqsat.verify`."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and _LAZY.get(name)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

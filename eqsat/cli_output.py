@@ -1,0 +1,108 @@
+"""What commands text or JSON on stdout, progress on stderr, files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from eqsat.ir.errors import EqsatError
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where the answer of a command goes: to readers as text, or to programs as JSON."""
+
+    json: bool = False
+
+    def answer(self, data: Mapping[str, Any], text: str) -> None:
+        """Print the answer once, in the form that was asked for."""
+        print(json.dumps(plain(data), indent=1) if self.json else shown(text))
+
+    @contextmanager
+    def progress(self, what: str) -> Generator[None]:
+        """Show on stderr, where that is a terminal, that work goes on and for how long."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            progress.add_task(shown(what), total=None)
+            yield
+
+
+def plain(value: Any) -> Any:
+    """Data that JSON has: numbers that it lacks become text, everything else its own text.
+
+    >>> plain({"worst": float("inf"), "shape": (1, 2)})
+    {'worst': 'inf', 'shape': [1, 2]}
+    """
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in cast("Sequence[Any]", value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def shown(text: str) -> str:
+    """Text for a terminal: names that come from files cannot send it control characters.
+
+    >>> print(shown("a" + chr(27) + "[2Jb"))
+    a\\x1b[2Jb
+    """
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
+def count(number: int) -> str:
+    """A number with its thousands apart: 8,086,528."""
+    return f"{number:,}"
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def writable(path: Path | None) -> Path | None:
+    """The file that a path means, after making sure, before any work is done, that it can be written.
+
+    Links are followed. Errors: EqsatError where the folder is missing or cannot be written, or something that is not a
+    plain file has that name.
+    """
+    if path is None:
+        return None
+    what, file = f"output {str(path)!r}", Path(os.path.realpath(path))
+    try:
+        if file.exists() and not file.is_file():
+            raise EqsatError(what, "exists and is not a plain file", "choose another name")
+        if not file.parent.is_dir():
+            raise EqsatError(what, f"there is no folder {str(file.parent)!r}", "create it, or choose another name")
+        if file.exists() and not os.access(file, os.W_OK):
+            raise EqsatError(what, "exists and is write-protected", "choose another name")
+        with tempfile.TemporaryDirectory(prefix=".eqsat-", dir=file.parent) as folder:
+            (Path(folder) / file.name).touch()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise EqsatError(what, f"cannot be written: {reason}", "choose another name or folder") from error
+    return file
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file under a temporary name and move it into place."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".eqsat-", dir=path.parent) as folder:
+            draft = Path(folder) / path.name
+            draft.write_text(text, encoding="utf-8")
+            os.replace(draft, path)
+    except OSError as error:
+        raise EqsatError(f"output {str(path)!r}", f"cannot be written: {error.strerror or error}") from error

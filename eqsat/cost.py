@@ -1,0 +1,79 @@
+"""What a program moves: the bytes of its materialised layout operators, as the target spells them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from eqsat.forms import is_selection_node
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.flat_read import map_of_view
+from eqsat.ir.flat_spell import spell
+from eqsat.ir.flat_steps import moved_cells
+from eqsat.ir.size_terms import shape_size
+from eqsat.ir.sizes import Size
+from eqsat.ir.tensor import Compute, Constant, Node, Program, View
+from eqsat.universe import Reindex
+
+HINT = 64
+"""What a symbolic extent counts as when costs are compared."""
+
+
+def hinted(size: Size) -> int:
+    """A size with every symbol at the hint value."""
+    return size if isinstance(size, int) else size.coef * HINT ** len(size.symbols)
+
+
+@lru_cache(maxsize=1 << 14)
+def map_bytes(reindex: Reindex) -> int:
+    """The bytes that materialising a view moves.
+
+    >>> from eqsat.ir.flat_map import digit, from_digits
+    >>> map_bytes(Reindex(from_digits(6, [digit(3, 1), digit(2, 3)]), None, "float32"))
+    48
+    """
+    if reindex.map.is_identity:
+        return 0
+    spelling = spell(reindex.map)
+    cells = (reindex.map.n_out, reindex.map.n_out) if spelling is None else moved_cells(spelling)
+    return sum(hinted(c) for c in cells) * itemsize(reindex.dtype)
+
+
+@lru_cache(maxsize=1 << 14)
+def map_steps(reindex: Reindex) -> int:
+    """The number of operators that materialising a view takes."""
+    spelling = spell(reindex.map)
+    return 1 if spelling is None else len(spelling.steps)
+
+
+def node_bytes(node: Node, constants: set[int]) -> int:
+    """The bytes that a layout operator moves: a View of what is not constant, or a concatenation."""
+    shape, dtype = node.outputs[0]
+    if isinstance(node, View):
+        if node.source.node.serial in constants:
+            return 0
+        found = map_of_view(node)
+        return (
+            2 * hinted(shape_size(shape)) * itemsize(dtype) if found is None else map_bytes(Reindex(found, None, dtype))
+        )
+    if isinstance(node, Compute) and is_selection_node(node):
+        return 2 * hinted(shape_size(shape)) * itemsize(dtype)
+    return 0
+
+
+def layout_nodes(program: Program) -> list[tuple[Node, int]]:
+    """The nodes of a program that move bytes only to change a layout, with those bytes."""
+    constants: set[int] = set()
+    found: list[tuple[Node, int]] = []
+    for node in program.nodes():
+        if isinstance(node, Constant) or (isinstance(node, View) and node.source.node.serial in constants):
+            constants.add(node.serial)
+            continue
+        moved = node_bytes(node, constants)
+        if moved:
+            found.append((node, moved))
+    return found
+
+
+def program_bytes(program: Program) -> int:
+    """The bytes moved by the layout operators of a program."""
+    return sum(moved for _, moved in layout_nodes(program))

@@ -1,0 +1,322 @@
+"""From the chosen classes back to a program: forms become operators over concrete shapes, bridges become Views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from eqsat.decode_view import reshaped, viewed
+from eqsat.encode import Encoded
+from eqsat.extract import Bridge, Choice, ClassId, Spell, Take
+from eqsat.ir import term as t
+from eqsat.ir.flat_align import common_refinement
+from eqsat.ir.shape import Shape
+from eqsat.ir.signature import Signature
+from eqsat.ir.size_terms import as_extent, as_size
+from eqsat.ir.sizes import Size, product
+from eqsat.ir.tensor import Compute, Node, Opaque, Program, Tensor, View
+from eqsat.ir.term import Term
+from eqsat.ir.walk import renumber_loads, transform
+from eqsat.labels import ComputeKind, Label
+from eqsat.universe import Form
+
+
+class Decoder:
+    """Builds the tensors of an extraction, operands first."""
+
+    def __init__(self, encoded: Encoded, choices: dict[ClassId, Choice]) -> None:
+        self.encoded = encoded
+        self.universe = encoded.universe
+        self.choices = choices
+        self.done: dict[ClassId, Tensor] = {}
+        self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
+        self.wanted: dict[ClassId, Shape] = {}
+
+    def program(self, roots: Sequence[ClassId]) -> Program:
+        """The program whose outputs are the given classes, with the names, shapes and inputs of the original."""
+        original = self.encoded.program
+        for root, x in zip(roots, original.outputs.values(), strict=True):
+            self.wanted.setdefault(root, x.shape)
+        for c, choice in reversed(self.choices.items()):
+            if isinstance(choice, Spell):
+                self._note_wishes(c, choice)
+        for c, choice in self.choices.items():
+            self.done[c] = self._build(c, choice)
+        outputs = {
+            name: reshaped(self.done[root], x.shape)
+            for root, (name, x) in zip(roots, original.outputs.items(), strict=True)
+        }
+        return Program(original.inputs, outputs, original.name)
+
+    def _note_wishes(self, c: ClassId, spell: Spell) -> None:
+        """The shapes in which an operator wants its operands, so that no reshape stands between."""
+        form = self.universe.forms[spell.form]
+        if form.origin < 0:
+            for order, operand in zip(form.operands, spell.operands, strict=True):
+                if c in self.wanted and order == form.outputs[0]:
+                    self.wanted.setdefault(operand, self.wanted[c])
+            return
+        node = self.encoded.nodes[form.origin]
+        for k, c in enumerate(spell.operands):
+            self.wanted.setdefault(c, node.operands[self.encoded.accesses[form.origin][k]].shape)
+
+    def _build(self, c: ClassId, choice: Choice) -> Tensor:
+        if isinstance(choice, Take):
+            return self.encoded.leaves[choice.leaf]
+        if isinstance(choice, Bridge):
+            reindex = self.universe.reindexes[choice.reindex]
+            return viewed(self.done[choice.source], reindex.map, reindex.fill, self.wanted.get(c))
+        key = (choice.form, choice.operands)
+        if key not in self.nodes:
+            form = self.universe.forms[choice.form]
+            operands = [self.done[x] for x in choice.operands]
+            self.nodes[key] = self._original(form, operands) if form.origin >= 0 else self._derived(form, operands, c)
+        return Tensor(self.nodes[key], choice.output)
+
+    # -- as the program spells it --------------------------------------------------------------------------------------
+
+    def _original(self, form: Form, operands: list[Tensor]) -> Node:
+        node = self.encoded.nodes[form.origin]
+        accesses = self.encoded.accesses[form.origin]
+        given: dict[int, Tensor] = {}
+        for k, access in enumerate(accesses):
+            given.setdefault(access, reshaped(operands[k], node.operands[access].shape))
+        if isinstance(node, View):
+            return View(given[0], node.outputs[0][0], node.gather, node.valid, node.fill, node.tag)
+        if isinstance(node, Compute):
+            numbers = {old: new for new, old in enumerate(given)}
+            body = renumber_loads(node.body, numbers)
+            return Compute(list(given.values()), node.shape, body, node.reduce, node.combiner, node.tag, node.ordered)
+        assert isinstance(node, Opaque)
+        if all(given[k] == x for k, x in enumerate(node.operands)):
+            return node
+        return Opaque(
+            node.op, [given[k] for k in range(len(node.operands))], node.outputs, node.attrs, node.signature, node.impl,
+            node.definition, node.pure,
+        )  # fmt: skip
+
+    # -- in another layout ---------------------------------------------------------------------------------------------
+
+    def _derived(self, form: Form, operands: list[Tensor], c: ClassId) -> Node:
+        signed = self.universe.signed[form.signed]
+        origin = self.encoded.nodes[self.encoded.like(form.signed)]
+        if isinstance(origin, Opaque):
+            return self._moved(form, operands[0], origin, self.wanted.get(c))
+        assert isinstance(signed.kind, ComputeKind)
+        tag = origin.tag if isinstance(origin, Compute) else None
+        groups = self._groups(form, operands, self.wanted.get(c))
+        labels = groups.labels
+        shape = tuple(as_extent(product(labels[i].extent for i in g)) for g in groups.output)
+        axes: dict[int, Term] = {}
+        placed: dict[tuple[int, ...], Term] = {}
+        for n, group in enumerate(groups.output):
+            placed[group] = t.ax(n, shape[n])
+            if len(group) == 1:
+                axes[group[0]] = placed[group]
+        reduce: list[Any] = []
+        for operand in groups.operands:
+            for group in operand:
+                if group and group not in placed and not any("." in labels[i].name for i in group):
+                    extent = as_extent(product(labels[i].extent for i in group))
+                    placed[group] = t.red(len(reduce), extent)
+                    reduce.append(extent)
+                    if len(group) == 1:
+                        axes[group[0]] = placed[group]
+        slots = {labels[i].name: term for i, term in axes.items() if labels[i].name.startswith("o")}
+
+        def rename(node: Term) -> Term | None:
+            if node.op == "axis":
+                name = f"o{node.payload[1]}"
+                if name not in slots:
+                    slots[name] = t.red(len(reduce), node.args[0])
+                    reduce.append(node.args[0] if t.int_value(node.args[0]) is None else t.int_value(node.args[0]))
+                return slots[name]
+            if node.op == "load" and isinstance(node.payload, int):
+                coordinates = {f"{node.payload}.{j}": a for j, a in enumerate(node.args)}
+                index = [self._index(g, labels, placed, coordinates) for g in groups.operands[node.payload]]
+                return t.load(node.payload, index, node.dtype)
+            return None
+
+        body = transform(signed.kind.body, rename)
+        inputs = [
+            reshaped(x, tuple(as_extent(product(labels[i].extent for i in g)) for g in dims))
+            for x, dims in zip(operands, groups.operands, strict=True)
+        ]
+        reduce += [as_extent(extent) for extent in signed.kind.idle]
+        combiner = signed.kind.combiner if reduce else None
+        return Compute(inputs, shape, body, tuple(reduce), combiner, tag, signed.kind.ordered)
+
+    def _index(
+        self,
+        group: tuple[int, ...],
+        labels: Sequence[Label],
+        placed: dict[tuple[int, ...], Term],
+        coordinates: dict[str, Term],
+    ) -> Term:
+        if not group:
+            return t.index_const(0)
+        if len(group) == 1 and labels[group[0]].name in coordinates:
+            return coordinates[labels[group[0]].name]
+        return placed[group]
+
+    def _groups(self, form: Form, operands: Sequence[Tensor], wanted: Shape | None) -> Groups:
+        """The labels of each dimension: as in a shape that is there already where it fits, else one label each."""
+        if form.outputs[0] != form.operands[0] and len(operands) == 1 and set(form.outputs[0]) < set(form.operands[0]):
+            return _fit_reduced(form, operands[0].shape) or _plain(form)
+        candidates = [x for x in (wanted, *(o.shape for o in operands)) if x is not None]
+        for shape in candidates:
+            found = _fit(form, shape, operands)
+            if found is not None:
+                return found
+        return _plain(form)
+
+    def _moved(self, form: Form, x: Tensor, origin: Opaque, wanted: Shape | None) -> Opaque:
+        """An operator whose only tie to the order of its axes is the attribute `axis`."""
+        labels = form.labels
+        order = form.operands[0]
+        tied = [n for n, i in enumerate(order) if labels[i].role != "map"]
+        shape = tuple(as_extent(labels[i].extent) for i in order)
+        for candidate in (wanted, x.shape):
+            cut = (
+                None
+                if candidate is None
+                else common_refinement([labels[i].extent for i in order], [as_size(d) for d in candidate])
+            )
+            if candidate is None or cut is None:
+                continue
+            dims = [d for p, d, _ in cut if p in tied]
+            if len(dims) == len(tied) and all(len([1 for _, d, _ in cut if d == dim]) == 1 for dim in dims):
+                shape, tied = candidate, dims
+                break
+        names = tuple((f"a{n}",) for n in range(len(shape)))
+        roles: dict[str, str] = {}
+        kinds = [labels[i].role for i in form.operands[0] if labels[i].role != "map"]
+        for n in range(len(shape)):
+            roles[f"a{n}"] = kinds[tied.index(n)] if n in tied else "map"
+        if not tied and "axis" in origin.attrs:  # the axis has extent 1 and is no label
+            shape, tied, kinds = (*shape, 1), [len(shape)], ["equivariant"]
+            names, roles[f"a{len(shape) - 1}"] = (*names, (f"a{len(shape) - 1}",)), "equivariant"
+        attrs = {**origin.attrs, **({"axis": tied[0]} if tied else {})}
+        if origin.definition is not None:
+            from eqsat.ir.library import operator
+
+            made = operator(origin.op, [reshaped(x, shape)], attrs)[0].node
+            assert isinstance(made, Opaque)
+            return made
+        outputs = [(shape, d) for _, d in origin.outputs]
+        if origin.op.startswith("onnx:"):
+            from eqsat.onnx_ops import with_attrs
+
+            return with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
+        return Opaque(
+            origin.op, [reshaped(x, shape)], outputs, attrs, Signature((names,), (names,), roles), origin.impl
+        )
+
+
+class Groups:
+    """For the output and every operand, the labels that make up each dimension; () is a dimension of extent 1."""
+
+    def __init__(
+        self, labels: Sequence[Label], output: Sequence[tuple[int, ...]], operands: Sequence[Sequence[tuple[int, ...]]]
+    ) -> None:
+        self.labels = list(labels)
+        self.output = list(output)
+        self.operands = [list(o) for o in operands]
+
+
+def _plain(form: Form) -> Groups:
+    """One dimension per label; operands that follow the output's order are aligned with it by extents of 1."""
+    output = [(i,) for i in form.outputs[0]]
+    operands = [_aligned([(i,) for i in order], output) for order in form.operands]
+    return Groups(form.labels, output, operands)
+
+
+def _aligned(dims: list[tuple[int, ...]], output: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Insert unit dimensions so that each dimension stands where the output has it, if the order agrees."""
+    places = [output.index(d) if d in output else -1 for d in dims]
+    if -1 in places or places != sorted(places) or not dims:
+        return dims
+    first = places[0]
+    return [output[n] if n in places else () for n in range(first, len(output))]
+
+
+def _fit(form: Form, shape: Shape, tensors: Sequence[Tensor]) -> Groups | None:
+    """The labels regrouped so that the output has this shape and every operand broadcasts against it."""
+    order = form.outputs[0]
+    cut = common_refinement([form.labels[i].extent for i in order], [as_size(d) for d in shape])
+    if cut is None:
+        return None
+    labels = list(form.labels)
+    pieces: dict[int, list[int]] = {}
+    dims: list[list[int]] = [[] for _ in shape]
+    count: dict[int, list[Size]] = {}
+    for part, _, extent in cut:
+        count.setdefault(order[part], []).append(extent)
+    for part, dim, extent in cut:
+        i = order[part]
+        if len(count[i]) == 1:
+            number = i
+        else:
+            if labels[i].name:
+                return None
+            number = len(labels)
+            labels.append(replace(labels[i], extent=extent))
+        pieces.setdefault(i, []).append(number)
+        dims[dim].append(number)
+    output = [tuple(d) for d in dims]
+    if any(len(d) > 1 and any(labels[i].name for i in d) for d in output):
+        return None
+    operands: list[list[tuple[int, ...]]] = []
+    for base, tensor in zip(form.operands, tensors, strict=True):
+        flat = [n for i in base for n in pieces.get(i, [i])]
+        groups: list[tuple[int, ...]] = []
+        while flat:
+            group = next((d for d in output if d and list(d) == flat[: len(d)]), (flat[0],))
+            if any(group[0] in d for d in output) and group not in output:
+                return None
+            groups.append(group)
+            flat = flat[len(group) :]
+        follows = all(g in output for g in groups)
+        aligned = _aligned_with_units(groups, output, tensor.rank) if follows else groups
+        if aligned is None:
+            return None
+        operands.append(aligned)
+    return Groups(labels, output, operands)
+
+
+def _fit_reduced(form: Form, shape: Shape) -> Groups | None:
+    """The labels of a reduction regrouped by the operand's shape: every axis is kept or reduced as a whole."""
+    order = form.operands[0]
+    cut = common_refinement([form.labels[i].extent for i in order], [as_size(d) for d in shape])
+    if cut is None or any(form.labels[i].name for i in order):
+        return None
+    labels = list(form.labels)
+    dims: list[list[int]] = [[] for _ in shape]
+    kept: list[set[bool]] = [set() for _ in shape]
+    for piece, dim, extent in cut:
+        labels.append(replace(labels[order[piece]], extent=extent))
+        dims[dim].append(len(labels) - 1)
+        kept[dim].add(order[piece] in form.outputs[0])
+    for dim, group in enumerate(dims):
+        if not group:  # an axis of extent 1 is kept
+            labels.append(Label("map", 1))
+            group.append(len(labels) - 1)
+            kept[dim].add(True)
+    rest = [order[piece] for piece, _, _ in cut if order[piece] in form.outputs[0]]
+    if any(len(k) > 1 for k in kept) or list(dict.fromkeys(rest)) != list(form.outputs[0]):
+        return None
+    output = [tuple(d) for d, k in zip(dims, kept, strict=True) if True in k]
+    return Groups(labels, output, [[tuple(d) for d in dims]])
+
+
+def _aligned_with_units(
+    groups: list[tuple[int, ...]], output: Sequence[tuple[int, ...]], rank: int
+) -> list[tuple[int, ...]] | None:
+    """As `_aligned`, with leading units as well where the operand already has that rank or misses no axis."""
+    places = [output.index(g) for g in groups]
+    if places != sorted(places):
+        return None
+    everything = len(places) == sum(1 for g in output if g)
+    first = 0 if rank == len(output) or everything else places[0] if places else len(output)
+    return [output[n] if n in places else () for n in range(first, len(output))]

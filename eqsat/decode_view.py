@@ -1,0 +1,127 @@
+"""Flat maps back to View nodes: index formulas over the axes of the shapes that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.ir import term as t
+from eqsat.ir.flat_align import common_refinement
+from eqsat.ir.flat_map import FlatMap
+from eqsat.ir.flat_refine import Part, refine
+from eqsat.ir.flat_table import Map, TableMap
+from eqsat.ir.shape import Shape, same_shape
+from eqsat.ir.size_terms import as_extent, as_size
+from eqsat.ir.sizes import Size, mul
+from eqsat.ir.tables import table_load
+from eqsat.ir.tensor import Constant, Tensor, View, constant, output_axes
+from eqsat.ir.term import Term
+from eqsat.ir.views import reshape, unflatten, view
+
+
+def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """The tensor under another shape, without stacking reshapes."""
+    node = x.node
+    while isinstance(node, View) and node.tag is not None and node.tag.name == "reshape":
+        x = node.source
+        node = x.node
+    if same_shape(x.shape, shape):
+        return x
+    if isinstance(node, Constant):
+        return constant(node.array.reshape([int(str(d)) for d in shape]), name=node.name)
+    return reshape(x, shape)
+
+
+def viewed(x: Tensor, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
+    """View(x, m) of the flat buffer, in the wanted shape where its axes allow that, else in the shape of its digits."""
+    if isinstance(x.node, Constant) and m.is_numeric:
+        return _folded(x.node, m, fill, wanted)
+    if m.is_identity:
+        return x if wanted is None else reshaped(x, wanted)
+    if isinstance(m, TableMap):
+        return _tabled(x, m, fill)
+    return _digits(x, m, fill, wanted)
+
+
+def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
+    cells = m.to_array()
+    flat = node.array.reshape(-1)
+    values = flat[np.maximum(cells, 0)] if flat.size else np.zeros(cells.shape, flat.dtype)
+    if fill is not None:
+        values = np.where(cells >= 0, values, t.const_value(fill)).astype(flat.dtype)
+    shape = [int(str(d)) for d in wanted] if wanted is not None else [values.size]
+    return constant(values.reshape(shape), name=node.name)
+
+
+def _tabled(x: Tensor, m: TableMap, fill: Term | None) -> Tensor:
+    source = reshaped(x, (as_extent(m.outer), m.table_in, as_extent(m.inner)))
+    shape = (as_extent(m.outer), len(m.table), as_extent(m.inner))
+    i, j, k = output_axes(shape)
+    position = table_load(m.table.array, j)
+    if m.is_total:
+        return view(source, shape, [i, position, k])
+    return view(source, shape, [i, position, k], t.compare("le", 0, position), fill)
+
+
+def _digits(x: Tensor, m: FlatMap, fill: Term | None, wanted: Shape | None) -> Tensor:
+    refined = refine(m.digits, m.offset, [as_size(d) for d in x.shape])
+    if refined is None:
+        x = reshaped(x, (as_extent(m.n_in),))
+        refined = refine(m.digits, m.offset, [m.n_in])
+    if refined is None:
+        return _generic(x, m, fill)
+    parts, start = refined
+    shape: Shape | None = wanted
+    cut = None if wanted is None else common_refinement([p.extent for p in parts], [as_size(d) for d in wanted])
+    if shape is None or cut is None:
+        shape = tuple(as_extent(p.extent) for p in parts)
+        cut = [(n, n, p.extent) for n, p in enumerate(parts)]
+    values = _part_values(parts, shape, cut)
+    gather = [t.as_index(as_extent(s)) for s in start]
+    checks: list[Term] = []
+    for p, value in zip(parts, values, strict=True):
+        lo, hi = t.as_index(as_extent(p.lo)), t.as_index(as_extent(p.hi))
+        moved = hi - 1 - value if p.reverse else value - lo
+        for axis, step in p.steps:
+            gather[axis] = gather[axis] + moved * t.as_index(as_extent(step))
+        if p.lo != 0:
+            checks.append(t.compare("le", lo, value))
+        if p.hi != p.extent:
+            checks.append(t.compare("lt", value, hi))
+    return view(x, shape, gather, t.logical_and(*checks), fill if checks else None)
+
+
+def _part_values(parts: Sequence[Part], shape: Shape, cut: Sequence[tuple[int, int, Size]]) -> list[Term]:
+    """The digit of every part as a term over the axes of a shape, by the common pieces of both."""
+    axes = output_axes(shape)
+    values = [t.index_const(0) for _ in parts]
+    part_weight: dict[int, Size] = {}
+    dim_weight: dict[int, Size] = {}
+    for part, dim, extent in reversed(cut):
+        below, inner = part_weight.get(part, 1), dim_weight.get(dim, 1)
+        piece = axes[dim]
+        if inner != 1:
+            piece = piece // t.as_index(as_extent(inner))
+        if mul(inner, extent) != as_size(shape[dim]):
+            piece = piece % t.as_index(as_extent(extent))
+        values[part] = values[part] + piece * t.as_index(as_extent(below))
+        part_weight[part], dim_weight[dim] = mul(below, extent), mul(inner, extent)
+    return values
+
+
+def _generic(x: Tensor, m: FlatMap, fill: Term | None) -> Tensor:
+    """The address as a sum over the digits of a flat source."""
+    shape = tuple(as_extent(d.extent) for d in m.digits)
+    axes = output_axes(shape)
+    address = t.as_index(as_extent(m.offset))
+    checks: list[Term] = []
+    for axis, d in zip(axes, m.digits, strict=True):
+        address = address + axis * t.as_index(as_extent(d.stride))
+        if not d.is_full:
+            checks += [
+                t.compare("le", t.as_index(as_extent(d.lo)), axis),
+                t.compare("lt", axis, t.as_index(as_extent(d.hi))),
+            ]
+    gather = unflatten(address, x.shape)
+    return view(x, shape, gather, t.logical_and(*checks), fill if checks else None)

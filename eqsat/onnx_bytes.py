@@ -1,0 +1,127 @@
+"""Bytes moved by the layout operators of a model, as they stand: the metric of `--objective bytes`.
+
+Reshapes, and transposes that move only axes of extent 1, move nothing. Transpose, Slice, Gather by constants,
+DepthToSpace and SpaceToDepth read and write their output; Pad, Expand and Tile read their input and write their output;
+Concat and Split (2 x output) are counted apart. What is computed from constants alone, and tiny integer shape
+arithmetic, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from onnx import ModelProto, NodeProto, helper
+
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.shape import Dim
+from eqsat.ir.walk import symbols
+from eqsat.onnx_read import Values, value_types
+
+TWICE_OUTPUT = ("Transpose", "Slice", "Gather", "DepthToSpace", "SpaceToDepth")
+INPUT_AND_OUTPUT = ("Pad", "Expand", "Tile")
+JOINS = ("Concat", "Split")
+TINY = 64
+"""Integer tensors of up to this many elements are shape arithmetic."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes moved: by layout operators, by Concat and Split, by kind, and how many nodes have unknown sizes."""
+
+    layout: int
+    joins: int
+    by_op: Mapping[str, int] = field(default_factory=dict[str, int])
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        """Layout operators and joins together."""
+        return self.layout + self.joins
+
+
+def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None) -> Moved:
+    """The bytes that the layout operators of a model move; `sizes` gives values to named dimensions (default 1).
+
+    >>> from eqsat.nets import conv_chain
+    >>> bytes_moved(conv_chain()).by_op
+    {'Transpose': 10240}
+    """
+    values = value_types(model)
+    table: dict[str, int] = {}
+    unknown = 0
+    for node in model.graph.node:
+        moved = _node(node, values, dict(sizes or {}))
+        if moved is None:
+            unknown += 1
+        elif moved:
+            table[node.op_type] = table.get(node.op_type, 0) + moved
+    joins = sum(v for k, v in table.items() if k in JOINS)
+    return Moved(sum(table.values()) - joins, joins, table, unknown)
+
+
+def _node(node: NodeProto, values: Values, sizes: Mapping[str, int]) -> int | None:
+    op = node.op_type
+    if node.domain not in ("", "ai.onnx") or op not in (*TWICE_OUTPUT, *INPUT_AND_OUTPUT, *JOINS, "Einsum"):
+        return 0
+    if all(n in values.constants for n in node.input if n) or (
+        op == "Gather" and node.input[1] not in values.constants
+    ):
+        return 0
+    names = [n for n in (node.input[0], *node.output) if n]
+    if any(n not in values.types for n in node.input if n) or any(n not in values.types for n in names):
+        return None
+    source, outputs = _extents(values, node.input[0], sizes), [_extents(values, o, sizes) for o in node.output if o]
+    dtype = values.types[node.input[0]][1]
+    if dtype[0] in "iu" and all(prod(o) <= TINY for o in outputs):
+        return 0
+    size, written = itemsize(dtype), sum(prod(o) for o in outputs)
+    if op == "Transpose":
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(reversed(range(len(source)))))
+        return 0 if _keeps_order(perm, source) else 2 * written * size
+    if op == "Einsum":
+        return _einsum(node, values, sizes) * size
+    return (prod(source) + written if op in INPUT_AND_OUTPUT else 2 * written) * size
+
+
+def _keeps_order(perm: list[int], shape: list[int]) -> bool:
+    moving = [a for a in perm if shape[a] != 1]
+    return moving == sorted(moving)
+
+
+def _einsum(node: NodeProto, values: Values, sizes: Mapping[str, int]) -> int:
+    """Elements that onnxruntime transposes inside an Einsum of two operands, which it does as a MatMul."""
+    equation = str(helper.get_attribute_value(node.attribute[0]).decode()).replace(" ", "")
+    left, _, result = equation.partition("->")
+    parts = left.split(",")
+    if "." in equation or len(parts) != 2 or not result:
+        return 0
+    a, b = parts
+    batch = [x for x in result if x in a and x in b]
+    rows, columns = [x for x in result if x in a and x not in b], [x for x in result if x in b and x not in a]
+    summed = [x for x in a if x not in result]
+    wanted = ((a, [*batch, *rows, *summed]), (b, [*batch, *summed, *columns]))
+    total = 0
+    for name, (labels, order) in zip(node.input, wanted, strict=True):
+        shape = _extents(values, name, sizes)
+        if sorted(labels) == sorted(order) and not _keeps_order([labels.index(x) for x in order], shape):
+            total += 2 * prod(shape)
+    out = _extents(values, node.output[0], sizes)
+    order = [*batch, *rows, *columns]
+    if sorted(order) == sorted(result) and not _keeps_order(
+        [order.index(x) for x in result], [out[result.index(x)] for x in order]
+    ):
+        total += 2 * prod(out)
+    return total
+
+
+def _extents(values: Values, name: str, sizes: Mapping[str, int]) -> list[int]:
+    return [_extent(d, values, sizes) for d in values.types[name][0]]
+
+
+def _extent(d: Dim, values: Values, sizes: Mapping[str, int]) -> int:
+    if isinstance(d, int):
+        return d
+    hints = {str(s.payload[0]): sizes.get(values.symbol_names.get(s, ""), 1) for s in symbols(d)}
+    return int(d.evaluate(hints))

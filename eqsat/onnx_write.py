@@ -1,0 +1,450 @@
+"""A program as a model: every node is spelled by an ONNX call that the table of operators reads back as that node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import FrontendError
+from eqsat.ir.shape import Shape
+from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, node_order
+from eqsat.onnx_barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
+from eqsat.onnx_call import Call, accepts, schema, symbolic, to_node
+from eqsat.onnx_emit import spell_compute, spell_sizes, spell_view
+from eqsat.onnx_forms import recognise
+from eqsat.onnx_infer import subgraphs
+from eqsat.onnx_ops import LISTED, OPSET, OUTPUT, PREFIX, SLOTS, apply, opaque_call, same_roles
+from eqsat.onnx_package import element_type
+from eqsat.onnx_read import Envelope, OnnxProgram
+
+DEFAULT_OPSET, DEFAULT_IR = 17, 8
+
+
+def write(program: Program, like: OnnxProgram | None = None) -> ModelProto:
+    """The model of a program; inputs, outputs, metadata and opsets are those of `like`, else of the program itself.
+
+    A node that ONNX cannot express in the model's opset is an error that names it.
+    """
+    source = like if like is not None else program if isinstance(program, OnnxProgram) else None
+    return Writer(program, None if source is None else source.envelope).model()
+
+
+class Writer:
+    """Names and nodes of the model being written."""
+
+    def __init__(self, program: Program, envelope: Envelope | None) -> None:
+        self.program = program
+        self.envelope = envelope
+        self.opsets = _opsets(program, envelope)
+        self.opset = self.opsets.get("", DEFAULT_OPSET)
+        self.names: dict[tuple[int, int], str] = {}
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = []
+        self.constants: dict[tuple[object, ...], str] = {}
+        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
+        self.value_info: list[onnx.ValueInfoProto] = []
+        self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.reserved = _reserved(program, envelope)
+        self.ends: dict[tuple[int, int], str] = {}
+        for name, x in program.outputs.items():
+            if not isinstance(x.node, (Input, Constant)):
+                self.ends.setdefault(x.key, name)
+        self.done: set[str] = set()
+        self.symbols: dict[object, tuple[str, int]] = {}
+        self.splits: dict[tuple[object, ...], list[Tensor]] = {}
+        self.absorbed: set[int] = set()
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def fresh(self, wish: str) -> str:
+        """A name that nothing else has."""
+        number, name = self.counts.get(wish, 0), wish
+        while name in self.taken or name in self.reserved:
+            number += 1
+            name = f"{wish}_{number}"
+        self.counts[wish] = number
+        self.taken.add(name)
+        return name
+
+    def claim(self, x: Tensor, wish: str) -> str:
+        """The name of a new value: its output name, else the one it had, else a fresh one."""
+        if x.key in self.ends:
+            name = self.ends[x.key]
+            self.done.add(name)
+        else:
+            old = None if self.envelope is None else self.envelope.names.get(x.key)
+            ends = self.program.outputs
+            name = old if old is not None and old not in self.taken and old not in ends else self.fresh(wish)
+        self.taken.add(name)
+        self.names[x.key] = name
+        for axis, d in enumerate(x.shape):
+            self.symbols.setdefault(d, (name, axis))
+        return name
+
+    def name(self, x: Tensor) -> str:
+        """The name of a value that has been written; constants are written when first named."""
+        if x.key not in self.names:
+            if not isinstance(x.node, Constant):
+                raise FrontendError("ONNX", f"{x!r} is used before it is written")
+            self.names[x.key] = self.constant(x.node.array, self.constant_name(x, x.node))
+        return self.names[x.key]
+
+    def constant_name(self, x: Tensor, node: Constant) -> str:
+        old = None if self.envelope is None else self.envelope.names.get(x.key)
+        for wish in (old, node.name):
+            if (
+                wish
+                and wish not in self.taken
+                and wish not in self.program.outputs
+                and (wish == old or wish not in self.reserved)
+            ):
+                self.taken.add(wish)
+                return wish
+        return self.fresh(node.name or "constant")
+
+    def constant(self, array: NDArray, name: str = "") -> str:
+        """The name of an initialiser; small equal ones without a name are shared."""
+        key = (array.dtype.name, array.shape, array.tobytes()) if not name and array.size <= 64 else None
+        if key is not None and key in self.constants:
+            return self.constants[key]
+        name = name or self.fresh("constant")
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array) if array.ndim else array, name))
+        if key is not None:
+            self.constants[key] = name
+        return name
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Write one call."""
+        call = replace(call, opset=self.opset)
+        if not accepts(call):
+            kinds = ", ".join(x.dtype for x in call.tensors)
+            raise FrontendError(
+                f"ONNX {call.op}", f"opset {self.opset} does not have it for {kinds}", "raise the opset"
+            )
+        self.nodes.append(to_node(call, inputs, outputs, self.constant, self.fresh(call.op)))
+
+    def step(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Mapping[str, object] | None = None,
+        dtype: str = "",
+        output: str = "",
+    ) -> str:
+        """Write a call with one output by the names of its operands; `dtype` types its constant parameters."""
+        from eqsat.ir.tensor import input
+
+        stand_in = (input("x", (), dtype),) if dtype else ()
+        output = output or self.fresh(op.lower())
+        self.call(Call(op, stand_in, dict(attrs or {}), self.opset), inputs, [output])
+        return output
+
+    def tensors(self, roots: Iterable[Tensor]) -> None:
+        """Write everything below some tensors, operands first."""
+        for node in list(node_order(list(roots))):
+            if isinstance(node, (Input, Constant)) or node.serial in self.absorbed or (node.serial, 0) in self.names:
+                continue
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        if isinstance(node, Opaque):
+            self.opaque(node)
+            return
+        assert isinstance(node, (View, Compute))
+        if isinstance(node, View) and self.split(node):
+            return
+        found = self.recognised(node)
+        if found is not None and symbolic(found.attrs.get("shape")):
+            spell_sizes(self, node, found)
+        elif found is not None:
+            inputs = ["" if x is None else self.name(x) for x in found.operands]
+            self.call(found, inputs, [self.claim(Tensor(node), found.op.lower())])
+        elif isinstance(node, View):
+            spell_view(self, node)
+        else:
+            spell_compute(self, node)
+
+    def recognised(self, node: View | Compute) -> Call | None:
+        """The call to write for a node whose operands are written."""
+        found = recognise(node, self.opset)
+        if found is None or not isinstance(node, Compute):
+            return None if found is not None and found.op == "Split" else found
+        shared = [x for x in node.operands if x not in found.tensors and x.node.serial not in self.absorbed]
+        if found.op != "Gemm" or not shared:
+            return found
+        # The product is needed by others too: only the sum is left to do.
+        return recognise(Compute(node.operands, node.shape, node.body), self.opset)
+
+    def stand_in(self, x: Tensor, made: Tensor) -> None:
+        """Write an equal tensor in place of a node's value."""
+        if x.key in self.ends and made.key not in self.names and not isinstance(made.node, (Input, Constant)):
+            self.ends.setdefault(made.key, self.ends.pop(x.key))
+        self.tensors([made])
+        self.alias(x, self.name(made))
+
+    def alias(self, x: Tensor, name: str) -> None:
+        """Give a node's value the name of an equal value already written; an output gets its own name."""
+        if x.key in self.ends:
+            self.step("Identity", [name], output=self.claim(x, "output"))
+        else:
+            self.names[x.key] = name
+
+    def split(self, node: View) -> bool:
+        """Write the Split that all these views are, at the first of them."""
+        if node.tag is None or node.tag.name != "onnx:Split":
+            return False
+        group = self.splits.get(_split_key(node), [])
+        found = recognise(node, self.opset) if len(group) > 1 else None
+        if found is None or not all(_is_output(found, x) for x in group):
+            return False
+        by_place = {x.node.tag.get(OUTPUT): x for x in group if isinstance(x.node, View) and x.node.tag is not None}
+        outputs = [
+            self.claim(by_place[k], "split") if k in by_place else self.fresh("split") for k in range(found.listed)
+        ]
+        self.call(found, [self.name(node.source)], outputs)
+        return True
+
+    def opaque(self, node: Opaque) -> None:
+        if GRAPH in node.attrs:
+            self.barrier(node)
+            return
+        call = self.opaque_call(node)
+        if call is None:
+            if node.definition is None:
+                raise FrontendError(
+                    f"operator {node.op}", "ONNX has no such operator here", "keep it out of ONNX programs"
+                )
+            made = node.definition(*node.operands)
+            for n, x in enumerate([made] if isinstance(made, Tensor) else list(made)):
+                self.stand_in(Tensor(node, n), x)
+            return
+        made = apply(replace(call, types=tuple(node.outputs)))[0].node
+        ours = made.signature if isinstance(made, Opaque) else None
+        if ours is None or node.signature is None or not same_roles(ours, node.signature):
+            raise FrontendError(f"operator {node.op}", f"ONNX has it as {ours}, the program needs {node.signature}")
+        inputs = ["" if x is None else self.name(x) for x in call.operands]
+        self.call(call, inputs, [self.claim(Tensor(node, n), call.op.lower()) for n in range(len(node.outputs))])
+
+    def opaque_call(self, node: Opaque) -> Call | None:
+        """The ONNX call of an operator that has one in this opset."""
+        if OPSET not in node.attrs:
+            named = {"softmax": "Softmax"}.get(node.op)
+            usable = named is not None and self.opset >= 13
+            return Call(named, node.operands, node.attrs, self.opset) if named is not None and usable else None
+        call = opaque_call(node)
+        ours, theirs = schema(call.op, self.opset), schema(call.op, call.opset)
+        if ours is None or theirs is None or ours.since_version != theirs.since_version:
+            raise FrontendError(
+                f"operator {node.op}", f"was read in opset {call.opset}, which differs in opset {self.opset}"
+            )
+        return replace(call, opset=self.opset)
+
+    # -- carried nodes -------------------------------------------------------------------------------------------------
+
+    def barrier(self, node: Opaque) -> None:
+        for domain, version in node.attrs[OPSETS]:
+            if self.opsets.get("" if domain == "ai.onnx" else domain) != version:
+                raise FrontendError(f"operator {node.op}", f"needs opset {version} of {domain or 'ai.onnx'}")
+        graph = unpack(node.attrs[GRAPH])
+        table = {old: self.name(x) for old, x in zip(node.attrs[INPUTS], node.operands, strict=True)}
+        carried = {o.name for o in graph.output}
+        loose = (
+            {x.name for x in graph.initializer}
+            | {x.values.name for x in graph.sparse_initializer}
+            | {x.name for x in graph.input}
+        )
+        for n, old in enumerate(node.attrs[OUTPUTS]):
+            if old in carried:
+                self.names[node.serial, n] = old
+                self.taken.add(old)
+                self.done.add(old)
+            else:
+                table[old] = self.claim_as(Tensor(node, n), old)
+        for inner in (o for child in graph.node for o in child.output if o):
+            if inner not in table and inner not in carried and inner not in loose:
+                table[inner] = self.keep(inner)
+        for child in graph.node:
+            copy = NodeProto()
+            copy.CopyFrom(child)
+            _rename(copy, table)
+            self.nodes.append(copy)
+        for info in graph.value_info:
+            info.name = table.get(info.name, info.name)
+            self.value_info.append(info)
+        if self.envelope is None:
+            self.initializers.extend(x for x in graph.initializer if x.name not in self.taken)
+            self.taken.update(loose)
+        self.functions.update({(f.domain, f.name): f for f in functions_of(node.attrs)})
+
+    def keep(self, name: str) -> str:
+        """A carried name as it is, where it is still free."""
+        if name in self.taken or name in self.program.outputs:
+            return self.fresh(name)
+        self.taken.add(name)
+        return name
+
+    def claim_as(self, x: Tensor, name: str) -> str:
+        if x.key not in self.ends and name not in self.taken and name not in self.program.outputs:
+            self.names[x.key] = name
+            self.taken.add(name)
+            for axis, d in enumerate(x.shape):
+                self.symbols.setdefault(d, (name, axis))
+            return name
+        return self.claim(x, name)
+
+    # -- the model -----------------------------------------------------------------------------------------------------
+
+    def model(self) -> ModelProto:
+        for x in self.program.inputs:
+            self.names[x.key] = x.name
+            self.taken.add(x.name)
+            for axis, d in enumerate(x.shape):
+                self.symbols.setdefault(d, (x.name, axis))
+        nodes = self.program.nodes()
+        uses: dict[tuple[int, int], int] = {x.key: 1 for x in self.program.outputs.values()}
+        for node in nodes:
+            for x in node.operands:
+                uses[x.key] = uses.get(x.key, 0) + 1
+        for node in nodes:
+            if isinstance(node, View) and node.tag is not None and node.tag.name == "onnx:Split":
+                self.splits.setdefault(_split_key(node), []).append(Tensor(node))
+            if (
+                isinstance(node, Compute)
+                and node.tag is not None
+                and node.tag.name == "onnx:Gemm"
+                and node.combiner is None
+            ):
+                self.absorb(node, uses)
+        self.tensors(self.program.outputs.values())
+        self.finish_outputs()
+        return self.assembled()
+
+    def absorb(self, node: Compute, uses: Mapping[tuple[int, int], int]) -> None:
+        """Mark a product that its only user, a Gemm, computes itself."""
+        found = recognise(node, self.opset)
+        if found is None or found.op != "Gemm":
+            return
+        for x in node.operands:
+            if x not in found.tensors and uses[x.key] == 1:
+                self.absorbed.add(x.node.serial)
+
+    def finish_outputs(self) -> None:
+        for name, x in self.program.outputs.items():
+            if name in self.done or (isinstance(x.node, Input) and x.name == name):
+                continue
+            self.step("Identity", [self.name(x)], output=name)
+
+    def assembled(self) -> ModelProto:
+        model = ModelProto()
+        if self.envelope is None:
+            model.ir_version = DEFAULT_IR
+            model.producer_name = "eqsat"
+            model.graph.name = self.program.name
+            model.graph.input.extend(_info(x.name, x.shape, x.dtype) for x in self.program.inputs)
+            model.graph.output.extend(_info(n, x.shape, x.dtype) for n, x in self.program.outputs.items())
+            model.opset_import.extend(helper.make_opsetid(d, v) for d, v in sorted(self.opsets.items()))
+            model.functions.extend(self.functions.values())
+        else:
+            model.CopyFrom(self.envelope.shell)
+            model.graph.initializer.extend(self.envelope.defaults)
+            for loose in self.envelope.carried:
+                if isinstance(loose, TensorProto):
+                    model.graph.initializer.append(loose)
+                else:
+                    model.graph.sparse_initializer.append(loose)
+            for output in model.graph.output:
+                kind, known = output.type, self.program.outputs.get(output.name)
+                if known is not None and (
+                    not kind.WhichOneof("value")
+                    or (kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"))
+                ):
+                    output.CopyFrom(_info(output.name, known.shape, known.dtype))
+        model.graph.node.extend(self.nodes)
+        model.graph.initializer.extend(self.initializers)
+        model.graph.value_info.extend(self.value_info)
+        if model.ir_version < 4:
+            # Before IR version 4 every initialiser had to be listed as an input.
+            listed = {x.name for x in model.graph.input}
+            model.graph.input.extend(
+                helper.make_tensor_value_info(x.name, x.data_type, list(x.dims))
+                for x in model.graph.initializer
+                if x.name not in listed
+            )
+        return model
+
+
+def _info(name: str, shape: Shape, dtype: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(
+        name, element_type(dtype), [d if isinstance(d, int) else str(d) for d in shape]
+    )
+
+
+def _split_key(node: View) -> tuple[object, ...]:
+    assert node.tag is not None
+    attrs = tuple(item for item in node.tag.attrs if item[0] not in (OUTPUT, SLOTS))
+    return (node.source.key, attrs, node.tag.get(LISTED))
+
+
+def _is_output(call: Call, x: Tensor) -> bool:
+    from eqsat.onnx_forms import matches
+
+    node = x.node
+    return isinstance(node, View) and node.tag is not None and matches(call, node, node.tag.get(OUTPUT, 0))
+
+
+def _opsets(program: Program, envelope: Envelope | None) -> dict[str, int]:
+    if envelope is not None:
+        return {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in envelope.shell.opset_import}
+    result: dict[str, int] = {}
+    for node in program.nodes():
+        if isinstance(node, Opaque) and node.op.startswith(PREFIX):
+            for domain, version in node.attrs.get(OPSETS, (("", node.attrs.get(OPSET, DEFAULT_OPSET)),)):
+                domain = "" if domain == "ai.onnx" else domain
+                result[domain] = max(version, result.get(domain, 0))
+    result.setdefault("", DEFAULT_OPSET)
+    return result
+
+
+def _reserved(program: Program, envelope: Envelope | None) -> set[str]:
+    """Names that new values must not take: those of the model, and all inside of carried graphs."""
+    names = {*program.outputs, *(x.name for x in program.inputs)}
+    if envelope is not None:
+        names.update(envelope.names.values())
+        names.update(x.name for x in (*envelope.shell.graph.input, *envelope.shell.graph.output))
+        names.update(x.name if isinstance(x, TensorProto) else x.values.name for x in envelope.carried)
+    stack: list[GraphProto] = [
+        unpack(n.attrs[GRAPH]) for n in program.nodes() if isinstance(n, Opaque) and GRAPH in n.attrs
+    ]
+    while stack:
+        graph = stack.pop()
+        names.update(x.name for x in (*graph.input, *graph.output, *graph.initializer))
+        for node in graph.node:
+            names.update((*node.input, *node.output))
+            stack.extend(subgraphs(node))
+    return names
+
+
+def _rename(node: NodeProto, table: Mapping[str, str]) -> None:
+    """Rename the values a node reads and makes, outer values in its subgraphs included."""
+    for names in (node.input, node.output):
+        for n, name in enumerate(names):
+            names[n] = table.get(name, name)
+    stack: list[tuple[GraphProto, Mapping[str, str]]] = [(g, table) for g in subgraphs(node)]
+    while stack:
+        graph, outer = stack.pop()
+        own = {x.name for x in (*graph.input, *graph.initializer)} | {o for n in graph.node for o in n.output}
+        inner = {old: new for old, new in outer.items() if old not in own}
+        for child in graph.node:
+            for n, name in enumerate(child.input):
+                child.input[n] = inner.get(name, name)
+            stack.extend((g, inner) for g in subgraphs(child))
+        for output in graph.output:
+            output.name = inner.get(output.name, output.name)

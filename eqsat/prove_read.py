@@ -1,0 +1,67 @@
+"""What users write (names, texts, ranges by name) as terms and boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any, cast
+
+from eqsat.ir import term as t
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.term import Term
+from eqsat.ir.text import leaf_name, parse_expr
+from eqsat.ir.walk import substitute
+from eqsat.prove_question import LEAVES, Box, shallow
+
+Ranges = Mapping[str, Any]
+
+
+def _leaves(*roots: Term) -> list[Term]:
+    found: dict[Term, None] = {}
+    waiting = list(roots)
+    while waiting:
+        for node in shallow(waiting.pop()):
+            if node.op in LEAVES and node not in found:
+                found[node] = None
+                waiting.extend(node.args)
+    return list(found)
+
+
+def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
+    """Terms from terms and strings, one leaf per name, and the box that the ranges give."""
+    extents = [r for r in (ranges or {}).values() if isinstance(r, Term)]
+    given = _leaves(*(e for e in exprs if isinstance(e, Term)), *extents)
+    by_name: dict[str, Term] = {}
+    # A leaf that knows its extent goes first.
+    for leaf in sorted(given, key=lambda x: x.op == "var" and not x.args):
+        by_name.setdefault(leaf_name(leaf), leaf)
+    terms = [e if isinstance(e, Term) else parse_expr(e, by_name) for e in exprs]
+    table: dict[Term, Term] = {}
+    box: dict[Term, tuple[int | None, int | None]] = {}
+    place = {name: k for k, name in enumerate(ranges or ())}
+    for leaf in sorted(_leaves(*terms, *extents), key=lambda x: place.get(leaf_name(x), len(place))):
+        name = leaf_name(leaf)
+        first = by_name.setdefault(name, leaf)
+        wanted = None if ranges is None else ranges.get(name)
+        if isinstance(wanted, Term) and wanted.op != "const":
+            table[leaf] = t.var(name, wanted)
+            continue
+        if leaf is not first:
+            if wanted is None and leaf.args:
+                raise EqsatError(f"proof about {terms[0]}", f"two different axes are called {name}", "rename one")
+            table[leaf] = first
+        if wanted is not None:
+            box[first] = _range(name, wanted)
+    return [substitute(e, table) for e in terms], box
+
+
+def _range(name: str, wanted: Any) -> tuple[int | None, int | None]:
+    if isinstance(wanted, Term):
+        wanted = t.int_value(wanted)
+    pair = cast("Sequence[Any]", wanted) if isinstance(wanted, (tuple, list)) else (0, wanted)
+    try:
+        start, stop = (None if bound is None else index(bound) for bound in pair)
+    except (TypeError, ValueError) as error:
+        problem = f"{wanted!r} is not an extent or a pair (start, stop)"
+        raise EqsatError(f"range of {name}", problem, "for example 16, (4, 16) or (0, None)") from error
+    return start, stop

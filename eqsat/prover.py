@@ -1,0 +1,423 @@
+"""The prover portfolio: is a predicate always true, are two terms equal, is a map injective or onto.
+
+Answers are three-valued. Members run from the cheapest to the most powerful, each under a budget that does not depend
+on the machine, so a verdict is the same everywhere; numpy confirms every refutation before it is reported.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+
+from eqsat.ir import term as t
+from eqsat.ir.decide import Proof
+from eqsat.ir.dtypes import BOOL, INDEX, is_float
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.term import Term
+from eqsat.ir.text import leaf_name
+from eqsat.ir.walk import postorder, substitute
+from eqsat.prove_bits import bits_equal, bits_injective
+from eqsat.prove_cache import cache_clear, cache_get, cache_info, cache_key, cache_put
+from eqsat.prove_digits import digits_injective
+from eqsat.prove_isl import isl_claim, isl_injective, isl_missed
+from eqsat.prove_points import (
+    UNKNOWN,
+    Answer,
+    confirms,
+    confirms_collision,
+    enumerate_collisions,
+    enumerate_points,
+    point_count,
+    probe,
+    tabulate,
+    trivial,
+)
+from eqsat.prove_question import Asked, Box, Question, Shapes, Variable, claim, collision, refinement
+from eqsat.prove_range import settled
+from eqsat.prove_read import Ranges, read
+from eqsat.prove_z3_forms import z3_claim
+
+__all__ = ["Budget", "Portfolio", "cache_clear", "cache_info", "decide", "prove", "prove_equal"]
+
+Decision = Literal["always", "never", "sometimes", "unknown"]
+FINITE = "finite: real arithmetic, without NaN, infinity, signed zero or rounding"
+SLOW = 0.005
+"""Answers that took less than these seconds are not worth storing."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What each member may spend on one question; the same on every machine.
+
+    points: how many points numpy tries; few_points: below this it goes first; isl_operations; z3_rlimits: resource
+    units of each Z3 formulation, one round after the other (400,000 are about 0.1 s).
+    """
+
+    points: int = 1 << 21
+    few_points: int = 1 << 14
+    isl_operations: int = 1_000_000
+    z3_rlimits: tuple[int, ...] = (400_000, 3_000_000)
+
+
+THOROUGH = Budget(isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000))
+"""For checking rules, where a question is asked once."""
+
+
+class Portfolio:
+    """The prover behind `eqsat.ir.decide`: a Decider that asks all members. Cheap to make; solvers load on first use.
+
+    >>> from eqsat.ir.term import ax
+    >>> i = ax(0, 14)
+    >>> Portfolio().injective([i // 4, i % 4], {i: (0, 14)}).verdict
+    'proved'
+    """
+
+    def __init__(self, budget: Budget | None = None, cached: bool = True) -> None:
+        self.budget = budget or Budget()
+        self.cached = cached
+
+    def prove(
+        self,
+        claim_: Term,
+        box: Box,
+        assuming: Term | None = None,
+        *,
+        shapes: Shapes | None = None,
+        finite: bool = False,
+        hints: Sequence[Term] = (),
+    ) -> Proof:
+        """Is the predicate defined and true on the whole box (None: no bound), wherever the assumption holds?
+
+        An assumption that never holds proves everything (`eq.prove` refuses it). `shapes` gives operands and buffers
+        their extents, against which loads are checked; `finite` allows real arithmetic for floats, which the proof then
+        records; `hints` are lemmas (bool terms, proved first) or witness quotients (index terms).
+        """
+        return self._claim(claim(claim_, box, assuming, shapes, finite, hints), assuming)
+
+    def equal(
+        self,
+        a: Term,
+        b: Term,
+        box: Box,
+        assuming: Term | None = None,
+        *,
+        shapes: Shapes | None = None,
+        finite: bool = False,
+        hints: Sequence[Term] = (),
+    ) -> Proof:
+        """Wherever `a` is defined: is `b` defined and the same value (for floats bit by bit, all NaN being one)?"""
+        return self._claim(refinement(a, b, box, assuming, shapes, finite, hints), assuming)
+
+    def injective(self, outputs: Sequence[Term], box: Box, assuming: Term | None = None) -> Proof:
+        """Are the outputs defined, and do different points of the box give different outputs?
+
+        The witness of a refutation is {"first": point, "second": point}.
+        """
+        begun = time.perf_counter()
+        asked = collision(outputs, box, assuming)
+        if asked.vacuous:
+            return _proof(asked, Answer("proved", "structure", note="the box is empty"), begun, assuming)
+        defined = self._answer(replace(asked.question, outputs=()))
+        if defined.verdict != "proved":
+            return _proof(asked, replace(defined, note="the map is not defined everywhere"), begun, assuming)
+        question = replace(settled(asked.question), goal=t.TRUE)
+        return _proof(asked, self._injective(question), begun, assuming)
+
+    def bijective(self, outputs: Sequence[Term], box: Box, shape: Sequence[Any]) -> Proof:
+        """Is the map from the box onto the box of extents `shape` one to one?
+
+        A refutation's witness is a point that leaves the shape, a colliding pair, {"missed": cell}, or sizes for which
+        the two boxes differ in their number of points.
+        """
+        begun = time.perf_counter()
+        inside = t.logical_and(
+            *(c for o, n in zip(outputs, shape, strict=True) for c in (t.index_const(0) <= o, o < t.as_index(n)))
+        )
+        fits = self.prove(inside, box)
+        if not fits:
+            return replace(fits, note=fits.note or "leaves the declared shape")
+        single = self.injective(outputs, box)
+        if not single:
+            return single
+        asked = collision(outputs, box)
+        sides = [_extent(leaf, box) for leaf in asked.leaves if leaf.op != "sym"]
+        domain, target = t.product(s for s in sides if s is not None), t.product(t.as_index(n) for n in shape)
+        if any(s is None for s in sides):
+            return Proof("unknown", method="counting", note="an axis has no bound")
+        full = self.prove(t.compare("eq", domain, target), {})
+        seconds = time.perf_counter() - begun
+        if full:
+            return Proof("proved", method=f"{single.method} + counting", seconds=seconds)
+        numbers = [t.int_value(t.as_index(n)) for n in shape]
+        known = [n for n in numbers if n is not None]
+        witness = full.witness
+        if len(known) == len(numbers) and full.verdict == "refuted" and not full.witness:
+            missed = _missed(asked.question, known, self.budget)
+            witness = None if missed is None else {"missed": missed}
+        return Proof(full.verdict, witness, "counting", seconds, f"{domain} points for {target} cells")
+
+    def decide(
+        self, predicate: Term, box: Box, assuming: Term | None = None, *, shapes: Shapes | None = None
+    ) -> Decision:
+        """Whether a predicate holds always, never or sometimes on the box."""
+        holds = self.prove(predicate, box, assuming, shapes=shapes)
+        if holds:
+            return "always"
+        fails = self.prove(t.logical_not(predicate), box, assuming, shapes=shapes)
+        if fails:
+            return "never"
+        if holds.verdict == fails.verdict == "refuted" and self._defined(predicate, box, assuming, shapes):
+            return "sometimes"
+        return "unknown"
+
+    def consistent(self, assuming: Term, box: Box) -> Proof:
+        """Does the assumption hold somewhere on the box? Refuted: nowhere."""
+        asked = claim(t.FALSE, box, assuming)
+        if asked.vacuous:
+            return Proof("proved", method="structure", note="the box is empty")
+        answer = self._answer(asked.question)
+        verdict = {"proved": "refuted", "refuted": "proved"}.get(answer.verdict, "unknown")
+        return _proof(asked, replace(answer, verdict=verdict), time.perf_counter(), None)
+
+    # -- members -------------------------------------------------------------------------------------------------------
+
+    def _defined(self, predicate: Term, box: Box, assuming: Term | None, shapes: Shapes | None) -> bool:
+        return bool(self.prove(t.logical_or(predicate, t.logical_not(predicate)), box, assuming, shapes=shapes))
+
+    def _claim(self, asked: Asked, assuming: Term | None) -> Proof:
+        begun = time.perf_counter()
+        if asked.vacuous:
+            return _proof(asked, Answer("proved", "structure", note="the box is empty"), begun, assuming)
+        question = asked.question
+        if question.hints:
+            question = replace(question, hints=self._proved_hints(question))
+        answer = self._answer(replace(question, finite=False))
+        if answer.verdict == "proved" or not question.finite:
+            return _proof(asked, answer, begun, assuming)
+        if not any(is_float(n.dtype) for n in postorder(*question.roots)):
+            return _proof(asked, answer, begun, assuming)
+        answer = self._answer(question)
+        return _proof(asked, answer, begun, assuming, (FINITE,) if answer.verdict == "proved" else ())
+
+    def _proved_hints(self, question: Question) -> tuple[Term, ...]:
+        bare = replace(question, hints=())
+        return tuple(
+            h for h in question.hints if h.dtype == INDEX or self._answer(replace(bare, goal=h)).verdict == "proved"
+        )
+
+    def _answer(self, question: Question) -> Answer:
+        budget = self.budget
+        question = settled(question)
+        if any(v.empty for v in question.variables):
+            return Answer("proved", "structure", note="the assumptions never hold")
+        if question.finite:
+            return self._stored("claim", question, [lambda q: _never_refuted(z3_claim(q, budget.z3_rlimits))])
+        few = point_count(question) or 0
+        small = _if(0 < few <= budget.few_points, budget.few_points)
+        quick = self._first(question, [trivial, small, bits_equal, probe])
+        if quick.verdict != "unknown":
+            return quick
+        return self._stored(
+            "claim",
+            question,
+            [
+                lambda q: isl_claim(q, budget.isl_operations),
+                lambda q: enumerate_points(q, budget.points),
+                lambda q: z3_claim(q, budget.z3_rlimits),
+            ],
+        )
+
+    def _injective(self, question: Question) -> Answer:
+        budget = self.budget
+
+        def small(q: Question) -> Answer:
+            return enumerate_collisions(q, 4 * budget.few_points)
+
+        quick = self._first(question, [digits_injective, bits_injective, small])
+        if quick.verdict != "unknown":
+            return quick
+        return self._stored(
+            "injective",
+            question,
+            [
+                lambda q: isl_injective(q, budget.isl_operations),
+                lambda q: enumerate_collisions(q, budget.points),
+                lambda q: _by_pairs(q, budget.z3_rlimits),
+            ],
+        )
+
+    def _first(self, question: Question, members: Sequence[Callable[[Question], Answer]]) -> Answer:
+        """The first definite answer; refutations count only where numpy confirms them."""
+        notes: dict[str, None] = {}
+        for member in members:
+            answer = member(question)
+            if answer.verdict == "proved" or (answer.verdict == "refuted" and _confirmed(question, answer)):
+                return answer
+            notes[answer.note] = None
+        return Answer("unknown", "portfolio", note="; ".join(n for n in notes if n))
+
+    def _stored(self, kind: str, question: Question, members: Sequence[Callable[[Question], Answer]]) -> Answer:
+        """The same through the cache on disk."""
+        if not self.cached:
+            return self._first(question, members)
+        key = cache_key([kind, repr(self.budget), *question.parts()])
+        found = cache_get(key)
+        if found is not None and (found.verdict != "refuted" or _confirmed(question, found)):
+            return found
+        begun = time.perf_counter()
+        answer = self._first(question, members)
+        if time.perf_counter() - begun > SLOW and "clock" not in answer.note:
+            cache_put(key, answer)
+        return answer
+
+
+def _if(condition: bool, limit: int) -> Callable[[Question], Answer]:
+    return (lambda q: enumerate_points(q, limit)) if condition else (lambda _: UNKNOWN)
+
+
+def _never_refuted(answer: Answer) -> Answer:
+    """Over the reals a counterexample says nothing about floats."""
+    return answer if answer.verdict == "proved" else Answer("unknown", answer.method, note=answer.note)
+
+
+def _confirmed(question: Question, answer: Answer) -> bool:
+    if answer.witness is None:
+        return False
+    if not question.outputs:
+        return confirms(question, answer.witness)
+    return answer.second is not None and confirms_collision(question, answer.witness, answer.second)
+
+
+def _by_pairs(question: Question, budgets: Sequence[int]) -> Answer:
+    """Injectivity as a claim about two points."""
+    n = len(question.variables)
+    table = {v.leaf: t.make("var", (), f"v{k + n}") for k, v in enumerate(question.variables)}
+    twins = [Variable(table[v.leaf], v.start, v.stop, v.multiple_of) for v in question.variables]
+    facts = [*question.facts, *(substitute(f, table) for f in question.facts)]
+    apart = [t.compare("ne", o, substitute(o, table)) for o in question.outputs]
+    same = t.logical_and(*(t.compare("eq", a, b) for a, b in table.items()))
+    pairs = Question((*question.variables, *twins), tuple(facts), t.logical_or(*apart, same))
+    answer = probe(pairs)
+    if answer.verdict == "unknown":
+        answer = z3_claim(settled(pairs), budgets)
+    if answer.verdict != "refuted" or answer.witness is None:
+        return answer
+    return Answer("refuted", answer.method, answer.witness[:n], answer.witness[n:])
+
+
+def _missed(question: Question, shape: Sequence[int], budget: Budget) -> tuple[int, ...] | None:
+    """A cell of the shape that no point reaches."""
+    if prod(shape) > budget.points or (point_count(question) or budget.points + 1) > budget.points:
+        return isl_missed(question, shape, budget.isl_operations)
+    hit = np.zeros(shape, bool)
+    hit[tuple(tabulate(question))] = True
+    return tuple(int(x) for x in np.unravel_index(int(np.argmin(hit)), tuple(shape)))
+
+
+def _extent(leaf: Term, box: Box) -> Term | None:
+    """The number of values of an axis as a term."""
+    if leaf in box:
+        start, stop = box[leaf]
+        return None if start is None or stop is None else t.index_const(max(0, stop - start))
+    return leaf.args[0] if leaf.args else None
+
+
+def _names(leaves: Sequence[Term]) -> list[str]:
+    """Distinct names for the leaves of a witness."""
+    names: list[str] = []
+    for leaf in leaves:
+        name = leaf_name(leaf)
+        while name in names:
+            name += "'"
+        names.append(name)
+    return names
+
+
+def _proof(
+    asked: Asked, answer: Answer, begun: float, assuming: Term | None, extra: tuple[str, ...] = ()
+) -> Proof:
+    verdict: Any = answer.verdict
+    names = _names([*asked.leaves, *(axis for axis, _ in asked.idle)])
+    idle = [start or 0 if stop is None or start is not None else stop - 1 for _, (start, stop) in asked.idle]
+
+    order = {axis: k for k, axis in enumerate(asked.axes)}  # the asker's order
+    leaves = [*asked.leaves, *(axis for axis, _ in asked.idle)]
+
+    def point(values: tuple[Any, ...]) -> dict[str, Any]:
+        rows = zip(leaves, names, [*values, *idle], strict=True)
+        return {name: value for _, name, value in sorted(rows, key=lambda row: order.get(row[0], len(order)))}
+
+    witness: Mapping[str, Any] | None = None
+    if answer.witness is not None:
+        witness = point(answer.witness)
+        if answer.second is not None:
+            witness = {"first": witness, "second": point(answer.second)}
+    assumptions = (*((str(assuming),) if assuming is not None else ()), *extra)
+    return Proof(verdict, witness, answer.method, time.perf_counter() - begun, answer.note, assumptions)
+
+
+# -- the public functions ---------------------------------------------------------------------------------------------
+
+def _ask(e: Any, ranges: Ranges | None, assuming: Any, portfolio: Portfolio) -> tuple[Term, Box, Term | None]:
+    exprs = [e] if assuming is None else [e, assuming]
+    terms, box = read(exprs, ranges)
+    if terms[0].dtype != BOOL:
+        raise EqsatError(f"proof of {terms[0]}", f"has type {terms[0].dtype}, not bool", "compare it with something")
+    given = t.as_bool(terms[1]) if assuming is not None else None
+    if given is not None and portfolio.consistent(given, box).verdict == "refuted":
+        raise EqsatError(f"assumption {given}", "contradictory: it holds nowhere in the ranges", "drop or correct it")
+    return terms[0], box, given
+
+
+def prove(
+    e: Any,
+    ranges: Ranges | None = None,
+    assuming: Any = None,
+    *,
+    finite: bool = False,
+    hints: Sequence[Term] = (),
+    budget: Budget | None = None,
+) -> Proof:
+    """Is a predicate (a term, or text for `parse_expr`) defined and true everywhere in the ranges?
+
+    ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no bound; omitted: the axes' extents.
+    assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
+
+    >>> prove("4*io + ii < 14", {"io": 4, "ii": 4}).witness
+    {'io': 3, 'ii': 2}
+    >>> prove("x // 4 * 4 + x % 4 == x").verdict
+    'proved'
+    """
+    portfolio = Portfolio(budget)
+    goal, box, given = _ask(e, ranges, assuming, portfolio)
+    return portfolio.prove(goal, box, given, finite=finite, hints=hints)
+
+
+def prove_equal(a: Any, b: Any, ranges: Ranges | None = None, assuming: Any = None, *, finite: bool = False) -> Proof:
+    """Wherever `a` is defined: is `b` defined and the same value?
+
+    >>> prove_equal("(8*x + y) // 8", "x", {"y": 8}).verdict
+    'proved'
+    """
+    portfolio = Portfolio()
+    terms, box = read([a, b] if assuming is None else [a, b, assuming], ranges)
+    given = terms[2] if assuming is not None else None
+    if given is not None and portfolio.consistent(given, box).verdict == "refuted":
+        raise EqsatError(f"assumption {given}", "contradictory: it holds nowhere in the ranges", "drop or correct it")
+    return portfolio.equal(terms[0], terms[1], box, given, finite=finite)
+
+
+def decide(e: Any, ranges: Ranges | None = None, assuming: Any = None) -> Decision:
+    """Whether a predicate holds "always", "never" or "sometimes" in the ranges, or that this is "unknown".
+
+    >>> decide("4*io + ii < 14", {"io": 3, "ii": 4}), decide("i // 4 == i % 4", {"i": 16})
+    ('always', 'sometimes')
+    """
+    portfolio = Portfolio()
+    goal, box, given = _ask(e, ranges, assuming, portfolio)
+    return portfolio.decide(goal, box, given)

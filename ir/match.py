@@ -1,0 +1,492 @@
+"""One matcher for declared rules, over terms, with sums modulo the rest.
+
+* A sum at the root of a pattern matches any summands of a sum that have the pattern's coefficients up to one common
+  scale; the other summands are the rest and stay.
+* A sum below an operation that reads `K*x + y` matches a sum by division with remainder: x is what K divides.
+* A sum below an operation with anchored summands and a bare variable gives the other summands to the variable.
+* `0 <= p` and `0 == p` match any comparison of indices, moved to one side.
+* Constants of a pattern are products of Pos and Num parameters and numbers, solved as exact equations.
+
+A pattern is compiled into closures that call a continuation with the bindings found so far, and try again when the
+continuation refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eqsat.ir import coefficient as co
+from eqsat.ir import term as t
+from eqsat.ir.coefficient import Coefficient
+from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.ir.match_state import UNBOUND, Found, Go, Monomial, State, Step, compile_condition
+from eqsat.ir.match_sums import (
+    Bounds,
+    anchors_of,
+    factorings,
+    is_total,
+    literal_of,
+    lower,
+    put,
+    slack,
+    splits,
+)
+from eqsat.ir.rule import Instance, Kind, Rule, RuleError
+from eqsat.ir.term import Term
+from eqsat.ir.walk import substitute
+
+_COMMUTATIVE = frozenset(("min", "max", "bitand", "bitor", "bitxor"))
+
+
+class Pattern:
+    """A compiled left side of a rule.
+
+    >>> from eqsat.ir.rule import Idx, Pos, rule
+    >>> @rule("split-merge")
+    ... def split_merge(x: Idx, c: Pos):
+    ...     return x // c * c + x % c, x
+    >>> i, j = t.var("i"), t.var("j")
+    >>> found = Pattern(split_merge, split_merge.instances[0]).first(i // 4 * 8 + j + i % 4 * 2)
+    >>> str(found.build(split_merge.right))
+    '2*i + j'
+    """
+
+    def __init__(self, rule: Rule, instance: Instance) -> None:
+        self.what = f"rule {rule.name}"
+        self.instance = instance
+        self.slots: dict[Term, int] = {}
+        self.kinds: list[Kind] = []
+        for p in rule.parameters:
+            if p.kind is not Kind.BUFFER:
+                dtype = {Kind.PRED: BOOL, Kind.DATA: instance.dtype, Kind.ANY: "float32"}.get(p.kind, INDEX)
+                self.slots[t.make("var", (), p.name, dtype)] = len(self.kinds)
+                self.kinds.append(p.kind)
+        self.scale = len(self.kinds)
+        self.variables = list(self.slots)
+        self.conditional = bool(instance.conditions)
+        self.roots, self.below, self.step = self._root(instance.left)
+        self.literal = literal_of(instance.left)
+        summands = self.summands_of(instance.left) if instance.left.op == "sum" else []
+        self.anchors = frozenset(q.op for _, q in summands)
+        self.checks = [compile_condition(c, self.slots, self.monomial, self._term) for c in instance.conditions]
+        bound = set(self.slots)
+        self.chosen = [(c, self.slots[c.constant]) for c in instance.choices if c.constant in bound]
+
+    # -- use -----------------------------------------------------------------------------------------------------------
+
+    def first(
+        self, subject: Term, bounds: Bounds = lambda a: (None, None), memo: dict[Any, Any] | None = None
+    ) -> Found | None:
+        """The first match whose conditions are known to hold, or None; `memo` belongs to the bounds."""
+        if not self.may(subject):
+            return None
+
+        def finish(state: State) -> Found | None:
+            if state.pending:
+                return None
+            added = len(state.trail)
+            for choice, slot in self.chosen:
+                width = bounds(self._term(choice.width_of, state))
+                if width[0] is None or width[1] is None:
+                    return self._undo(state, added)
+                state.values[slot] = width[1] - width[0] + 1
+                state.trail.append(slot)
+            if all(check(state) for check in self.checks):
+                return Found(self._table(state), state.rest)
+            return self._undo(state, added)
+
+        return self.step(State(self.scale + 1, bounds, {} if memo is None else memo), subject, finish)
+
+    def may(self, subject: Term) -> bool:
+        """A quick look whether a match is possible at all."""
+        if subject.op not in self.roots:
+            return False
+        if self.below is not None and (not subject.args or subject.args[0].op not in self.below):
+            return False
+        if self.literal is not None:
+            second = subject.args[1]
+            return second.op != "const" or second.payload == self.literal
+        return not self.anchors or self.anchors <= anchors_of(subject)
+
+    def _undo(self, state: State, mark: int) -> None:
+        while len(state.trail) > mark:
+            state.values[state.trail.pop()] = UNBOUND
+
+    def _table(self, state: State) -> dict[Term, Term]:
+        table: dict[Term, Term] = {}
+        for v, slot in self.slots.items():
+            value = state.values[slot]
+            if value is not UNBOUND:
+                table[v] = value if isinstance(value, Term) else co.to_term(value)
+        return table
+
+    def _term(self, pattern: Term, state: State) -> Term:
+        return substitute(pattern, self._table(state))
+
+    # -- constants -----------------------------------------------------------------------------------------------------
+
+    def monomial(self, a: Term) -> Monomial | None:
+        """A pattern that is a product of constants, or None."""
+        if a.op == "const" and a.dtype == INDEX:
+            return a.payload, ()
+        slot = self.slots.get(a)
+        if slot is not None:
+            return (1, (slot,)) if self.kinds[slot] in (Kind.POS, Kind.NUM) else None
+        if a.op == "prod" or (a.op == "sum" and len(a.args) == 1 and a.payload[0] == 0):
+            number, slots = (1, ()) if a.op == "prod" else (a.payload[1][0], ())
+            for arg in a.args:
+                inner = self.monomial(arg)
+                if inner is None:
+                    return None
+                number, slots = number * inner[0], (*slots, *inner[1])
+            return number, slots
+        return None
+
+    def require(self, state: State, left: Monomial, value: Coefficient) -> bool:
+        """Add the equation left = value; false where it cannot hold. What is not solved yet is kept pending."""
+        waiting = [(left, value)]
+        while waiting:
+            (number, slots), value = waiting.pop()
+            known: Coefficient = number
+            unknown = -1
+            many = False
+            for slot in slots:
+                bound = state.values[slot]
+                if bound is UNBOUND:
+                    many = many or unknown >= 0
+                    unknown = slot
+                else:
+                    known = co.times(known, bound)
+            if many:
+                state.pending = (*state.pending, ((number, slots), value))
+            elif unknown < 0:
+                if not co.same(known, value):
+                    return False
+            else:
+                rest = co.quotient(value, known)
+                if rest is None or not self._fits(state, unknown, rest):
+                    return False
+                state.values[unknown] = rest
+                state.trail.append(unknown)
+                waiting.extend(state.pending)
+                state.pending = ()
+        return True
+
+    def _fits(self, state: State, slot: int, value: Coefficient) -> bool:
+        if slot == self.scale:
+            return value != 0
+        if self.kinds[slot] is Kind.NUM:
+            return isinstance(value, int)
+        number, factors = co.parts(value)
+        if number <= 0:
+            return False
+        return all((low := lower(state.bounds, f)) is not None and low >= 1 for f in factors)
+
+    def equation(self, left: Monomial, value: Coefficient, state: State, go: Go) -> Found | None:
+        mark, pending = len(state.trail), state.pending
+        if self.require(state, left, value):
+            result = go(state)
+            if result is not None:
+                return result
+        state.pending = pending
+        return self._undo(state, mark)
+
+    # -- compiling -----------------------------------------------------------------------------------------------------
+
+    def _root(self, left: Term) -> tuple[frozenset[str], frozenset[str] | None, Step]:
+        if left.op == "sum":
+            return frozenset(("sum",)), None, self._sum_root(left)
+        if left.op in ("and", "or"):
+            return frozenset((left.op,)), None, self._junction(left, root=True)
+        if left.op in t.COMPARE and self._is_difference(left):
+            ops = ("lt", "le") if left.op in ("lt", "le") else (left.op,)
+            return frozenset(ops), None, self.compile(left)
+        below: frozenset[str] | None = None
+        first = left.args[0] if left.args else left
+        if first.op == "sum" and self.monomial(first) is None:
+            below = frozenset(("sum", "prod"))
+        elif first.op not in ("var", "const", "prod") and self.monomial(first) is None and left.op not in _COMMUTATIVE:
+            below = frozenset(("lt", "le") if first.op in ("lt", "le") else (first.op,))
+        return frozenset((left.op,)), below, self.compile(left)
+
+    def compile(self, p: Term, under: str = "") -> Step:
+        """The matcher of a pattern below the root, or below an operation."""
+        constant = self.monomial(p)
+        if constant is not None:
+            return self._constant(constant)
+        slot = self.slots.get(p)
+        if slot is not None:
+            return self._variable(slot)
+        if p.op == "const":
+            return lambda state, s, go: go(state) if s is p else None
+        if p.op == "sum":
+            return self._nested_sum(p, under)
+        if p.op in ("and", "or"):
+            return self._junction(p, root=False)
+        if p.op in t.COMPARE and self._is_difference(p):
+            return self._difference(p)
+        if p.op in ("prod", "load", "axis", "sym", "hole"):
+            raise RuleError(self.what, f"{p} cannot be matched", "products and loads stand on right sides only")
+        return self._operation(p)
+
+    def _variable(self, slot: int) -> Step:
+        total = self.kinds[slot] is Kind.TOTAL
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            bound = state.values[slot]
+            if bound is not UNBOUND:
+                return go(state) if bound is s else None
+            if total and not is_total(s):
+                return None
+            state.values[slot] = s
+            result = go(state)
+            if result is None:
+                state.values[slot] = UNBOUND
+            return result
+
+        return step
+
+    def _constant(self, left: Monomial) -> Step:
+        if not left[1]:
+            number = left[0]
+            return lambda state, s, go: go(state) if s.op == "const" and s.payload == number else None
+        if len(left[1]) == 1 and left[0] == 1:
+            return self._one_constant(left)
+        return lambda state, s, go: self.equation(left, co.of_term(s), state, go)
+
+    def _one_constant(self, left: Monomial) -> Step:
+        """The most frequent case, a single constant, without the machinery of equations where it is a number."""
+        slot = left[1][0]
+        least = 1 if self.kinds[slot] is Kind.POS else None
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            if s.op != "const" or state.pending:
+                return self.equation(left, co.of_term(s), state, go)
+            number: int = s.payload
+            bound = state.values[slot]
+            if bound is not UNBOUND:
+                return go(state) if co.same(bound, number) else None
+            if least is not None and number < least:
+                return None
+            state.values[slot] = number
+            result = go(state)
+            if result is None:
+                state.values[slot] = UNBOUND
+            return result
+
+        return step
+
+    def _operation(self, p: Term) -> Step:
+        op, dtype, payload = p.op, p.dtype, p.payload
+        free = op == "where" and dtype not in (INDEX, BOOL, self.instance.dtype)
+        steps = [self.compile(a, op) for a in p.args]
+        order = sorted(range(len(steps)), key=lambda k: (self.monomial(p.args[k]) is None, p.args[k].op == "var", k))
+        orders = [order]
+        if op in _COMMUTATIVE and dtype == INDEX:
+            orders = [[0, 1], [1, 0]]
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            if s.op != op or s.payload != payload or not (free or s.dtype == dtype):
+                return None
+            for where in orders:
+                args = s.args
+                if op in _COMMUTATIVE and where == [1, 0]:
+                    args = (args[1], args[0])
+
+                def at(k: int, state: State, where: list[int] = order, args: tuple[Term, ...] = args) -> Found | None:
+                    if k == len(where):
+                        return go(state)
+                    return steps[where[k]](state, args[where[k]], lambda s2: at(k + 1, s2, where, args))
+
+                result = at(0, state)
+                if result is not None:
+                    return result
+            return None
+
+        return step
+
+    # -- comparisons ---------------------------------------------------------------------------------------------------
+
+    def _is_difference(self, p: Term) -> bool:
+        return p.args[0].dtype == INDEX and any(t.is_const(a, 0) for a in p.args)
+
+    def _difference(self, p: Term) -> Step:
+        left, right = p.args
+        if p.op in ("eq", "ne"):
+            inner = self.compile(right if t.is_const(left, 0) else left)
+
+            def equal(state: State, s: Term, go: Go) -> Found | None:
+                if s.op != p.op or s.args[0].dtype != INDEX:
+                    return None
+                found = inner(state, s.args[0] - s.args[1], go)
+                return inner(state, s.args[1] - s.args[0], go) if found is None else found
+
+            return equal
+        ordered = self.compile(right - left - (1 if p.op == "lt" else 0))
+
+        def order(state: State, s: Term, go: Go) -> Found | None:
+            if s.op not in ("lt", "le") or s.args[0].dtype != INDEX:
+                return None
+            return ordered(state, slack(s), go)
+
+        return order
+
+    # -- sums ----------------------------------------------------------------------------------------------------------
+
+    def summands_of(self, p: Term) -> list[tuple[Monomial, Term]]:
+        """A pattern sum as (coefficient, pattern) pairs; a constant is a summand too."""
+        constant, items = t.linear_parts(p)
+        result: list[tuple[Monomial, Term]] = [((constant, ()), t.index_const(1))] if constant else []
+        for number, item in items:
+            fixed: list[Term] = []
+            rest: list[Term] = []
+            for factor in item.args if item.op == "prod" else (item,):
+                (rest if self.monomial(factor) is None else fixed).append(factor)
+            if len(rest) != 1:
+                raise RuleError(self.what, f"summand {item} of a pattern", "write it as constants times one pattern")
+            monomial = self.monomial(t.product(fixed))
+            assert monomial is not None
+            result.append(((number * monomial[0], monomial[1]), rest[0]))
+        return result
+
+    def _sum_root(self, p: Term) -> Step:
+        items = self.summands_of(p)
+        if any(q.op in ("var", "const") for _, q in items):
+            raise RuleError(self.what, f"sum {p}: a summand matches anything", "anchor each summand")
+        return self._anchored(items, None, (self.scale,))
+
+    def _nested_sum(self, p: Term, under: str) -> Step:
+        items = self.summands_of(p)
+        split = [(c, q) for c, q in items if c[1]]
+        plain = [(c, q) for c, q in items if not c[1]]
+        if len(split) == 1 and len(plain) <= 1 and all(c == (1, ()) for c, _ in plain):
+            small = self.compile(plain[0][1]) if plain else None
+            return self._split(split[0][0], self.compile(split[0][1]), small, under)
+        bare = [(c, q) for c, q in items if q.op == "var"]
+        anchored = [(c, q) for c, q in items if q.op not in ("var", "const")]
+        odd = len(items) > len(anchored) + len(bare) or any(c != (1, ()) for c, _ in bare)
+        if odd or not anchored or len(bare) > 1:
+            raise RuleError(self.what, f"sum {p} below an operation", "it must read K*x + y, or anchored summands + y")
+        return self._anchored(anchored, self.compile(bare[0][1]) if bare else self._constant((0, ())), ())
+
+    def _anchored(self, items: list[tuple[Monomial, Term]], rest: Step | None, extra: tuple[int, ...]) -> Step:
+        """Match each (coefficient, pattern) to a summand of its own; `rest` takes the others, at the root they stay."""
+        items = sorted(items, key=lambda item: len(item[0][1]))
+        wanted = [(number, (*extra, *slots)) for (number, slots), _ in items]
+        steps = [self.compile(q) for _, q in items]
+        ops = [q.op for _, q in items]
+        scale = self.scale
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            constant, subject = t.linear_parts(s)
+            if len(subject) < len(steps):
+                return None
+            used: list[int] = []
+
+            def done(state: State) -> Found | None:
+                others = [pair for k, pair in enumerate(subject) if k not in used]
+                if rest is not None:
+                    return rest(state, t.linear(constant, others), go)
+                factor = co.to_term(state.values[scale])
+                state.rest = lambda new: t.linear(constant, (*others, (1, t.mul(factor, new))))
+                return go(state)
+
+            def at(n: int, state: State) -> Found | None:
+                if n == len(steps):
+                    return done(state)
+                for k, (number, core) in enumerate(subject):
+                    if k in used:
+                        continue
+                    for coefficient, inner in factorings(number, core, ops[n]):
+                        used.append(k)
+                        found = self.equation(
+                            wanted[n],
+                            coefficient,
+                            state,
+                            lambda s2, inner=inner: steps[n](s2, inner, lambda s3: at(n + 1, s3)),
+                        )
+                        used.pop()
+                        if found is not None:
+                            return found
+                return None
+
+            return at(0, state)
+
+        return step
+
+    def _split(self, factor: Monomial, large: Step, small: Step | None, under: str) -> Step:
+        """Match K*x + y by division with remainder."""
+        fitting = self.conditional
+        reduce = under == "mod"
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            for k in self._candidates(state, factor, s):
+                number, factors = co.parts(k)
+                key = (s.serial, number, *(f.serial for f in factors), fitting, reduce)
+                ways = state.memo.get(key)
+                if ways is None:
+                    ways = state.memo[key] = splits(s, k, state.bounds, fitting, reduce)
+                for q, r in ways:
+                    if small is None and not t.is_const(r, 0):
+                        continue
+
+                    def remainder(state: State, r: Term = r) -> Found | None:
+                        return go(state) if small is None else small(state, r, go)
+
+                    found = self.equation(
+                        factor, k, state, lambda s2, q=q, remainder=remainder: large(s2, q, remainder)
+                    )
+                    if found is not None:
+                        return found
+            return None
+
+        return step
+
+    def _candidates(self, state: State, factor: Monomial, s: Term) -> list[Coefficient]:
+        number, slots = factor
+        unknown = [slot for slot in slots if state.values[slot] is UNBOUND]
+        if not unknown:
+            value: Coefficient = number
+            for slot in slots:
+                value = co.times(value, state.values[slot])
+            return [value]
+        wanted = next((v for (_, ss), v in state.pending if any(u in ss for u in unknown)), None)
+        return co.divisors(wanted, [co.times(k, co.of_term(x)) if x.op == "prod" else k for k, x in co.summands(s)[1]])
+
+    # -- junctions -----------------------------------------------------------------------------------------------------
+
+    def _junction(self, p: Term, root: bool) -> Step:
+        """Two or more members of an `and` or `or`, modulo the rest at the root; a last bare variable takes the rest."""
+        op = p.op
+        steps = [self.compile(a) for a in p.args]
+        takes_rest = not root and self.slots.get(p.args[-1]) is not None
+        count = len(steps)
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            if s.op != op or len(s.args) < count or (len(s.args) > count and not (root or takes_rest)):
+                return None
+            members = s.args
+            movable = len(members) == count or all(is_total(m) for m in members)
+            used: list[int] = []
+
+            def at(n: int, state: State) -> Found | None:
+                if n == count:
+                    if root:
+                        taken = tuple(used)
+                        state.rest = lambda new: t.junction(op, put(members, taken, new))
+                    return go(state)
+                if takes_rest and n == count - 1:
+                    return steps[n](state, t.junction(op, [m for k, m in enumerate(members) if k not in used]), go)
+                for k, member in enumerate(members):
+                    if k in used or (used and not movable and k != used[-1] + 1):
+                        continue
+                    used.append(k)
+                    found = steps[n](state, member, lambda s2: at(n + 1, s2))
+                    used.pop()
+                    if found is not None:
+                        return found
+                return None
+
+            return at(0, state)
+
+        return step

@@ -1,0 +1,154 @@
+"""Laws of integer index arithmetic: floor division and remainder by positive constants, and truncating division.
+
+Sums are matched modulo their rest, so no rule here states associativity or commutativity; every rule holds for all
+integers, negative ones included.
+"""
+
+from __future__ import annotations
+
+from eqsat.ir import term as t
+from eqsat.ir.rule import Family, Hint, Idx, Pos, hint, when
+from eqsat.ir.term import Term
+
+RULES = Family("index_arith")
+rule = RULES.rule
+
+
+def low_digits(x: Term, a: Term, b: Term) -> Hint:
+    """Lemmas for the prover about the two low digits of x, in radices a and b."""
+    high = x // (a * b)
+    return hint(t.compare("eq", x % (a * b), x - a * (b * high)), t.compare("eq", x % (a * b) // a, x // a - b * high))
+
+
+@rule("div-by-one", tags=["normal"])
+def div_by_one(x: Idx):
+    """Dividing by one changes nothing."""
+    return x // 1, x
+
+
+@rule("mod-by-one", tags=["normal"])
+def mod_by_one(x: Idx):
+    """Nothing remains of a division by one."""
+    return x % 1, 0
+
+
+@rule("div-small", tags=["normal"])
+def div_small(x: Idx, c: Pos):
+    """The quotient of a value below the divisor is zero."""
+    return x // c, 0, when(x >= 0, x < c)
+
+
+@rule("div-small-negative", tags=["normal"])
+def div_small_negative(x: Idx, c: Pos):
+    """The floor of a value just below zero is minus one."""
+    return x // c, -1, when(-c <= x, x < 0)
+
+
+@rule("mod-small", tags=["normal"])
+def mod_small(x: Idx, c: Pos):
+    """A value below the divisor is its own remainder."""
+    return x % c, x, when(x >= 0, x < c)
+
+
+@rule("div-of-sum", source="RFC 39", tags=["normal"])
+def div_of_sum(x: Idx, y: Idx, c: Pos):
+    """Merging two digits and dividing gives the high digit."""
+    return (c * x + y) // c, x, when(y >= 0, y < c)
+
+
+@rule("mod-of-sum", source="RFC 39", tags=["normal"])
+def mod_of_sum(x: Idx, y: Idx, c: Pos):
+    """Merging two digits and taking the remainder gives the low digit."""
+    return (c * x + y) % c, y, when(y >= 0, y < c)
+
+
+@rule("div-low", tags=["normal"])
+def div_low(x: Idx, y: Idx, g: Pos, d: Pos):
+    """A part that is smaller than the step of the rest does not reach the quotient; a common factor cancels (y = 0)."""
+    return (g * x + y) // (g * d), x // d, when(y >= 0, y < g), hint(x // d)
+
+
+@rule("mod-low", tags=["normal"])
+def mod_low(x: Idx, y: Idx, g: Pos, d: Pos):
+    """A part that is smaller than the step of the rest stays as it is in the remainder."""
+    lemma = hint(t.compare("eq", (g * x + y) // (g * d), x // d))
+    return (g * x + y) % (g * d), g * (x % d) + y, when(y >= 0, y < g), lemma
+
+
+@rule("div-add", tags=["normal"])
+def div_add(x: Idx, y: Idx, c: Pos):
+    """Whole multiples of the divisor leave a quotient."""
+    return (c * x + y) // c, x + y // c
+
+
+@rule("mod-add", tags=["normal"])
+def mod_add(x: Idx, y: Idx, c: Pos):
+    """Whole multiples of the divisor leave a remainder."""
+    return (c * x + y) % c, y % c
+
+
+@rule("div-div", tags=["normal"])
+def div_div(x: Idx, a: Pos, b: Pos):
+    """Dividing twice is dividing by the product."""
+    return x // a // b, x // (a * b)
+
+
+@rule("mod-mod", tags=["normal"])
+def mod_mod(x: Idx, a: Pos, b: Pos):
+    """The remainder of a remainder by a multiple of the divisor is the remainder."""
+    return x % (a * b) % a, x % a, low_digits(x, a, b)
+
+
+@rule("div-of-mod", tags=["normal"])
+def div_of_mod(x: Idx, a: Pos, b: Pos):
+    """The high part of a remainder is a remainder of the quotient: it names a middle digit."""
+    return x % (a * b) // a, x // a % b, low_digits(x, a, b), hint(t.compare("eq", x // (a * b), x // a // b))
+
+
+@rule("div-of-div-plus", tags=["normal"])
+def div_of_div_plus(x: Idx, y: Idx, a: Pos, b: Pos):
+    """Sums pass into an inner division by its divisor."""
+    return (x // a + y) // b, (x + a * y) // (a * b)
+
+
+@rule("mod-mod-sum", tags=["normal"])
+def mod_mod_sum(x: Idx, y: Idx, a: Pos, b: Pos):
+    """A remainder by a multiple of the divisor may be left out of a sum inside of a remainder."""
+    lemma = hint(t.compare("eq", (x % (a * b) + y) // a, (x + y) // a - b * (x // (a * b))))
+    return (x % (a * b) + y) % a, (x + y) % a, low_digits(x, a, b), lemma
+
+
+@rule("truncdiv-of-positive", tags=["normal"])
+def truncdiv_of_positive(x: Idx, c: Pos):
+    """Truncating and flooring agree from zero upwards."""
+    return t.binary("truncdiv", x, c), x // c, when(x >= 0)
+
+
+@rule("truncmod-of-positive", tags=["normal"])
+def truncmod_of_positive(x: Idx, c: Pos):
+    """The truncated remainder of a value that is not negative is the remainder."""
+    return t.binary("truncmod", x, c), x % c, when(x >= 0)
+
+
+@rule("truncdiv-by-one", tags=["normal"])
+def truncdiv_by_one(x: Idx):
+    """Truncating division by one changes nothing."""
+    return t.binary("truncdiv", x, 1), x
+
+
+@rule("truncmod-by-one", tags=["normal"])
+def truncmod_by_one(x: Idx):
+    """Nothing remains of a truncating division by one."""
+    return t.binary("truncmod", x, 1), 0
+
+
+@rule("abs-of-positive", tags=["normal"])
+def abs_of_positive(x: Idx):
+    """The magnitude of a value that is not negative is the value."""
+    return t.absolute(x), x, when(x >= 0)
+
+
+@rule("abs-of-negative", tags=["normal"])
+def abs_of_negative(x: Idx):
+    """The magnitude of a value that is not positive is its opposite."""
+    return t.absolute(x), -x, when(x <= 0)

@@ -1,0 +1,134 @@
+"""Laws of min, max and where: what the bounds decide, what repeats, and how selections nest.
+
+The laws of `where` hold for values of any type, because they only move them.
+"""
+
+from __future__ import annotations
+
+from eqsat.ir import term as t
+from eqsat.ir.rule import Elem, Family, Idx, Pos, Pred, when
+
+RULES = Family("minmax_where")
+rule = RULES.rule
+
+
+def _min(x: t.Term, y: t.Term) -> t.Term:
+    return t.binary("min", x, y)
+
+
+def _max(x: t.Term, y: t.Term) -> t.Term:
+    return t.binary("max", x, y)
+
+
+@rule("min-of-ordered", tags=["normal"])
+def min_of_ordered(x: Idx, y: Idx):
+    """The smaller of two ordered values is the first."""
+    return _min(x, y), x, when(x <= y)
+
+
+@rule("max-of-ordered", tags=["normal"])
+def max_of_ordered(x: Idx, y: Idx):
+    """The greater of two ordered values is the second."""
+    return _max(x, y), y, when(x <= y)
+
+
+@rule("min-of-max", tags=["normal"])
+def min_of_max(x: Idx, y: Idx):
+    """min absorbs a max of the same value."""
+    return _min(x, _max(x, y)), x
+
+
+@rule("max-of-min", tags=["normal"])
+def max_of_min(x: Idx, y: Idx):
+    """max absorbs a min of the same value."""
+    return _max(x, _min(x, y)), x
+
+
+@rule("min-of-min", tags=["normal"])
+def min_of_min(x: Idx, y: Idx, z: Idx):
+    """The smallest of three need not look at the greater of an ordered pair."""
+    return _min(x, _min(y, z)), _min(x, z), when(x <= y)
+
+
+@rule("max-of-max", tags=["normal"])
+def max_of_max(x: Idx, y: Idx, z: Idx):
+    """The greatest of three need not look at the smaller of an ordered pair."""
+    return _max(x, _max(y, z)), _max(x, z), when(y <= x)
+
+
+@rule("min-div")
+def min_div(x: Idx, y: Idx, c: Pos):
+    """Floor division is monotone, so it passes through min."""
+    return _min(x, y) // c, _min(x // c, y // c)
+
+
+@rule("max-div")
+def max_div(x: Idx, y: Idx, c: Pos):
+    """Floor division is monotone, so it passes through max."""
+    return _max(x, y) // c, _max(x // c, y // c)
+
+
+@rule("where-min", tags=["normal"])
+def where_min(x: Idx, y: Idx):
+    """Selecting the smaller value is min."""
+    return t.where(x < y, x, y), _min(x, y)
+
+
+@rule("where-min-le", tags=["normal"])
+def where_min_le(x: Idx, y: Idx):
+    """Selecting the smaller value is min."""
+    return t.where(x <= y, x, y), _min(x, y)
+
+
+@rule("where-max", tags=["normal"])
+def where_max(x: Idx, y: Idx):
+    """Selecting the greater value is max."""
+    return t.where(x < y, y, x), _max(x, y)
+
+
+@rule("where-max-le", tags=["normal"])
+def where_max_le(x: Idx, y: Idx):
+    """Selecting the greater value is max."""
+    return t.where(x <= y, y, x), _max(x, y)
+
+
+@rule("where-not")
+def where_not(p: Pred, x: Elem, y: Elem):
+    """Selecting by an opposite exchanges the branches."""
+    return t.where(t.logical_not(p), x, y), t.where(p, y, x)
+
+
+@rule("where-then", tags=["normal"])
+def where_then(p: Pred, x: Elem, y: Elem, z: Elem):
+    """A predicate is known where it was selected."""
+    return t.where(p, t.where(p, x, y), z), t.where(p, x, z)
+
+
+@rule("where-else", tags=["normal"])
+def where_else(p: Pred, x: Elem, y: Elem, z: Elem):
+    """A predicate is known where it was not selected."""
+    return t.where(p, x, t.where(p, y, z)), t.where(p, x, z)
+
+
+@rule("where-and", tags=["normal"])
+def where_and(p: Pred, q: Pred, x: Elem, y: Elem):
+    """Nested selections with one alternative are one selection by both predicates."""
+    return t.where(p, t.where(q, x, y), y), t.where(t.logical_and(p, q), x, y)
+
+
+@rule("where-or", tags=["normal"])
+def where_or(p: Pred, q: Pred, x: Elem, y: Elem):
+    """Alternatives with one value are one selection by either predicate."""
+    return t.where(p, x, t.where(q, x, y)), t.where(t.logical_or(p, q), x, y)
+
+
+@rule("where-is-predicate", tags=["normal"])
+def where_is_predicate(p: Pred):
+    """Selecting the truth values is the predicate."""
+    return t.where(p, t.TRUE, t.FALSE), p
+
+
+@rule("where-is-opposite", tags=["normal"])
+def where_is_opposite(p: Pred):
+    """Selecting the truth values the other way round is the opposite."""
+    return t.where(p, t.FALSE, t.TRUE), t.logical_not(p)

@@ -1,0 +1,220 @@
+"""Laws of predicates: comparisons of indices against their bounds, digit by digit, and the logic of and, or and not.
+
+Every comparison of indices is `0 <= d` or `0 == d` for a sum d (the `one-side` laws); so a law about `0 <= d` is a law
+about `<`, `<=`, `>` and `>=`. `and` and `or` are lazy: no law here lets a predicate be evaluated where it was not.
+"""
+
+from __future__ import annotations
+
+from eqsat.ir import term as t
+from eqsat.ir.rule import Family, Idx, Pos, Pred, Total, choose, when
+
+RULES = Family("predicates")
+rule = RULES.rule
+
+ZERO = t.index_const(0)
+
+
+def _nonneg(x: t.Term) -> t.Term:
+    return t.compare("le", ZERO, x)
+
+
+def _zero(x: t.Term) -> t.Term:
+    return t.compare("eq", ZERO, x)
+
+
+def _nonzero(x: t.Term) -> t.Term:
+    return t.compare("ne", ZERO, x)
+
+
+@rule("le-one-side")
+def le_one_side(x: Idx, y: Idx):
+    """x <= y says that y - x is not negative."""
+    return x <= y, _nonneg(y - x)
+
+
+@rule("lt-one-side")
+def lt_one_side(x: Idx, y: Idx):
+    """x < y says that y - x - 1 is not negative."""
+    return x < y, _nonneg(y - x - 1)
+
+
+@rule("eq-one-side")
+def eq_one_side(x: Idx, y: Idx):
+    """x == y says that y - x is zero."""
+    return t.compare("eq", x, y), _zero(y - x)
+
+
+@rule("ne-one-side")
+def ne_one_side(x: Idx, y: Idx):
+    """x != y says that y - x is not zero."""
+    return t.compare("ne", x, y), _nonzero(y - x)
+
+
+@rule("le-true", tags=["normal"])
+def le_true(x: Idx):
+    """A comparison that the bounds decide is true."""
+    return _nonneg(x), True, when(x >= 0)
+
+
+@rule("le-false", tags=["normal"])
+def le_false(x: Idx):
+    """A comparison that the bounds exclude is false."""
+    return _nonneg(x), False, when(x < 0)
+
+
+@rule("eq-true", tags=["normal"])
+def eq_true(x: Idx):
+    """Equality with the only possible value is true."""
+    return _zero(x), True, when(x >= 0, x <= 0)
+
+
+@rule("eq-false-above", tags=["normal"])
+def eq_false_above(x: Idx):
+    """Equality with a value below the bounds is false."""
+    return _zero(x), False, when(x > 0)
+
+
+@rule("ne-true-above", tags=["normal"])
+def ne_true_above(x: Idx):
+    """A value below the bounds is different."""
+    return _nonzero(x), True, when(x > 0)
+
+
+@rule("ne-false", tags=["normal"])
+def ne_false(x: Idx):
+    """The only possible value is not different."""
+    return _nonzero(x), False, when(x >= 0, x <= 0)
+
+
+@rule("le-digit", tags=["normal"])
+def le_digit(x: Idx, y: Idx, c: Pos):
+    """A low digit does not decide a comparison at its high digit; a common factor is divided out."""
+    return _nonneg(c * x + y), _nonneg(x), when(y >= 0, y < c)
+
+
+@rule("eq-digit", tags=["normal"])
+def eq_digit(x: Idx, y: Idx, c: Pos):
+    """A sum of digits is zero where both digits are."""
+    return _zero(c * x + y), t.logical_and(_zero(x), _zero(y)), when(-c < y, y < c)
+
+
+@rule("ne-digit", tags=["normal"])
+def ne_digit(x: Idx, y: Idx, c: Pos):
+    """A sum of digits differs from zero where a digit does."""
+    return _nonzero(c * x + y), t.logical_or(_nonzero(x), _nonzero(y)), when(-c < y, y < c)
+
+
+@rule("le-div", tags=["normal"])
+def le_div(x: Idx, y: Idx, c: Pos):
+    """A lower bound of a quotient is one of the dividend."""
+    return _nonneg(x // c + y), _nonneg(x + c * y)
+
+
+@rule("le-minus-div", tags=["normal"])
+def le_minus_div(x: Idx, y: Idx, c: Pos):
+    """An upper bound of a quotient is one of the dividend."""
+    return _nonneg(y - x // c), _nonneg(c * y + (c - 1) - x)
+
+
+@rule("le-split", source="RFC 77")
+def le_split(x: Idx, y: Idx, c: Pos):
+    """A comparison of a sum of digits is decided by the high digit, and by the low one where the high one is zero."""
+    return _nonneg(c * x + y), t.logical_or(x > 0, t.logical_and(_zero(x), y >= 0)), when(-c <= y, y < c)
+
+
+@rule("eq-at-edge", tags=["compact"])
+def eq_at_edge(x: Idx):
+    """Equality with the least possible value is a comparison."""
+    return _zero(x), _nonneg(-x), when(x >= 0)
+
+
+@rule("ne-at-edge", tags=["compact"])
+def ne_at_edge(x: Idx):
+    """A difference from the least possible value is a comparison."""
+    return _nonzero(x), _nonneg(x - 1), when(x >= 0)
+
+
+@rule("le-merge-or", source="RFC 77", tags=["compact"])
+def le_merge_or(x: Idx, y: Total, c: Pos):
+    """A high digit that is not the last, or a low digit within its limit, is one comparison of the merged index."""
+    left = t.logical_or(_nonneg(x), _nonneg(y))
+    return left, _nonneg(c * (x + 1) + y), when(x >= -1, -c <= y), choose(c, width_of=y)
+
+
+@rule("le-merge-and", source="RFC 77", tags=["compact"])
+def le_merge_and(x: Idx, y: Total, c: Pos):
+    """A high digit that is the last, and a low digit within its limit, is one comparison of the merged index."""
+    return t.logical_and(_nonneg(x), _nonneg(y)), _nonneg(c * x + y), when(x <= 0, y < c), choose(c, width_of=y)
+
+
+@rule("and-implied", tags=["normal"])
+def and_implied(x: Idx, y: Idx):
+    """The weaker of two comparisons adds nothing to the stronger."""
+    return t.logical_and(_nonneg(x), _nonneg(y)), _nonneg(x), when(x <= y)
+
+
+@rule("or-implied", tags=["normal"])
+def or_implied(x: Idx, y: Total):
+    """The stronger of two comparisons adds nothing to the weaker."""
+    return t.logical_or(_nonneg(x), _nonneg(y)), _nonneg(y), when(x <= y)
+
+
+@rule("and-exclusive", tags=["normal"])
+def and_exclusive(x: Idx, y: Idx):
+    """Two comparisons that exclude each other never hold together."""
+    return t.logical_and(_nonneg(x), _nonneg(y)), False, when(x + y < 0)
+
+
+@rule("or-exhaustive", tags=["normal"])
+def or_exhaustive(x: Idx, y: Idx):
+    """Two comparisons that leave nothing out always hold."""
+    return t.logical_or(_nonneg(x), _nonneg(y)), True, when(x + y >= -1)
+
+
+@rule("and-false", tags=["normal"])
+def and_false(p: Pred):
+    """Nothing holds together with what never holds."""
+    return t.logical_and(p, t.FALSE), False
+
+
+@rule("or-true", tags=["normal"])
+def or_true(p: Pred):
+    """One alternative that always holds is enough."""
+    return t.logical_or(p, t.TRUE), True
+
+
+@rule("and-not", tags=["normal"])
+def and_not(p: Pred):
+    """A predicate and its opposite never hold together."""
+    return t.logical_and(p, t.logical_not(p)), False
+
+
+@rule("or-not", tags=["normal"])
+def or_not(p: Pred):
+    """A predicate or its opposite always holds."""
+    return t.logical_or(p, t.logical_not(p)), True
+
+
+@rule("and-absorbs", tags=["normal"])
+def and_absorbs(p: Pred, q: Pred):
+    """What holds makes an alternative with it hold."""
+    return t.logical_and(p, t.logical_or(p, q)), p
+
+
+@rule("or-absorbs", tags=["normal"])
+def or_absorbs(p: Pred, q: Pred):
+    """What fails makes a conjunction with it fail."""
+    return t.logical_or(p, t.logical_and(p, q)), p
+
+
+@rule("not-and", tags=["normal"])
+def not_and(p: Pred, q: Pred):
+    """De Morgan's law; the order of evaluation stays."""
+    return t.logical_not(t.logical_and(p, q)), t.logical_or(t.logical_not(p), t.logical_not(q))
+
+
+@rule("not-or", tags=["normal"])
+def not_or(p: Pred, q: Pred):
+    """De Morgan's law; the order of evaluation stays."""
+    return t.logical_not(t.logical_or(p, q)), t.logical_and(t.logical_not(p), t.logical_not(q))

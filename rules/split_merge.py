@@ -1,0 +1,44 @@
+"""Laws of splitting and merging: a number is the sum of its digits in any mixed radix; a run of digits is one digit.
+
+`x // c` and `x % c` split; `c * high + low` merges. Each law also holds times a scale and beside any other summands.
+"""
+
+from __future__ import annotations
+
+from eqsat.ir import term as t
+from eqsat.ir.rule import Family, Idx, Pos, hint
+from eqsat.rules.index_arith import low_digits
+
+RULES = Family("split_merge")
+rule = RULES.rule
+
+
+@rule("split-merge", source="RFC 39", tags=["normal"])
+def split_merge(x: Idx, c: Pos):
+    """Splitting by c and merging again is the identity."""
+    return x // c * c + x % c, x
+
+
+@rule("digit-merge", tags=["normal"])
+def digit_merge(x: Idx, a: Pos, b: Pos):
+    """The digits above a, split again at b, merge to the quotient."""
+    return b * (x // (a * b)) + x // a % b, x // a, hint(t.compare("eq", x // (a * b), x // a // b))
+
+
+@rule("digit-mod", tags=["normal"])
+def digit_mod(x: Idx, a: Pos, b: Pos):
+    """Two neighbouring low digits merge to one remainder."""
+    return a * (x // a % b) + x % a, x % (a * b), hint(t.compare("eq", x // (a * b), x // a // b))
+
+
+@rule("digit-run", tags=["normal"])
+def digit_run(x: Idx, a: Pos, b: Pos, c: Pos):
+    """Two neighbouring middle digits merge to one."""
+    lemmas = hint(t.compare("eq", x // (a * b), x // a // b), t.compare("eq", x // a // (b * c), x // a // b // c))
+    return b * (x // (a * b) % c) + x // a % b, x // a % (b * c), lemmas
+
+
+@rule("digit-of-mod", tags=["normal"])
+def digit_of_mod(x: Idx, a: Pos, b: Pos):
+    """The middle digit of a remainder, merged with the low digit, is the remainder."""
+    return a * (x % (a * b) // a) + x % a, x % (a * b), low_digits(x, a, b)

@@ -1,0 +1,23 @@
+"""Lets these tests share helpers, keeps their objects out of the user's cache, and makes warnings errors."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiler_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    kept = {name: os.environ.get(name) for name in ("EQSAT_CACHE", "EQSAT_CFLAGS")}
+    os.environ["EQSAT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    os.environ["EQSAT_CFLAGS"] = os.environ.get("EQSAT_CFLAGS", "-O1 -Wconversion -Wno-float-conversion -Werror")
+    yield
+    for name, value in kept.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value

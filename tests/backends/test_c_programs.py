@@ -1,0 +1,292 @@
+"""Programs compiled to C equal their numpy meaning: views, fusion, reductions, scalar operations, random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_checks import check, check_statements, inputs_of, programs, sample
+
+from eqsat.backends.c_types import HALF
+from eqsat.backends.compile import compile
+from eqsat.backends.lower import lower
+from eqsat.ir import contraction, pointwise, reductions
+from eqsat.ir import term as t
+from eqsat.ir.dtypes import DATA, INTS, is_float
+from eqsat.ir.errors import BoundsError
+from eqsat.ir.holes import UNDEF
+from eqsat.ir.stmt import PrimFunc
+from eqsat.ir.tensor import Program, Tensor, compute, constant, input
+from eqsat.ir.term import Term
+
+ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+
+def blocked(x: Tensor) -> Tensor:
+    """NCHW to NCHW4c."""
+    n, c, h, w = x.shape
+    return x.reshape((n, c // 4, 4, h, w)).permute_dims((0, 1, 3, 4, 2))
+
+
+def plain(x: Tensor) -> Tensor:
+    """NCHW4c to NCHW."""
+    n, c, h, w, b = x.shape
+    return x.permute_dims((0, 1, 4, 2, 3)).reshape((n, c * b, h, w))
+
+
+# feature: K1
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "nhwc": lambda x: x.permute_dims((0, 2, 3, 1)),
+    "blocked": blocked,
+    "there and back": lambda x: plain(blocked(x).relu()),
+    "other block": lambda x: plain(blocked(x)).reshape((2, 4, 2, 7, 5)).permute_dims((0, 1, 3, 4, 2)),
+    "padded blocks": lambda x: blocked(x.pad(((0, 0), (1, 3), (0, 0), (2, 0)))),
+    "pad after transpose": lambda x: x.permute_dims((0, 2, 3, 1)).relu().pad(1, 2),
+    "pad all": lambda x: x.pad(((1, 0), (0, 2), (3, 1), (1, 1)), 1),
+    "undefined padding": lambda x: x.pad(1, UNDEF),
+    "edge": lambda x: x.pad(2, mode="edge"),
+    "reflect": lambda x: x.pad(1, mode="reflect"),
+    "wrap": lambda x: x.pad(3, mode="wrap").crop((1, 2, 0, 1), (5, 9, 10, 8)),
+    "reshape": lambda x: x.reshape((7, 2, 5, 8)).flip((0, 3)),
+    "unaligned": lambda x: x.reshape((7, 80)).permute_dims((1, 0)).reshape((35, 16)).flip(0).reshape((4, 140)),
+    "steps": lambda x: x.slice((1, 7, 0, 4), (1, 4, 3, 3), (1, -2, 3, -2)),
+    "offset blocks": lambda x: x.reshape((560,)).slice((3,), (540,)).reshape((45, 12)).permute_dims((1, 0)),
+    "cut blocks": lambda x: x.reshape((560,)).pad((5, 11)).reshape((36, 16)).permute_dims((1, 0)),
+    "roll": lambda x: x.roll(-3, 2).roll(2, 1),
+    "tile": lambda x: x.tile((1, 2, 1, 3)),
+    "take": lambda x: x.take([4, 0, 0, 2], 3).take([-1], 1),
+    "broadcast": lambda x: x.sum((1, 3), keepdims=True).broadcast_to((2, 3, 7, 2)),
+    "concat": lambda x: reductions.concat([x, x.flip(1), x.pad(((0, 0), (0, 1), (0, 0), (0, 0)))], 1).flip(3),
+    "split": lambda x: reductions.concat(reductions.split(x, [2, 3], 1)[::-1], 1),
+    "empty": lambda x: x.slice((0, 0, 0, 0), (2, 0, 7, 5)).permute_dims((1, 0, 2, 3)),
+    "empty sum": lambda x: x.slice((0, 0, 0, 0), (2, 0, 7, 5)).sum(1),
+    "scalar": lambda x: x.slice((1, 2, 3, 4), (1, 1, 1, 1)).reshape(()),
+    "itself": lambda x: x,
+    "max": lambda x: x.max((0, 2)),
+    "min of the rest": lambda x: x.min(3, keepdims=True),
+}  # fmt: skip
+
+
+def test_views_in_every_way() -> None:
+    x = input("x", (2, 8, 7, 5), "int32")
+    outputs = {name: make(x) for name, make in VIEWS.items()}
+    feeds = {"x": sample((2, 8, 7, 5), "int32")}
+    check(outputs, feeds)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DATA if d != "int32"])
+def test_views_of_every_type(dtype: str) -> None:
+    x = input("x", (2, 8, 7, 5), dtype)
+    chosen = ["padded blocks", "there and back", "unaligned", "take", "max", "concat"]
+    if dtype == "bool":
+        chosen = ["blocked", "unaligned", "take", "max"]
+    check({name: VIEWS[name](x) for name in chosen}, {"x": sample((2, 8, 7, 5), dtype)})
+
+
+def operations(dtype: str) -> dict[str, Tensor]:
+    """Every scalar operation of a dtype."""
+    x, y = input("x", (64,), dtype), input("y", (64,), dtype)
+    binary = ["min", "max", "lt", "le", "gt", "ge", "equal", "not_equal"]
+    unary: list[str] = []
+    if dtype == "bool":
+        binary += ["and", "or", "bitxor"]
+    elif is_float(dtype):
+        binary += ["add", "sub", "mul", "div", "floordiv", "mod"]
+        unary = ["neg", "abs", "sqrt", "floor", "ceil", "round", "trunc", "isnan", "isinf"]
+    else:
+        binary += ["add", "sub", "mul", "floordiv", "mod", "truncdiv", "truncmod", "bitand", "bitor", "bitxor"]
+        unary = ["neg", "abs", "bitnot"]
+    outputs = {name: pointwise.operator(name, x, y) for name in binary}
+    for name in unary:
+        outputs[name] = pointwise.pointwise(name, partial(t.unary, name), x)
+    for target in DATA:
+        outputs[f"cast to {target}"] = x.cast(target)
+    outputs["where"] = pointwise.where(x < y, x, y)
+    if dtype != "bool":
+        outputs |= {"relu": x.relu(), "clip": x.clip(1, 3), "many": x * x + x - 3}
+        outputs["left"] = pointwise.operator("max", 1, x)
+    if dtype.startswith(("int", "uint")):
+        outputs |= {"shl": x << 5, "shr": x >> 3, "pow": x**5}
+    return outputs
+
+
+@pytest.mark.parametrize("dtype", DATA)
+def test_scalar_operations(dtype: str) -> None:
+    x, y = sample((64,), dtype, 1), sample((64,), dtype, 2)
+    if not is_float(dtype) and dtype != "bool":
+        y[y == 0] = 3
+        if dtype in INTS:
+            x[:3], y[:12] = np.iinfo(dtype).min, [-1, 2, -3, 7, -7, 5, -5, 1, -2, 3, -1, 11]
+    elif is_float(dtype):
+        x[:8], y[:8] = [-7, 7, -7, 7, 0, -0.0, np.inf, -3.5], [2, -2, -2, 2, 3, 3, 2, np.inf]
+    outputs = operations(dtype)
+    check(outputs, {"x": x, "y": y})
+
+
+def test_half_without_compiler_support(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CFLAGS", "-O1 -DEQSAT_SOFT_HALF -Wall -Werror")
+    x, d = input("x", (1 << 16,), "uint16"), input("d", (40000,), "float64")
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    finite = bits[np.isfinite(bits.view(np.float16))]
+    h = input("h", (finite.size,), "float16")
+    numbers = np.ldexp(np.random.default_rng(3).standard_normal(40000), np.arange(40000) % 60 - 35)
+    numbers[:1000] = (np.arange(1000) + 0.5) * 2.0**-24
+    feeds = {"d": numbers, "h": finite.view(np.float16), "x": bits}
+    assert "EQSAT_SOFT_HALF" in HALF
+    check({"round": d.cast("float16"), "wide": h.cast("float64"), "neg": -h, "near": x.cast("float16")}, feeds)
+
+
+def test_signed_zeros_and_order_of_evaluation() -> None:
+    zeros = np.array([0.0, -0.0, 0.0, -0.0, 1, -1, np.nan], "float32")
+    x = input("x", (7,), "float32")
+    outputs = {"relu": x.relu(), "left": pointwise.operator("max", 0.0, x), "neg": -x, "low": x.clip(None, 0.0)}
+    inverse = {name: 1.0 / y for name, y in outputs.items()}
+    check(inverse, {"x": zeros})
+
+
+def test_functions_are_close() -> None:
+    x = input("x", (200,), "float32")
+    d, h = x.cast("float64").abs() + 0.5, x.cast("float16")
+    outputs = {name: pointwise.unary(name, x) for name in ("exp", "tanh", "erf", "sin", "cos", "atan", "sinh", "asinh")}
+    outputs |= {"log": d.log(), "pow": d**0.3, "half": h.exp(), "sigmoid": x.sigmoid(), "softmax": x.softmax(0)}
+    check(outputs, {"x": np.linspace(-4, 4, 200, dtype="float32")}, close=True)
+
+
+def row(n: int, formula: Callable[[Term], Term]) -> Tensor:
+    """A tensor of rank 1 by its formula."""
+    return compute((n,), formula)
+
+
+def matrix(shape: tuple[int, int], formula: Callable[[Term, Term], Term]) -> Tensor:
+    """A tensor of rank 2 by its formula."""
+    return compute(shape, formula)
+
+
+def guarded(x: Tensor, at: Term, *rest: Term) -> Term:
+    """x[at, ...] where `at` is in range, else 0."""
+    return t.where(t.logical_and(t.compare("le", 0, at), at < x.shape[0]), x[(at, *rest)], 0)
+
+
+def reducing_and_gathering() -> tuple[dict[str, Tensor], dict[str, np.ndarray]]:
+    a, b = input("a", (5, 33, 7), "float32"), input("b", (7, 20), "float32")
+    x, w = input("x", (2, 6, 9, 8), "float32"), input("w", (4, 3, 3, 3), "float32")
+    v, n, k = input("v", (10, 4), "float32"), input("n", (50,), "int32"), input("k", (6,), "int64")
+    first, wide = x.slice((0, 0, 0, 0), (2, 4, 9, 8)), w.pad(((0, 0), (0, 1), (0, 0), (0, 0)))
+    s = t.binary
+
+    def wrapped(q: Term) -> Term:
+        return t.where(q < 0, q + 10, q)
+
+    outputs = {
+        "matmul": reductions.matmul(a, b),
+        "convolution": contraction.conv2d(x, w, strides=2, padding=1, groups=2),
+        "blocked convolution": contraction.conv2d(blocked(first), wide, padding=1, data_layout="NCHW4c"),
+        "softmax": x.softmax(1), "mean": x.mean((1, 3)), "sum": x.sum(), "long": a.sum((0, 1)),
+        "wrapping product": (n * 2 + 1).prod(), "wrapping sum": n.sum(), "log of sum": x.exp().sum(3).log(),
+        "gather": matrix((6, 4), lambda i, j: guarded(v, t.cast_to(k[i], "index"), j)),
+        "negative gather": matrix((6, 4), lambda i, j: guarded(v, wrapped(t.cast_to(k[i], "index")), j)),
+        "skew": matrix((9, 9), lambda i, j: t.where(i + j < 9, v[s("min", i + j, 9), j % 4], 0)),
+        "swizzle": matrix((10, 4), lambda i, j: v[i, j ^ (i % 4)]),
+        "floor division": row(40, lambda i: v[(7 * i - 100) // 3 % 10, s("truncmod", 3 * i - 50, 4) % 4]),
+        "truncating division": row(40, lambda i: v[s("truncdiv", i - 20, 7) + 5, abs(i - 20) % 4]),
+        "diagonal": row(4, lambda i: v[i, i]),
+        "constants": a.permute_dims((0, 2, 1)) + constant(np.arange(33, dtype="float32")),
+        "indices": matrix((3, 5), lambda i, j: t.cast_to(i * 5 - j * j, "int16")),
+    }  # fmt: skip
+    rng = np.random.default_rng(5)
+    feeds = {
+        name: rng.standard_normal(shape).astype("float32")
+        for name, shape in (("a", (5, 33, 7)), ("b", (7, 20)), ("x", (2, 6, 9, 8)), ("w", (4, 3, 3, 3)))
+    }
+    feeds |= {"v": sample((10, 4), "float32"), "n": sample((50,), "int32")}
+    feeds["k"] = np.array([3, -1, 9, 10, -(1 << 63), (1 << 63) - 1])
+    return outputs, feeds
+
+
+# feature: K3
+@pytest.mark.parametrize("threads", [1, 2])
+def test_reductions_and_gathers(threads: int) -> None:
+    outputs, feeds = reducing_and_gathering()
+    check(outputs, feeds, close=True, threads=threads)
+
+
+def test_threads_over_a_large_loop() -> None:
+    x = input("x", (8, 64, 64, 5), "float32")
+    y = {"y": x.permute_dims((0, 3, 1, 2)).pad(1), "z": x.sum(3)}
+    feeds = {"x": np.random.default_rng(0).standard_normal((8, 64, 64, 5)).astype("float32")}
+    assert "omp parallel" in compile(Program([x], y), threads=2).source
+    check(y, feeds, close=True, threads=2)
+
+
+# feature: G17
+def test_one_kernel_for_a_chain() -> None:
+    image = input("image", (1, 20, 30, 3), "uint8")
+    chain = ((image.cast("float32") - 127.5) / 255.0).permute_dims((0, 3, 1, 2)).pad(((0, 0), (0, 13), (1, 1), (1, 1)))
+    packed = chain.reshape((1, 1, 16, 22, 32)).permute_dims((0, 1, 3, 4, 2)).cast("float16")
+    for y, kernels in ((packed, 1), (image.cast("float32").exp().sum(3), 1), (image.cast("float32").softmax(3), 4)):
+        assert len(lower(Program([image], {"y": y})).steps) == kernels
+    check({"y": packed}, {"image": sample((1, 20, 30, 3), "uint8")})
+
+
+def test_aligned_chains_need_no_division_and_no_guard() -> None:
+    x, line = input("x", (2, 8, 7, 5), "float32"), input("line", (560,), "float32")
+    names = ["there and back", "other block", "padded blocks", "pad after transpose", "reflect", "roll", "cut blocks"]
+    for name in names:
+        text = "\n".join(str(s) for s in lower(Program([x], {"y": VIEWS[name](x)})).steps)
+        assert "//" not in text and "%" not in text and "where" not in text, (name, text)
+    skew = matrix((20, 20), lambda i, j: line[(i + j) // 3 * 3 + (i * j) % 3])
+    assert "//" in str(lower(Program([line], {"y": skew})).steps[0])
+
+
+Formula = Callable[[Tensor, Tensor, Term], Term]
+LEAVING: list[Formula] = [
+    lambda x, k, i: x[i + 1],
+    lambda x, k, i: x[i - 1],
+    lambda x, k, i: x[t.cast_to(k[i], "index")],
+    lambda x, k, i: t.where(i < 9, x[i + 2], 0),
+    lambda x, k, i: t.where(t.logical_or(i < 9, t.cast_to(k[i], "index") < 3), x[i + 1], 0),
+]
+
+
+@pytest.mark.parametrize("formula", LEAVING)
+def test_an_access_that_may_leave_its_buffer_is_refused(formula: Formula) -> None:
+    x, k = input("x", (10,), "float32"), input("k", (10,), "int32")
+    y = compute((10,), partial(formula, x, k))
+    with pytest.raises(BoundsError, match="may leave its buffer"):
+        lower(Program([x, k], {"y": y}))
+
+
+def test_fusion_does_not_repeat_work() -> None:
+    x, w = input("x", (8, 30), "float32"), input("w", (30, 40), "float32")
+    e = x.exp()
+    assert len(lower(Program([x, w], {"y": reductions.matmul(e, w)})).steps) == 2
+    assert len(lower(Program([x], {"y": e + e.flip(0)})).steps) == 2
+    assert len(lower(Program([x], {"y": x.relu() + x.relu().flip(0)})).steps) == 1
+
+
+@settings(max_examples=120, suppress_health_check=ANY)
+@given(programs())
+def test_random_programs_as_statements(made: tuple[Tensor, bool]) -> None:
+    out, close = made
+    (x,) = inputs_of(out)
+    check_statements({"y": out}, {"x": sample(tuple(int(str(d)) for d in x.shape), x.dtype)}, close)
+
+
+# feature: K1
+@settings(max_examples=25, suppress_health_check=ANY)
+@given(st.tuples(*(programs(f"x{n}") for n in range(3))))
+def test_random_programs_in_c(made: tuple[tuple[Tensor, bool], ...]) -> None:
+    outputs = {f"y{n}": out for n, (out, _) in enumerate(made)}
+    inputs = [x for out in outputs.values() for x in inputs_of(out)]
+    feeds = {x.name: sample(tuple(int(str(d)) for d in x.shape), x.dtype, n) for n, x in enumerate(inputs)}
+    check(outputs, feeds, any(close for _, close in made))
+
+
+def test_every_output_has_a_buffer_of_its_own() -> None:
+    x = input("x", (4, 6), "float32")
+    steps = lower(Program([x], {"y": x.flip(0), "z": x, "w": x.flip(0)})).steps
+    assert all(isinstance(s, PrimFunc) for s in steps) and len(steps) == 3

@@ -1,0 +1,281 @@
+"""Calling compiled programs: arguments, outputs, symbols, host operators, the compiler and its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_checks import sample
+
+from eqsat.backends import cc
+from eqsat.backends.compile import CKernel, compile
+from eqsat.backends.lower import lower
+from eqsat.ir import library, reductions
+from eqsat.ir import term as t
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
+from eqsat.ir.tensor import Program, Tensor, as_program, compute, constant, input
+from eqsat.ir.term import Term
+
+TARGETS = ["c", "numpy"]
+
+
+def double(shape: Any = (3, 4), dtype: str = "float32") -> Tensor:
+    x = input("x", shape, dtype)
+    return x + x
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("target", TARGETS)
+def test_strided_readonly_swapped_and_unaligned_inputs(target: str) -> None:
+    k = compile(double(), target)
+    base = np.arange(48, dtype="float32").reshape(6, 8)
+    raw = bytearray(b"\0" + base[:3, :4].tobytes())
+    inputs: dict[str, NDArray] = {
+        "slice": base[::2, ::2], "transposed": base[:4, :3].T, "negative": base[2::-1, 3::-1],
+        "broadcast": np.broadcast_to(base[0, :4], (3, 4)), "big-endian": base[:3, :4].astype(">f4"),
+        "unaligned": np.frombuffer(raw, "float32", 12, 1).reshape(3, 4),
+    }  # fmt: skip
+    for name, array in inputs.items():
+        array.flags.writeable = False
+        before = array.copy()
+        np.testing.assert_array_equal(k(x=array), 2 * before, err_msg=name)
+        np.testing.assert_array_equal(array, before)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_out_is_written_and_returned(target: str) -> None:
+    x = input("x", (3, 4), "float32")
+    one, two = compile(x + x, target), compile(Program([x], {"a": x + x, "b": x.permute_dims((1, 0))}), target)
+    array = sample((3, 4), "float32")
+    out = np.empty((3, 4), "float32")
+    assert one({"x": array}, out=out) is out
+    np.testing.assert_array_equal(out, array + array)
+    outs = {"a": np.empty((3, 4), "float32"), "b": np.empty((4, 3), "float32")}
+    assert two(x=array, out=outs)["b"] is outs["b"]
+    np.testing.assert_array_equal(outs["b"], array.T)
+
+
+WRONG_CALLS: list[tuple[str, Callable[[CKernel, NDArray], Any]]] = [
+    ("expected float32", lambda k, a: k(x=a.astype("float64"))),
+    ("extent 4, expected 3", lambda k, a: k(x=a.T)),
+    ("expected float32", lambda k, a: k(x=a[0])),
+    ("missing inputs", lambda k, a: k()),
+    ("unknown inputs", lambda k, a: k(x=a, y=a)),
+    ("by name", lambda k, a: k(a)),
+    ("by name", lambda k, a: k({"x": a}, x=a)),
+    ("shares memory", lambda k, a: k(x=a, out=a)),
+    ("shares memory", lambda k, a: k(x=a[:, ::-1], out=a)),
+    ("not dense", lambda k, a: k(x=a, out=np.empty((3, 8), "float32")[:, ::2])),
+    ("expected float32", lambda k, a: k(x=a, out=np.empty((3, 5), "float32"))),
+    ("expected float32", lambda k, a: k(x=a, out=np.empty((3, 4), ">f4"))),
+    ("read-only", lambda k, a: k(x=a, out=np.broadcast_to(np.float32(0), (3, 4)).copy().view(ReadOnly))),
+    ("not a numpy array", lambda k, a: k(x=a, out=[0.0])),
+    ("out must give", lambda k, a: k(x=a, out={"other": a})),
+]  # fmt: skip
+
+
+class ReadOnly(np.ndarray[Any, Any]):
+    """An array that is never writeable."""
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self.flags.writeable = False
+
+
+@pytest.mark.parametrize("number", range(len(WRONG_CALLS)))
+def test_wrong_arguments_are_refused_before_anything_runs(number: int) -> None:
+    message, call = WRONG_CALLS[number]
+    array = np.arange(12, dtype="float32").reshape(3, 4)
+    with pytest.raises(EqsatError, match=message):
+        call(CKernel(as_program(double()), 1), array)
+    np.testing.assert_array_equal(array, np.arange(12, dtype="float32").reshape(3, 4))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_empty_and_rank_zero(target: str) -> None:
+    assert compile(double((0, 4)), target)(x=np.empty((0, 4), "float32")).shape == (0, 4)
+    assert compile(double(()), target)(x=np.float32(2)).shape == ()
+    nothing = compile(double((0,)).sum(), target)(x=np.empty(0, "float32"))
+    assert nothing.shape == () and nothing == 0
+
+
+HOSTILE = [
+    '"; system("x")', "*/ int main", "in0", "out0", "int", "\n#include <x>", "ünïcode", "a b", "out", "??/", "x" * 5000
+]  # fmt: skip
+
+
+def test_hostile_names_reach_no_code() -> None:
+    xs = [input(name, (2,), "int32") for name in HOSTILE]
+    outputs = {name: x + n for n, (name, x) in enumerate(zip(HOSTILE, xs, strict=True))}
+    program = Program(xs, outputs, name='*/ "evil"\n')
+    k = compile(program)
+    result = k({name: np.array([1, 2], "int32") for name in HOSTILE})
+    assert [int(result[name][0]) for name in HOSTILE] == list(range(1, len(HOSTILE) + 1))
+    text = k.source + k.header
+    assert "system" not in k.source and "#include <x>" not in text and "evil" not in k.source.replace("____evil__", "")
+    assert text.isascii() and k.header.count("*/") == 2
+
+
+def test_constants_are_passed_not_printed() -> None:
+    x = input("x", (1000,), "float32")
+    weights = np.arange(1000, dtype="float32")
+    k = compile(x * constant(weights, name="w*/") + constant(np.float32(0.5)))
+    assert "999" not in k.source and "0.5f" in k.source and "constant w" in k.header
+    np.testing.assert_array_equal(k(x=weights), weights * weights + np.float32(0.5))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_symbols_are_specialised_at_the_call(target: str) -> None:
+    n = t.sym("N")
+    x = input("x", (n, 3), "float32")
+    k = compile(x.permute_dims((1, 0)).sum(1), target)
+    for rows in (1, 5, 2, 5):
+        array = np.arange(rows * 3, dtype="float32").reshape(rows, 3)
+        np.testing.assert_array_equal(k(x=array), array.sum(0))
+    with pytest.raises(EqsatError, match="N is unknown"):
+        lower(Program([x], {"y": x.permute_dims((1, 0))}))
+    with pytest.raises(BackendError, match="no value yet"):
+        _ = compile(double((n,))).source
+    with pytest.raises(EvaluationError):
+        k(x=np.empty((0, 3), "float32"))
+
+
+def test_host_operators_run_between_kernels() -> None:
+    x = input("x", (3, 4), "float32")
+    calls: list[tuple[int, ...]] = []
+
+    def order(a: NDArray) -> list[NDArray]:
+        calls.append(a.shape)
+        a[...] += 0
+        return [np.sort(a, axis=1), np.argsort(a, axis=1, kind="stable")]
+
+    types = [((4, 3), "float32"), ((4, 3), "int64")]
+    values, places = library.opaque("Sort", [x.permute_dims((1, 0)) * 2], types, impl=order)
+    program = Program([x], {"v": values + 1, "p": places, "x2": x * 2})
+    k = compile(program)
+    array = sample((3, 4), "int8").astype("float32")
+    result = k(x=array)
+    np.testing.assert_array_equal(result["v"], np.sort(array.T * 2, axis=1) + 1)
+    np.testing.assert_array_equal(result["p"], np.argsort(array.T * 2, axis=1, kind="stable"))
+    assert calls == [(4, 3)] and k.workspace_bytes >= 96 and "eqsat_program_1" in k.header
+
+    def first_row(a: NDArray) -> NDArray:
+        return a[0]
+
+    (bad,) = library.opaque("Bad", [x], [((3, 4), "float32")], impl=first_row)
+    with pytest.raises(EvaluationError, match="declared"):
+        compile(bad)(x=array)
+    (unknown,) = library.opaque("Mystery", [x], [((3, 4), "float32")])
+    with pytest.raises(BackendError, match="Mystery"):
+        compile(unknown)
+
+
+def test_workspace_is_reused() -> None:
+    x = input("x", (64, 64), "float32")
+    y = x
+    for _ in range(6):
+        y = reductions.matmul(y, x) * 0.125
+    low = lower(Program([x], {"y": y}))
+    used = [b for b in low.buffers.values() if b.role == "workspace"]
+    assert len(used) >= 6 and low.workspace_bytes == 2 * 64 * 64 * 4
+    lives = {b.name: [n for n, s in enumerate(low.steps) if b.name in getattr(s, "params", ())] for b in used}
+    for a in used:
+        for b in used:
+            apart = a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset
+            assert a is b or apart or lives[a.name][-1] < lives[b.name][0] or lives[b.name][-1] < lives[a.name][0]
+
+
+def test_wrong_options() -> None:
+    y = double()
+    with pytest.raises(BackendError, match="unknown"):
+        compile(y, "cuda")
+    with pytest.raises(BackendError, match="positive"):
+        compile(y, threads=0)
+    with pytest.raises(BackendError, match="one variant"):
+        compile(y, tune=True)
+
+
+def test_missing_and_broken_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "/nowhere/cc")
+    with pytest.raises(BackendError, match=r"/nowhere/cc.*is not a program"):
+        compile(double())
+    monkeypatch.delenv("CC")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cc, "has_zig", lambda: False)
+    with pytest.raises(BackendError, match="no C compiler"):
+        compile(double())
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do echo line $i >&2; done; exit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("CC", str(broken))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    with pytest.raises(BackendError, match=r"line 12\n\.\.\. 3 more lines"):
+        compile(double())
+    assert not list((tmp_path / "objects").iterdir())
+
+
+def test_objects_are_cached_and_corrupt_ones_rebuilt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    builds: list[Path] = []
+    real = cc.build
+
+    def counted(source: str, target: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> None:
+        builds.append(target)
+        real(source, target, command, flags)
+
+    monkeypatch.setattr(cc, "build", counted)
+    array = np.arange(12, dtype="float32").reshape(3, 4)
+    for expected, damage in ((1, b""), (1, b"torn"), (2, None), (2, b"")):
+        np.testing.assert_array_equal(compile(double())(x=array), 2 * array)
+        assert len(builds) == expected
+        if damage is not None and expected == 1 and damage:
+            # A new file: the old one is mapped into this process.
+            builds[0].unlink()
+            builds[0].write_bytes(damage)
+    assert sorted(p.suffix for p in (tmp_path / "objects").iterdir()) == [".so", ".sum"]
+    monkeypatch.setenv("EQSAT_CFLAGS", "-O0")
+    compile(double())(x=array)
+    assert len(builds) == 3
+
+
+def test_an_unwritable_cache_is_only_slower(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    monkeypatch.setenv("EQSAT_CACHE", str(occupied))
+    np.testing.assert_array_equal(compile(double())(x=np.ones((3, 4), "float32")), np.full((3, 4), 2, "float32"))
+    assert occupied.read_text() == ""
+
+
+def test_an_index_too_wide_is_refused_by_name() -> None:
+    x = input("x", (4,), "float32")
+
+    def wide(i: Term) -> Term:
+        return t.cast_to(t.binary("bitxor", i * (3 << 62), 1), "float32") + x[i]
+
+    y = compute((4,), wide)
+    with pytest.raises(BackendError, match="may not fit 64 bits"):
+        compile(y)
+
+
+# feature: K5
+def test_sources_are_deterministic(golden: Callable[[str, str], None]) -> None:
+    x = input("x", (1, 32, 6, 7), "float32")
+    image, a, b = input("image", (4, 6, 3), "uint8"), input("a", (5, 7), "float32"), input("b", (7, 6), "float32")
+    blocked = x.pad(((0, 0), (0, 0), (1, 1), (1, 1))).relu().reshape((1, 2, 16, 8, 9)).permute_dims((0, 1, 3, 4, 2))
+    scaled = ((image.cast("float32") - 127.5) / 255.0).permute_dims((2, 0, 1)).cast("float16")
+    chosen = {
+        "pad_relu_nchw16c": Program([x], {"y": blocked}),
+        "image_to_half": Program([image], {"y": scaled}),
+        "matmul": Program([a, b], {"y": reductions.matmul(a, b)}),
+        "concat_roll": Program([a], {"y": reductions.concat([a.roll(2, 1), a.flip(0)], 0)}),
+        "softmax": Program([a], {"y": a.softmax(1)}),
+    }
+    for name, program in chosen.items():
+        k = compile(program)
+        assert k.source == compile(program).source
+        golden(k.source, f"{name}.c")
+    golden(compile(chosen["softmax"]).header, "softmax.h")

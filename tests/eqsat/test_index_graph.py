@@ -1,0 +1,298 @@
+"""The index e-graph: sums modulo their rest, linear growth, guards that do not leak, alarms, limits, explanations."""
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from eqsat.egglog_adapter import EngineFailure
+from eqsat.explain_index import explain_terms, smallest
+from eqsat.index_compile import NotCompiled, compile_rule
+from eqsat.index_extract import cost
+from eqsat.index_graph import IndexGraph, Limits, Unsound, simplest
+from eqsat.ir import term as t
+from eqsat.ir.rule import Idx, Pos, Rule, RuleError, rule, when
+from eqsat.ir.term import Term
+from eqsat.ir.text import parse_expr
+from eqsat.rules import compact_rules, normal_rules, scalar_rules
+
+PATIENT = Limits(rows=20_000, seconds=20, patience=30)
+
+
+def axes(*extents: int) -> list[Term]:
+    return [t.ax(n, e) for n, e in enumerate(extents)]
+
+
+def split_merge_problem(rest: int) -> tuple[Term, Term]:
+    x, *others = axes(1000, *(50 + k for k in range(rest)))
+    tail = sum(((3 + 2 * k) * a for k, a in enumerate(others)), start=t.index_const(11))
+    return x // 16 * 80 + x % 16 * 5 + tail, 5 * x + tail
+
+
+def pairs_problem(pairs: int) -> tuple[Term, Term]:
+    xs = axes(*(100 for _ in range(pairs)))
+    left = sum(((5 + 2 * k) * (x // 4 * 4 + x % 4) for k, x in enumerate(xs)), start=t.index_const(0))
+    return left, sum(((5 + 2 * k) * x for k, x in enumerate(xs)), start=t.index_const(0))
+
+
+def div_of_sum_problem(width: int) -> tuple[Term, Term]:
+    *xs, y, z = axes(*(20 + k for k in range(width)), 8, 8)
+    high = sum(((k + 1) * x for k, x in enumerate(xs)), start=t.index_const(0))
+    return (64 * high + 8 * y + z) // 64, high
+
+
+def digits_problem(count: int) -> tuple[Term, Term]:
+    (x,) = axes(4**count)
+    digits = [x // 4**d % 4 if d < count - 1 else x // 4**d for d in range(count)]
+    left = sum((3 * 4**d * digit for d, digit in enumerate(digits)), start=t.index_const(0))
+    return left, 3 * x
+
+
+PROBLEMS: list[tuple[Callable[[int], tuple[Term, Term]], tuple[int, ...]]] = [
+    (split_merge_problem, (2, 4, 8)),
+    (pairs_problem, (2, 4, 8)),
+    (div_of_sum_problem, (2, 4, 8)),
+    (digits_problem, (2, 4, 8)),
+]
+
+
+@pytest.mark.parametrize(("problem", "sizes"), PROBLEMS, ids=lambda p: getattr(p, "__name__", ""))
+def test_sums_modulo_the_rest(problem: Callable[[int], tuple[Term, Term]], sizes: tuple[int, ...]) -> None:
+    """The optimum is found, and the rows grow about linearly with the number of summands (digits: squared)."""
+    rows: list[int] = []
+    for size in sizes:
+        given, wanted = problem(size)
+        graph = IndexGraph()
+        root = graph.add(given)
+        rows.append(graph.run(PATIENT).rows)
+        assert graph.best(root) is wanted
+    power = 2 if problem is digits_problem else 1
+    assert rows[-1] <= rows[0] * (sizes[-1] / sizes[0]) ** power * 1.3, rows
+
+
+def test_every_order_and_scale() -> None:
+    x, y, z = axes(64, 9, 7)
+    orders = itertools.islice(itertools.permutations(range(4)), 0, 24, 3)
+    for scale, order in itertools.product((-3, 2), orders):
+        parts = [scale * 8 * (x // 8), scale * (x % 8), 7 * y, z // 2]
+        shuffled = t.linear(5, [(1, parts[k]) for k in order])
+        assert simplest([shuffled], {})[0] is scale * x + 7 * y + z // 2 + 5
+
+
+def test_layout_chain_becomes_the_identity() -> None:
+    """NCHW -> NCHW16c -> NCHW8c -> NCHW, by the index terms alone."""
+    n, c, h, w = axes(2, 64, 14, 14)
+    channel = c // 16 * 16 + c % 16
+    channel = channel // 8 * 8 + channel % 8
+    flat = ((n * 64 + channel) * 14 + h) * 14 + w
+    back = [flat // (64 * 196), flat // 196 % 64, flat // 14 % 14, flat % 14]
+    assert [str(b) for b in simplest(back, {})] == ["i0", "i1", "i2", "i3"]
+
+
+def test_reshapes_cancel() -> None:
+    """Flatten a permuted tensor, cut it anew in the same shape, and permute back."""
+    shape = [4, 6, 3, 8]
+    xs = axes(*shape)
+    for order in itertools.islice(itertools.permutations(range(4)), 0, 24, 4):
+        flat = t.index_const(0)
+        for k in order:
+            flat = flat * shape[k] + xs[k]
+        back: list[Term] = [flat] * 4
+        for k in reversed(order):
+            back[k], flat = flat % shape[k], flat // shape[k]
+        assert all(found is x for found, x in zip(simplest(back, {}), xs, strict=True)), order
+
+
+# -- soundness --------------------------------------------------------------------------------------------------------
+
+
+def test_guard_facts_do_not_leak() -> None:
+    """With i < 4 in one `where`, an unrelated x[i // 4] must not become x[0]."""
+    (i,) = axes(16)
+    load = t.load(0, [i // 4], "float32")
+    guarded = t.where(i < 4, t.cast_to(i // 4 + 7, "float32"), load)
+    inside, outside = simplest([guarded, load], {})
+    assert str(outside) == "$0[i0 // 4]"
+    assert str(inside) == "where(i0 < 4, cast(7, 'float32'), $0[i0 // 4])"
+
+
+def test_an_impossible_guard_states_nothing() -> None:
+    """i < 0 holds nowhere: its facts would make all numbers equal."""
+    (i,) = axes(16)
+    graph = IndexGraph(rules=[])
+    root = graph.add(t.where(i < 0, i + 1, i + 2))
+    graph.run()
+    assert str(graph.best(root)).startswith("where(")
+
+
+def test_an_empty_axis_states_nothing() -> None:
+    (empty, i) = (t.ax(0, 0), t.ax(1, 8))
+    graph = IndexGraph()
+    roots = [graph.add(e) for e in (empty, empty + 5, i)]
+    graph.run()
+    assert not graph.equal(roots[0], roots[1]) and not graph.equal(roots[0], roots[2])
+
+
+@rule("unsound: floor")
+def unsound_floor(x: Idx, c: Pos):
+    return x // c, 0, when(x >= 0)
+
+
+@rule("unsound: remainder")
+def unsound_remainder(x: Idx, c: Pos):
+    return x % c, x, when(x >= 0)
+
+
+CONTRADICTED = [(unsound_floor, "(i + 32) // 16"), (unsound_remainder, "(i*i + 20) % 4")]
+
+
+@pytest.mark.parametrize(("unsound", "text"), CONTRADICTED)
+def test_contradictions_are_alarms(unsound: Rule, text: str) -> None:  # feature: J7
+    i = t.var("i", 16)
+    for rules, fails in ((scalar_rules(), False), ([*scalar_rules(), unsound], True)):
+        graph = IndexGraph(rules)
+        graph.add(parse_expr(text, {"i": i}))
+        if fails:
+            with pytest.raises(Unsound):
+                graph.run(PATIENT)
+        else:
+            assert graph.run(PATIENT).status in ("saturated", "settled")
+
+
+def test_zero_divisors_are_left_alone() -> None:
+    (i,) = axes(16)
+    terms = [t.make("floordiv", (i, t.index_const(0))), t.make("mod", (i, t.index_const(-3)))]
+    assert all(a is b for a, b in zip(simplest(terms, {}), terms, strict=True))
+
+
+def test_large_numbers_stay_exact() -> None:
+    (i,) = axes(1 << 40)
+    big = 1 << 61
+    terms = [(i * big + 5) // big, (i * (1 << 70)) // (1 << 70), i * big * 4 + i % 2]
+    for found, given in zip(simplest(terms, {}), terms, strict=True):
+        for value in (0, 1, 3, (1 << 40) - 1):
+            assert exact(found, {i: value}) == exact(given, {i: value})
+
+
+def exact(e: Term, env: dict[Term, int]) -> int:
+    """The value in Python integers."""
+    if e in env:
+        return env[e]
+    if e.op == "const":
+        return e.payload
+    args = [exact(a, env) for a in e.args]
+    if e.op == "sum":
+        return e.payload[0] + sum(k * a for k, a in zip(e.payload[1], args, strict=True))
+    value = t.fold_index(e.op, args[0], args[1])
+    assert value is not None
+    return value
+
+
+# -- limits and reading -----------------------------------------------------------------------------------------------
+
+
+def test_limits_end_a_run() -> None:
+    xs = axes(6, 4, 6, 8, 3, 5)
+    flat = t.index_const(0)
+    for x in xs:
+        flat = flat * t.as_index(t.int_value(x.args[0]) or 1) + x
+    for limits, status in (
+        (Limits(rows=60), "row-limit"),
+        (Limits(iterations=1, patience=9), "iteration-limit"),
+        (Limits(seconds=0.0, patience=9), "time-limit"),
+    ):
+        graph = IndexGraph()
+        root = graph.add(flat // 40 % 6)
+        outcome = graph.run(limits)
+        assert outcome.status == status
+        assert cost(graph.best(root)) <= cost(flat // 40 % 6)
+
+
+def test_data_operations_are_opaque_but_their_indices_are_not() -> None:
+    (i,) = axes(64)
+    load = t.load(0, [i // 8 * 8 + i % 8, i], "int8")
+    e = load * t.const(2, "int8") // t.const(2, "int8")
+    (found,) = simplest([e], {})
+    assert str(found) == "$0[i0, i0]*int8(2) // int8(2)"
+
+
+def test_wide_operations_come_back() -> None:
+    xs = axes(4, 4, 4, 4, 4)
+    load = t.load(3, [x // 4 + x for x in xs], "float32")
+    assert str(simplest([load], {})[0]) == "$3[i0, i1, i2, i3, i4]"
+
+
+@pytest.mark.parametrize("text", ["x // 4 < 3 and x % 2 == 1", "not (x < 3 or y == 4)", "x*y // 4 + y*x", "abs(x - 3)"])
+def test_loading_and_reading_is_the_identity(text: str) -> None:
+    e = parse_expr(text)
+    graph = IndexGraph(rules=[])
+    root = graph.add(e)
+    graph.step()
+    found = graph.best(root)
+    source = random.Random(1)
+    for _ in range(40):
+        env = {n: source.randint(-9, 9) for n in ("x", "y") if n in text}
+        assert found.evaluate(env) == e.evaluate(env)
+
+
+def test_compiled_rules_are_those_of_arithmetic() -> None:
+    """What the e-graph cannot match is said, and stays with the normaliser."""
+    graph = IndexGraph()
+    assert {"split-merge", "div-low", "mod-add", "le-digit"} <= set(graph.rules) - set(graph.skipped)
+    assert set(graph.skipped) <= {r.name for r in compact_rules()} | {"where-not"} | {
+        f"{op}-one-side" for op in ("le", "lt", "eq", "ne")
+    }
+
+    @rule("two bare summands")
+    def bare(x: Idx, y: Idx, c: Pos):
+        return (x + y) // c, x // c + y // c
+
+    with pytest.raises(RuleError, match=r"K\*x \+ y"):
+        compile_rule(bare, 0)
+    with pytest.raises(NotCompiled, match="not about indices"):
+        compile_rule(next(r for r in scalar_rules() if r.name == "where-then"), 0)
+
+
+def test_a_refused_command_is_one_error() -> None:
+    graph = IndexGraph(rules=[])
+    with pytest.raises(EngineFailure):
+        graph.graph.run("(run-schedule (run nosuch))")
+
+
+# -- explanations -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "ranges", "rules"),
+    [
+        ("x // 4 * 8 + x % 4 * 2 + y", "2*x + y", {}, ("split-merge",)),
+        ("x // 2 // 3", "x // 6", {}, ("div-div",)),
+        ("4*io + ii < 14", "not (io == 3 and ii >= 2)", {"io": 4, "ii": 4}, ("eq-at-edge", "le-merge-and")),
+        ("x + 1", "1 + x", {}, ()),
+    ],
+)
+def test_explanations_name_the_rules(a: str, b: str, ranges: dict[str, int], rules: tuple[str, ...]) -> None:
+    found = explain_terms(a, b, ranges)  # feature: J4
+    assert found.equal and found.rules == rules
+    for steps in found.steps:
+        for step in steps:
+            assert step.rule and step.before is not step.after
+
+
+def test_explanations_do_not_invent() -> None:
+    assert not explain_terms("x // 4", "x // 5").equal
+    assert str(explain_terms("x % 3", "x % 4")) == "not found equal"
+
+
+def test_an_explanation_by_the_e_graph_alone() -> None:
+    """Both directions of a law that is not normal."""
+    a, b = "minimum(x, y) // 3", "minimum(x // 3, y // 3)"
+    assert explain_terms(a, b).rules == ("min-div",)
+
+
+def test_smallest_subset() -> None:
+    rules = normal_rules()[:12]
+    wanted = {rules[2].name, rules[7].name, rules[9].name}
+    found = smallest(rules, lambda chosen: wanted <= {r.name for r in chosen})
+    assert {r.name for r in found} == wanted

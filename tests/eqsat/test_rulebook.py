@@ -1,0 +1,155 @@
+"""Checking rules: unsound ones are refuted with their smallest counterexample, and what is not proved is not used."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from eqsat.ir import term as t
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, Total, choose, rule, when
+from eqsat.rulebook import admit, check_rule, check_rules, default_rules
+from eqsat.rules import scalar_rules, split_merge
+
+
+def div_unbounded(x: Idx, y: Idx, c: Pos):
+    return (c * x + y) // c, x
+
+
+def off_by_one(x: Idx, c: Pos):
+    return x // c, 0, when(x >= 0, x <= c)
+
+
+def negative(x: Idx, c: Pos):
+    return x % c, x, when(x < c)
+
+
+def and_swapped(p: Pred, q: Pred):
+    return t.logical_and(p, q), t.logical_and(q, p)
+
+
+def merge_of_partial(x: Idx, y: Idx, c: Pos):
+    left = t.logical_or(t.compare("ne", t.index_const(0), x), y >= 0)
+    return left, c * x + y >= 0, when(x >= 0, -c <= y), choose(c, width_of=y)
+
+
+def divides_by_more(x: Idx, y: Idx):
+    least = t.binary("min", x, y)
+    return t.binary("min", least, x), t.binary("min", least, x // y * y + x % y)
+
+
+def double_and_halve(x: Data):
+    return x * t.const(2, x.dtype) // t.const(2, x.dtype), x
+
+
+def plus_zero(x: Data):
+    return x + t.const(0, x.dtype), x
+
+
+def times_zero(x: Data):
+    return x * t.const(0, x.dtype), 0
+
+
+def scale_and_divide(x: Data):
+    return x * t.const(65536, x.dtype) // t.const(65536, x.dtype), x
+
+
+UNSOUND: list[tuple[Callable[..., Any], tuple[str, ...], dict[str, Any]]] = [
+    (div_unbounded, (), {"x": 0, "y": 1, "c": 1}),
+    (off_by_one, (), {"x": 1, "c": 1}),
+    (negative, (), {"x": -1, "c": 1}),
+    (and_swapped, (), {"p": False, "q": "undefined"}),
+    (merge_of_partial, (), {"x": 1, "y": "undefined", "c": 1}),
+    (divides_by_more, (), {"x": 0, "y": 0}),
+    (double_and_halve, ("int8",), {"x": 127}),
+    (double_and_halve, ("uint8",), {"x": 255}),
+    (plus_zero, ("float32",), {"x": -0.0}),
+    (times_zero, ("float64",), {"x": -0.0}),
+    (scale_and_divide, ("int32",), {"x": 2**31 - 1}),
+]
+
+
+@pytest.mark.parametrize(("declare", "dtypes", "witness"), UNSOUND, ids=lambda x: getattr(x, "__name__", ""))
+def test_unsound_rules_are_refuted(
+    declare: Callable[..., Any], dtypes: tuple[str, ...], witness: dict[str, Any]
+) -> None:  # feature: J2 J7
+    report = check_rule(rule("unsound", dtypes=dtypes)(declare))
+    assert report.status == "refuted" and report.witness is not None
+    assert dict(report.witness) == witness
+
+
+@rule("sound for total values")
+def merge_of_total(x: Idx, y: Total, c: Pos):
+    left = t.logical_or(t.compare("ne", t.index_const(0), x), y >= 0)
+    return left, c * x + y >= 0, when(x >= 0, -c <= y), choose(c, width_of=y)
+
+
+@rule("out of range")
+def out_of_range(x: Buffer, i: Idx):
+    """Equal wherever both sides are defined; but the right side reads where the left does not."""
+    zero, one, inside = t.const(0.0, "float32"), t.const(1.0, "float32"), t.logical_and(i >= 0, i < 14)
+    return t.where(inside, x[i], zero), x[i] * t.where(inside, one, zero)
+
+
+@rule("far away")
+def far_away(x: Idx, y: Idx):
+    """Looks at y first, which matters only for values of x that no test tries."""
+    return t.logical_or(x >= 10**6, y >= 0), t.logical_or(y >= 0, x >= 10**6)
+
+
+@rule("in range")
+def in_range(x: Buffer, i: Idx):
+    """Under the same guard the read is the same."""
+    zero = t.const(0.0, "float32")
+    return t.where(i < 4, t.where(i < 4, x[i], zero), zero), t.where(i < 4, x[i], zero)
+
+
+def test_a_right_side_that_reads_out_of_range_is_refused() -> None:
+    assert check_rule(merge_of_total).status == "proved"
+    assert check_rule(in_range).status == "proved"
+    report = check_rule(far_away)
+    assert report.status == "unknown" and "may be undefined" in report.note
+    report = check_rule(out_of_range)
+    assert report.status == "refuted" and report.witness is not None and report.witness["len(x)"] == 1
+
+
+@rule("odd function", dtypes=["float32"])
+def odd_function(x: Data):
+    """True on all numbers that were tried, but no solver knows tanh."""
+    return t.unary("tanh", t.neg(x)), t.neg(t.unary("tanh", x))
+
+
+def test_unproved_rules_are_not_admitted() -> None:  # feature: J9
+    assert check_rule(odd_function).status == "tested"
+    with pytest.raises(EqsatError, match="only proved rules may be used"):
+        admit([odd_function])
+    with pytest.raises(EqsatError, match="refuted"):
+        admit([rule("wrong")(negative)])
+    assert [r.name for r in admit(split_merge.RULES)] == [r.name for r in split_merge.RULES]
+
+
+def test_reports() -> None:
+    book = check_rules([rule("a < b & c")(negative), *split_merge.RULES.rules[:1]])
+    assert not book.ok and book.counts() == {"proved": 1, "refuted": 1}
+    parsed = json.loads(book.to_json())
+    assert parsed["rules"][0]["witness"] == {"x": -1, "c": 1}
+    suite = ElementTree.fromstring(book.to_junit())
+    assert suite.attrib["failures"] == "1" and [c.attrib["name"] for c in suite] == ["a < b & c", "split-merge"]
+    assert suite[0][0].tag == "failure" and len(suite[1]) == 0
+    assert "refuted" in str(book) and "1 proved, 1 refuted" in str(book)
+
+
+def test_executors() -> None:
+    chosen = split_merge.RULES.rules[:2]
+    with ThreadPoolExecutor(2) as threads:
+        assert check_rules(chosen, threads).ok
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as processes:
+        assert check_rules(chosen, processes).ok
+
+
+def test_default_rules() -> None:
+    assert [r.name for r in default_rules()] == [r.name for r in scalar_rules()]

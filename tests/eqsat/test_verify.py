@@ -1,0 +1,50 @@
+"""Refinement: proved by normal forms and rules, refuted by inputs."""
+
+from __future__ import annotations
+
+import pytest
+
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.holes import UNDEF
+from eqsat.ir.tensor import Program, input
+from eqsat.verify import verify
+
+X = input("x", (8, 8), "float32")
+
+
+@pytest.mark.smoke
+def test_normal_forms_prove() -> None:
+    y = X.permute_dims((1, 0)).relu().permute_dims((1, 0))
+    proof = verify(y, X.relu())
+    assert proof.verdict == "proved" and proof.method == "normal form"
+
+
+def test_rules_prove() -> None:
+    before = X.pad(2).relu().crop((2, 2), (8, 8))
+    proof = verify(before, X.relu())
+    assert proof.verdict == "proved" and proof.method == "e-graph"
+
+
+def test_an_input_refutes() -> None:
+    proof = verify(X.permute_dims((1, 0)), X.reshape((8, 8)))
+    assert proof.verdict == "refuted" and proof.witness is not None and "x" in proof.witness
+    assert verify(X.pad(1, 0.0), X.pad(1, -0.0)).verdict == "refuted"
+
+
+def test_what_is_equal_but_not_by_our_rules_is_unknown() -> None:
+    assert verify(X + X, X * 2.0).verdict == "unknown"
+
+
+# feature: E2
+def test_holes_may_be_filled_but_not_assumed() -> None:
+    cropped = X.crop((0, 0), (3, 3))
+    assert verify(cropped.pad(((0, 5), (0, 5)), UNDEF), X).verdict == "proved"
+    assert verify(X, cropped.pad(((0, 5), (0, 5)), UNDEF)).verdict != "proved"
+    assert verify(cropped.pad(((0, 5), (0, 5)), 0.0), X).verdict == "refuted"
+
+
+def test_interfaces_must_agree() -> None:
+    with pytest.raises(EqsatError, match="outputs"):
+        verify(Program([X], {"a": X}), Program([X], {"b": X}))
+    with pytest.raises(EqsatError, match="output 'out'"):
+        verify(X, X.reshape((64,)))
