@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_expr import Expressions, Scope, index_type
+from eqsat.backends.c_moves import print_moves
 from eqsat.backends.c_types import HALF, c_type, helper
+from eqsat.backends.choose import schedule
 from eqsat.backends.lower import Buffer, Lowered
+from eqsat.backends.machine import Machine, this_machine
+from eqsat.backends.moves import Move
+from eqsat.backends.schedule import Plan
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.stmt import Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.term import Term
@@ -46,35 +51,48 @@ def identifier(text: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", text.lower())[:40] or "program"
 
 
+class _Signature:
+    """The parameters of a PrimFunc: C types, and the names in0, in1, ..., out0."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
+        self.names: dict[str, str] = {}
+        for name in func.params:
+            kind = "out" if name in self.written else "in"
+            self.names[name] = f"{kind}{sum(n.startswith(kind) for n in self.names.values())}"
+        self.note = [f"/* {plain(func.note)} */"] if func.note else []
+
+    def types(self, index: str) -> list[tuple[str, str]]:
+        """The type and the name of every parameter."""
+        result: list[tuple[str, str]] = []
+        for name in self.func.params:
+            dtype, const = self.func.buffer_map[name].dtype, "" if name in self.written else "const "
+            kind = "int64_t" if dtype == INDEX else c_type(dtype, index)
+            result.append((f"{const}{kind} *restrict ", self.names[name]))
+        return result
+
+
 class _FunctionPrinter:
-    """One PrimFunc as a static C function."""
+    """One PrimFunc as a static C function, its loops as they are."""
 
     def __init__(self, func: PrimFunc, threads: int, folder: Folder) -> None:
         self.func = func
         self.threads = threads
+        self.signature = _Signature(func)
         terms = [x for s in statements(func.body) for x in stmt_terms(s)]
         axes: list[Term] = [s.axis for s in statements(func.body) if isinstance(s, For)]
         self.index = index_type([*terms, *axes], folder)
-        written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
-        self.names: dict[str, str] = {}
-        for name in func.params:
-            kind = "out" if name in written else "in"
-            self.names[name] = f"{kind}{sum(n.startswith(kind) for n in self.names.values())}"
-        self.written = written
-        self.expressions = Expressions(self.names, self.index, folder)
+        self.expressions = Expressions(self.signature.names, self.index, folder)
         self.locals = 0
 
     def type_of(self, dtype: str) -> str:
         return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
 
     def lines(self) -> list[str]:
-        params: list[str] = []
-        for name in self.func.params:
-            const = "" if name in self.written else "const "
-            params.append(f"{const}{self.type_of(self.func.buffer_map[name].dtype)} *restrict {self.names[name]}")
+        params = [f"{kind}{name}" for kind, name in self.signature.types(self.index)]
         body = self.statement(self.func.body, 1, 0, self.threads > 1)
-        note = [f"/* {plain(self.func.note)} */"] if self.func.note else []
-        return [*note, f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
+        return [f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
 
     def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
         """The lines of a statement; `loops` counts the loops around it, `parallel` asks for threads on the next one."""
@@ -134,8 +152,16 @@ def _points(stmt: Stmt) -> int:
     return _points(stmt.body) if isinstance(stmt, Alloc) else 1
 
 
-def print_unit(lowered: Lowered, threads: int = 1) -> Unit:
-    """The C of a lowered program."""
+Schedules = Mapping[str, Sequence[tuple[Move, Plan]]]
+"""Moves with their schedules, by the name of the function that they make up."""
+
+
+def print_unit(
+    lowered: Lowered, threads: int = 1, machine: Machine | None = None, schedules: Schedules | None = None
+) -> Unit:
+    """The C of a lowered program, for this machine if no other is named; `schedules` overrides the default choice."""
+    machine = machine or this_machine()
+    given = schedules or {}
     folder = Folder({n: a for n, a in lowered.constants.items() if lowered.buffers[n].dtype == INDEX})
     groups: list[list[PrimFunc]] = [[]]
     for step in lowered.steps:
@@ -146,21 +172,36 @@ def print_unit(lowered: Lowered, threads: int = 1) -> Unit:
     groups = [g for g in groups if g]
     helpers: dict[str, None] = {}
     functions: list[str] = []
+    pieces: dict[str, str] = {}
+    printed: dict[str, str] = {}
+    called: dict[str, str] = {}
     for func in (f for g in groups for f in g):
-        printer = _FunctionPrinter(func, threads, folder)
-        functions += [*printer.lines(), ""]
-        helpers.update(printer.expressions.helpers)
+        moves = lowered.moves.get(func.name)
+        planned = given.get(func.name) or (None if moves is None else schedule(moves, machine, threads))
+        if planned:
+            signature = _Signature(func)
+            lines, needed = print_moves(func.name, signature.types("int64_t"), signature.names, planned, machine)
+            pieces |= needed
+        else:
+            printer = _FunctionPrinter(func, threads, folder)
+            signature, lines = printer.signature, printer.lines()
+            helpers.update(printer.expressions.helpers)
+        text = re.sub(rf"\b{func.name}\b", "", "\n".join(lines))
+        if text not in printed:
+            printed[text] = func.name
+            functions += [*signature.note, *lines, ""]
+        called[func.name] = printed[text]
     base = f"eqsat_{identifier(lowered.program.name)}"
     entries: list[Entry] = []
     prototypes: list[str] = []
     for n, group in enumerate(groups):
         name = base if len(groups) == 1 else f"{base}_{n}"
         buffers = _arguments(lowered, group)
-        prototype, body = _entry(name, buffers, group, lowered)
+        prototype, body = _entry(name, buffers, group, lowered, called)
         entries.append(Entry(name, tuple(b.name for b in buffers)))
         prototypes.append(prototype)
         functions += [f"{prototype}", *body, ""]
-    prelude = "\n\n".join(helper(h) for h in helpers)
+    prelude = "\n\n".join([*(helper(h) for h in helpers), *pieces.values()])
     text = "\n".join(functions)
     half = HALF + "\n" if "_half" in text + prelude or "half_" in text + prelude else ""
     source = f"#include <math.h>\n#include <stdint.h>\n{half}\n" + (prelude + "\n\n" if prelude else "") + text
@@ -173,7 +214,10 @@ def _arguments(lowered: Lowered, group: Sequence[PrimFunc]) -> list[Buffer]:
     return [b for b in lowered.buffers.values() if b.name in used and b.role != "workspace"]
 
 
-def _entry(name: str, buffers: Sequence[Buffer], group: Sequence[PrimFunc], lowered: Lowered) -> tuple[str, list[str]]:
+def _entry(
+    name: str, buffers: Sequence[Buffer], group: Sequence[PrimFunc], lowered: Lowered, called: Mapping[str, str]
+) -> tuple[str, list[str]]:
+    """The exported function of a group; equal kernels have one function, which `called` names."""
     kinds = {"input": "const ", "constant": "const ", "output": ""}
     written = {s.buffer for func in group for s in statements(func.body) if isinstance(s, Store)}
     params = [
@@ -193,7 +237,7 @@ def _entry(name: str, buffers: Sequence[Buffer], group: Sequence[PrimFunc], lowe
     for b in local:
         if b.name in used:
             lines.append(f"    {_c_type(b)} *{b.name} = ({_c_type(b)} *)((char *)workspace + {b.offset});")
-    lines += [f"    {func.name}({', '.join(func.params)});" for func in group]
+    lines += [f"    {called[func.name]}({', '.join(func.params)});" for func in group]
     return prototype, [*lines, "    return 0;", "}"]
 
 

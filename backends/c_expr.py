@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from eqsat.backends.affine import Folder
+from eqsat.backends.c_math import MATH, needed
 from eqsat.backends.c_types import INDEX_CLAMP, c_type, literal, unsigned
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, INDEX, is_float, is_int
@@ -155,7 +156,8 @@ class Expressions:
 
     def helper(self, name: str, *args: Text) -> Text:
         """A call of a helper function, which the unit then contains."""
-        self.helpers.setdefault(name)
+        for part in (*needed(name), name):
+            self.helpers.setdefault(part)
         return f"{name}({', '.join(a[0] for a in args)})", ATOM
 
     def strict(self, node: Term, scope: Scope) -> Text:
@@ -220,8 +222,8 @@ class Expressions:
             return self.helper(f"{op}{'1' if first else ''}_{dtype}", *args)
         if op in ("floordiv", "mod"):
             return self.helper(f"{op}_{dtype}", *args)
-        if op == "erf":
-            return (f"erf({args[0][0]})", ATOM) if not f else (f"(float)erf((double){wrap(args[0], CAST)})", CAST)
+        if f"{op}_{dtype}" in MATH:
+            return self.helper(f"{op}_{dtype}", *args)
         if op in _LIBM:
             return f"{_LIBM[op]}{f}({', '.join(a[0] for a in args)})", ATOM
         raise BackendError(f"C code for {op}", f"is not defined for {node.dtype}")

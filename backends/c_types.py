@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.affine import INDEX_LIMIT
+from eqsat.backends.c_math import MATH
 from eqsat.ir.dtypes import BOOL, FLOATS, INTS, UINTS, is_float, itemsize
 
 C_TYPES = {
@@ -96,6 +97,8 @@ def literal(value: Any, dtype: str) -> str:
 
 def helper(name: str) -> str:
     """The text of a helper function, by its name: an operation and one or two dtypes, `floordiv_int32`."""
+    if name in MATH:
+        return MATH[name]
     op, _, rest = name.partition("_")
     if name in INDEX_CLAMP.values():
         limit = f"INT64_C({INDEX_LIMIT})"
@@ -161,10 +164,11 @@ def _int_helper(op: str, dtype: str) -> str:
 _FLOAT = {
     # NaN of either operand comes through; in minn, maxn, mine, maxe the first operand is a number. Of two zeros numpy
     # answers the second one; the first one in float16, and where the number stands second: min1, max1, mine, maxe.
-    "min": "    return a < b || isnan(a) ? a : b;",
-    "max": "    return a > b || isnan(a) ? a : b;",
-    "min1": "    return a <= b || isnan(a) ? a : b;",
-    "max1": "    return a >= b || isnan(a) ? a : b;",
+    # Two plain choices, the first of which is one instruction, become vector code; one choice by an `or` does not.
+    "min": "    const {t} m = a < b ? a : b;\n    return isnan(a) ? a : m;",
+    "max": "    const {t} m = a > b ? a : b;\n    return isnan(a) ? a : m;",
+    "min1": "    const {t} m = a <= b ? a : b;\n    return isnan(a) ? a : m;",
+    "max1": "    const {t} m = a >= b ? a : b;\n    return isnan(a) ? a : m;",
     "minn": "    return a < b ? a : b;",
     "maxn": "    return a > b ? a : b;",
     "mine": "    return a <= b ? a : b;",

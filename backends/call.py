@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -96,21 +96,36 @@ class Runner:
 
     def run(self, inputs: Mapping[str, NDArray], outputs: Mapping[str, NDArray]) -> None:
         """Fill the output arrays; all arrays are checked and dense."""
+        self.bind(inputs, outputs)()
+
+    def bind(self, inputs: Mapping[str, NDArray], outputs: Mapping[str, NDArray]) -> Callable[[], None]:
+        """A call on arrays that are checked and dense: it holds them, and a workspace of its own."""
         low = self.lowered
         arrays: dict[str, NDArray] = dict(low.constants)
         arrays |= {low.inputs[n]: a for n, a in inputs.items()}
         arrays |= {low.outputs[n]: a for n, a in outputs.items()}
         scratch: NDArray = np.empty(low.workspace_bytes + ALIGNMENT, np.uint8)
-        base = address(scratch) + (-address(scratch) % ALIGNMENT)
+        start = -address(scratch) % ALIGNMENT
+        base = address(scratch) + start
+        calls: list[tuple[Any, tuple[int, ...], Entry] | HostCall] = []
         for step in self.plan:
             if isinstance(step, HostCall):
-                start = base - address(scratch)
-                self.call_host(step, arrays, scratch[start : start + low.workspace_bytes])
-                continue
-            function, entry = step
-            status = function(*(address(arrays[b]) for b in entry.buffers), base)
-            if status != 0:
-                raise EvaluationError(f"kernel {entry.name}", f"failed with status {status}")
+                calls.append(step)
+            else:
+                function, entry = step
+                calls.append((function, (*(address(arrays[b]) for b in entry.buffers), base), entry))
+
+        def call() -> None:
+            for step in calls:
+                if isinstance(step, HostCall):
+                    self.call_host(step, arrays, scratch[start : start + low.workspace_bytes])
+                    continue
+                function, arguments, entry = step
+                status = function(*arguments)
+                if status != 0:
+                    raise EvaluationError(f"kernel {entry.name}", f"failed with status {status}")
+
+        return call
 
     def call_host(self, step: HostCall, arrays: Mapping[str, NDArray], scratch: NDArray) -> None:
         """Run an operator's Python implementation on copies, and store what it answers."""
@@ -121,16 +136,24 @@ class Runner:
                 return arrays[name]
             return scratch[buffer.offset : buffer.offset + buffer.nbytes].view(buffer.dtype).reshape(buffer.shape)
 
-        what = f"operator {step.operator.op}"
-        assert step.operator.impl is not None
-        answer: Any = step.operator.impl(*(memory(n).copy() for n in step.operands))
-        results = list(cast("Sequence[Any]", answer)) if isinstance(answer, (list, tuple)) else [answer]
-        if len(results) != len(step.operator.outputs):
-            raise EvaluationError(what, f"answered {len(results)} arrays, declared {len(step.operator.outputs)}")
-        for number, name in step.results:
-            buffer = self.lowered.buffers[name]
-            array: NDArray = np.asarray(results[number])
-            if array.shape != buffer.shape or array.dtype.name != buffer.dtype:
-                got = f"{array.dtype.name}{array.shape}"
-                raise EvaluationError(what, f"output {number} is {got}, declared {buffer.dtype}{buffer.shape}")
+        for name, array in host_results(step, self.lowered, [memory(n).copy() for n in step.operands]):
             memory(name)[...] = array
+
+
+def host_results(step: HostCall, lowered: Lowered, operands: Sequence[NDArray]) -> list[tuple[str, NDArray]]:
+    """What an operator's Python implementation answers, by buffer; shapes and types are checked."""
+    what = f"operator {step.operator.op}"
+    assert step.operator.impl is not None
+    answer: Any = step.operator.impl(*operands)
+    results = list(cast("Sequence[Any]", answer)) if isinstance(answer, (list, tuple)) else [answer]
+    if len(results) != len(step.operator.outputs):
+        raise EvaluationError(what, f"answered {len(results)} arrays, declared {len(step.operator.outputs)}")
+    found: list[tuple[str, NDArray]] = []
+    for number, name in step.results:
+        buffer = lowered.buffers[name]
+        array: NDArray = np.asarray(results[number])
+        if array.shape != buffer.shape or array.dtype.name != buffer.dtype:
+            got = f"{array.dtype.name}{array.shape}"
+            raise EvaluationError(what, f"output {number} is {got}, declared {buffer.dtype}{buffer.shape}")
+        found.append((name, array))
+    return found

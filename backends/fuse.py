@@ -7,14 +7,16 @@ one substitution here), unless that repeats real work: then the value is materia
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from eqsat.backends.access import flat_index, load_claims
 from eqsat.backends.affine import Folder
-from eqsat.backends.values import Flat, Value
+from eqsat.backends.values import RESULT, Flat, Value
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX
-from eqsat.ir.term import Term
+from eqsat.ir.term import Term, load
 from eqsat.ir.walk import dag_size, free_variables, leaves, postorder, substitute, transform
 
 ROUNDING = ("floor", "ceil", "round", "trunc")
@@ -22,6 +24,9 @@ EXPENSIVE = frozenset({*t.FLOAT_UNARY, "pow", "div", "floordiv", "mod", "truncdi
 CHEAP_OPERATIONS = 6
 MAX_BODY = 400
 """A body of more nodes than this is not substituted further: the index terms of unaligned chains would pile up."""
+
+MAX_AFTER = 100
+"""A body of more nodes than this stays a kernel of its own behind a reduction."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,8 @@ def reads(value: Value) -> list[str]:
     """The names of the values that a body loads, once for each different access."""
     if value.body is None:
         return []
-    return [n.payload for n in leaves("load", value.body) if isinstance(n.payload, str)]
+    terms = [value.body] if value.after is None else [value.body, value.after]
+    return [n.payload for n in leaves("load", *terms) if isinstance(n.payload, str) and n.payload != RESULT]
 
 
 def _uses(flat: Flat) -> tuple[Counter[str], dict[str, float]]:
@@ -105,7 +111,7 @@ def fuse(flat: Flat, folder: Folder) -> Fused:
             kept.append(value)
         else:
             inlined[value.name] = value
-    return Fused(_needed(kept, flat.outputs), dict(flat.outputs))
+    return Fused(fuse_epilogues(_needed(kept, flat.outputs), wanted, folder), dict(flat.outputs))
 
 
 def _needed(kept: list[Value], outputs: dict[str, str]) -> tuple[Value, ...]:
@@ -120,3 +126,41 @@ def _needed(kept: list[Value], outputs: dict[str, str]) -> tuple[Value, ...]:
             alive.update(value.operands)
             alive.update(reads(value))
     return tuple(reversed(result))
+
+
+def fuse_epilogues(values: tuple[Value, ...], wanted: set[str], folder: Folder) -> tuple[Value, ...]:
+    """An element-wise value that alone reads a reduction, each element at its own place, is applied to the result
+    where it is stored: a bias, an activation, a residual, the division of a mean."""
+    readers = Counter(name for v in values for name in reads(v))
+    by_name = {v.name: v for v in values}
+    result = {v.name: v for v in values}
+    for value in values:
+        for name in dict.fromkeys(reads(value)) if value.combiner is None else ():
+            source = by_name[name]
+            if source.combiner is not None and readers[name] == 1 and name not in wanted and all(source.reduce):
+                joined = _after(source, value, by_name, folder)
+                if joined is not None:
+                    del result[name]
+                    result[value.name] = joined
+                    break
+    return tuple(result.values())
+
+
+def _after(source: Value, value: Value, by_name: Mapping[str, Value], folder: Folder) -> Value | None:
+    """A reduction and the element-wise value of its result as one; None where elements are not at the same place."""
+    body = value.body
+    if body is None or source.body is None or prod(source.shape) != prod(value.shape) or dag_size(body) > MAX_AFTER:
+        return None
+    (node,) = (n for n in leaves("load", body) if n.payload == source.name)
+    axes = [t.ax(n, d) for n, d in enumerate(value.shape)]
+    there, here = flat_index(node.args, source.shape), flat_index(axes, value.shape)
+    if folder.fold(there - here) is not t.index_const(0):
+        return None
+    shapes = {name: v.shape for name, v in by_name.items()}
+    if load_claims(body, shapes, folder):
+        return None
+    after = transform(body, lambda n: load(RESULT, [], n.dtype) if n is node else None)
+    places = {t.ax(n, d): i for n, (d, i) in enumerate(zip(source.shape, node.args, strict=True))}
+    inner = folder.fold(substitute(source.body, places))
+    joined = replace(value, steps=(*source.steps, *value.steps), body=inner, after=after)
+    return replace(joined, reduce=source.reduce, combiner=source.combiner, ordered=source.ordered)

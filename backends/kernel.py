@@ -8,25 +8,21 @@ from math import prod
 
 from eqsat.backends.access import flat_index, flatten_loads, load_claims, settle
 from eqsat.backends.affine import Folder
-from eqsat.backends.order import Order, loop_order, reduction_lanes, tile_transpose
-from eqsat.backends.split import Axes, Nest, Policy, Roots, TooManyPieces, extent_of
-from eqsat.backends.values import Value
+from eqsat.backends.extract import find_moves
+from eqsat.backends.moves import Move
+from eqsat.backends.order import Order, loop_order, tile_transpose
+from eqsat.backends.reduce import Reduction, choose_tile
+from eqsat.backends.split import Axes, Nest, Policy, Roots, TooManyPieces
+from eqsat.backends.values import RESULT, Value
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.run import neutral
 from eqsat.ir.stmt import Alloc, BufferDecl, For, PrimFunc, Seq, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.tables import Table
-from eqsat.ir.term import Term, load
-from eqsat.ir.walk import leaves, renumber_loads, substitute
+from eqsat.ir.term import Term
+from eqsat.ir.walk import leaves, renumber_loads, substitute, transform
 
 POLICIES = (Policy(), Policy(split=False), Policy(cut=False, split=False, pieces=1 << 30))
-
-
-def combine(combiner: str, a: Term, b: Term) -> Term:
-    """One step of a reduction."""
-    if combiner in ("sum", "prod"):
-        return t.add(a, b) if combiner == "sum" else t.mul(a, b)
-    return t.binary(combiner, a, b)
 
 
 class KernelBuilder:
@@ -39,6 +35,10 @@ class KernelBuilder:
         self.spatial = [t.ax(n, d) for n, d in enumerate(value.shape)]
         self.reduced = [t.red(n, d) for n, d in enumerate(value.reduce)]
         self.claims = load_claims(value.body, shapes, folder) if value.points else []
+        self.elements = {name: prod(shape) for name, shape in shapes.items()}
+        self.after = None
+        if value.after is not None:
+            self.after = folder.fold(flatten_loads(value.after, {**shapes, RESULT: ()}))
         self.flat = folder.fold(flatten_loads(value.body, shapes))
 
     def statements(self) -> Stmt:
@@ -53,7 +53,9 @@ class KernelBuilder:
             order = loop_order(self.spatial, (), (empty, store), self.folder)
             return self.pointwise(Nest(self.folder, POLICIES[-1], {}, 2), order)
         evidence = [x for c in self.claims for x in (c.guard, c.form)]
-        order = loop_order(self.spatial, self.reduced, (self.flat, store, *evidence), self.folder)
+        after = () if self.after is None else (self.after,)
+        roots = (self.flat, store, *after, *evidence)
+        order = loop_order(self.spatial, self.reduced, roots, self.folder, 2 + len(after))
         wheres = len(leaves("where", self.flat))
         for policy in POLICIES:
             policy = replace(policy, pieces=policy.pieces + 2 * wheres)
@@ -86,55 +88,30 @@ class KernelBuilder:
         return seq(nest.build(order.spatial, order.roots, inner))
 
     def reduction(self, policy: Policy, order: Order) -> Stmt:
-        """Spatial loops around: clear the accumulators, loop and combine, store. Roots: body, index, lane, evidence."""
-        value, combiner = self.value, str(self.value.combiner)
-        dtype = "float32" if value.dtype == "float16" else value.dtype
-        body = t.cast_to(order.roots[0], dtype)
-        tiles = reduction_lanes(order.spatial, order.reduced, body, value.dtype, value.ordered)
-        along = next((a for a in order.reduced if a in tiles), None)
-        width = 1 if along is None else tiles[along]
-        lane = t.index_const(0) if along is None else self.folder.fold(t.binary("mod", along, width))
-        nest = Nest(self.folder, policy, tiles, 3)
-        clear = t.const(neutral(combiner, dtype), dtype)
+        """Spatial loops around: clear the accumulators, loop and combine, store."""
+        value = self.value
 
-        def step(roots: Roots, _: Axes) -> list[Stmt]:
-            self.settle(roots[3:])
-            if roots[0] is clear:
-                return []
-            return [Store("acc", (roots[2],), combine(combiner, load("acc", [roots[2]], dtype), roots[0]))]
+        dtype = value.reduced_dtype
 
-        def accumulate(roots: Roots, deferred: Axes) -> list[Stmt]:
-            nest.leaves -= 1
-            return nest.build(deferred, roots, step)
+        def store(roots: Roots, held: Term) -> Store:
+            result = t.cast_to(held, dtype)
+            if value.after is not None:
+                result = transform(roots[2], lambda n: result if n.op == "load" and n.payload == RESULT else None)
+            return Store(value.name, (roots[1],), result)
 
-        def across(roots: Roots, _: Axes) -> list[Stmt]:
-            """Accumulators along a reduced axis, or one: combined into the first at the end."""
-            cell, total = t.ax(2000, width), t.index_const(0)
-            start: Stmt = Store("acc", (cell if width > 1 else total,), clear)
-            finish: list[Stmt] = []
-            if width > 1:
-                rest = t.ax(2001, width - 1)
-                start = For(cell, start)
-                joined = combine(combiner, load("acc", [total], dtype), load("acc", [rest + 1], dtype))
-                finish = [For(rest, Store("acc", (total,), joined))]
-            result = Store(value.name, (roots[1],), t.cast_to(load("acc", [total], dtype), value.dtype))
-            parts = [start, *nest.build(order.reduced, roots, accumulate), *finish, result]
-            return [Alloc(BufferDecl("acc", (width,), dtype), seq(parts))]
+        tile = choose_tile(order, dtype, value.ordered, self.elements)
+        work = Reduction(str(value.combiner), dtype, order, tile, self.folder, self.settle, store)
+        return seq(work.statements(policy, 1 if value.after is None else 2))
 
-        def beside(roots: Roots, deferred: Axes) -> list[Stmt]:
-            """Accumulators along the last output axis."""
-            (v,) = deferred
-            start = For(v, Store("acc", (v,), clear))
-            held = (roots[0], roots[1], v, *roots[3:])
-            result = For(v, Store(value.name, (roots[1],), t.cast_to(load("acc", [v], dtype), value.dtype)))
-            parts = [start, *nest.build((*order.reduced, v), held, step), result]
-            return [Alloc(BufferDecl("acc", (extent_of(v),), dtype), seq(parts))]
 
-        def leaf(roots: Roots, deferred: Axes) -> list[Stmt]:
-            nest.leaves -= 1
-            return beside(roots, deferred) if deferred else across(roots, deferred)
-
-        return seq(nest.build(order.spatial, (body, order.roots[1], lane, *order.roots[2:]), leaf))
+def kernel_moves(value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Folder) -> tuple[Move, ...] | None:
+    """The moves of an element-wise value; None where it is not a small union of affine ones."""
+    if value.combiner is not None or value.body is None:
+        return None
+    axes = tuple(t.ax(n, d) for n, d in enumerate(value.shape))
+    body = folder.fold(flatten_loads(value.body, shapes))
+    sizes = {name: prod(shape) for name, shape in shapes.items()}
+    return find_moves(value.name, value.dtype, axes, body, flat_index(axes, value.shape), sizes, folder)
 
 
 def build_kernel(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.fuse import fuse
-from eqsat.backends.kernel import build_kernel
+from eqsat.backends.kernel import build_kernel, kernel_moves
+from eqsat.backends.moves import Move
 from eqsat.backends.values import Value, flatten_program
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 from eqsat.ir.stmt import PrimFunc
@@ -62,6 +63,8 @@ class Lowered:
     outputs: dict[str, str]
     constants: dict[str, NDArray]
     workspace_bytes: int
+    moves: dict[str, tuple[Move, ...]] = field(default_factory=dict[str, tuple[Move, ...]])
+    """The moves of the functions that are nothing but moves, by the function's name."""
 
 
 def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
@@ -88,6 +91,7 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
     steps: list[Step] = []
     shapes, dtypes = {v.name: v.shape for v in fused.values}, {v.name: v.dtype for v in fused.values}
     called: dict[int, int] = {}
+    moves: dict[str, tuple[Move, ...]] = {}
     for value in fused.values:
         buffers[value.name] = Buffer(value.name, value.shape, value.dtype, _role(value, outputs), value.label)
         if value.kind == "constant":
@@ -107,12 +111,15 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
             kernels = sum(isinstance(s, PrimFunc) for s in steps)
             func, tables = build_kernel(f"kernel_{kernels}", value, shapes, dtypes, folder)
             steps.append(func)
+            found = kernel_moves(value, shapes, folder)
+            if found is not None:
+                moves[func.name] = found
             for name, array in tables.items():
                 constants[name] = array
                 buffers[name] = Buffer(name, array.shape, INDEX, "constant", "index table")
     planned, total = plan_workspace(buffers, steps)
     inputs = {x.name: f"v{n}" for n, x in enumerate(program.inputs)}
-    return Lowered(program, planned, tuple(steps), inputs, fused.outputs, constants, total)
+    return Lowered(program, planned, tuple(steps), inputs, fused.outputs, constants, total, moves)
 
 
 def _role(value: Value, outputs: set[str]) -> Role:
@@ -130,7 +137,9 @@ def step_buffers(step: Step) -> tuple[str, ...]:
     return (*step.operands, *(name for _, name in step.results))
 
 
-def plan_workspace(buffers: Mapping[str, Buffer], steps: list[Step]) -> tuple[dict[str, Buffer], int]:
+def plan_workspace(
+    buffers: Mapping[str, Buffer], steps: Sequence[Step], alignment: int = ALIGNMENT
+) -> tuple[dict[str, Buffer], int]:
     """Offsets for the workspace: a buffer takes the first gap that nothing alive at the same time uses."""
     alive: dict[str, tuple[int, int]] = {}
     for n, step in enumerate(steps):
@@ -143,7 +152,7 @@ def plan_workspace(buffers: Mapping[str, Buffer], steps: list[Step]) -> tuple[di
         buffer = buffers[name]
         if buffer.role != "workspace":
             continue
-        size = -(-buffer.nbytes // ALIGNMENT) * ALIGNMENT
+        size = -(-buffer.nbytes // alignment) * alignment
         offset = 0
         for start, stop, life in sorted(placed):
             if life[0] <= last and first <= life[1] and start < offset + size and offset < stop:

@@ -16,8 +16,6 @@ LINE = 64
 """Bytes of a cache line: the width of a transposing tile along the source."""
 ROWS = 32
 """Source lines that a transposing tile keeps in use at a time."""
-LANES = 256
-"""Bytes of accumulators that a reduction keeps side by side."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,9 @@ def stride(address: Term, axis: Term) -> int | None:
     return None if first is None or second is None else second - first
 
 
-def _addresses(body: Term) -> list[tuple[Term, str]]:
-    return [(n.args[0], n.dtype) for n in leaves("load", body) if n.dtype != INDEX]
+def data_loads(body: Term) -> list[Term]:
+    """The loads of data, not of index tables."""
+    return [n for n in leaves("load", body) if n.dtype != INDEX]
 
 
 def tile_transpose(axes: Axes, body: Term) -> dict[Term, int]:
@@ -76,13 +75,14 @@ def tile_transpose(axes: Axes, body: Term) -> dict[Term, int]:
     if len(axes) < 2:
         return {}
     last = axes[-1]
-    for address, dtype in _addresses(body):
+    for node in data_loads(body):
+        address = node.args[0]
         across = stride(address, last)
         if across is None or abs(across) <= 1:
             continue
         along = next((a for a in axes[:-1] if stride(address, a) in (1, -1)), None)
         if along is not None:
-            size = itemsize(dtype)
+            size = itemsize(node.dtype)
             if (across * size) % 4096:
                 return {along: LINE // size, last: ROWS}
             # Lines 4 KiB apart share one cache set: fewer of them, each used further.
@@ -90,21 +90,10 @@ def tile_transpose(axes: Axes, body: Term) -> dict[Term, int]:
     return {}
 
 
-def reduction_lanes(spatial: Axes, reduced: Axes, body: Term, dtype: str, ordered: bool) -> dict[Term, int]:
-    """The axis along which accumulators lie side by side, so that the inner loop runs through contiguous memory."""
-    lanes = LANES // itemsize(dtype)
-    addresses = [a for a, _ in _addresses(body)]
-    if spatial and addresses:
-        strides = [stride(a, spatial[-1]) for a in addresses]
-        if all(s in (0, 1) for s in strides) and 1 in strides:
-            return {spatial[-1]: lanes}
-    if reduced and not ordered and all(stride(a, reduced[-1]) in (0, 1) for a in addresses):
-        return {reduced[-1]: lanes // 4} if extent_of(reduced[-1]) >= lanes else {}
-    return {}
-
-
-def loop_order(spatial: Sequence[Term], reduced: Sequence[Term], roots: Roots, folder: Folder) -> Order:
-    """Merged axes in row-major order of the output; the first two roots are the body and the store index."""
-    out, roots = merge_axes(tuple(spatial), roots, 2, folder)
-    inner, roots = merge_axes(tuple(reduced), roots, 2, folder)
+def loop_order(
+    spatial: Sequence[Term], reduced: Sequence[Term], roots: Roots, folder: Folder, watched: int = 2
+) -> Order:
+    """Merged axes in row-major order of the output; the `watched` first roots are the body and what is stored."""
+    out, roots = merge_axes(tuple(spatial), roots, watched, folder)
+    inner, roots = merge_axes(tuple(reduced), roots, watched, folder)
     return Order(out, inner, roots, {})

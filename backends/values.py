@@ -13,8 +13,9 @@ from eqsat.ir.errors import BackendError
 from eqsat.ir.shape import Shape, format_shape
 from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.ir.term import Term, load
-from eqsat.ir.walk import substitute, symbols, transform
+from eqsat.ir.walk import leaves, substitute, symbols, transform
 
+RESULT = "result"
 Kind = Literal["input", "constant", "body", "host"]
 
 
@@ -40,6 +41,14 @@ class Value:
     output: int = 0
     operands: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    after: Term | None = None
+    """What is stored in place of a reduction's result; a load of RESULT, without an index, stands for that."""
+
+    @property
+    def reduced_dtype(self) -> str:
+        """The type of a reduction's result, before `after`."""
+        found = [n for n in leaves("load", self.after) if n.payload == RESULT] if self.after is not None else []
+        return found[0].dtype if found else self.dtype
 
     @property
     def points(self) -> int:

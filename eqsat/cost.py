@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
+from eqsat.decode_view import viewed_twice
 from eqsat.forms import is_selection_node
 from eqsat.ir.dtypes import itemsize
-from eqsat.ir.flat_read import map_of_view
+from eqsat.ir.flat_map import FlatMap
+from eqsat.ir.flat_ops import compose
+from eqsat.ir.flat_read import TABLE_POINTS
 from eqsat.ir.flat_spell import spell
+from eqsat.ir.flat_split import maps_of_view
 from eqsat.ir.flat_steps import moved_cells
-from eqsat.ir.size_terms import shape_size
+from eqsat.ir.flat_table import Map
+from eqsat.ir.size_terms import as_extent, shape_size
 from eqsat.ir.sizes import Size
-from eqsat.ir.tensor import Compute, Constant, Node, Program, View
+from eqsat.ir.tensor import Compute, Constant, Node, Program, View, input
 from eqsat.universe import Reindex
 
 HINT = 64
@@ -45,16 +51,49 @@ def map_steps(reindex: Reindex) -> int:
     return 1 if spelling is None else len(spelling.steps)
 
 
+def spelled_maps(node: View) -> tuple[Map, ...] | None:
+    """The maps, applied one after another, by which a View moves the fewest bytes; None where no maps describe it."""
+    maps = maps_of_view(node)
+    if maps is None or len(maps) == 1:
+        return maps
+    whole: Map | None = maps[0]
+    for m in maps[1:]:
+        whole = None if whole is None else compose(whole, m, TABLE_POINTS)
+    dtype = node.source.dtype
+    return maps if whole is None or maps_bytes(maps, dtype) <= maps_bytes((whole,), dtype) else (whole,)
+
+
+def maps_bytes(maps: Sequence[Map], dtype: str) -> int:
+    """The bytes that materialising views, one after another, moves."""
+    return sum(map_bytes(Reindex(m, None, dtype)) for m in maps)
+
+
+@lru_cache(maxsize=1 << 14)
+def pair_bytes(first: Reindex, second: Reindex) -> int | None:
+    """The bytes that a view of a view moves as one View; None where one View would not be read as such a pair.
+
+    >>> from eqsat.ir import term as t
+    >>> from eqsat.ir.flat_map import digit, from_digits
+    >>> pad = Reindex(from_digits(3, [digit(4, 1, 0, 3)]), t.const(0, "int8"), "int8")
+    >>> pair_bytes(pad, Reindex(from_digits(4, [digit(2, 1), digit(2, 2)]), None, "int8"))
+    15
+    """
+    if not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
+        return None
+    x = input("x", (as_extent(first.map.n_in),), first.dtype)
+    node = viewed_twice(x, first.map, second.map, (first.fill, second.fill), None).node
+    maps = maps_of_view(node) if isinstance(node, View) else None
+    return node_bytes(node, set()) if maps is not None and len(maps) > 1 else None
+
+
 def node_bytes(node: Node, constants: set[int]) -> int:
     """The bytes that a layout operator moves: a View of what is not constant, or a concatenation."""
     shape, dtype = node.outputs[0]
     if isinstance(node, View):
         if node.source.node.serial in constants:
             return 0
-        found = map_of_view(node)
-        return (
-            2 * hinted(shape_size(shape)) * itemsize(dtype) if found is None else map_bytes(Reindex(found, None, dtype))
-        )
+        maps = spelled_maps(node)
+        return 2 * hinted(shape_size(shape)) * itemsize(dtype) if maps is None else maps_bytes(maps, dtype)
     if isinstance(node, Compute) and is_selection_node(node):
         return 2 * hinted(shape_size(shape)) * itemsize(dtype)
     return 0

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from eqsat.decode_view import reshaped, viewed
+from eqsat.decode_view import reshaped, viewed, viewed_twice
 from eqsat.encode import Encoded
 from eqsat.extract import Bridge, Choice, ClassId, Spell, Take
 from eqsat.ir import term as t
 from eqsat.ir.flat_align import common_refinement
+from eqsat.ir.flat_map import FlatMap
 from eqsat.ir.shape import Shape
 from eqsat.ir.signature import Signature
 from eqsat.ir.size_terms import as_extent, as_size
@@ -66,7 +67,13 @@ class Decoder:
             return self.encoded.leaves[choice.leaf]
         if isinstance(choice, Bridge):
             reindex = self.universe.reindexes[choice.reindex]
-            return viewed(self.done[choice.source], reindex.map, reindex.fill, self.wanted.get(c))
+            wanted = self.wanted.get(c)
+            if choice.then is None:
+                return viewed(self.done[choice.source], reindex.map, reindex.fill, wanted)
+            then = self.universe.reindexes[choice.then]
+            assert isinstance(reindex.map, FlatMap) and isinstance(then.map, FlatMap)
+            fills = reindex.fill, then.fill
+            return viewed_twice(self.done[choice.source], reindex.map, then.map, fills, wanted)
         key = (choice.form, choice.operands)
         if key not in self.nodes:
             form = self.universe.forms[choice.form]
@@ -198,17 +205,17 @@ class Decoder:
             shape, tied, kinds = (*shape, 1), [len(shape)], ["equivariant"]
             names, roles[f"a{len(shape) - 1}"] = (*names, (f"a{len(shape) - 1}",)), "equivariant"
         attrs = {**origin.attrs, **({"axis": tied[0]} if tied else {})}
+        outputs = [(shape, d) for _, d in origin.outputs]
+        if origin.op.startswith("onnx:"):
+            from eqsat.onnx_ops import with_attrs
+
+            return with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
         if origin.definition is not None:
             from eqsat.ir.library import operator
 
             made = operator(origin.op, [reshaped(x, shape)], attrs)[0].node
             assert isinstance(made, Opaque)
             return made
-        outputs = [(shape, d) for _, d in origin.outputs]
-        if origin.op.startswith("onnx:"):
-            from eqsat.onnx_ops import with_attrs
-
-            return with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
         return Opaque(
             origin.op, [reshaped(x, shape)], outputs, attrs, Signature((names,), (names,), roles), origin.impl
         )

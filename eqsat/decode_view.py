@@ -13,11 +13,12 @@ from eqsat.ir.flat_refine import Part, refine
 from eqsat.ir.flat_table import Map, TableMap
 from eqsat.ir.shape import Shape, same_shape
 from eqsat.ir.size_terms import as_extent, as_size
-from eqsat.ir.sizes import Size, mul
+from eqsat.ir.sizes import Size, div, mul, product
 from eqsat.ir.tables import table_load
 from eqsat.ir.tensor import Constant, Tensor, View, constant, output_axes
 from eqsat.ir.term import Term
 from eqsat.ir.views import reshape, unflatten, view
+from eqsat.ir.walk import substitute
 
 
 def reshaped(x: Tensor, shape: Shape) -> Tensor:
@@ -42,6 +43,43 @@ def viewed(x: Tensor, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor
     if isinstance(m, TableMap):
         return _tabled(x, m, fill)
     return _digits(x, m, fill, wanted)
+
+
+def viewed_twice(
+    x: Tensor, first: FlatMap, second: FlatMap, fills: tuple[Term | None, Term | None], wanted: Shape | None
+) -> Tensor:
+    """The view by `second` of the view by `first`, as one View; at most one fill, or the same twice."""
+    inner = viewed(x, first, fills[0], None)
+    if wanted is not None and refine(second.digits, second.offset, [as_size(d) for d in inner.shape]) is None:
+        between = _around(second, wanted)
+        inner = inner if between is None else viewed(x, first, fills[0], between)
+    return _fused(viewed(inner, second, fills[1], wanted), inner)
+
+
+def _around(m: FlatMap, wanted: Shape) -> Shape | None:
+    """The source of m in the shape of its result, but for one axis, if m moves along the axes of that."""
+    for n in range(len(wanted)):
+        extent = div(m.n_in, product(as_size(d) for k, d in enumerate(wanted) if k != n))
+        if extent is not None:
+            shape = (*wanted[:n], as_extent(extent), *wanted[n + 1 :])
+            if refine(m.digits, m.offset, [as_size(d) for d in shape]) is not None:
+                return shape
+    return None
+
+
+def _fused(x: Tensor, inner: Tensor) -> Tensor:
+    """x, a view of the view `inner`, reshaped or not, as one View of what `inner` views."""
+    if not isinstance(x.node, View) or not isinstance(inner.node, View):
+        return x  # constants are folded
+    node, gather, valid, fill = x.node, x.node.gather, x.node.valid, x.node.fill
+    while node is not inner.node:
+        assert isinstance(node.source.node, View)
+        node = node.source.node
+        table = dict(zip(output_axes(node.outputs[0][0]), gather, strict=True))
+        gather = tuple(substitute(g, table) for g in node.gather)
+        valid = t.logical_and(substitute(node.valid, table), valid)
+        fill = node.fill if fill is None else fill
+    return view(node.source, x.shape, gather, valid, fill)
 
 
 def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:

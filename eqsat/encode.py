@@ -11,10 +11,10 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat_facts import is_bijective, split_core
-from eqsat.ir.flat_map import identity
+from eqsat.ir.flat_map import FlatMap, identity
 from eqsat.ir.flat_ops import compose, compose_parts
-from eqsat.ir.flat_read import map_of_view
-from eqsat.ir.flat_table import Map
+from eqsat.ir.flat_split import maps_of_view
+from eqsat.ir.flat_table import Map, TableMap
 from eqsat.ir.size_terms import shape_size
 from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.ir.term import Term
@@ -103,12 +103,13 @@ def _uniform(array: NDArray) -> Term | None:
 def _view(e: Encoded, node: View) -> None:
     source = e.placed[node.source.key]
     dtype = node.source.dtype
-    m = map_of_view(node)
-    fill = None if node.fill is None else node.fill
-    if m is None or (not m.is_total and (fill is None or fill.op != "const")):
+    maps, fill = maps_of_view(node), node.fill
+    if maps is None or (not all(m.is_total for m in maps) and (fill is None or fill.op != "const")):
         _operator(e, node, _as_formula(node))
         return
-    e.placed[node.serial, 0] = place(e, source, m, fill, dtype)
+    for m in maps:
+        source = place(e, source, m, None if m.is_total else fill, dtype)
+    e.placed[node.serial, 0] = source
 
 
 def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> Placed:
@@ -126,7 +127,7 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
     base = source
     while True:
         whole = compose(base.layout, m)
-        if whole is None:
+        if whole is None or _loses_digits(base.layout, m, whole):
             base = Placed(_cut(e, base, dtype), identity(m.n_in))
             whole = m
         merged = _through(e, base.value, whole, fill)
@@ -188,12 +189,17 @@ def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[Placed,
         return None
     reindex = e.universe.reindexes[inner.reindex]
     found = compose_parts(reindex.map, m)
-    if found is None:
+    if found is None or _loses_digits(reindex.map, m, found.map):
         return None
     if found.outer_pads and found.inner_pads and reindex.fill is not fill:
         return None
     chosen = fill if found.outer_pads else reindex.fill
     return Placed(inner.base, identity(found.map.n_in)), found.map, chosen
+
+
+def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
+    """Whether two digit maps compose to a table: both together say more than that."""
+    return isinstance(whole, TableMap) and isinstance(f, FlatMap) and isinstance(g, FlatMap)
 
 
 def _cut(e: Encoded, source: Placed, dtype: str) -> int:

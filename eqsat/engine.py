@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.cost import layout_nodes, map_bytes, map_steps, program_bytes
+from eqsat.cost import layout_nodes, map_bytes, map_steps, pair_bytes, program_bytes
 from eqsat.decode import Decoder
 from eqsat.encode import Encoded, encode
 from eqsat.extract import SCALE, alternatives, greedy
@@ -196,6 +196,10 @@ def extract_program(encoded: Encoded, snapshot: Snapshot) -> Program | None:
     def view_cost(reindex: Reindex) -> int:
         return map_bytes(reindex) * SCALE + max(1, map_steps(reindex))
 
+    def pair_cost(first: Reindex, second: Reindex) -> int | None:
+        moved = pair_bytes(first, second)
+        return None if moved is None else moved * SCALE + 1
+
     def form_cost(number: int) -> int:
         form = u.forms[number]
         node = encoded.nodes[form.origin if form.origin >= 0 else encoded.like(form.signed)]
@@ -209,7 +213,7 @@ def extract_program(encoded: Encoded, snapshot: Snapshot) -> Program | None:
     def constant(leaf: int) -> bool:
         return isinstance(encoded.leaves[leaf].node, Constant)
 
-    table = alternatives(snapshot.nodes, u, view_cost, form_cost, constant)
+    table = alternatives(snapshot.nodes, u, view_cost, pair_cost, form_cost, constant)
     found = greedy(table, snapshot.roots)
     return None if found is None else Decoder(encoded, dict(found.choices)).program(snapshot.roots)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqsat.ir.flat_facts import inverse
+from eqsat.ir.flat_map import FlatMap
 from eqsat.ir.flat_ops import compose, compose_parts
 from eqsat.universe import Reindex, Universe
 
@@ -34,10 +35,11 @@ class Spell:
 
 @dataclass(frozen=True)
 class Bridge:
-    """The value is a view of another class."""
+    """The value is a view of another class, and then, as one View with that, a view of the view."""
 
     source: ClassId
     reindex: int
+    then: int | None = None
 
 
 Choice = Take | Spell | Bridge
@@ -68,6 +70,7 @@ def alternatives(
     nodes: Nodes,
     universe: Universe,
     view_cost: Callable[[Reindex], int],
+    pair_cost: Callable[[Reindex, Reindex], int | None],
     form_cost: Callable[[int], int],
     constant: Callable[[int], bool],
 ) -> dict[ClassId, list[Alternative]]:
@@ -89,30 +92,38 @@ def alternatives(
             ways.append(Alternative(Take(nodes.leaves[c]), 0, ()))
         for spell in nodes.forms.get(c, ()):
             ways.append(Alternative(spell, form_cost(spell.form), spell.operands))
-        for base, view in _behind(nodes, universe, c):
+        for base, view, then in _behind(nodes, universe, c):
             for p, source in produced.get(base, ()):
                 if source == c:
                     continue
-                way = _bridge(universe, source, p, view, view_cost, source in constants)
+                if then is None:
+                    way = _bridge(universe, source, p, view, view_cost, source in constants)
+                else:
+                    way = _pair(universe, source, p, view, then, pair_cost, source in constants)
                 if way is not None:
                     ways.append(way)
         table[c] = ways
     return table
 
 
-def _behind(nodes: Nodes, universe: Universe, c: ClassId) -> list[tuple[ClassId, Reindex]]:
+Behind = tuple[ClassId, Reindex, Reindex | None]  # what is viewed, by what, and by what that is viewed in turn
+
+
+def _behind(nodes: Nodes, universe: Universe, c: ClassId) -> list[Behind]:
     """What a class is a view of, and what that is a view of, as far as one fill tells the padding."""
-    found: dict[tuple[ClassId, Reindex], None] = {}
+    found: dict[Behind, None] = {}
     for base, m in nodes.views.get(c, ()):
         outer = universe.reindexes[m]
-        found.setdefault((base, outer))
+        found.setdefault((base, outer, None))
         for below, inner_number in nodes.views.get(base, ()):
             inner = universe.reindexes[inner_number]
+            if inner.fill is None or outer.fill is None or inner.fill is outer.fill:
+                found.setdefault((below, inner, outer))
             whole = compose_parts(inner.map, outer.map)
             if whole is None or (whole.outer_pads and whole.inner_pads and inner.fill is not outer.fill):
                 continue
             fill = outer.fill if whole.outer_pads else inner.fill if whole.inner_pads else None
-            found.setdefault((below, Reindex(whole.map, fill, outer.dtype)))
+            found.setdefault((below, Reindex(whole.map, fill, outer.dtype), None))
     return list(found)
 
 
@@ -142,6 +153,33 @@ def _bridge(
     m = universe.reindexes.number(view)
     cost = 1 if constant else view_cost(view)
     return Alternative(Bridge(source, m), cost, (source,))
+
+
+def _pair(
+    universe: Universe,
+    source: ClassId,
+    p: int | None,
+    first: Reindex,
+    second: Reindex,
+    pair_cost: Callable[[Reindex, Reindex], int | None],
+    constant: bool,
+) -> Alternative | None:
+    """A view of a view as one View: what no single map says."""
+    if p is not None:
+        back = inverse(universe.reindexes[p].map)
+        through = None if back is None else compose(back, first.map)
+        if through is None:
+            return None
+        first = Reindex(through, first.fill, first.dtype)
+    if not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
+        return None
+    if isinstance(compose(first.map, second.map, 0), FlatMap):
+        return None
+    cost = pair_cost(first, second)
+    if cost is None:
+        return None
+    numbers = universe.reindexes.number(first), universe.reindexes.number(second)
+    return Alternative(Bridge(source, *numbers), 1 if constant else cost, (source,))
 
 
 @dataclass(frozen=True)

@@ -230,6 +230,8 @@ def compile_rule(rule: Rule, number: int) -> list[str]:
 def _compile(rule: Rule, instance: Instance, number: int) -> str:
     if instance.dtype or instance.choices or any(p.kind in (Kind.ANY, Kind.BUFFER) for p in rule.parameters):
         raise NotCompiled(f"rule {rule.name}", "it is not about indices and predicates alone")
+    if any(p.kind is Kind.NEG for p in rule.parameters):
+        raise NotCompiled(f"rule {rule.name}", "a class has no sign")
     if any(p.kind is Kind.TOTAL for p in rule.parameters):
         raise NotCompiled(f"rule {rule.name}", "whether a class is defined everywhere is not known")
     compiler = _Compiler(Pattern(rule, instance), rule.name)

@@ -17,11 +17,15 @@ from eqsat.ir.walk import postorder
 
 UNREACHED = 1 << 40
 _OPERATION = {name: op for op, name in BINARY.items()}
-_WEIGHT = {"floordiv": 3, "mod": 3, "truncdiv": 3, "truncmod": 3}
+# A mask or a shift by a number is a remainder or a quotient in other words, and costs the same.
+_WEIGHT = {"floordiv": 3, "mod": 3, "truncdiv": 3, "truncmod": 3, "bitand": 3, "shr": 3}
 
 
 def operation_cost(node: Term) -> int:
-    """What one node costs without its operands: divisions 3, other operations 2, each coefficient and constant too."""
+    """What one node costs without its operands: divisions 3, other operations 2, each coefficient and constant too.
+
+    A negative divisor costs 2 more: no machine divides so that the quotient is rounded down.
+    """
     if node.op == "sum":
         constant, coefficients = node.payload
         return 2 * (len(coefficients) - 1 + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
@@ -29,6 +33,8 @@ def operation_cost(node: Term) -> int:
         return 0
     if node.op in ("and", "or", "prod"):
         return 2 * (len(node.args) - 1)
+    if node.op in _WEIGHT and (t.int_value(node.args[1]) or 0) < 0:
+        return _WEIGHT[node.op] + 2
     return _WEIGHT.get(node.op, 2)
 
 
@@ -48,9 +54,7 @@ class _Node:
 class Extractor:
     """The cheapest tree of every class; built once from one reading of the graph."""
 
-    def __init__(
-        self, graph: EGraph, forms: Forms, leaves: Mapping[int, Term], operations: Mapping[int, Term]
-    ) -> None:
+    def __init__(self, graph: EGraph, forms: Forms, leaves: Mapping[int, Term], operations: Mapping[int, Term]) -> None:
         self.best: dict[Class, tuple[int, _Node]] = {}
         self.terms: dict[Class, Term] = {}
         self._solve(list(self._nodes(graph, forms, leaves, operations)))
@@ -109,12 +113,11 @@ class Extractor:
         for r in rows["Given"]:
             yield _Node(r.output, 0, (r.args[1],), lambda args: args[0])
         for r in rows["Lin"]:
-            f = r.args[0]
-            if f in forms.live:
-                constant, coefficients = forms.data[f]
-                weight = 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
-                children = tuple(slot[f, j] for j in range(len(coefficients)))
-                yield _Node(r.output, weight, children, _sum(constant, coefficients))
+            f = r.args[0]  # retired forms too: a class may have no other node that does not lead back to it
+            constant, coefficients = forms.data[f]
+            weight = 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
+            children = tuple(slot[f, j] for j in range(len(coefficients)))
+            yield _Node(r.output, weight, children, _sum(constant, coefficients))
         for name in NODES:
             for r in rows[name]:
                 numbered = name.startswith("Op")

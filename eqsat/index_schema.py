@@ -58,7 +58,7 @@ def _floor(x: str, c: str, out: str) -> str:
 
 def _bounds() -> list[str]:
     def rule(name: str, body: str, *heads: str) -> str:
-        return f"(rule ({body}) ({' '.join(heads)}) :ruleset bounds :name \"{name}\")"
+        return f'(rule ({body}) ({" ".join(heads)}) :ruleset bounds :name "{name}")'
 
     literal = "(= d (Num c)) (> c 0)"
     rules = [

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from eqsat.cost import spelled_maps
 from eqsat.ir import flat_steps as steps
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.flat_read import map_of_view
+from eqsat.ir.flat_map import FlatMap
+from eqsat.ir.flat_refine import refine
 from eqsat.ir.flat_spell import spell
+from eqsat.ir.flat_table import Map
 from eqsat.ir.shape import Dim, Shape, as_dim, format_shape, same_dim, same_shape, static_shape
 from eqsat.ir.size_terms import as_extent, as_size
 from eqsat.ir.sizes import Size
@@ -59,18 +62,34 @@ def spell_view(w: Writer, node: View) -> None:
         w.stand_in(Tensor(node), Tensor(choice))
         return
     source_shape = tuple(as_size(d) for d in node.source.shape)
-    found = map_of_view(node)
-    spelling = None if found is None else spell(found, source_shape, tuple(as_size(d) for d in shape))
-    if spelling is None:
+    found = spelled_maps(node)
+    spelled = None if found is None else _steps(found, source_shape, tuple(as_size(d) for d in shape))
+    if spelled is None:
         raise FrontendError(f"view of shape {format_shape(shape)}", "has no spelling in ONNX operators")
     value = np.zeros((), dtype) if fill is None else np.asarray(t.const_value(fill), dtype)
     name, reached = w.name(node.source), source_shape
-    for n, step in enumerate(spelling.steps):
-        out = w.claim(Tensor(node), "view") if n + 1 == len(spelling.steps) else ""
+    for n, step in enumerate(spelled):
+        out = w.claim(Tensor(node), "view") if n + 1 == len(spelled) else ""
         name = _step(w, step, name, reached, value, out)
         reached = steps.shape_after(step, reached)
-    if not spelling.steps:
+    if not spelled:
         w.alias(Tensor(node), name)
+
+
+def _steps(maps: Sequence[Map], source: steps.Shape, shape: steps.Shape) -> list[steps.Step] | None:
+    """The steps of maps applied one after another; between them, a shape in which the next map's digits are axes."""
+    found: list[steps.Step] = []
+    for n, m in enumerate(maps):
+        target = shape
+        if n + 1 < len(maps):
+            parts = refine(m.digits, m.offset, source) if isinstance(m, FlatMap) else None
+            target = (m.n_out,) if parts is None else tuple(p.extent for p in parts[0])
+        spelling = spell(m, source, target)
+        if spelling is None:
+            return None
+        found += spelling.steps
+        source = target
+    return found
 
 
 def spell_sizes(w: Writer, node: View | Compute, call: Call) -> None:

@@ -30,22 +30,21 @@ def _fresh(prefix: str, count: int) -> Dims:
     return tuple((f"{prefix}{n}",) for n in range(count))
 
 
-@define("Softmax LogSoftmax")
+@define("Softmax LogSoftmax Hardmax")
 def softmax(c: Call) -> Outputs:
     c.only("axis")
     x = c.one()
     axis = normalize_axis(int(c.get("axis", -1 if c.opset >= 13 else 1)), x.rank, c.op)
     dims = axes_of(x)
     special = [axis] if c.opset >= 13 else list(range(axis, x.rank))
-    signature = Signature((dims,), (dims,), roles(dims, special, "equivariant"))
+    role = "fixed" if c.op == "Hardmax" else "equivariant"
+    signature = Signature((dims,), (dims,), roles(dims, special, role))
     return opaque(merged(c, axis=axis), signature, [(x.shape, x.dtype)], tied=() if c.opset >= 13 else ("axis",))
 
 
-@define("Hardmax CumSum", constants="axis")
-def ordered_along(c: Call) -> Outputs:
+@define("CumSum", constants="axis")
+def cum_sum(c: Call) -> Outputs:
     x = c.one()
-    if c.op == "Hardmax" and c.opset < 13:
-        raise Declined(c.op, "flattens its operand")
     axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
     dims = axes_of(x)
     return opaque(merged(c, axis=axis), Signature((dims,), (dims,), roles(dims, [axis], "fixed")), [(x.shape, x.dtype)])
@@ -144,6 +143,17 @@ def instance_normalization(c: Call) -> Outputs:
     )
 
 
+@define("GroupNormalization")
+def group_normalization(c: Call) -> Outputs:
+    if c.opset < 21:
+        raise Declined(c.op, "is deprecated")
+    x, *parameters = c.tensors
+    dims = axes_of(x)
+    own = [_fresh(f"p{k}_", p.rank) for k, p in enumerate(parameters)]
+    special = {d[0]: "equivariant" for d in dims[2:]}
+    return opaque(c, Signature((dims, *own), (dims,), {"a0": "map", **special}), [(x.shape, x.dtype)])
+
+
 @define("LRN")
 def lrn(c: Call) -> Outputs:
     x = c.one()
@@ -156,6 +166,15 @@ def pool(c: Call) -> Outputs:
     if c.count > 1:
         raise Declined(c.op, "positions are used")
     return _windowed(c, c.one())
+
+
+@define("GlobalLpPool")
+def global_lp_pool(c: Call) -> Outputs:
+    x = c.one()
+    dims = axes_of(x)
+    out: Dims = tuple(() if n > 1 else d for n, d in enumerate(dims))
+    shape: Shape = tuple(1 if n > 1 else d for n, d in enumerate(x.shape))
+    return opaque(c, Signature((dims,), (out,), roles(dims, range(2, x.rank), "reduce")), [(shape, x.dtype)])
 
 
 def _windowed(c: Call, x: Tensor) -> Outputs:

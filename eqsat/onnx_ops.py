@@ -176,9 +176,11 @@ def opaque(
         raise Declined(call.op, error.problem) from error
     attrs = {f"{TIED}{k}" if k in tied else k: v for k, v in call.attrs.items()}
     attrs.update({OPSET: call.opset, SLOTS: call.slots})
+    from eqsat.onnx_defined import definition
+
     bare = replace(call, operands=tuple(call.operands), types=())
     impl = OnnxImpl(_without_tensors(bare), tuple(types))
-    node = Opaque(PREFIX + call.op, call.tensors, types, attrs, signature, impl)
+    node = Opaque(PREFIX + call.op, call.tensors, types, attrs, signature, impl, definition(call, types))
     return tuple(Tensor(node, n) for n in range(len(types)))
 
 

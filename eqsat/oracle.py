@@ -282,15 +282,23 @@ class Oracle:
 
 
 def is_partial_identity(m: Map) -> bool:
-    """Whether every valid cell reads its own position: a pad of a crop."""
-    if not isinstance(m, FlatMap) or m.is_total or m.n_in != m.n_out or m.offset != 0:
+    """Whether every valid cell reads its own position (and there is one): a pad of a crop. Decided by the digits.
+
+    >>> is_partial_identity(from_digits(1 << 40, [digit(1 << 20, 1 << 20, 1), digit(1 << 20, 1)]))
+    True
+    """
+    if not isinstance(m, FlatMap) or m.is_total or m.n_in != m.n_out or any(d.lo == d.hi for d in m.digits):
         return False
     weight: Size = 1
+    apart: Size | None = m.offset  # source minus own position at the first valid cell
     for d in reversed(m.digits):
-        if d.stride != weight and d.width != 1:
-            return False
+        if d.stride != weight:
+            if d.width != 1:
+                return False
+            step = add(d.stride, mul(-1, weight))
+            apart = None if apart is None or step is None else add(apart, mul(step, d.lo))
         weight = mul(weight, d.extent)
-    return bool((m.to_array()[m.to_array() >= 0] == np.flatnonzero(m.to_array() >= 0)).all()) if m.is_numeric else False
+    return apart == 0
 
 
 def _counts_up(m: FlatMap) -> bool:

@@ -6,93 +6,18 @@ injective iff the rows have full rank; two such terms are equal iff their rows a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 
 from eqsat.ir import term as t
+from eqsat.ir.bit_rows import WIDEST, Bits, Row, echelon, power_of_two, xor_rows
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
 from eqsat.prove_points import UNKNOWN, Answer
 from eqsat.prove_question import Question, Variable, conjuncts
 
-# One entry per result bit, least first: a mask of input bits; input bit 0 is the constant 1.
-Row = tuple[int, ...]
-WIDEST = 256
-
-
-def _trim(bits: Sequence[int]) -> Row:
-    end = len(bits)
-    while end and not bits[end - 1]:
-        end -= 1
-    return tuple(bits[:end])
-
-
-def _constant(value: int) -> Row:
-    return tuple((value >> k) & 1 for k in range(value.bit_length()))
-
-
-def _xor(a: Row, b: Row) -> Row:
-    if len(a) < len(b):
-        a, b = b, a
-    return _trim([x ^ (b[k] if k < len(b) else 0) for k, x in enumerate(a)])
-
-
-def _disjoint(a: Row, b: Row) -> bool:
-    return not any(x and y for x, y in zip(a, b, strict=False))
-
-
-def _number(row: Row) -> int | None:
-    """The constant that a row is."""
-    return sum(x << k for k, x in enumerate(row)) if all(x in (0, 1) for x in row) else None
-
-
-def _power(value: int | None) -> int | None:
-    return value.bit_length() - 1 if value is not None and value > 0 and value & (value - 1) == 0 else None
-
-
-def _sum(node: Term, rows: Sequence[Row]) -> Row | None:
-    constant, coefficients = node.payload
-    if constant < 0:
-        return None
-    total = _constant(constant)
-    for c, row in zip(coefficients, rows, strict=True):
-        k = 0
-        while c > 0:  # one shifted copy per set bit of the coefficient, as long as nothing carries
-            if c & 1:
-                part = (0,) * k + row
-                if not _disjoint(total, part):
-                    return None
-                total = _xor(total, part)
-            c, k = c >> 1, k + 1
-        if c < 0:
-            return None
-    return total if len(total) <= WIDEST else None
-
-
-def _row(node: Term, rows: Sequence[Row]) -> Row | None:
-    op = node.op
-    if op == "const":
-        return _constant(node.payload) if node.payload >= 0 else None
-    if op == "sum":
-        return _sum(node, rows)
-    if len(rows) != 2:
-        return None
-    a, b = rows
-    number = _number(b)
-    if op == "bitxor":
-        return _xor(a, b)
-    if op == "bitor":
-        return _xor(a, b) if _disjoint(a, b) else None
-    if op == "bitand":
-        mask, other = (number, a) if number is not None else (_number(a), b)
-        return None if mask is None else _trim([x if (mask >> k) & 1 else 0 for k, x in enumerate(other)])
-    if op in ("shl", "shr"):
-        if number is None or number > 63:
-            return None
-        return a[number:] if op == "shr" else _trim((0,) * number + a)
-    power = _power(number)
-    if power is None or op not in ("floordiv", "mod", "truncdiv", "truncmod"):
-        return None
-    return a[power:] if op in ("floordiv", "truncdiv") else _trim(a[:power])
+MOST_OPERANDS = 8
+_BITWISE: dict[str, Callable[[int, int], int]] = {"bitand": int.__and__, "bitor": int.__or__, "bitxor": int.__xor__}
 
 
 def rows_of(roots: Sequence[Term], variables: Sequence[Variable]) -> list[Row] | None:
@@ -103,46 +28,22 @@ def rows_of(roots: Sequence[Term], variables: Sequence[Variable]) -> list[Row] |
     >>> rows_of([i ^ (i >> 1)], [Variable(i, 0, 4)])  # bit 1 of a mask is the least bit of i
     [(6, 4)]
     """
-    known: dict[Term, Row] = {}
-    position = 1
+    widths = {v.leaf: _width(v) for v in variables}
+    bits = Bits(widths.get)
     for v in variables:
-        if v.start is None or v.start < 0 or v.stop is None or v.multiple_of != 1:
+        bits.known[v.leaf] = bits.atom(v.leaf)
+        if bits.known[v.leaf] is None or v.multiple_of != 1:
             return None
-        width = (v.stop - 1).bit_length()
-        if position + width > WIDEST:
-            return None
-        known[v.leaf] = tuple(1 << (position + k) for k in range(width))
-        position += width
-    for node in postorder(*roots):
-        if node in known:
-            continue
-        if node.dtype != t.INDEX or any(a not in known for a in node.args):
-            return None
-        row = _row(node, [known[a] for a in node.args])
-        if row is None:
-            return None
-        known[node] = row
-    return [known[r] for r in roots]
+    return bits.rows(roots)
 
 
 def _kernel(masks: Sequence[int], inputs: int) -> int | None:
     """A non-zero input (a mask of input bits) that every linear form sends to 0, or None: elimination over F2."""
-    basis: dict[int, int] = {}
-    for mask in masks:
-        mask &= ~1
-        for lead in sorted(basis, reverse=True):
-            if (mask >> lead) & 1:
-                mask ^= basis[lead]
-        if mask:
-            lead = mask.bit_length() - 1
-            for other, row in basis.items():
-                if (row >> lead) & 1:
-                    basis[other] = row ^ mask
-            basis[lead] = mask
+    basis = echelon([(mask & ~1, 0) for mask in masks])
     free = next((k for k in range(1, inputs + 1) if k not in basis), None)
     if free is None:
         return None
-    return (1 << free) | sum(1 << lead for lead, row in basis.items() if (row >> free) & 1)
+    return (1 << free) | sum(1 << lead for lead, (row, _) in basis.items() if (row >> free) & 1)
 
 
 def _values(point: int, variables: Sequence[Variable]) -> tuple[int, ...]:
@@ -176,10 +77,100 @@ def bits_equal(question: Question) -> Answer:
         rows = rows_of(part.args, question.variables) if part.op == "eq" else None
         if rows is None:
             return UNKNOWN
-        difference = _xor(rows[0], rows[1])
+        difference = xor_rows(rows[0], rows[1])
         if difference and point is None:
             mask = next(x for x in difference if x)
             point = 0 if mask & 1 else mask & -mask
     if point is None:
         return Answer("proved", "rank over F2")
     return Answer("refuted", "rank over F2", _values(point, question.variables))
+
+
+def bitwise_equal(question: Question) -> Answer:
+    """Prove equations between terms made of and, or, xor, and shifts and masks by powers of two, of any operands.
+
+    Every result bit depends on certain bits of the operands, in the same way for all bits beyond the widest mask; so a
+    truth table for each bit up to there decides, for integers of any size.
+
+    >>> from eqsat.ir.text import parse_expr
+    >>> from eqsat.prove_question import claim
+    >>> goals = [parse_expr("(x ^ y) % 8 == x % 8 ^ y % 8"), parse_expr("x ^ y == x")]
+    >>> [bitwise_equal(claim(goal, {}).question).verdict for goal in goals]
+    ['proved', 'unknown']
+    """
+    widths = {v.leaf: _width(v) for v in question.variables}
+    for part in conjuncts(question.goal):
+        if part.op != "eq" or part.args[0].dtype != t.INDEX or not _same_bits(part.args[0], part.args[1], widths):
+            return UNKNOWN
+    return Answer("proved", "truth table")
+
+
+def _width(v: Variable) -> int | None:
+    """How many low bits a variable has at most; None where it may be negative or has no bound."""
+    return (v.stop - 1).bit_length() if v.start is not None and v.start >= 0 and v.stop is not None else None
+
+
+Place = tuple[Term, int]  # a bit of an operand
+
+
+def _source(node: Term, k: int, widths: Mapping[Term, int | None]) -> int | tuple[Place, ...]:
+    """The value of bit k of a term, or the bits it is made of: of its operands, or itself where it is an operand."""
+    number = t.int_value(node.args[1]) if len(node.args) == 2 else None
+    power = power_of_two(number)
+    if node.op == "const":
+        return (node.payload >> k) & 1
+    if node.op in _BITWISE:
+        return tuple((a, k) for a in node.args)
+    if node.op == "floordiv" and power is not None:
+        return ((node.args[0], k + power),)
+    if node.op == "mod" and power is not None:
+        return ((node.args[0], k),) if k < power else 0
+    if node.op == "sum" and len(node.args) == 1 and not node.payload[0]:
+        shift = power_of_two(node.payload[1][0])
+        if shift is not None:
+            return ((node.args[0], k - shift),) if k >= shift else 0
+    width = widths.get(node)
+    return 0 if width is not None and k >= width else ((node, k),)
+
+
+def _same_bits(a: Term, b: Term, widths: Mapping[Term, int | None]) -> bool:
+    nodes = list(postorder(a, b))
+    if not any(n.op in _BITWISE and n.dtype == t.INDEX for n in nodes):
+        return False
+    numbers = [n.payload for n in nodes if n.op == "const" and n.dtype == t.INDEX]
+    numbers += [c for n in nodes if n.op == "sum" for c in n.payload[1]]
+    widest = sum(n.bit_length() + 1 for n in numbers) + max((w for w in widths.values() if w is not None), default=0)
+    if widest > WIDEST:
+        return False
+    return all(_same_bit(a, b, k, widths) for k in range(widest + 2))
+
+
+def _same_bit(a: Term, b: Term, k: int, widths: Mapping[Term, int | None]) -> bool:
+    order: dict[Place, tuple[Place, ...]] = {}
+    value: dict[Place, int] = {}
+    free: dict[Place, None] = {}
+    stack = [((a, k), False), ((b, k), False)]
+    while stack:
+        place, ready = stack.pop()
+        if place in order or place in value or place in free:
+            continue
+        found = _source(*place, widths)
+        if isinstance(found, int):
+            value[place] = found
+        elif len(found) == 1 and found[0][0] is place[0]:
+            free[place] = None
+        elif ready:
+            order[place] = found
+        else:
+            stack.append((place, True))
+            stack.extend((p, False) for p in found)
+    if len(free) > MOST_OPERANDS:
+        return False
+    for bits in itertools.product((0, 1), repeat=len(free)):
+        known = {**value, **dict(zip(free, bits, strict=True))}
+        for place, parts in order.items():
+            below = [known[p] for p in parts]
+            known[place] = below[0] if len(below) == 1 else _BITWISE[place[0].op](*below)
+        if known[a, k] != known[b, k]:
+            return False
+    return True

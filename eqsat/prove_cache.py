@@ -10,8 +10,9 @@ import hashlib
 import json
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Sequence
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,9 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.prove_points import Answer
+from eqsat.rules import FAMILIES
 
-TIMEOUT = 0.2
+TIMEOUT = 0.1
+_INSERT = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)"
 _CREATE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, answer TEXT NOT NULL, mark TEXT NOT NULL)"
+_LANGUAGE = (
+    "bit_rows", "bounds", "coefficient", "dtypes", "evaluate", "exact", "leaves", "match", "match_state", "match_sums",
+    "node", "rewrite", "rule", "sums", "tables", "term", "walk",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,10 +59,11 @@ def cache_file() -> Path | None:
 
 @cache
 def prover_digest() -> str:
-    """A digest of what a verdict depends on beside the question: the prover's source and the solvers' versions."""
+    """A digest of what a verdict depends on beside the question: the prover, the language, the rules, the solvers."""
     here = Path(__file__).parent
     state = hashlib.blake2b(digest_size=16)
-    sources = [*here.glob("prove*.py"), *(here / "ir" / f"{n}.py" for n in ("term", "evaluate", "dtypes", "walk"))]
+    sources = [*here.glob("prove*.py"), *(here / "ir" / f"{name}.py" for name in _LANGUAGE)]
+    sources += [here / "rules" / f"{family.name}.py" for family in FAMILIES]
     for source in sorted(sources):
         state.update(source.name.encode() + source.read_bytes())
     for package in ("z3-solver", "islpy", "numpy"):
@@ -76,10 +84,54 @@ def cache_key(parts: Iterable[str]) -> str:
     return hashlib.blake2b(text.encode(), digest_size=20).hexdigest()
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None)
-    connection.execute("PRAGMA synchronous = OFF")
-    return connection
+class _Store:
+    """The open database of this process, reopened where the file is not as it was left: removed, damaged, written."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.path: Path | None = None
+        self.seen: tuple[int, ...] = ()
+        self.connection: sqlite3.Connection | None = None
+
+    def use(self, path: Path, create: bool) -> sqlite3.Connection | None:
+        """The connection, or None where there is no database and none is to be created."""
+        if self.connection is not None and (path != self.path or self.seen != _state(path)):
+            self.close()
+        if self.connection is None:
+            if create:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            elif not path.is_file():
+                return None
+            self.path = path
+            self.connection = sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None, check_same_thread=False)
+            # A row that a crash leaves half-written is a miss: each carries a checksum.
+            self.connection.execute("PRAGMA synchronous = OFF")
+            self.connection.execute("PRAGMA journal_mode = MEMORY")
+            self.seen = _state(path)
+        return self.connection
+
+    def written(self) -> None:
+        """Take note of the file as this process leaves it."""
+        if self.path is not None:
+            self.seen = _state(self.path)
+
+    def close(self) -> None:
+        if self.connection is not None:
+            with suppress(sqlite3.Error):
+                self.connection.close()
+        self.connection, self.seen = None, ()
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What tells one state of a file from another, and this process from one that it was forked from."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return os.getpid(), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+_store = _Store()
 
 
 def _mark(key: str, answer: str) -> str:
@@ -98,16 +150,18 @@ def _decode(text: str) -> Answer | None:
 def cache_get(key: str) -> Answer | None:
     """The stored answer, or None: whatever is wrong with the database is a miss."""
     path = cache_file()
-    if path is None or not path.is_file():
+    if path is None:
         return None
-    try:
-        with closing(_connect(path)) as connection:
+    with _store.lock:
+        try:
+            connection = _store.use(path, create=False)
+            if connection is None:
+                return None
             row = connection.execute("SELECT answer, mark FROM verdicts WHERE key = ?", (key,)).fetchone()
-        if row is None or row[1] != _mark(key, row[0]):
+            return None if row is None or row[1] != _mark(key, row[0]) else _decode(row[0])
+        except (sqlite3.Error, OSError, ValueError, TypeError):
+            _store.close()
             return None
-        return _decode(row[0])
-    except (sqlite3.Error, OSError, ValueError, TypeError):
-        return None
 
 
 def cache_put(key: str, answer: Answer) -> bool:
@@ -117,21 +171,30 @@ def cache_put(key: str, answer: Answer) -> bool:
         return False
     points: Sequence[Any] = [None if p is None else list(p) for p in (answer.witness, answer.second)]
     text = json.dumps([answer.verdict, answer.method, *points, answer.note])
-    for _ in range(2):
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(_connect(path)) as connection:
-                connection.execute(_CREATE)
+    with _store.lock:
+        for _ in range(2):
+            try:
+                connection = _store.use(path, create=True)
+                assert connection is not None
                 row = (key, text, _mark(key, text))
-                connection.execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)", row)
-            return True
-        except sqlite3.OperationalError:
-            return False  # locked, read-only or a full disk
-        except sqlite3.DatabaseError:
-            if not _remove(path):
+                try:
+                    connection.execute(_INSERT, row)
+                except sqlite3.OperationalError as error:
+                    if "no such table" not in str(error):
+                        raise
+                    connection.execute(_CREATE)
+                    connection.execute(_INSERT, row)
+                _store.written()
+                return True
+            except sqlite3.OperationalError:
+                _store.close()
+                return False  # locked, read-only, of another shape, or a full disk
+            except sqlite3.DatabaseError:
+                _store.close()
+                if not _remove(path):
+                    return False
+            except OSError:
                 return False
-        except OSError:
-            return False
     return False
 
 
@@ -147,18 +210,24 @@ def _remove(path: Path) -> bool:
 def cache_info() -> CacheInfo:
     """What the verdict cache holds."""
     path = cache_file()
-    if path is None or not path.is_file():
+    if path is None:
         return CacheInfo(path, 0, 0)
-    try:
-        with closing(_connect(path)) as connection:
+    with _store.lock:
+        try:
+            connection = _store.use(path, create=False)
+            if connection is None:
+                return CacheInfo(path, 0, 0)
             entries = int(connection.execute("SELECT count(*) FROM verdicts").fetchone()[0])
-        return CacheInfo(path, entries, path.stat().st_size)
-    except (sqlite3.Error, OSError):
-        return CacheInfo(path, 0, 0)
+            return CacheInfo(path, entries, path.stat().st_size)
+        except (sqlite3.Error, OSError):
+            _store.close()
+            return CacheInfo(path, 0, 0)
 
 
 def cache_clear() -> None:
     """Forget all verdicts."""
     path = cache_file()
-    if path is not None:
-        _remove(path)
+    with _store.lock:
+        _store.close()
+        if path is not None:
+            _remove(path)

@@ -11,16 +11,26 @@ from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
 from eqsat.prove_points import UNKNOWN, Answer
 from eqsat.prove_question import Question, Variable
+from eqsat.prove_range import runs
 
 _COMPARE = {"lt": "lt_set", "le": "le_set", "eq": "eq_set", "ne": "ne_set"}
 LARGEST = 1 << 60
 
 
-class _NotAffine(Exception):
+MOST_PIECES = 10
+_PIECES = ("floordiv", "mod", "truncdiv", "truncmod", "where", "min", "max", "abs", "bitand", "bitor", "bitxor", "shr")
+
+
+def is_modest(question: Question) -> bool:
+    """Whether a question has few enough quotients and cases for isl, whose own budget does not stop all its steps."""
+    return sum(node.op in _PIECES for node in postorder(*question.roots)) <= MOST_PIECES
+
+
+class NotAffine(Exception):
     """A term outside of Presburger arithmetic."""
 
 
-class _Space:
+class Space:
     """The variables of a question as an isl space, and terms as piecewise affine functions on it."""
 
     def __init__(self, variables: Sequence[Variable], operations: int) -> None:
@@ -34,7 +44,7 @@ class _Space:
         self.domain: Any = self.universe
         for k, v in enumerate(variables):
             if v.leaf.dtype != INDEX:
-                raise _NotAffine
+                raise NotAffine
             here = self.isl.PwAff.from_aff(self.isl.Aff.var_on_domain(self.local, self.isl.dim_type.set, k))
             self.known[v.leaf] = here
             if v.start is not None:
@@ -46,7 +56,7 @@ class _Space:
 
     def value(self, n: int) -> Any:
         if abs(n) >= LARGEST:
-            raise _NotAffine
+            raise NotAffine
         return self.isl.Val.int_from_si(self.context, n)
 
     def number(self, n: int) -> Any:
@@ -90,22 +100,22 @@ class _Space:
             return args[0].max(args[0].neg())
         elif node.dtype == INDEX:
             return self.by_number(node, args)
-        raise _NotAffine
+        raise NotAffine
 
     def by_number(self, node: Term, args: list[Any]) -> Any:
         """Operations whose second operand must be a number."""
         divisor = node.args[1].payload if len(node.args) == 2 and node.args[1].op == "const" else None
         op = node.op
         if divisor is None or (op in ("shl", "shr") and not 0 <= divisor < 60):
-            raise _NotAffine
+            raise NotAffine
         if op == "shl":
             return args[0].scale_val(self.value(1 << divisor))
         if op == "shr":
             op, divisor = "floordiv", 1 << divisor
-        if op == "bitand" and divisor >= 0 and divisor & (divisor + 1) == 0:
-            op, divisor = "mod", divisor + 1
+        if op in ("bitand", "bitor", "bitxor"):
+            return self.masked(op, args[0], divisor)
         if divisor == 0 or op not in ("floordiv", "mod", "truncdiv", "truncmod"):
-            raise _NotAffine
+            raise NotAffine
         a = args[0]
         if op in ("floordiv", "mod"):
             quotient = a.scale_down_val(self.value(divisor)).floor()
@@ -118,6 +128,21 @@ class _Space:
         if op in ("floordiv", "truncdiv"):
             return quotient
         return a.sub(quotient.scale_val(self.value(divisor)))
+
+    def masked(self, op: str, a: Any, mask: int) -> Any:
+        """A bit operation with a mask of few runs of bits: the runs are digits of the operand."""
+        digits = runs(mask)
+        if digits is None:
+            raise NotAffine
+        common = self.number(0)
+        for low, length in digits:
+            high = a.scale_down_val(self.value(1 << low)).floor()
+            rest = high.scale_down_val(self.value(1 << length)).floor().scale_val(self.value(1 << length))
+            common = common.add(high.sub(rest).scale_val(self.value(1 << low)))
+        if op == "bitand":
+            return common
+        twice = self.value(2 if op == "bitxor" else 1)
+        return a.add(self.number(mask)).sub(common.scale_val(twice))
 
     def restricted(self, facts: Sequence[Term]) -> Any:
         """The points where the facts hold."""
@@ -133,19 +158,21 @@ class _Space:
 def isl_claim(question: Question, operations: int) -> Answer:
     """Decide a quasi-affine claim: is the set of points that satisfy the facts inside of the goal's?"""
     try:
-        space = _Space(question.variables, operations)
+        if not is_modest(question):
+            return UNKNOWN
+        space = Space(question.variables, operations)
         bad = space.restricted(question.facts).subtract(space.translate(question.goal))
         if bad.is_empty():
             return Answer("proved", "presburger sets")
         point = space.coordinates(bad.sample_point(), len(question.variables), space.isl.dim_type.set)
         return Answer("refuted", "presburger sets", point)
-    except _NotAffine:
+    except NotAffine:
         return UNKNOWN
     except Exception as error:
-        return _spent(error)
+        return spent(error)
 
 
-def _map(space: _Space, question: Question) -> Any:
+def _map(space: Space, question: Question) -> Any:
     result: Any = None
     for output in question.outputs:
         part = space.isl.Map.from_pw_aff(space.translate(output))
@@ -156,9 +183,9 @@ def _map(space: _Space, question: Question) -> Any:
 def isl_injective(question: Question, operations: int) -> Answer:
     """Decide injectivity of a quasi-affine map, with a colliding pair."""
     try:
-        space = _Space(question.variables, operations)
-        if not question.outputs:
+        if not question.outputs or not is_modest(question):
             return UNKNOWN
+        space = Space(question.variables, operations)
         whole = _map(space, question)
         if whole.is_injective():
             return Answer("proved", "presburger sets")
@@ -168,16 +195,18 @@ def isl_injective(question: Question, operations: int) -> Answer:
         flat = pairs.wrap().flatten().sample_point()
         both = space.coordinates(flat, 2 * n, space.isl.dim_type.set)
         return Answer("refuted", "presburger sets", both[:n], both[n:])
-    except _NotAffine:
+    except NotAffine:
         return UNKNOWN
     except Exception as error:
-        return _spent(error)
+        return spent(error)
 
 
 def isl_missed(question: Question, shape: Sequence[int], operations: int) -> tuple[int, ...] | None:
     """A cell of a box that the outputs never reach, or None where there is none or isl cannot tell."""
     try:
-        space = _Space(question.variables, operations)
+        if not is_modest(question):
+            return None
+        space = Space(question.variables, operations)
         image = _map(space, question).range()
         lengths = [Variable(v, 0, n) for v, n in zip(question.outputs, shape, strict=True)]
         box: Any = space.isl.Set.universe(image.get_space())
@@ -189,14 +218,14 @@ def isl_missed(question: Question, shape: Sequence[int], operations: int) -> tup
         if rest.is_empty():
             return None
         return space.coordinates(rest.sample_point(), len(shape), space.isl.dim_type.set)
-    except _NotAffine:
+    except NotAffine:
         return None
     except Exception as error:
-        _spent(error)
+        spent(error)
         return None
 
 
-def _spent(error: Exception) -> Answer:
+def spent(error: Exception) -> Answer:
     """isl reports a spent budget as its own Error type; anything else is a fault of ours and is raised."""
     if type(error).__name__ != "Error" or not type(error).__module__.startswith("islpy"):
         raise error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from eqsat.ir.tables import Table
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
 from eqsat.prove_question import Question, Variable, lower_same
-from eqsat.prove_range import intervals, variable_ranges, widest
 
 CHUNK = 1 << 17
 _INT64 = 1 << 62
@@ -61,12 +60,20 @@ def point_count(question: Question) -> int | None:
     return None if None in sizes else prod(s for s in sizes if s is not None)
 
 
+def _integers(values: Iterable[int]) -> NDArray:
+    """Index values: in int64 where they fit, else as Python integers."""
+    known = list(values)
+    return np.array(known, np.int64 if all(-_INT64 < x < _INT64 for x in known) else object)
+
+
 def _all_values(v: Variable) -> NDArray:
     dtype = v.leaf.dtype
     if dtype == INDEX:
         assert v.start is not None and v.stop is not None
         first = -(-v.start // v.multiple_of) * v.multiple_of
-        return np.arange(first, v.stop, v.multiple_of, dtype=np.int64)
+        if first > -_INT64 and v.stop < _INT64:
+            return np.arange(first, v.stop, v.multiple_of, dtype=np.int64)
+        return _integers(range(first, v.stop, v.multiple_of))
     if dtype == "bool":
         return np.array([False, True])
     bits = 8 * itemsize(dtype)
@@ -102,7 +109,7 @@ def _few_values(v: Variable, most: int) -> NDArray:
         top = (v.stop - 1) // step * step
         values = list(dict.fromkeys([*(x for x in values[: max(1, most - 2)] if x <= top), top, top - step]))
         values = [x for x in values if v.start is None or x >= v.start][:most]
-    return np.array([x for x in values if abs(x) < _INT64], np.int64)
+    return _integers(values)
 
 
 def _violations(question: Question, env: Mapping[Term, NDArray], shape: tuple[int, ...]) -> NDArray:
@@ -114,14 +121,13 @@ def _violations(question: Question, env: Mapping[Term, NDArray], shape: tuple[in
     return np.broadcast_to(bad, shape)
 
 
-def _safe(question: Question, ranges: Mapping[Term, tuple[int | None, int | None]]) -> bool:
-    """Whether 64-bit numpy integers hold every intermediate value."""
-    largest = widest(question.roots, intervals(question.roots, ranges))
-    return largest is not None and largest < _INT64
+def _plain(value: Any) -> Any:
+    """A numpy scalar, or a Python integer from an object array, as a Python value."""
+    return cast("np.generic[Any]", value).item() if isinstance(value, np.generic) else value
 
 
 def _pick(values: Sequence[NDArray], at: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(v[k].item() for v, k in zip(values, at, strict=True))
+    return tuple(_plain(v[k]) for v, k in zip(values, at, strict=True))
 
 
 def _search(question: Question, values: Sequence[NDArray]) -> tuple[Any, ...] | None:
@@ -160,8 +166,6 @@ def enumerate_points(question: Question, limit: int) -> Answer:
     count = point_count(question)
     if count is None or count > limit or not evaluable(question.roots):
         return UNKNOWN
-    if not _safe(question, variable_ranges(question)):
-        return UNKNOWN
     found = _search(question, [_all_values(v) for v in question.variables])
     if found is None:
         return Answer("proved", "enumeration", note=f"{count} points")
@@ -177,13 +181,6 @@ def probe(question: Question) -> Answer:
     values = [_few_values(v, most) for v in question.variables]
     if prod(len(v) for v in values) > 4 * _PROBES:
         return UNKNOWN
-    reach = {
-        v.leaf: (int(x.min()), int(x.max()))
-        for v, x in zip(question.variables, values, strict=True)
-        if x.size and v.leaf.dtype == INDEX
-    }
-    if not _safe(question, reach):
-        return UNKNOWN
     found = _search(question, values)
     return UNKNOWN if found is None else Answer("refuted", "enumeration", found)
 
@@ -191,7 +188,7 @@ def probe(question: Question) -> Answer:
 def _point(question: Question, values: Sequence[Any]) -> dict[Term, NDArray]:
     env: dict[Term, NDArray] = {}
     for v, value in zip(question.variables, values, strict=True):
-        env[v.leaf] = np.asarray(value, np.int64 if v.leaf.dtype == INDEX else v.leaf.dtype)
+        env[v.leaf] = _integers([value]).reshape(()) if v.leaf.dtype == INDEX else np.asarray(value, v.leaf.dtype)
     return env
 
 
@@ -207,9 +204,6 @@ def confirms(question: Question, values: Sequence[Any]) -> bool:
     """Whether numpy agrees that the facts hold and the goal fails at this point."""
     if not evaluable(question.roots) or not all(map(in_range, question.variables, values)):
         return False
-    reach = {v.leaf: (x, x) for v, x in zip(question.variables, values, strict=True) if v.leaf.dtype == INDEX}
-    if any(abs(x) >= _INT64 for x, _ in reach.values()) or not _safe(question, reach):
-        return False
     return bool(_violations(question, _point(question, values), ()))
 
 
@@ -219,8 +213,7 @@ def confirms_collision(question: Question, first: Sequence[Any], second: Sequenc
         return False
     rows: list[list[Any]] = []
     for values in (first, second):
-        reach = {v.leaf: (x, x) for v, x in zip(question.variables, values, strict=True)}
-        if not all(map(in_range, question.variables, values)) or not _safe(question, reach):
+        if not all(map(in_range, question.variables, values)):
             return False
         found = evaluate_masked([*question.outputs, *question.facts], _point(question, values), load_table)
         n = len(question.outputs)
@@ -245,8 +238,6 @@ def enumerate_collisions(question: Question, limit: int) -> Answer:
     count = point_count(question)
     if count is None or count > limit or not evaluable(question.roots):
         return UNKNOWN
-    if not _safe(question, variable_ranges(question)):
-        return UNKNOWN
     if count <= 1:
         return Answer("proved", "enumeration", note="at most one point")
     values = [_all_values(v) for v in question.variables]
@@ -263,6 +254,8 @@ def enumerate_collisions(question: Question, limit: int) -> Answer:
     key: NDArray = np.zeros(kept.size, np.int64)
     for value, _ in found[:n]:
         digit = np.broadcast_to(value, shape).ravel()[kept]
+        if digit.dtype == object:
+            digit = np.unique(digit, return_inverse=True)[1].astype(np.int64)
         digit = digit - digit.min(initial=0)
         span = int(digit.max(initial=0)) + 1
         if (int(key.max(initial=0)) + 1) * span >= _INT64:

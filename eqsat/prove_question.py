@@ -158,7 +158,7 @@ def _own_condition(node: Term, shapes: Shapes) -> Term:
     if op in ("floordiv", "mod", "truncdiv", "truncmod") and integer:
         return t.compare("ne", node.args[1], t.const(0, node.dtype))
     if op in ("shl", "shr"):
-        amount, width = node.args[1], 64 if node.dtype == INDEX else 8 * itemsize(node.dtype)
+        amount, width = node.args[1], t.MAX_SHIFT + 1 if node.dtype == INDEX else 8 * itemsize(node.dtype)
         low, high = t.const(0, node.dtype), t.const(width - 1, node.dtype)
         return t.logical_and(t.compare("le", low, amount), t.compare("le", amount, high))
     if op == "cast" and node.dtype == INDEX and node.args[0].dtype == "uint64":

@@ -16,6 +16,7 @@ from eqsat.ir.walk import postorder, transform
 from eqsat.prove_question import Question, Range, Variable, conjuncts, same
 
 _WIDE: Range = (None, None)
+MOST_RUNS = 4
 
 
 def _least(values: Sequence[int | None]) -> int | None:
@@ -92,8 +93,26 @@ def _bits(op: str, a: Range, b: Range) -> Range:
 
 
 def _shift(op: str, a: Range, b: Range) -> Range:
-    powers = (1 << min(63, max(0, b[0] or 0)), 1 << min(63, max(0, 63 if b[1] is None else b[1])))
+    least = min(t.MAX_SHIFT, max(0, b[0] or 0))
+    powers = (1 << least, 1 << max(least, t.MAX_SHIFT if b[1] is None else min(t.MAX_SHIFT, b[1])))
     return _times(a, powers) if op == "shl" else _floordiv(a, powers)
+
+
+def runs(mask: int) -> list[tuple[int, int]] | None:
+    """The runs of set bits of a mask as (lowest bit, length), a few at most: x & mask is the sum of these digits of x.
+
+    >>> runs(0b1101), runs(-1)
+    ([(0, 1), (2, 2)], None)
+    """
+    found: list[tuple[int, int]] = []
+    bit = 0
+    while mask > 0:
+        skipped = (mask & -mask).bit_length() - 1
+        mask, bit = mask >> skipped, bit + skipped
+        length = (~mask & (mask + 1)).bit_length() - 1
+        found.append((bit, length))
+        mask, bit = mask >> length, bit + length
+    return found if mask == 0 and len(found) <= MOST_RUNS else None
 
 
 def _data_range(dtype: str) -> Range:

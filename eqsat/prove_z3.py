@@ -17,7 +17,7 @@ from eqsat.ir.tables import Table
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
 from eqsat.prove_question import Question, Range, Variable
-from eqsat.prove_range import intervals, variable_ranges, widest
+from eqsat.prove_range import intervals, runs, variable_ranges, widest
 
 LARGEST_TABLE = 64
 _COMPARE = ("lt", "le", "eq", "ne")
@@ -238,14 +238,20 @@ class Translator:
         return self.bits_as_integers(node, a)
 
     def bits_as_integers(self, node: Term, a: Any) -> Any:
-        """Shifts and masks by numbers as products and remainders."""
+        """Shifts and masks by numbers as products, quotients and remainders."""
         op = node.op
         amount = node.args[1].payload if node.args[1].op == "const" else -1
         if op in ("shl", "shr") and 0 <= amount < 64:
             return a * (1 << amount) if op == "shl" else a / self.number(1 << amount)
-        if op == "bitand" and amount >= 0 and amount & (amount + 1) == 0:
-            return a % self.number(amount + 1)
-        return self.opaque(node, [a, self.known[node.args[1]]])
+        digits = runs(amount) if op not in ("shl", "shr") and amount.bit_length() < 64 else None
+        if digits is None:
+            return self.opaque(node, [a, self.known[node.args[1]]])
+        common = self.number(0)
+        for low, length in digits:
+            common = common + (a / self.number(1 << low)) % self.number(1 << length) * (1 << low)
+        if op == "bitand":
+            return common
+        return a + amount - common * (2 if op == "bitxor" else 1)
 
     def is_positive(self, term: Term) -> bool:
         low = self.ranges.get(term, (None, None))[0]

@@ -24,7 +24,7 @@ from eqsat.prove_z3 import Formulation, Translator, Untranslatable
 from eqsat.prove_z3_check import verdict_of
 
 # A clock that only guards against a solver that ignores its budget; verdicts found in time do not depend on it.
-GUARD_MS = 20_000
+GUARD_MS = 120_000
 LARGEST_IEEE = 60
 _DIVISIONS = ("floordiv", "mod", "truncdiv", "truncmod")
 
@@ -47,14 +47,14 @@ def divides_by_unknown(roots: Sequence[Term]) -> bool:
     return any(n.op == "prod" or (n.op in _DIVISIONS and n.args[1].op != "const") for n in nodes)
 
 
-def formulations(question: Question) -> list[Formulation]:
-    """The formulations worth trying, cheapest first."""
+def formulations(question: Question, most: int = len(NONLINEAR)) -> list[Formulation]:
+    """The formulations worth trying, cheapest first; `most` of a nonlinear question."""
     roots = question.roots
     nodes = list(postorder(*roots))
     floats = any(is_float(n.dtype) for n in nodes)
     data = any(n.dtype not in (INDEX, "bool") for n in nodes)
     bitwise = any(n.dtype == INDEX and n.op in t.BITWISE for n in nodes)
-    forms: list[Formulation] = list(NONLINEAR) if divides_by_unknown(roots) else [NATIVE]
+    forms: list[Formulation] = list(NONLINEAR[:most]) if divides_by_unknown(roots) else [NATIVE]
     if question.finite and floats:
         return [replace(forms[0], floats="real"), forms[0]]
     if floats and len(nodes) <= LARGEST_IEEE:
@@ -199,9 +199,11 @@ def ask_once(question: Question, part: Term, form: Formulation, positive: frozen
     return Answer("unknown", form.name, note="z3: budget spent")
 
 
-def z3_claim(question: Question, budgets: Sequence[int]) -> Answer:
-    """Decide a claim; bool hints must have been proved before."""
-    forms = formulations(question)
+def z3_claim(question: Question, budgets: Sequence[int], most: int = len(NONLINEAR)) -> Answer:
+    """Decide a claim with `most` formulations of nonlinear arithmetic; bool hints must have been proved before."""
+    forms = formulations(question, most)
+    if all(v.leaf.dtype == INDEX and v.start is not None and v.stop is not None for v in question.variables):
+        budgets = budgets[:1]  # what a bounded question does not give at once, it rarely gives later
     begun = time.monotonic()
     positive = _positive_divisors(question, budgets[0])
     parts = list(conjuncts(question.goal))
@@ -243,6 +245,6 @@ def _by_budget(
             notes[answer.note] = None
             if "budget" not in answer.note:
                 undecided.remove(form)
-            if time.monotonic() - begun > GUARD_MS / 1000:
+            if time.monotonic() - begun > 5 * GUARD_MS / 1000:
                 return Answer("unknown", "z3", note="z3: clock guard")
     return Answer("unknown", "z3", note="; ".join(n for n in notes if n))

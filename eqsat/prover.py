@@ -21,9 +21,9 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.term import Term
 from eqsat.ir.text import leaf_name
 from eqsat.ir.walk import postorder, substitute
-from eqsat.prove_bits import bits_equal, bits_injective
+from eqsat.prove_bits import bits_equal, bits_injective, bitwise_equal
 from eqsat.prove_cache import cache_clear, cache_get, cache_info, cache_key, cache_put
-from eqsat.prove_digits import digits_injective
+from eqsat.prove_digits import digits_injective, peeled_injective
 from eqsat.prove_isl import isl_claim, isl_injective, isl_missed
 from eqsat.prove_points import (
     UNKNOWN,
@@ -37,17 +37,16 @@ from eqsat.prove_points import (
     tabulate,
     trivial,
 )
-from eqsat.prove_question import Asked, Box, Question, Shapes, Variable, claim, collision, refinement
+from eqsat.prove_question import Asked, Box, Question, Shapes, Variable, claim, collision, definedness, refinement
 from eqsat.prove_range import settled
 from eqsat.prove_read import Ranges, read
-from eqsat.prove_z3_forms import z3_claim
+from eqsat.prove_rules import rules_claim
+from eqsat.prove_z3_forms import NONLINEAR, z3_claim
 
 __all__ = ["Budget", "Portfolio", "cache_clear", "cache_info", "decide", "prove", "prove_equal"]
 
 Decision = Literal["always", "never", "sometimes", "unknown"]
 FINITE = "finite: real arithmetic, without NaN, infinity, signed zero or rounding"
-SLOW = 0.005
-"""Answers that took less than these seconds are not worth storing."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +54,22 @@ class Budget:
     """What each member may spend on one question; the same on every machine.
 
     points: how many points numpy tries; few_points: below this it goes first; isl_operations; z3_rlimits: resource
-    units of each Z3 formulation, one round after the other (400,000 are about 0.1 s).
+    units of each Z3 formulation, one round after the other (400,000 are about 0.1 s); z3_forms: how many formulations
+    of a nonlinear question; rules: whether the declared rules may decide what isl and numpy do not.
     """
 
     points: int = 1 << 21
     few_points: int = 1 << 14
     isl_operations: int = 1_000_000
-    z3_rlimits: tuple[int, ...] = (400_000, 3_000_000)
+    z3_rlimits: tuple[int, ...] = (400_000, 1_500_000)
+    z3_forms: int = 4
+    rules: bool = True
 
 
-THOROUGH = Budget(isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000))
-"""For checking rules, where a question is asked once."""
+THOROUGH = Budget(
+    isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000), z3_forms=len(NONLINEAR), rules=False
+)
+"""For checking rules, where a question is asked once, and no rule may be used."""
 
 
 class Portfolio:
@@ -164,16 +168,20 @@ class Portfolio:
     def decide(
         self, predicate: Term, box: Box, assuming: Term | None = None, *, shapes: Shapes | None = None
     ) -> Decision:
-        """Whether a predicate holds always, never or sometimes on the box."""
+        """Whether a predicate holds always, never or sometimes on the box; where it is undefined it does not hold."""
         holds = self.prove(predicate, box, assuming, shapes=shapes)
         if holds:
             return "always"
-        fails = self.prove(t.logical_not(predicate), box, assuming, shapes=shapes)
+        fails = self.prove(t.logical_not(t.logical_and(definedness([predicate], shapes)[0], predicate)), box, assuming)
         if fails:
             return "never"
-        if holds.verdict == fails.verdict == "refuted" and self._defined(predicate, box, assuming, shapes):
-            return "sometimes"
-        return "unknown"
+        return "sometimes" if holds.verdict == fails.verdict == "refuted" else "unknown"
+
+    def simplify(self, terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
+        """Terms with the same values on the box and no more operations: their normal form by the proved rules."""
+        from eqsat.normal_forms import normal_forms
+
+        return normal_forms(terms, box)
 
     def consistent(self, assuming: Term, box: Box) -> Proof:
         """Does the assumption hold somewhere on the box? Refuted: nowhere."""
@@ -185,9 +193,6 @@ class Portfolio:
         return _proof(asked, replace(answer, verdict=verdict), time.perf_counter(), None)
 
     # -- members -------------------------------------------------------------------------------------------------------
-
-    def _defined(self, predicate: Term, box: Box, assuming: Term | None, shapes: Shapes | None) -> bool:
-        return bool(self.prove(t.logical_or(predicate, t.logical_not(predicate)), box, assuming, shapes=shapes))
 
     def _claim(self, asked: Asked, assuming: Term | None) -> Proof:
         begun = time.perf_counter()
@@ -216,10 +221,10 @@ class Portfolio:
         if any(v.empty for v in question.variables):
             return Answer("proved", "structure", note="the assumptions never hold")
         if question.finite:
-            return self._stored("claim", question, [lambda q: _never_refuted(z3_claim(q, budget.z3_rlimits))])
+            return self._stored("claim", question, [self._over_reals])
         few = point_count(question) or 0
         small = _if(0 < few <= budget.few_points, budget.few_points)
-        quick = self._first(question, [trivial, small, bits_equal, probe])
+        quick = self._first(question, [trivial, small, bits_equal, bitwise_equal, probe])
         if quick.verdict != "unknown":
             return quick
         return self._stored(
@@ -228,9 +233,15 @@ class Portfolio:
             [
                 lambda q: isl_claim(q, budget.isl_operations),
                 lambda q: enumerate_points(q, budget.points),
-                lambda q: z3_claim(q, budget.z3_rlimits),
+                *([rules_claim] if budget.rules else []),
+                lambda q: z3_claim(q, budget.z3_rlimits, budget.z3_forms),
             ],
         )
+
+    def _over_reals(self, question: Question) -> Answer:
+        """Over the reals a counterexample says nothing about floats."""
+        answer = z3_claim(question, self.budget.z3_rlimits, self.budget.z3_forms)
+        return answer if answer.verdict == "proved" else Answer("unknown", answer.method, note=answer.note)
 
     def _injective(self, question: Question) -> Answer:
         budget = self.budget
@@ -247,9 +258,17 @@ class Portfolio:
             [
                 lambda q: isl_injective(q, budget.isl_operations),
                 lambda q: enumerate_collisions(q, budget.points),
-                lambda q: _by_pairs(q, budget.z3_rlimits),
+                *([self._by_digits] if budget.rules else []),
+                lambda q: _by_pairs(q, budget.z3_rlimits, budget.z3_forms),
             ],
         )
+
+    def _by_digits(self, question: Question) -> Answer:
+        """Injectivity by digits of symbolic sizes; what bounds do not show of a digit is a question."""
+        plain = replace(question, outputs=())
+        quick = replace(self.budget, z3_rlimits=self.budget.z3_rlimits[:1])
+        ask = Portfolio(quick, cached=False)
+        return peeled_injective(question, lambda goal: ask._answer(replace(plain, goal=goal)).verdict == "proved")
 
     def _first(self, question: Question, members: Sequence[Callable[[Question], Answer]]) -> Answer:
         """The first definite answer; refutations count only where numpy confirms them."""
@@ -269,20 +288,14 @@ class Portfolio:
         found = cache_get(key)
         if found is not None and (found.verdict != "refuted" or _confirmed(question, found)):
             return found
-        begun = time.perf_counter()
         answer = self._first(question, members)
-        if time.perf_counter() - begun > SLOW and "clock" not in answer.note:
+        if "clock" not in answer.note:  # what a clock ended may go on longer elsewhere
             cache_put(key, answer)
         return answer
 
 
 def _if(condition: bool, limit: int) -> Callable[[Question], Answer]:
     return (lambda q: enumerate_points(q, limit)) if condition else (lambda _: UNKNOWN)
-
-
-def _never_refuted(answer: Answer) -> Answer:
-    """Over the reals a counterexample says nothing about floats."""
-    return answer if answer.verdict == "proved" else Answer("unknown", answer.method, note=answer.note)
 
 
 def _confirmed(question: Question, answer: Answer) -> bool:
@@ -293,7 +306,7 @@ def _confirmed(question: Question, answer: Answer) -> bool:
     return answer.second is not None and confirms_collision(question, answer.witness, answer.second)
 
 
-def _by_pairs(question: Question, budgets: Sequence[int]) -> Answer:
+def _by_pairs(question: Question, budgets: Sequence[int], forms: int) -> Answer:
     """Injectivity as a claim about two points."""
     n = len(question.variables)
     table = {v.leaf: t.make("var", (), f"v{k + n}") for k, v in enumerate(question.variables)}
@@ -304,7 +317,7 @@ def _by_pairs(question: Question, budgets: Sequence[int]) -> Answer:
     pairs = Question((*question.variables, *twins), tuple(facts), t.logical_or(*apart, same))
     answer = probe(pairs)
     if answer.verdict == "unknown":
-        answer = z3_claim(settled(pairs), budgets)
+        answer = z3_claim(settled(pairs), budgets, forms)
     if answer.verdict != "refuted" or answer.witness is None:
         return answer
     return Answer("refuted", answer.method, answer.witness[:n], answer.witness[n:])
@@ -338,9 +351,7 @@ def _names(leaves: Sequence[Term]) -> list[str]:
     return names
 
 
-def _proof(
-    asked: Asked, answer: Answer, begun: float, assuming: Term | None, extra: tuple[str, ...] = ()
-) -> Proof:
+def _proof(asked: Asked, answer: Answer, begun: float, assuming: Term | None, extra: tuple[str, ...] = ()) -> Proof:
     verdict: Any = answer.verdict
     names = _names([*asked.leaves, *(axis for axis, _ in asked.idle)])
     idle = [start or 0 if stop is None or start is not None else stop - 1 for _, (start, stop) in asked.idle]
@@ -362,6 +373,7 @@ def _proof(
 
 
 # -- the public functions ---------------------------------------------------------------------------------------------
+
 
 def _ask(e: Any, ranges: Ranges | None, assuming: Any, portfolio: Portfolio) -> tuple[Term, Box, Term | None]:
     exprs = [e] if assuming is None else [e, assuming]
@@ -414,6 +426,8 @@ def prove_equal(a: Any, b: Any, ranges: Ranges | None = None, assuming: Any = No
 
 def decide(e: Any, ranges: Ranges | None = None, assuming: Any = None) -> Decision:
     """Whether a predicate holds "always", "never" or "sometimes" in the ranges, or that this is "unknown".
+
+    A predicate does not hold where it is undefined: "always" is defined and true everywhere, "never" nowhere.
 
     >>> decide("4*io + ii < 14", {"io": 3, "ii": 4}), decide("i // 4 == i % 4", {"i": 16})
     ('always', 'sometimes')

@@ -4,47 +4,45 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
-from eqsat.egglog_adapter import EngineFailure
 from eqsat.index_extract import cost
-from eqsat.index_graph import IndexGraph, Limits, Unsound
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
-from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.evaluate import evaluate_masked
+from eqsat.ir.points import MOST_LEAVES, MOST_POINTS, Points
 from eqsat.ir.rewrite import Rewriter, Session
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
+from eqsat.prove_gist import gists
 from eqsat.prove_points import evaluable
-from eqsat.prove_question import LEAVES, Box
+from eqsat.prove_question import LEAVES, Box, shallow
 from eqsat.prove_read import read
+from eqsat.prove_rules import normaliser
 from eqsat.prover import Portfolio
-from eqsat.rules import compact_rules, normal_rules
+from eqsat.rules import tagged
 
-GRAPH_LIMITS = Limits(rows=3_000, iterations=10, seconds=0.5)
-HARD = ("floordiv", "mod", "truncdiv", "truncmod", "min", "max")
 SAMPLES = 4_096
+MOST_ROUNDS = 4
+WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
+SET_OPERATIONS = 100_000
+_SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
 
 
 class UnsoundWarning(UserWarning):
     """A simplification contradicted itself and was discarded: a rule is wrong. Please report it."""
 
 
-@lru_cache(maxsize=1)
-def normaliser() -> Rewriter:
-    """The compiled rules tagged `normal`."""
-    return Rewriter(normal_rules())
-
-
-@lru_cache(maxsize=1)
-def _compactor() -> Rewriter:
-    return Rewriter(compact_rules())
+@cache
+def _rewriter(*tags: str) -> Rewriter:
+    """The compiled rules with any of these tags."""
+    return Rewriter(tagged(*tags))
 
 
 def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = None) -> Session:
@@ -55,6 +53,19 @@ def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = No
     'i0 % 2 * 2 + i1 // 8'
     """
     return Session(normaliser(), ranges, assuming)
+
+
+def tidy(terms: Sequence[Term], ranges: Mapping[Term, Any] | None = None) -> list[Term]:
+    """Terms in normal form, as they are shown: no solver is asked, and nothing is compared with what was there before.
+
+    ranges: half-open ranges of leaves; the others range over their extents.
+
+    >>> i = t.ax(0, 16)
+    >>> [str(e) for e in tidy([i // 4 * 4 + i % 4, t.compare("ne", i % 4, 2)])]
+    ['i0', 'i0 % 4 != 2']
+    """
+    normal, finish = session(ranges), Session(_rewriter("finish"), ranges, beside=False)
+    return [finish.normal(normal.normal(e)) for e in terms]
 
 
 def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = None) -> Term:
@@ -94,26 +105,80 @@ def _simplified(term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]
     ranges: dict[Term, Any] = {}
     for leaf, (start, stop) in box.items():
         ranges[leaf] = (-math.inf if start is None else start, math.inf if stop is None else stop)
-    normal = session(ranges, assuming).normal(term)
-    best = _cheaper(term, normal)
-    if any(node.dtype == BOOL for node in postorder(normal)):
-        best = _cheaper(best, Session(_compactor(), ranges, assuming).normal(normal))
-    if best.dtype == BOOL and best.op != "const":
-        decision = Portfolio().decide(best, box, assuming)
-        if decision in ("always", "never"):
-            best = t.bool_const(decision == "always")
-    if _is_hard(normal):
-        best = _cheaper(best, _by_graph(term, normal, ranges, box, assuming))
-    return best if best is term or _checked(term, best, box, assuming) else term
+    maker = _Maker(ranges, box, assuming, _points(term, box))
+    best = term
+    for _ in range(MOST_ROUNDS):
+        before, best = best, min(maker.forms(best), key=cost)  # of equal ones the first
+        if best is before:
+            break
+    if best is term or not _checked(term, best, box, assuming):
+        return term
+    return best
 
 
-def _rank(term: Term) -> tuple[int, int, str]:
-    text = str(term)
-    return cost(term), len(text), text
+class _Maker:
+    """Equal terms over one box; the passes remember what they have rewritten."""
+
+    def __init__(self, ranges: Mapping[Term, Any], box: Box, assuming: Term | None, points: Points | None) -> None:
+        self.ranges, self.box, self.assuming, self.points = ranges, box, assuming, points
+        self.passes: dict[tuple[str, ...], Session] = {}
+
+    def rewritten(self, term: Term, *tags: str) -> Term:
+        """The term after the pass with the rules of these tags."""
+        if tags not in self.passes:
+            beside = tags != ("finish",)
+            self.passes[tags] = Session(_rewriter(*tags), self.ranges, self.assuming, self.points, beside)
+        return self.passes[tags].normal(term)
+
+    def forms(self, term: Term) -> list[Term]:
+        """Equal terms, from the most canonical to the term itself."""
+        normal = self.rewritten(term, "normal")
+        if normal.dtype == BOOL and normal.op != "const":
+            decision = Portfolio().decide(normal, self.box, self.assuming)
+            if decision in ("always", "never"):
+                normal = t.bool_const(decision == "always")
+        operations = {node.op for node in postorder(normal)}
+        if not operations & _SPELLED:
+            return [normal, term]
+        if not operations & set(t.COMPARE):
+            return [self.rewritten(normal, "finish"), normal, term]
+        forms = self.spelled(normal)
+        if normal.dtype == BOOL and min(map(cost, forms)) >= WORTH_SETS:
+            least = min(map(_comparisons, forms))
+            for other in gists(normal, self.box, self.assuming, SET_OPERATIONS):
+                if _comparisons(other) <= least:
+                    forms += self.spelled(self.rewritten(other, "normal"))
+        return [*forms, term]
+
+    def spelled(self, normal: Term) -> list[Term]:
+        """A normal form with its comparisons merged, with less of a factor in them, and in their final spelling."""
+        compact = self.rewritten(normal, "normal", "compact")
+        tight = self.rewritten(compact, "normal", "compact", "tight") if _has_factors(compact) else compact
+        forms = dict.fromkeys((tight, compact, normal))
+        return list(dict.fromkeys((*(self.rewritten(form, "finish") for form in forms), *forms)))
 
 
-def _cheaper(a: Term, b: Term) -> Term:
-    return a if a is b or _rank(a) <= _rank(b) else b
+def _comparisons(term: Term) -> int:
+    return sum(node.op in t.COMPARE for node in postorder(term))
+
+
+def _has_factors(term: Term) -> bool:
+    """Whether a sum has a factor that a comparison could do with less of."""
+    sums = [node for node in postorder(term) if node.op == "sum"]
+    return any(abs(c) > 1 for node in sums for c, _ in t.linear_parts(node)[1])
+
+
+def _points(term: Term, box: Box) -> Points | None:
+    """The points of the box, where every variable of the term has a small range."""
+    known = Bounds()
+    ranges: dict[Term, tuple[int, int]] = {}
+    for node in shallow(term):
+        if node.op in LEAVES:
+            low, high = known.of(node)
+            start, stop = box.get(node, (low, None if high is None else high + 1))
+            if start is not None and stop is not None and stop - start <= MOST_POINTS:
+                ranges[node] = (start, stop)
+    return Points(ranges) if 0 < len(ranges) <= MOST_LEAVES else None
 
 
 def _is_empty(term: Term, box: Box) -> bool:
@@ -129,26 +194,6 @@ def _is_empty(term: Term, box: Box) -> bool:
             if most is not None and most <= 0:
                 return True
     return False
-
-
-def _is_hard(term: Term) -> bool:
-    """Whether the e-graph may find what the normaliser did not: several operations that interact."""
-    return sum(node.op in HARD and node.dtype == INDEX for node in postorder(term)) >= 2
-
-
-def _by_graph(term: Term, normal: Term, ranges: Mapping[Term, Any], box: Box, assuming: Term | None) -> Term:
-    try:
-        graph = IndexGraph(ranges=ranges)
-        roots = [graph.add(normal), graph.add(term)]
-        if normal is not term:
-            graph.unite(*roots)
-        if assuming is not None and Portfolio().consistent(assuming, box).verdict == "proved":
-            graph.assume(assuming)
-        graph.run(GRAPH_LIMITS)
-        return session(ranges, assuming).normal(graph.best(roots[0]))
-    except (Unsound, EngineFailure) as error:
-        warnings.warn(f"simplify {term}: {error}", UnsoundWarning, stacklevel=4)
-        return normal
 
 
 def _checked(before: Term, after: Term, box: Box, assuming: Term | None) -> bool:

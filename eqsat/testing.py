@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
@@ -17,9 +18,11 @@ from hypothesis import strategies as st
 from eqsat.ir import pointwise, reductions, views
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.index_map import IndexMap
 from eqsat.ir.shape import require_static
 from eqsat.ir.tensor import Program, Tensor, compute, constant, input
 from eqsat.ir.term import Term
+from eqsat.testing_maps import MAP_FAMILIES, random_map
 
 FLOAT_FUNCTIONS = ("exp", "tanh", "abs")
 
@@ -46,6 +49,17 @@ def factorings(size: int, max_rank: int = 4) -> st.SearchStrategy[tuple[int, ...
         return (*result, left)
 
     return build()
+
+
+def index_maps(
+    max_points: int = 256, families: Sequence[str] = MAP_FAMILIES
+) -> st.SearchStrategy[tuple[IndexMap, tuple[int, ...]]]:
+    """Index maps of every family with a shape of at most `max_points` points: see `eqsat.testing_maps.random_map`."""
+
+    def build(family: str, seed: int) -> tuple[IndexMap, tuple[int, ...]]:
+        return random_map(family, Random(seed), max_points)
+
+    return st.builds(build, st.sampled_from(list(families)), st.integers(0, 1 << 32))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import multiprocessing
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -35,8 +36,10 @@ def _serve(connection: Connection) -> None:
         try:
             run(task, lambda snapshot: connection.send(("snapshot", snapshot)))
             connection.send(("done", None))
-        except EqsatError as error:
-            connection.send(("failed", str(error)))
+        except Exception as error:
+            # A defect of ours must be seen where it can be reported; ended quietly it would read as a limit.
+            shown = str(error) if isinstance(error, EqsatError) else traceback.format_exc()
+            connection.send(("failed", shown))
 
 
 @contextmanager
@@ -109,7 +112,7 @@ def search(task: Task, report: Callable[[Snapshot], None] | None = None) -> Snap
                 raise WorkerFailure("search", str(content))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         _pool.end()
-        return _stopped(last, "memory-limit")
+        return _stopped(last, "memory-limit")  # egglog aborts, or the system ends it, where memory ends
     except KeyboardInterrupt:
         _pool.end()
         raise

@@ -81,6 +81,10 @@ class Bounds:
             x: (low, high + 1) for x, (low, high) in spans.items() if isinstance(low, int) and isinstance(high, int)
         }
 
+    def half_open(self) -> dict[Term, tuple[_End, _End]]:
+        """The given and derived ranges with infinities where one end is open: what another box can be built from."""
+        return {x: (low, high + 1) for x, (low, high) in self._facts.items() if (low, high) != _ALL}
+
     def _tighten(self, slack: Term) -> None:
         """Use slack >= 0 on each summand."""
         constant, parts = t.linear_parts(slack)

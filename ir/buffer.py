@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from eqsat.ir import term as t
+from eqsat.ir.bounds import bounds, fits_int32, overflowing
+from eqsat.ir.buffer_index import as_ramp, fused
 from eqsat.ir.dtypes import INDEX, as_dtype, itemsize
-from eqsat.ir.errors import BoundsError, LayoutError, ShapeError, TypeMismatch
+from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, TypeMismatch
 from eqsat.ir.map_bounds import at_least, distributed
-from eqsat.ir.shape import Shape, as_dim, as_shape, format_shape, same_shape
+from eqsat.ir.shape import Shape, as_dim, as_shape, format_shape
 from eqsat.ir.term import Term
 
+if TYPE_CHECKING:
+    from eqsat.ir.padding import Padding
+
 _numbers = itertools.count(1)
-_VECTOR = re.compile(r"([a-z]+[0-9]*)x([1-9][0-9]*)")
+_VECTOR = re.compile(r"([a-z]+[0-9]*)x([1-9][0-9]{0,4})", re.ASCII)
 
 
 def split_lanes(dtype: Any) -> tuple[str, int]:
@@ -46,6 +51,12 @@ def join_lanes(scalar: str, lanes: int) -> str:
     return scalar if lanes == 1 else f"{scalar}x{lanes}"
 
 
+def _integers(name: str, what: str, values: Any) -> tuple[Term, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ShapeError(f"buffer {name}", f"{what} {values!r} are not a sequence of integers")
+    return tuple(t.as_index(v) for v in cast("Iterable[Any]", values))
+
+
 class Buffer:
     """A named region of memory with a shape, an element type, and how an index becomes an address.
 
@@ -58,13 +69,14 @@ class Buffer:
     'float32x4'
 
     strides and elem_offset count elements of `dtype`. `axis_separators` are the positions of the first axis of each
-    further physical axis. `data` is the buffer whose memory this one reads under another shape, type or offset.
+    further physical axis. `data` is the buffer whose memory this one reads under another shape, type or offset; the
+    offset counts from the start of that memory. `padding` marks the cells that a layout transform added.
     Raises ShapeError or LayoutError where these do not fit together, BoundsError where an alias leaves its memory.
     """
 
     __slots__ = (
-        "__weakref__", "axis_separators", "data", "dtype", "elem_offset", "lanes", "name", "scalar", "serial", "shape",
-        "strides",
+        "__weakref__", "axis_separators", "data", "dtype", "elem_offset", "lanes", "memory", "name", "padding",
+        "scalar", "serial", "shape", "strides",
     )  # fmt: skip
 
     def __init__(
@@ -77,21 +89,40 @@ class Buffer:
         axis_separators: Sequence[int] = (),
         data: Buffer | None = None,
     ) -> None:
+        if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ShapeError("buffer", f"name {name!r} is not a non-empty string")
+        if data is not None and not isinstance(data, Buffer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch(f"buffer {name}", f"data {data!r} is not a buffer")
         self.name = name
         self.shape: Shape = as_shape(shape)
         self.scalar, self.lanes = split_lanes(dtype)
         self.dtype = join_lanes(self.scalar, self.lanes)
-        self.strides: tuple[Term, ...] | None = None if strides is None else tuple(t.as_index(s) for s in strides)
+        self.strides: tuple[Term, ...] | None = None if strides is None else _integers(name, "strides", strides)
         self.elem_offset: Term = t.as_index(elem_offset)
-        self.axis_separators = tuple(axis_separators)
+        places = [t.int_value(n) for n in _integers(name, "axis separators", axis_separators)]
+        self.axis_separators = tuple(-1 if n is None else n for n in places)
         self.data = data
+        self.padding: Padding | None = None
+        self.memory: Shape | None = None  # what it may touch, where that is less than its indices reach
         self.serial = next(_numbers)
         self._check()
+
+    def __copy__(self) -> Buffer:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Buffer:
+        return self
+
+    def __reduce__(self) -> Any:
+        if self.padding is not None:
+            raise EqsatError(f"pickling of {self!r}", "it is a transformed buffer", "transform the buffer again")
+        parts = (self.name, self.shape, self.dtype, self.strides, self.elem_offset, self.axis_separators, self.data)
+        return Buffer, parts
 
     def _check(self) -> None:
         rank = len(self.shape)
         if self.strides is not None and len(self.strides) != rank:
-            raise ShapeError(f"buffer {self.name}", f"{len(self.strides)} strides for rank {rank}")
+            raise ShapeError(f"buffer {self.name}", f"{len(self.strides)} strides for rank {rank}", "one per axis")
         for before, place in zip((0, *self.axis_separators), self.axis_separators, strict=False):
             if not before < place < rank:
                 raise LayoutError(
@@ -107,22 +138,29 @@ class Buffer:
             )
         for low, _ in self._spans():
             if not at_least(low):
-                raise BoundsError(f"buffer {self.name}", f"its first address {low} may lie before its memory")
+                raise BoundsError(
+                    f"buffer {self.name}", f"its first address {low} may lie before its memory", "raise elem_offset"
+                )
         if self.data is not None:
             self._check_alias(self.data.root)
 
     def _check_alias(self, root: Buffer) -> None:
         if root.axis_separators or self.axis_separators:
-            if self.dtype != root.dtype or not same_shape(self.flat_shape, root.flat_shape):
+            need, have = self.flat_shape, root.flat_shape
+            fits = len(need) == len(have) and all(
+                at_least(t.as_index(h) - t.as_index(n)) for n, h in zip(need, have, strict=True)
+            )
+            if self.dtype != root.dtype or not fits:
                 raise BoundsError(
                     f"buffer {self.name} in {root.name}",
-                    f"{self.dtype}{format_shape(self.flat_shape)} is not {root.dtype}{format_shape(root.flat_shape)}",
-                    "memory of several physical axes can only be shared as it is",
+                    f"{self.dtype}{format_shape(need)} does not lie in {root.dtype}{format_shape(have)}",
+                    "memory of several physical axes is shared by buffers of the same type and as many physical axes",
                 )
             return
         need, have = self.byte_size, root.byte_size
         if not at_least(have - need):
-            raise BoundsError(f"buffer {self.name} in {root.name}", f"it needs {need} bytes, {root.name} has {have}")
+            problem = f"it needs {need} bytes, {root.name} has {have}"
+            raise BoundsError(f"buffer {self.name} in {root.name}", problem, "a smaller shape or offset")
 
     # -- addresses ----------------------------------------------------------------------------------------------------
 
@@ -174,6 +212,8 @@ class Buffer:
 
         With strides or an offset it ends at the last element that an index reaches.
         """
+        if self.memory is not None:
+            return self.memory
         return tuple(as_dim(high) for _, high in self._spans())
 
     def flat_index(self, index: Any) -> tuple[Any, ...]:
@@ -187,11 +227,15 @@ class Buffer:
         for group in self._groups():
             total = self.elem_offset
             vector: Term | None = None
+            scalars: list[tuple[Term, Term]] = []
             for n, step in zip(group, self._steps(group), strict=True):
-                node = terms[n]
-                if node.op == "ramp":
-                    vector = t.ramp(node.args[0], node.args[1] * step, node.payload)
-                    node = node.args[0]
+                if terms[n].op == "ramp":
+                    base, stride = terms[n].args
+                    vector = t.ramp(base, stride * step, terms[n].payload)
+                    scalars.append((step, base))
+                else:
+                    scalars.append((step, terms[n]))
+            for step, node in fused(scalars):
                 total = total + node * step
             number = t.int_value(total)
             if vector is not None:
@@ -199,6 +243,27 @@ class Buffer:
             else:
                 result.append(total if number is None else number)
         return tuple(result)
+
+    def index_dtype(self, index: Any = None) -> str:
+        """The integer type in which an address, and every part of its computation, is exact: int32 or int64.
+
+        >>> Buffer("a", (65536, 65536), "int8").index_dtype(), Buffer("a", (64, 128), "int8").index_dtype()
+        ('int64', 'int32')
+
+        index: an access; without one, any element. Raises BoundsError, naming the part, where int64 is too narrow.
+        """
+        at = index
+        if at is None:
+            at = tuple(t.var(f"i{n}", extent) for n, extent in enumerate(self.shape))
+        flat = [t.as_index(p) for p in self.flat_index(at)]
+        if all(fits_int32(p) for p in flat):
+            return "int32"
+        for p in flat:
+            part = overflowing(p, bits=64)
+            if part is not None:
+                fix = "give symbols an upper bound, or split the buffer"
+                raise BoundsError(f"address {p} in buffer {self.name}", f"{part} may leave int64", fix)
+        return "int64"
 
     def byte_offset(self, index: Any) -> Any:
         """The address of an element in bytes from the start of flat memory: its index times the size of an element.
@@ -208,7 +273,7 @@ class Buffer:
         """
         flat = self.flat_index(index)
         if len(flat) != 1:
-            raise ShapeError(f"address in buffer {self.name}", f"it has {len(flat)} physical axes")
+            raise ShapeError(f"address in buffer {self.name}", f"it has {len(flat)} physical axes", "use flat_index")
         return flat[0] * self.element_bytes
 
     @property
@@ -241,14 +306,30 @@ class Buffer:
         shape = self.flat_shape
         return Buffer(f"{self.name}_flat", shape, self.dtype, axis_separators=range(1, len(shape)), data=self)
 
+    def transform_layout(self, index_map: Any, pad_value: Any = None) -> Buffer:
+        """The buffer that replaces this one in the physical layout of an index map; see `buffer_layout`."""
+        from eqsat.ir.buffer_layout import transform_buffer
+
+        return transform_buffer(self, index_map, pad_value)
+
+    def view_layout(self, index_map: Any) -> Buffer:
+        """This buffer's own memory seen through a layout that keeps its order; see `buffer_layout`."""
+        from eqsat.ir.buffer_layout import view_buffer
+
+        return view_buffer(self, index_map)
+
     # -- accesses -----------------------------------------------------------------------------------------------------
 
     def _indices(self, index: Any) -> list[Term]:
         items: list[Any] = list(cast("Sequence[Any]", index)) if isinstance(index, (tuple, list)) else [index]
         if len(items) != self.rank:
-            raise ShapeError(f"access of {self.name}", f"{len(items)} indices for rank {self.rank}")
-        terms = [t.as_index(i) for i in items]
+            at = ", ".join(map(str, items))
+            raise ShapeError(
+                f"access of {self.name}[{at}]", f"{len(items)} indices for rank {self.rank}", "one per axis"
+            )
+        terms = [as_ramp(t.as_index(i)) for i in items]
         for n, node in enumerate(terms):
+            self._check_bounds(n, node, terms)
             if node.lanes == 1:
                 continue
             if n != self.rank - 1:
@@ -261,7 +342,36 @@ class Buffer:
                     f"a vector index over elements of {self.dtype}",
                     "index with a number, or declare a scalar alias",
                 )
+        if self.padding is not None:
+            self._check_padding(self.padding, terms)
         return terms
+
+    def _check_padding(self, padding: Padding, terms: Sequence[Term]) -> None:
+        """Refuse an access, one lane of which is always padding without a value."""
+        cells = [tuple(terms)]
+        if terms and terms[-1].op == "ramp":
+            base, stride = terms[-1].args
+            cells = [(*terms[:-1], base + stride * k) for k in range(terms[-1].payload)]
+        for cell in cells:
+            if bounds(padding.at(cell, forbidden=True)) == (1, 1):
+                at = f"{self.name}[{', '.join(map(str, cell))}]"
+                fix = "give the layout a pad_value, or guard the access"
+                raise BoundsError(f"access of {at}", "the cell is padding that has no value", fix)
+
+    def _check_bounds(self, n: int, node: Term, terms: Sequence[Term]) -> None:
+        """Refuse an index that is outside for every value of its variables; others depend on the guards around."""
+        extent = t.as_index(self.shape[n])
+        if extent is t.index_const(0) and node.op != "const":
+            return
+        ends = [node]
+        if node.op == "ramp":
+            base, stride = node.args
+            ends = [base, base + stride * (node.payload - 1)]
+        for end in ends:
+            beyond, below = bounds(end - extent)[0], bounds(end)[1]
+            if (beyond is not None and beyond >= 0) or (below is not None and below < 0):
+                problem = f"index {n} is {node}, outside of 0..{extent - 1}"
+                raise BoundsError(f"access of {self.name}[{', '.join(map(str, terms))}]", problem, "stay in the shape")
 
     def access_dtype(self, index: Any) -> str:
         """The type of an access: the lanes of the index times those of the buffer."""
@@ -274,9 +384,13 @@ class Buffer:
         lanes = max((i.lanes for i in terms), default=1) * self.lanes
         return t.make("load", terms, self, join_lanes(self.scalar, lanes), lanes)
 
-    def check_store(self, index: Any, value: Term) -> None:
+    def check_store(self, index: Any, value: Any) -> None:
         """Refuse a value whose type or lanes are not those of the access."""
         wanted = self.access_dtype(index)
+        if not isinstance(value, Term):
+            raise TypeMismatch(
+                f"store to {self.name}", f"the value {value!r} is no term", f"eq.const(value, {self.scalar!r})"
+            )
         found = value.dtype if value.lanes == 1 or "x" in value.dtype else join_lanes(value.dtype, value.lanes)
         if found != wanted:
             raise TypeMismatch(f"store to {self.name}", f"the value {value} is {found}, the access is {wanted}")

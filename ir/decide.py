@@ -61,6 +61,10 @@ class Decider(Protocol):
         """Do different points of the box give different output tuples?"""
         ...
 
+    def simplify(self, terms: Sequence[Term], box: Box, /) -> list[Term]:
+        """Terms with the same values on the box and no more operations, as quick rules find them."""
+        ...
+
 
 def grid(box: Box) -> dict[Term, NDArray]:
     """Every axis as a broadcastable array over its range."""
@@ -112,8 +116,8 @@ class Enumerator:
         reason = self._open(_leaves(outputs, box), box)
         if reason:
             return Proof("unknown", method="enumeration", note=reason)
-        if points(box) <= 1:
-            return Proof("proved", method="enumeration")
+        if points(box) == 0:
+            return Proof("proved", method="enumeration", note="the box is empty")
         env = grid(box)
         full = np.broadcast_shapes(*(a.shape for a in env.values()))
         flat: NDArray = np.zeros(points(box), np.int64)
@@ -137,6 +141,10 @@ class Enumerator:
             return Proof("proved", method="enumeration")
         first, second = int(order[same[0]]), int(order[same[0] + 1])
         return Proof("refuted", {"first": _point(env, first, full), "second": _point(env, second, full)}, "enumeration")
+
+    def simplify(self, terms: Sequence[Term], box: Box) -> list[Term]:
+        """The terms themselves: enumeration knows no rules."""
+        return list(terms)
 
     def _open(self, used: Iterable[Term], box: Box) -> str:
         """Why enumeration cannot answer, or ''."""

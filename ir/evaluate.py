@@ -16,7 +16,7 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.exact import INT64_MAX, actual_magnitude, exact_operation, magnitude, narrowed
-from eqsat.ir.term import MAX_SHIFT, Term, const_value
+from eqsat.ir.term import MAX_SHIFT, Term, const_value, int_value
 from eqsat.ir.walk import postorder
 
 Mask = NDArray | None
@@ -131,6 +131,8 @@ def _apply(term: Term, values: Sequence[NDArray]) -> tuple[NDArray, Mask]:
             total = total * v
         return total, None
     if op in ("floordiv", "mod", "truncdiv", "truncmod"):
+        if op in ("floordiv", "mod") and (int_value(term.args[1]) or 0) > 0:
+            return (np.floor_divide if op == "floordiv" else np.mod)(values[0], values[1]), None
         return _divide(op, values[0], values[1])
     if op in ("shl", "shr"):
         return _shift(op, values[0], values[1], term.dtype == INDEX)
@@ -222,7 +224,8 @@ class _Evaluation:
             raise EvaluationError(f"evaluation of {node}", "no value was given for it")
         if op == "const":
             if node.dtype == INDEX:
-                return narrowed(np.asarray(node.payload, None if abs(node.payload) <= INT64_MAX else object)), None
+                size = self.magnitudes[node] = abs(node.payload)
+                return np.asarray(node.payload, np.int64 if size <= INT64_MAX else object), None
             return np.asarray(const_value(node), node.dtype), None
         pairs = [self._lanes(self.values[a], a, node) for a in node.args]
         if op in ("where", "given", "and", "or"):
@@ -257,6 +260,8 @@ class _Evaluation:
             return True
         if node.op == "cast":
             return values[0].dtype.name == "uint64" and bool((values[0] > np.uint64(INT64_MAX)).any())
+        if node.op == "sum" and any(abs(c) > INT64_MAX for c in node.payload[1]):
+            return True
         size = magnitude(node, [self.magnitudes[a] for a in node.args])
         if size > INT64_MAX:
             size = magnitude(node, [actual_magnitude(v) for v in values])

@@ -211,7 +211,7 @@ def split_core(m: Map) -> tuple[Map, Map]:
 
 def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:
     digits = [atom for d in m.digits for atom in atoms(d)]
-    order = sorted(range(len(digits)), key=lambda j: _core_key(digits[j]))
+    order = _in_chains(digits, sorted(range(len(digits)), key=lambda j: _core_key(digits[j])))
     weights: dict[int, Size] = {}
     weight: Size = 1
     for j in reversed(order):
@@ -219,6 +219,19 @@ def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:
         weight = mul(weight, digits[j].extent)
     layout = from_digits(m.n_out, [digit(d.extent, weights[j]) for j, d in enumerate(digits)])
     return from_digits(m.n_in, [digits[j] for j in order], m.offset), layout
+
+
+def _in_chains(digits: Sequence[Digit], order: Sequence[int]) -> list[int]:
+    """An order in which a digit is followed by the one that it continues, so that both merge wherever they stood."""
+    placed: dict[int, None] = {}
+    for first in order:
+        at: int | None = first
+        while at is not None and at not in placed:
+            placed[at] = None
+            stride = digits[at].stride
+            below = (k for k in order if k not in placed and digits[k].stride != 0 and digits[k].is_full)
+            at = next((k for k in below if mul(digits[k].stride, digits[k].extent) == stride), None)
+    return list(placed)
 
 
 def atoms(d: Digit) -> list[Digit]:

@@ -18,10 +18,12 @@ from eqsat.ir import term as t
 from eqsat.ir.decide import Proof, decider, load_table
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
-from eqsat.ir.evaluate import evaluate_masked
+from eqsat.ir.evaluate import as_integers, evaluate_masked
 from eqsat.ir.json_data import JsonReader, write_json
-from eqsat.ir.map_bounds import declared_extent
-from eqsat.ir.map_inverse import Inverse, Problem, components, injective, invert
+from eqsat.ir.map_extent import declared_extent
+from eqsat.ir.map_injective import injective, missed_cell
+from eqsat.ir.map_inverse import Inverse, invert
+from eqsat.ir.map_problem import Problem
 from eqsat.ir.map_text import index_parameters, split_indices
 from eqsat.ir.serialize import TermReader, TermWriter
 from eqsat.ir.shape import Shape, as_shape, format_shape, size_term, static_shape
@@ -242,6 +244,9 @@ class IndexMap:
     def map_indices(self, indices: Any) -> tuple[Any, ...]:
         """The physical index of a logical one: numbers give numbers, numpy arrays int64 arrays, terms terms.
 
+        Indices are mathematical integers: arrays of any integer type are widened first, and a result that int64 does
+        not hold is an array of Python integers.
+
         >>> IndexMap.parse("i -> i//4, i%4").map_indices([42])
         (10, 2)
         """
@@ -272,7 +277,7 @@ class IndexMap:
             array: NDArray = np.asarray(i)
             if array.dtype.kind not in "iu":
                 raise TypeMismatch(f"map {self}", f"an index array is {array.dtype}, not integer")
-            arrays.append(array.astype(np.int64))
+            arrays.append(as_integers(array, f"index of map {self}"))
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         results: list[NDArray] = []
         env = dict(zip(self._variables, arrays, strict=True))
@@ -365,7 +370,7 @@ class IndexMap:
         proof = injective(problem)
         if proof.verdict != "proved":
             return proof
-        if all(size_term(p.extents) is size_term(p.declared) for p in components(problem)):
+        if all(size_term(p.extents) is size_term(p.declared) for p in problem.parts):
             return proof
         if static_shape(problem.extents) is None or static_shape(problem.declared) is None:
             try:
@@ -374,8 +379,9 @@ class IndexMap:
                 return Proof("unknown", method=proof.method, note=str(error))
             verdict = "proved" if padding is t.FALSE else "unknown"
             return Proof(verdict, method=proof.method, note="" if padding is t.FALSE else f"padding where {padding}")
+        cell = missed_cell(problem)
         try:
-            cell = self._inverse(problem.extents).first_padding
+            cell = self._inverse(problem.extents).some_padding if cell is None else cell
         except LayoutError as error:
             return Proof("refuted", None, "counting", note=str(error))
         return Proof("refuted", None if cell is None else {"padding": cell}, "counting", note="cells without an index")
@@ -395,36 +401,79 @@ class IndexMap:
             return Proof("proved", method="structure")
         if any(isinstance(e, int) and e == 0 for e in extents):
             return Proof("proved", method="empty box")
+        box = {v: (0, e) for v, e in zip(first[0], extents, strict=True) if isinstance(e, int)}
+        claim = decider().simplify([claim], box)[0]
         used = set(free_variables(claim))
-        box = {v: (0, e) for v, e in zip(first[0], extents, strict=True) if isinstance(e, int) and v in used}
-        proof = decider().prove(claim, box)
+        proof = decider().prove(claim, {v: span for v, span in box.items() if v in used})
         if proof.verdict != "refuted":
             return proof
-        point = {str(v): (proof.witness or {}).get(str(v), 0) for v in first[0]}
-        return Proof("refuted", point, proof.method, proof.seconds, proof.note, proof.assumptions)
+        given = dict(proof.witness or {})
+        point = {str(v): given.pop(str(v), 0) for v in first[0]}
+        return Proof("refuted", {**point, **given}, proof.method, proof.seconds, proof.note, proof.assumptions)
 
     def is_identity(self, shape: Any) -> Proof:
-        """Whether the map moves nothing on a shape."""
+        """Whether the map moves nothing on a shape. That two maps cancel is `first.then(second).is_identity(shape)`.
+
+        >>> pack = IndexMap.parse("n, c -> n, c//4, c%4")
+        >>> pack.then(pack.inverse((2, 8))).is_identity((2, 8)).verdict
+        'proved'
+        >>> swizzle = IndexMap.parse("i, j -> i, j ^ i%8")
+        >>> swizzle.then(swizzle).is_identity((64, 64)).verdict
+        'proved'
+        >>> n = t.sym("N")
+        >>> roll = IndexMap.parse("i -> (i+1)%N", {"N": n})
+        >>> print(roll.then(roll.inverse((n,))), roll.then(roll.inverse((n,))).is_identity((n,)).verdict)
+        i -> i % N proved
+        """
         return self.is_equivalent_to(IndexMap.identity(len(as_shape(shape))), shape)
 
-    def then(self, second: IndexMap) -> IndexMap:
-        """The composition: `second` after this map.
+    def then(self, second: IndexMap, shape: Any = None) -> IndexMap:
+        """The composition: `second` after this map, simplified; with the shape of this map, for indices within it.
 
-        >>> print(IndexMap.parse("i -> i//4, i%4").then(IndexMap.parse("a, b -> b, a")))
-        i -> i % 4, i // 4
+        >>> print(IndexMap.parse("i -> i//4, i%4").then(IndexMap.parse("a, b -> 4*a + b")))
+        i -> i
+        >>> pack = IndexMap.parse("c -> c//4, c%4")
+        >>> print(pack.then(IndexMap.parse("o, i -> (4*o + i)//8, (4*o + i)%8")))
+        c -> c // 8, c % 8
+
+        The declared shape of a tensor is fixed when a map is applied: a simpler map may declare a smaller one.
         """
         if not self.names:
             return second
         if not second.names:
             return self
         second._check_rank(len(self.final_indices), "outputs of the first map")
-        return IndexMap(self.names, second.map_indices(self.final_indices), second.axis_separators)
+        composed = IndexMap(self.names, second.map_indices(self.final_indices), second.axis_separators)
+        return composed._simplified({} if shape is None else composed._box(as_shape(shape)))
+
+    def simplify(self, shape: Any) -> IndexMap:
+        """The same map on a shape, each output with no more operations than before.
+
+        >>> print(IndexMap.parse("i, j -> (i*8 + j)//8, (i*8 + j)%8, i//4").simplify((4, 8)))
+        i, j -> i, j, 0
+
+        It sends every index of the shape to the same place; outside of the shape it may differ, and the shape it
+        declares may be smaller (`i % 4` on 3 is `i`).
+        """
+        return self._simplified(self._box(as_shape(shape)))
 
     # -- internals ----------------------------------------------------------------------------------------------------
 
     def _check_rank(self, rank: int, what: str) -> None:
         if self.names and rank != len(self.names):
             raise ShapeError(f"map {self}", f"{rank} {what} for {len(self.names)} inputs")
+
+    def _box(self, extents: Shape) -> dict[Term, tuple[int, int]]:
+        """The ranges of the inputs whose extents are numbers; none where one is empty, as nothing follows there."""
+        self._check_rank(len(extents), "extents")
+        sizes = [e for e in extents if isinstance(e, int)]
+        if 0 in sizes:
+            return {}
+        return {v: (0, e) for v, e in zip(self._variables, extents, strict=False) if isinstance(e, int)}
+
+    def _simplified(self, box: dict[Term, tuple[int, int]]) -> IndexMap:
+        outputs = tuple(decider().simplify(self.final_indices, box))
+        return IndexMap(self.names, outputs, self.axis_separators, self.inverse_index_map)
 
     def _problem(self, extents: Shape) -> Problem:
         return _problem(self, tuple(t.as_index(e) for e in extents))
@@ -445,12 +494,17 @@ class IndexMap:
 def _problem(m: IndexMap, sizes: tuple[Term, ...]) -> Problem:
     extents = as_shape(sizes)
     variables, outputs = m.bind(extents)
-    what = f"map {m} on {format_shape(extents)}"
+
+    def title() -> str:
+        return f"map {m} on {format_shape(extents)}"
+
     axes = dict(zip(variables, extents, strict=True))
-    declared = tuple(declared_extent(o, axes, what) for o in outputs)
+    declared = tuple(declared_extent(o, axes, title) for o in outputs)
     prefix = next(p for p in ("p", "q", "phys_") if not any(n.startswith(p) for n in m.names) or p == "phys_")
     physical = tuple(t.var(f"{prefix}{n}", e if isinstance(e, Term) else None) for n, e in enumerate(declared))
-    return Problem(what, variables, extents, outputs, physical, declared)
+    problem = Problem(title, variables, extents, outputs, physical, declared)
+    problem.require_defined()
+    return problem
 
 
 @lru_cache(maxsize=512)

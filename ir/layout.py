@@ -16,11 +16,12 @@ from eqsat.ir import term as t
 from eqsat.ir.errors import LayoutError, ParseError, ShapeError
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.map_bounds import at_least, ceil_div, floor_div, modulo
-from eqsat.ir.map_solve import read_digit
 from eqsat.ir.shape import Dim, Shape, as_dim, as_shape, format_shape
 from eqsat.ir.term import Term
 
 _TOKEN = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])|(\[)|(\])")
+_MAX_BLOCK = 2**63 - 1
+"""The blocks of one axis together: an index beyond it is no address."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class Layout:
     >>> [str(a) for a in Layout("OIHW[4o4i]").axes]
     ['O', 'I', 'H', 'W', '[4o4i]']
 
-    Raises ParseError for anything malformed: repeated or missing axes, factors of 0, blocks without their axis.
+    Raises ParseError for anything malformed: repeated or missing axes, factors of 0, blocks without their axis, blocks
+    that are larger than any memory.
     """
 
     __slots__ = ("__weakref__", "axes", "name")
@@ -71,7 +73,7 @@ class Layout:
         if isinstance(name, Layout):
             return name
         if not isinstance(name, str):
-            raise ParseError(f"layout {name!r}", "not a string")
+            raise ParseError(f"layout {name!r}", "not a string", "for example 'NCHW16c'")
         axes = _parse(name)
         canonical = "".join(map(str, axes))
         found = _layouts.get(canonical)
@@ -83,7 +85,7 @@ class Layout:
         return found
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise LayoutError(f"layout {self.name}", f"{name} cannot be changed")
+        raise LayoutError(f"layout {self.name}", f"{name} cannot be changed", "make another layout")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Layout, (self.name,)
@@ -125,7 +127,9 @@ class Layout:
 
         Raises LayoutError where the map is not such a layout.
         """
-        return _from_index_map(m, letters)
+        from eqsat.ir.layout_of_map import layout_of_map
+
+        return layout_of_map(m, letters)
 
     def parts_of(self, letter: str) -> list[Part]:
         """The digits of a logical axis, outermost first."""
@@ -147,7 +151,8 @@ class Layout:
         target = Layout(other)
         if not self.convertible_to(target):
             only = sorted(set(self.letters) ^ set(target.letters))
-            raise LayoutError(f"layout {self} to {target}", f"axes {', '.join(only)} are in one of them only")
+            problem = f"axes {', '.join(only)} are in one of them only"
+            raise LayoutError(f"layout {self} to {target}", problem, "layouts convert between the same axes")
         found = _pairs.get((self.name, target.name))
         return _pairs.setdefault((self.name, target.name), LayoutPair(self, target)) if found is None else found
 
@@ -157,17 +162,19 @@ _pairs: dict[tuple[str, str], LayoutPair] = {}
 
 
 def _parse(name: str) -> tuple[LayoutAxis, ...]:
+    shown = name if len(name) <= 80 else name[:77] + "..."
+
     def fail(why: str, fix: str = "") -> ParseError:
-        return ParseError(f"layout {name!r}", why, fix)
+        return ParseError(f"layout {shown!r}", why, fix)
 
     if not name:
-        raise fail("is empty")
+        raise fail("is empty", "one capital letter per axis")
     groups: list[list[tuple[str, int | None]]] = []
     place, packed = 0, False
     while place < len(name):
         found = _TOKEN.match(name, place)
         if found is None:
-            raise fail(f"{name[place:]!r} is neither an axis (N), a block (16c) nor a group ([4o4i])")
+            raise fail(f"{name[place : place + 20]!r} is neither an axis (N), a block (16c) nor a group ([4o4i])")
         place = found.end()
         axis, factor, letter, opening, _ = found.groups()
         if axis:
@@ -175,6 +182,8 @@ def _parse(name: str) -> tuple[LayoutAxis, ...]:
                 raise fail(f"{axis} stands in brackets", "a group packs blocks only")
             groups.append([(axis, None)])
         elif letter:
+            if len(factor) > len(str(_MAX_BLOCK)):
+                raise fail(f"a block of {len(factor)} digits", "the blocks of an axis hold at most 2**63 - 1 positions")
             part = (letter.upper(), int(factor))
             if packed:
                 groups[-1].append(part)
@@ -182,24 +191,26 @@ def _parse(name: str) -> tuple[LayoutAxis, ...]:
                 groups.append([part])
         elif opening:
             if packed:
-                raise fail("brackets are nested")
+                raise fail("brackets are nested", "a group packs blocks only")
             groups.append([])
             packed = True
         else:
             if not packed or not groups[-1]:
-                raise fail("empty or unopened brackets")
+                raise fail("empty or unopened brackets", "pack blocks as in [4o4i]")
             packed = False
     if packed:
-        raise fail("brackets are not closed")
+        raise fail("brackets are not closed", "add ]")
     axes = [p[0] for g in groups for p in g if p[1] is None]
     for letter in axes:
         if axes.count(letter) > 1:
-            raise fail(f"axis {letter} occurs twice")
+            raise fail(f"axis {letter} occurs twice", f"write its blocks as 4{letter.lower()}")
     weights: dict[str, int] = {}
     for letter, factor in (p for g in groups for p in g):
         if letter not in axes:
-            raise fail(f"block {factor}{letter.lower()} has no axis {letter}")
+            raise fail(f"block {factor}{letter.lower()} has no axis {letter}", f"add {letter}, the rest of that axis")
         weights[letter] = weights.get(letter, 1) * (factor or 1)
+        if weights[letter] > _MAX_BLOCK:
+            raise fail(f"the blocks of {letter} hold more than 2**63 - 1 positions", "use smaller blocks")
     remaining = dict(weights)
     result: list[LayoutAxis] = []
     for group in groups:
@@ -210,7 +221,19 @@ def _parse(name: str) -> tuple[LayoutAxis, ...]:
             else:
                 remaining[letter] //= factor
                 parts.append(Part(letter, factor, remaining[letter]))
-        result.append(LayoutAxis(tuple(parts)))
+        result.append(LayoutAxis(_merged(parts)))
+    return tuple(result)
+
+
+def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts of an axis with neighbouring blocks as one: [4n2n] is 8n, [1c4c] is 4c."""
+    result: list[Part] = []
+    for part in [p for p in parts if p.factor != 1] or parts[:1]:
+        last = result[-1] if result else None
+        if last and part.factor and last.letter == part.letter:  # written one after the other, they are next in weight
+            result[-1] = Part(part.letter, (last.factor or 1) * part.factor, part.weight)
+        else:
+            result.append(part)
     return tuple(result)
 
 
@@ -284,13 +307,15 @@ class LayoutPair:
         extents = as_shape(shape)
         what = f"shape {format_shape(extents)} in layout {self.source}"
         if len(extents) != len(self.source.axes):
-            raise ShapeError(what, f"{len(extents)} extents for {len(self.source.axes)} axes")
+            raise ShapeError(what, f"{len(extents)} extents for {len(self.source.axes)} axes", "one per axis")
         result: dict[str, Term] = {}
         for extent, axis in zip(extents, self.source.axes, strict=True):
             if axis.extent is None:
                 result[axis.parts[0].letter] = t.as_index(extent) * axis.parts[0].weight
             elif extent != axis.extent if isinstance(extent, int) else True:
-                raise ShapeError(what, f"the extent of {axis} is {extent}, not {axis.extent}")
+                raise ShapeError(
+                    what, f"the extent of {axis} is {extent}, not {axis.extent}", "the number in the string"
+                )
         return result
 
     def checked_map(self, shape: Any) -> IndexMap:
@@ -351,53 +376,3 @@ def _digit(digits: Sequence[tuple[int, int | None, Term]], part: Part) -> Term:
     if high is None or (top is not None and top <= high):
         return value
     return modulo(value, t.index_const(high // low))
-
-
-def _from_index_map(m: IndexMap, letters: str | None) -> Layout:
-    what = f"layout string of {m}"
-    chosen = list(letters) if letters is not None else [n.upper() for n in m.names]
-    named = len(chosen) == len(m.names) == len(set(chosen)) and all(re.fullmatch("[A-Z]", c) for c in chosen)
-    if not named:
-        raise LayoutError(what, "inputs need one capital letter each", "give letters, for example 'NCHW'")
-    letter_of = dict(zip(m.inputs, chosen, strict=True))
-    pieces: list[str] = []
-    for output in m.outputs:
-        constant, parts = t.linear_parts(output)
-        ordered = sorted(parts, key=lambda p: -p[0])
-        texts: list[str] = []
-        for _, node in ordered:
-            digit = read_digit(node)
-            letter = None if digit is None else letter_of.get(digit.source)
-            if constant or digit is None or letter is None:
-                raise LayoutError(what, f"{output} is not a digit of an input")
-            size = None if digit.modulus is None else t.int_value(digit.modulus)
-            texts.append(letter if size is None else f"{size}{letter.lower()}")
-        pieces.append(texts[0] if len(texts) == 1 else f"[{''.join(texts)}]")
-    try:
-        layout = Layout("".join(pieces))
-    except ParseError as error:
-        raise LayoutError(what, str(error)) from error
-    if sorted(layout.letters) != sorted(chosen):
-        raise LayoutError(what, "an input has no outermost part")
-    wanted = Layout("".join(chosen)).to(layout).index_map
-    renamed = dict(zip(m.inputs, wanted.inputs, strict=True))
-    for have, want in zip(m.outputs, wanted.outputs, strict=True):
-        if not _same_digits(have, want, renamed):
-            raise LayoutError(what, f"{have} is not what {layout} says", f"{layout} has {want}")
-    return layout
-
-
-def _same_digits(a: Term, b: Term, rename: dict[Term, Term]) -> bool:
-    """Whether two sums have the same digits under the same coefficients."""
-
-    def key(term: Term, names: dict[Term, Term]) -> set[tuple[int, int, int, int]]:
-        result: set[tuple[int, int, int, int]] = set()
-        for c, node in t.linear_parts(term)[1]:
-            digit = read_digit(node)
-            assert digit is not None
-            size = 0 if digit.modulus is None else t.int_value(digit.modulus) or 0
-            source = names.get(digit.source, digit.source)
-            result.add((c, source.serial, t.int_value(digit.divisor) or 0, size))
-        return result
-
-    return key(a, rename) == key(b, {})

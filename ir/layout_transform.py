@@ -6,20 +6,16 @@ computed here, once, and stored in the View.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
+from typing import Any, Protocol
 
 from eqsat.ir import term as t
-from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.layout import Layout
-from eqsat.ir.shape import format_shape
+from eqsat.ir.pad_value import called, pad_value_term
+from eqsat.ir.shape import Shape, format_shape
 from eqsat.ir.tensor import Tag, Tensor, View, output_axes
-from eqsat.ir.term import Term
-from eqsat.ir.views import fill_term
-from eqsat.ir.walk import leaves, renumber_loads, substitute
+from eqsat.ir.walk import renumber_loads, substitute
 
 
 def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any = None) -> Tensor:
@@ -34,11 +30,12 @@ def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any
 
     map_or_src: an IndexMap, its text ("i -> i//4, i%4"), a function of the indices, or a layout string with `dst`.
     pad_value: fills the cells that no element reaches: a number, eq.UNDEF, or a function of the physical index that may
-    load from x; None: the map must not pad.
+    load from x by its own index (`lambda io, ii: x[(4*io + ii) % 14]` wraps around); None: the map must not pad.
     Raises LayoutError where two elements share a cell (both are named) or, without a pad value, with the first padded
-    cell; TypeMismatch where the pad value has another dtype.
+    cell, or where the pad value reads another tensor; TypeMismatch where it has another dtype; BoundsError where it
+    reads outside of x.
     """
-    m = _as_map(x, map_or_src, dst)
+    m = as_map(x, map_or_src, dst)
     shape = m.map_shape(x.shape)
     inverse, padding = m.non_surjective_inverse(x.shape)
     axes = output_axes(shape)
@@ -48,16 +45,26 @@ def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any
     if padding is t.FALSE:
         return Tensor(View(x, shape, gather, t.TRUE, None, tag))
     operation = f"layout_transform of {format_shape(x.shape)} by {m}"
+    pad_value = called(pad_value, axes, operation)
     if pad_value is None:
         cell = m.first_padding(x.shape)
         where = f"the first padded cell is {cell}" if cell is not None else f"cells where {padding} are padding"
         raise LayoutError(operation, f"the map pads: {where}", "give pad_value, or eq.UNDEF")
     marks = substitute(padding, table)
     valid = t.logical_and(*(t.logical_not(c) for c in (marks.args if marks.op == "or" else (marks,))))
-    return Tensor(View(x, shape, gather, valid, _fill(x, pad_value, axes, operation), tag))
+    fill = pad_value_term(x, pad_value, axes, shape, marks, operation)
+    return Tensor(View(x, shape, gather, valid, renumber_loads(fill, {x: 0}), tag))
 
 
-def _as_map(x: Tensor, map_or_src: Any, dst: Any) -> IndexMap:
+class Shaped(Protocol):
+    """What a map is applied to: a tensor or a buffer."""
+
+    @property
+    def shape(self) -> Shape: ...
+
+
+def as_map(x: Shaped, map_or_src: Any, dst: Any) -> IndexMap:
+    """The index map that a map, its text, a function, or a pair of layout strings stands for."""
     if dst is not None:
         return Layout(map_or_src).to(dst).checked_map(x.shape)
     if isinstance(map_or_src, IndexMap):
@@ -67,20 +74,5 @@ def _as_map(x: Tensor, map_or_src: Any, dst: Any) -> IndexMap:
             raise LayoutError(f"layout_transform by {map_or_src!r}", "a layout string needs the other side", "give dst")
         return IndexMap.parse(map_or_src)
     if callable(map_or_src):
-        return IndexMap.from_func(map_or_src, x.rank)
+        return IndexMap.from_func(map_or_src, len(x.shape))
     raise LayoutError(f"layout_transform by {map_or_src!r}", "not an index map, a function or a layout")
-
-
-def _fill(x: Tensor, pad_value: Any, axes: tuple[Term, ...], operation: str) -> Term:
-    if callable(pad_value) and not isinstance(pad_value, Term):
-        pad_value = pad_value(*axes)
-    typed: Any = getattr(pad_value, "dtype", None)
-    if isinstance(typed, np.dtype):
-        pad_value = t.const(pad_value, typed)
-    if isinstance(pad_value, Term) and pad_value.dtype == INDEX:
-        pad_value = t.cast_to(pad_value, x.dtype)
-    fill = fill_term(x, pad_value, axes, operation)
-    for node in leaves("load", fill):
-        if isinstance(node.payload, Tensor) and node.payload != x:
-            raise LayoutError(operation, f"the pad value reads {node.payload.name}", f"it may read {x.name} only")
-    return renumber_loads(fill, {x: 0})

@@ -10,16 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from eqsat.ir import term as t
-from eqsat.ir.decide import ENUMERATION_LIMIT, decider, grid, load_table, points
-from eqsat.ir.errors import LayoutError
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.shape import Dim, as_dim
 from eqsat.ir.tables import Table
 from eqsat.ir.term import Term
-from eqsat.ir.walk import free_variables, postorder, symbols, transform
+from eqsat.ir.walk import postorder, transform
 
 Number = int | float  # an integer, or an infinity
 Interval = tuple[Number, Number]
@@ -392,68 +386,3 @@ def _truncdiv(a: int, b: int) -> int:
 
 def _all_ones(n: int) -> bool:
     return n & (n + 1) == 0
-
-
-# -- the declared extent ----------------------------------------------------------------------------------------------
-
-
-def declared_extent(term: Term, axes: Mapping[Term, Dim], what: str) -> Dim:
-    """The extent that an output of a map declares over a box: its greatest value plus one, digits counted whole.
-
-    >>> i = t.var("i")
-    >>> declared_extent(i % 4, {i: 3}, "i % 4"), declared_extent((i + 2) // 8, {i: 16}, "(i + 2) // 8")
-    (4, 3)
-
-    Raises LayoutError where a value is negative (with the point), undefined, or without a known bound.
-    """
-    term = merged(term)
-    used = free_variables(term)
-    sizes = {v: axes[v] for v in used}
-    empty = any(isinstance(e, int) and e == 0 for e in axes.values())
-    found = bounds(term, {v: (t.index_const(0), t.as_index(e) - 1) for v, e in sizes.items()})
-    if empty:
-        return _clamped(found.high) if found is not None else 0
-    numbers = {v: (0, e) for v, e in sizes.items() if isinstance(e, int)}
-    static = len(numbers) == len(sizes) and not symbols(term)
-    digits_apart = found is not None and found.exact and not found.hidden & found.visible
-    if not digits_apart and static and points(numbers) <= ENUMERATION_LIMIT:
-        return _enumerated(term, numbers, what)
-    if found is None:
-        raise LayoutError(what, f"no bound of {term} is known", "give the symbols a value, or use +, -, *, // and %")
-    if not at_least(found.low):
-        proof = decider().prove(t.compare("le", 0, term), numbers)
-        if proof.verdict == "refuted":
-            raise _negative(what, term, dict(proof.witness or {}))
-        if proof.verdict == "unknown":
-            raise LayoutError(what, f"{term} may be negative", "physical indices start at 0")
-    return _clamped(found.high)
-
-
-def _clamped(high: Term) -> Dim:
-    extent = tidy_extent(high + 1)
-    number = t.int_value(extent)
-    return as_dim(extent) if number is None else max(0, number)
-
-
-def _negative(what: str, term: Term, witness: dict[str, int]) -> LayoutError:
-    at = ", ".join(f"{name} = {value}" for name, value in witness.items())
-    return LayoutError(what, f"{term} is negative" + (f" at {at}" if at else ""), "physical indices start at 0")
-
-
-def _enumerated(term: Term, box: Mapping[Term, tuple[int, int]], what: str) -> int:
-    from eqsat.ir.text import leaf_name
-
-    env = grid(box)
-    value, bad = evaluate_masked([term], env, load_table)[0]
-    full = np.broadcast_shapes(value.shape, *(a.shape for a in env.values()))
-
-    def point(flat: int) -> dict[str, int]:
-        where = np.unravel_index(flat, full) if full else ()
-        return {leaf_name(v): int(p) for v, p in zip(box, where, strict=True)}
-
-    if bad is not None and bool(np.any(bad)):
-        at = point(int(np.argmax(np.broadcast_to(bad, full))))
-        raise LayoutError(what, f"{term} is undefined at {', '.join(f'{n} = {v}' for n, v in at.items())}")
-    if int(value.min()) < 0:
-        raise _negative(what, term, point(int(np.argmin(np.broadcast_to(value, full)))))
-    return int(value.max()) + 1

@@ -1,8 +1,9 @@
 """One matcher for declared rules, over terms, with sums modulo the rest.
 
 * A sum at the root of a pattern matches any summands of a sum that have the pattern's coefficients up to one common
-  scale; the other summands are the rest and stay.
+  scale; the other summands are the rest and stay. A bare variable that another summand binds is looked for among them.
 * A sum below an operation that reads `K*x + y` matches a sum by division with remainder: x is what K divides.
+* A sum below an operation that reads `x + numbers` matches any term; a number left open is the constant of the sum.
 * A sum below an operation with anchored summands and a bare variable gives the other summands to the variable.
 * `0 <= p` and `0 == p` match any comparison of indices, moved to one side.
 * Constants of a pattern are products of Pos and Num parameters and numbers, solved as exact equations.
@@ -13,6 +14,7 @@ continuation refuses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from eqsat.ir import coefficient as co
@@ -24,6 +26,7 @@ from eqsat.ir.match_sums import (
     Bounds,
     anchors_of,
     factorings,
+    is_subtracted,
     is_total,
     literal_of,
     lower,
@@ -33,7 +36,7 @@ from eqsat.ir.match_sums import (
 )
 from eqsat.ir.rule import Instance, Kind, Rule, RuleError
 from eqsat.ir.term import Term
-from eqsat.ir.walk import substitute
+from eqsat.ir.walk import postorder, substitute
 
 _COMMUTATIVE = frozenset(("min", "max", "bitand", "bitor", "bitxor"))
 
@@ -86,10 +89,10 @@ class Pattern:
                 return None
             added = len(state.trail)
             for choice, slot in self.chosen:
-                width = bounds(self._term(choice.width_of, state))
-                if width[0] is None or width[1] is None:
+                value = choice.value(*bounds(self._term(choice.term, state)))
+                if value is None:
                     return self._undo(state, added)
-                state.values[slot] = width[1] - width[0] + 1
+                state.values[slot] = value
                 state.trail.append(slot)
             if all(check(state) for check in self.checks):
                 return Found(self._table(state), state.rest)
@@ -230,13 +233,13 @@ class Pattern:
         return self._operation(p)
 
     def _variable(self, slot: int) -> Step:
-        total = self.kinds[slot] is Kind.TOTAL
+        total, turned = self.kinds[slot] is Kind.TOTAL, self.kinds[slot] is Kind.NEG
 
         def step(state: State, s: Term, go: Go) -> Found | None:
             bound = state.values[slot]
             if bound is not UNBOUND:
                 return go(state) if bound is s else None
-            if total and not is_total(s):
+            if (total and not is_total(s)) or (turned and not is_subtracted(s)):
                 return None
             state.values[slot] = s
             result = go(state)
@@ -334,7 +337,7 @@ class Pattern:
     # -- sums ----------------------------------------------------------------------------------------------------------
 
     def summands_of(self, p: Term) -> list[tuple[Monomial, Term]]:
-        """A pattern sum as (coefficient, pattern) pairs; a constant is a summand too."""
+        """A pattern sum as (coefficient, pattern) pairs; constants are multiples of the pattern 1."""
         constant, items = t.linear_parts(p)
         result: list[tuple[Monomial, Term]] = [((constant, ()), t.index_const(1))] if constant else []
         for number, item in items:
@@ -342,21 +345,30 @@ class Pattern:
             rest: list[Term] = []
             for factor in item.args if item.op == "prod" else (item,):
                 (rest if self.monomial(factor) is None else fixed).append(factor)
-            if len(rest) != 1:
+            if len(rest) > 1:
                 raise RuleError(self.what, f"summand {item} of a pattern", "write it as constants times one pattern")
             monomial = self.monomial(t.product(fixed))
             assert monomial is not None
-            result.append(((number * monomial[0], monomial[1]), rest[0]))
+            result.append(((number * monomial[0], monomial[1]), rest[0] if rest else t.index_const(1)))
         return result
 
     def _sum_root(self, p: Term) -> Step:
         items = self.summands_of(p)
-        if any(q.op in ("var", "const") for _, q in items):
+        anchored = [(c, q) for c, q in items if q.op not in ("var", "const")]
+        bare = [(c[0], self.slots[q]) for c, q in items if q.op == "var" and not c[1]]
+        if not anchored or len(anchored) + len(bare) < len(items) or any(self._open(k, anchored) for _, k in bare):
             raise RuleError(self.what, f"sum {p}: a summand matches anything", "anchor each summand")
-        return self._anchored(items, None, (self.scale,))
+        return self._anchored(anchored, None, (self.scale,), bare)
+
+    def _open(self, slot: int, anchored: list[tuple[Monomial, Term]]) -> bool:
+        """Whether no anchored summand binds a variable."""
+        return not any(self.slots.get(node) == slot for _, q in anchored for node in postorder(q))
 
     def _nested_sum(self, p: Term, under: str) -> Step:
         items = self.summands_of(p)
+        bare = [q for c, q in items if q.op == "var" and c == (1, ())]
+        if len(bare) == 1 and len(items) == 1 + sum(q.op == "const" for _, q in items):
+            return self._offset([c for c, q in items if q.op == "const"], self.slots[bare[0]])
         split = [(c, q) for c, q in items if c[1]]
         plain = [(c, q) for c, q in items if not c[1]]
         if len(split) == 1 and len(plain) <= 1 and all(c == (1, ()) for c, _ in plain):
@@ -366,11 +378,44 @@ class Pattern:
         anchored = [(c, q) for c, q in items if q.op not in ("var", "const")]
         odd = len(items) > len(anchored) + len(bare) or any(c != (1, ()) for c, _ in bare)
         if odd or not anchored or len(bare) > 1:
-            raise RuleError(self.what, f"sum {p} below an operation", "it must read K*x + y, or anchored summands + y")
+            raise RuleError(self.what, f"sum {p} below an operation", "must read K*x + y, x + numbers, or anchored + y")
         return self._anchored(anchored, self.compile(bare[0][1]) if bare else self._constant((0, ())), ())
 
-    def _anchored(self, items: list[tuple[Monomial, Term]], rest: Step | None, extra: tuple[int, ...]) -> Step:
-        """Match each (coefficient, pattern) to a summand of its own; `rest` takes the others, at the root they stay."""
+    def _offset(self, constants: list[Monomial], slot: int) -> Step:
+        """Match x plus numbers: a number that is not known yet is the constant of the sum; x is the rest."""
+        variable = self._variable(slot)
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            constant, parts = t.linear_parts(s)
+            unknown = [m for m in constants if any(state.values[k] is UNBOUND for k in m[1])]
+            known = 0
+            for number, slots in (m for m in constants if m not in unknown):
+                for k in slots:
+                    value = state.values[k]
+                    if not isinstance(value, int):
+                        return None
+                    number *= value
+                known += number
+            if len(unknown) > 1:
+                return None
+            if not unknown:
+                return variable(state, t.linear(constant - known, parts), go)
+            rest = t.linear(0, parts)
+            return self.equation(unknown[0], constant - known, state, lambda s2: variable(s2, rest, go))
+
+        return step
+
+    def _anchored(
+        self,
+        items: list[tuple[Monomial, Term]],
+        rest: Step | None,
+        extra: tuple[int, ...],
+        bare: Sequence[tuple[int, int]] = (),
+    ) -> Step:
+        """Match each (coefficient, pattern) to a summand of its own; `rest` takes the others, at the root they stay.
+
+        `bare`: (factor, variable) summands at the root, bound by the others, that must be found among the rest.
+        """
         items = sorted(items, key=lambda item: len(item[0][1]))
         wanted = [(number, (*extra, *slots)) for (number, slots), _ in items]
         steps = [self.compile(q) for _, q in items]
@@ -388,6 +433,12 @@ class Pattern:
                 if rest is not None:
                     return rest(state, t.linear(constant, others), go)
                 factor = co.to_term(state.values[scale])
+                for number, slot in bare:
+                    removed = t.linear(0, others) - t.mul(number * factor, state.values[slot])
+                    left = t.linear_parts(removed)[1]
+                    if len(left) + len(t.linear_parts(state.values[slot])[1]) > len(others):
+                        return None
+                    others = [(1, removed)]
                 state.rest = lambda new: t.linear(constant, (*others, (1, t.mul(factor, new))))
                 return go(state)
 
@@ -418,14 +469,15 @@ class Pattern:
         """Match K*x + y by division with remainder."""
         fitting = self.conditional
         reduce = under == "mod"
+        edges = fitting and under not in ("floordiv", "mod")
 
         def step(state: State, s: Term, go: Go) -> Found | None:
             for k in self._candidates(state, factor, s):
                 number, factors = co.parts(k)
-                key = (s.serial, number, *(f.serial for f in factors), fitting, reduce)
+                key = (s.serial, number, *(f.serial for f in factors), fitting, reduce, edges)
                 ways = state.memo.get(key)
                 if ways is None:
-                    ways = state.memo[key] = splits(s, k, state.bounds, fitting, reduce)
+                    ways = state.memo[key] = splits(s, k, state.bounds, fitting, reduce, edges)
                 for q, r in ways:
                     if small is None and not t.is_const(r, 0):
                         continue
@@ -466,7 +518,7 @@ class Pattern:
             if s.op != op or len(s.args) < count or (len(s.args) > count and not (root or takes_rest)):
                 return None
             members = s.args
-            movable = len(members) == count or all(is_total(m) for m in members)
+            movable = all(map(is_total, members))
             used: list[int] = []
 
             def at(n: int, state: State) -> Found | None:

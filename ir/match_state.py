@@ -63,7 +63,7 @@ def compile_condition(
     `monomial` reads a product of constants; `term` puts the bindings into a term.
     """
     if condition.op not in t.COMPARE or condition.args[0].dtype != INDEX:
-        return lambda state: term(condition, state) is t.TRUE
+        return lambda state: state.bounds(term(condition, state)) == (1, 1)
     p, q = condition.args
     op = condition.op
     difference = q - p

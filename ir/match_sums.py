@@ -46,6 +46,11 @@ def is_total(a: Term) -> bool:
     return True
 
 
+def is_subtracted(a: Term) -> bool:
+    """Whether a term is a sum without a constant whose summands are all subtracted."""
+    return a.op == "sum" and not a.payload[0] and all(k < 0 for k in a.payload[1])
+
+
 def anchors_of(a: Term) -> set[str]:
     """The operations of the summands of a sum, and of their factors."""
     found = {x.op for x in a.args}
@@ -78,12 +83,14 @@ def factorings(number: int, core: Term, op: str) -> list[tuple[Coefficient, Term
     return result
 
 
-def splits(s: Term, k: Coefficient, bounds: Bounds, fitting: bool, reduce: bool) -> list[tuple[Term, Term]]:
+def splits(
+    s: Term, k: Coefficient, bounds: Bounds, fitting: bool, reduce: bool, edges: bool = False
+) -> list[tuple[Term, Term]]:
     """Ways to write s = k*q + r with q not zero.
 
     Always: whole multiples go to q, and the floor part of the constant. With `reduce`, coefficients above k are divided
     with remainder. Where r has to fit an interval (`fitting`), that is tried too, and the constant is shared so that r
-    starts just above zero.
+    starts just above zero; with `edges` also so that q starts or ends at zero.
     """
     constant, items = co.summands(s)
     whole: list[tuple[int, Term]] = []
@@ -97,9 +104,10 @@ def splits(s: Term, k: Coefficient, bounds: Bounds, fitting: bool, reduce: bool)
             whole.append((1, co.to_term(share)) if x.op == "prod" else _scaled(share, x))
             continue
         rest.append((number, x))
-        if isinstance(k, int) and isinstance(coefficient, int) and abs(number) > k:
-            drawn.append((number // k, x))
-            left.append((number % k, x))
+        if isinstance(k, int) and isinstance(coefficient, int):
+            low = _residue(number, k, constant) if reduce else number % k if abs(number) > k else number
+            drawn += [((number - low) // k, x)] if low != number else []
+            left.append((low, x))
         else:
             left.append((number, x))
     result: list[tuple[Term, Term]] = []
@@ -123,7 +131,26 @@ def splits(s: Term, k: Coefficient, bounds: Bounds, fitting: bool, reduce: bool)
         add(large, small, floor)
         if fitting:
             add(large, small, 0)
+            if not isinstance(k, int) and constant < 0:
+                add(large, small, -1)
+        if edges and isinstance(k, int):
+            for end in bounds(t.linear(0, large)):
+                if end is not None:
+                    add(large, small, -end)
     return result
+
+
+def _residue(number: int, k: int, constant: int) -> int:
+    """The coefficient that a remainder by k may have instead: -x has fewer operations than (k - 1)*x.
+
+    Modulo 2 the sign is free: beside an odd constant everything is subtracted, since (1 - x) % 2 is 1 - x % 2.
+
+    >>> [_residue(n, 4, 0) for n in (5, 3, -1, 2, -2)], _residue(-1, 2, 0), _residue(1, 2, 5)
+    ([1, -1, -1, 2, 2], 1, -1)
+    """
+    if k == 2:
+        return -(number % 2) if constant % 2 else number % 2
+    return -1 if number % k == k - 1 else number % k
 
 
 def _scaled(share: Coefficient, x: Term) -> tuple[int, Term]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from eqsat.ir.term import Term
+from eqsat.ir.walk import postorder
 
 _PRECEDENCE = (
     ("sum", "prod", "add", "sub", "mul", "div", "neg", "cast", "load"),
-    ("min", "max", "abs"),
+    ("min", "max", "abs", "bitor", "bitxor"),
     ("mod",),
     ("floordiv",),
-    ("truncdiv", "truncmod", "shl", "shr", "bitand", "bitor", "bitxor", "bitnot"),
+    ("truncdiv", "truncmod", "shl", "shr", "bitand", "bitnot"),
     ("lt", "le"),
     ("and", "or"),
     ("eq", "ne"),
@@ -25,15 +26,40 @@ _PRECEDENCE = (
 _RANK = {op: rank for rank, ops in enumerate(_PRECEDENCE) for op in ops}
 
 
-def decreases(left: Term, right: Term, fixed: Collection[Term] = ()) -> bool:
+def decreases(left: Term, right: Term, fixed: Collection[Term] = (), turned: Collection[Term] = ()) -> bool:
     """Whether the right side is smaller in every instance; `fixed` variables stand for constants.
+
+    A side that is alike but for constants is smaller too where a negated divisor loses its sign, and where each
+    `turned` variable, which stands for a sum of subtracted terms, occurs only subtracted: then these terms are added.
 
     >>> from eqsat.ir.term import var
     >>> x, c = var("x"), var("c")
     >>> decreases(x // c * c + x % c, x, {c}), decreases(x % c, x - x // c * c, {c})
     (True, False)
     """
-    return _Order(fixed).greater(left, right)
+    order = _Order(fixed)
+    if order.greater(left, right):
+        return True
+    if not order.same(left, right):
+        return False
+    if _negated_divisors(left) > _negated_divisors(right):
+        return True
+    return bool(turned) and all(_only_subtracted(v, right) for v in turned)
+
+
+def _negated_divisors(term: Term) -> int:
+    """How many divisions have a divisor that is written as an opposite."""
+    divisors = [n.args[1] for n in postorder(term) if n.op in ("floordiv", "mod", "truncdiv", "truncmod")]
+    return sum(d.op == "sum" and d.payload == (0, (-1,)) for d in divisors)
+
+
+def _only_subtracted(v: Term, term: Term) -> bool:
+    """Whether every occurrence of a variable is a summand with a negative coefficient."""
+    for node in postorder(term):
+        for k, a in enumerate(node.args):
+            if a is v and (node.op != "sum" or node.payload[1][k] >= 0):
+                return False
+    return term is not v
 
 
 class _Order:

@@ -69,7 +69,8 @@ class _Writer:
             raise EqsatError(
                 f"JSON of operator {node.op}", "its impl is a Python function", "program_to_json(p, drop_impl=True)"
             )
-        defined = node.definition is not None
+        # Beside an impl the definition is a Python function as well, and left out with it.
+        defined = node.definition is not None and node.impl is None
         if defined and node.op not in operator_names():
             raise EqsatError(f"JSON of operator {node.op}", "its definition is not in eqsat.ir.library")
         s = node.signature

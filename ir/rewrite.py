@@ -1,11 +1,14 @@
-"""The normaliser: rules tagged `normal`, applied bottom-up until none applies, under the facts of the guards above.
+"""The normaliser: rules tagged `normal`, applied until none applies, under the facts of the guards above. It works
+bottom-up, but tries the rules about sums of digits on the way down too.
 
-It knows no identities of its own but two conventions of spelling: an operation on constants is its value in its dtype,
-and a comparison of indices is written with each summand on the side where its coefficient is positive.
+It knows no identities of its own but three conventions of spelling: an operation on constants is its value in its
+dtype, a term with one possible value is that value, and predicates have one spelling (a comparison of indices has each
+summand on the side where its coefficient is positive; members of a junction that are defined everywhere are sorted).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +16,21 @@ from typing import Any
 import numpy as np
 
 from eqsat.ir import term as t
-from eqsat.ir.bounds import Bounds, Interval, narrow
+from eqsat.ir.bounds import Bounds, Interval
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.match import Pattern
-from eqsat.ir.match_sums import slack
+from eqsat.ir.match_sums import is_total, slack
+from eqsat.ir.points import Points
 from eqsat.ir.rule import Rule
 from eqsat.ir.term import Term
 
 LEAVES = ("axis", "var", "sym", "const")
-FOLD, SPELL, KNOWN = "evaluate-constants", "spell-comparison", "guard"
+FOLD, SPELL, KNOWN, SINGLE, BESIDE = "evaluate-constants", "spell-predicate", "guard", "one-value", "beside"
 # Bounds on the work for one term; normal rules end, so reaching one only makes the answer less simple.
 MOST_STEPS = 20_000
 LARGEST_JUNCTION = 24
+LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
 
 Ranges = Mapping[Term, tuple[int, int]]
@@ -75,30 +80,64 @@ class Rewriter:
         known = context.known.get(node)
         if known is not None:
             return Step(KNOWN, node, known)
+        single = context.single(node)
+        if single is not None:
+            return Step(SINGLE, node, single)
         if node.op in t.COMPARE and node.args[0].dtype == INDEX:
             spelled = spell(node)
             if spelled is not node:
                 return Step(SPELL, node, spelled)
+            merged = self._difference(node, context)
+            if merged is not None:
+                return merged
         elif node.dtype != INDEX:
             value = fold(node)
             if value is not None:
                 return Step(FOLD, node, value)
-        if node.op in ("and", "or") and len(node.args) > LARGEST_JUNCTION:
+        if node.op in ("and", "or"):
+            ordered = sort_members(node)
+            if ordered is not node:
+                return Step(SPELL, node, ordered)
+            if len(node.args) > LARGEST_JUNCTION:
+                return None
+        return self.match(node, context)
+
+    def _difference(self, node: Term, context: Context) -> Step | None:
+        """A comparison whose sides, taken as one sum, have digits that belong together."""
+        left, right = node.args
+        if left.op == "const" or right.op == "const":
             return None
+        difference = slack(node) if node.op in ("lt", "le") else right - left
+        found = self.match(difference, context) if difference.op == "sum" else None
+        if found is None:
+            return None
+        op = "le" if node.op == "lt" else node.op
+        return Step(found.rule, node, t.compare(op, t.index_const(0), found.after))
+
+    def match(self, node: Term, context: Context) -> Step | None:
+        """The first declared rule that applies at the root of a node, whatever its arguments are."""
         for name, pattern in self.by_root.get(node.op, ()):
             found = pattern.first(node, context.of, context.memo)
             if found is not None:
                 new = found.build(pattern.instance.right)
-                if new is not node:
+                if new is not node and not _respelled(new, node):
                     return Step(name, node, new)
         return None
+
+
+def _respelled(new: Term, node: Term) -> bool:
+    """Whether a comparison is another one in other words."""
+    return node.op in t.COMPARE and new.op in t.COMPARE and new.args[0].dtype == INDEX and spell(new) is node
 
 
 class Context:
     """What may be assumed at one place of a term: ranges, and predicates known from the guards above."""
 
-    def __init__(self, ranges: Ranges, known: Mapping[Term, Term], depth: int = 0) -> None:
+    def __init__(
+        self, ranges: Ranges, known: Mapping[Term, Term], depth: int = 0, points: Points | None = None
+    ) -> None:
         self.bounds = Bounds(ranges)
+        self.points = points
         self.ranges = ranges
         self.known = dict(known)
         self.normal: dict[Term, Term] = {}
@@ -117,24 +156,36 @@ class Context:
                 found = (None if low is None else low + constant, None if high is None else high + constant)
             else:
                 found = self.bounds.of(a)
+            if self.points is not None and (found[0] is None or found[0] != found[1]):
+                found = self.points.interval(a) or found
             self.intervals[a] = found
         return found
+
+    def single(self, node: Term) -> Term | None:
+        """The constant that an index or a predicate is, if it can have but one value."""
+        if node.dtype not in (INDEX, BOOL) or node.lanes > 1:
+            return None
+        low, high = self.of(node)
+        if low is None or low != high:
+            return None
+        return t.index_const(low) if node.dtype == INDEX else t.bool_const(low == 1)
 
     def under(self, guard: Term) -> Context:
         """The context where a predicate holds as well."""
         found = self.below.get(guard)
         if found is None:
-            ranges = dict(narrow(guard, dict(self.ranges)))
+            ranges: dict[Term, Any] = dict(Bounds(self.ranges).under(guard).half_open())
             known = dict(self.known)
             for part in guard.args if guard.op == "and" else (guard,):
                 known[part] = t.TRUE
                 known[t.logical_not(part)] = t.FALSE
                 _narrow_sum(part, ranges, self)
-            found = self.below[guard] = Context(ranges, known, self.depth + 1)
+            points = None if self.points is None else self.points.under(guard)
+            found = self.below[guard] = Context(ranges, known, self.depth + 1, points)
         return found
 
 
-def _narrow_sum(part: Term, ranges: dict[Term, tuple[int, int]], context: Context) -> None:
+def _narrow_sum(part: Term, ranges: dict[Term, Any], context: Context) -> None:
     """The range of a sum of several summands (without its constant) from a comparison."""
     if part.op not in ("lt", "le", "eq") or part.args[0].dtype != INDEX:
         return
@@ -151,16 +202,29 @@ def _narrow_sum(part: Term, ranges: dict[Term, tuple[int, int]], context: Contex
             low = -constant if low is None else max(low, -constant)
         else:
             high = constant if high is None else min(high, constant)
-        if low is not None and high is not None and low <= high:
-            ranges[form] = (low, high + 1)
+        least, most = -math.inf if low is None else low, math.inf if high is None else high
+        if least <= most and (low, high) != (None, None):
+            ranges[form] = (least, most + 1)
 
 
 class Session:
-    """Normal forms of terms over one box (where an assumption holds, if one is given), remembered from term to term."""
+    """Normal forms of terms over one box (where an assumption holds, if one is given), remembered from term to term.
 
-    def __init__(self, rewriter: Rewriter, ranges: Ranges | None = None, assuming: Term | None = None) -> None:
+    With `points`, side conditions are decided exactly on small boxes, instead of by interval analysis. `beside`:
+    whether the members of a junction are simplified by those after them too, not only by those before.
+    """
+
+    def __init__(
+        self,
+        rewriter: Rewriter,
+        ranges: Ranges | None = None,
+        assuming: Term | None = None,
+        points: Points | None = None,
+        beside: bool = True,
+    ) -> None:
         self.rewriter = rewriter
-        self.top = Context(dict(ranges or {}), {})
+        self.beside = beside
+        self.top = Context(dict(ranges or {}), {}, 0, points)
         if assuming is not None and assuming.op != "const":
             self.top = self.top.under(assuming)
         self.limit_reached = False
@@ -172,6 +236,7 @@ class Session:
 
     def _run(self, term: Term, log: list[Step] | None) -> Term:
         forward: dict[tuple[int, int], Term] = {}
+        tried: set[tuple[int, int]] = set()
         stack: list[tuple[Context, Term]] = [(self.top, term)]
         budget = MOST_STEPS
         while stack:
@@ -181,7 +246,8 @@ class Session:
                 stack.pop()
                 continue
             if node.op in LEAVES or (not node.args and node.op != "load"):
-                done[node] = context.known.get(node, node) if node.dtype == BOOL else node
+                known = context.known.get(node) if node.dtype == BOOL else context.single(node)
+                done[node] = node if known is None else known
                 stack.pop()
                 continue
             key = (id(context), node.serial)
@@ -193,6 +259,15 @@ class Session:
                 else:
                     stack.append((context, target))
                 continue
+            if node.op == "sum" and key not in tried:  # digits merge before their own spellings drift apart
+                tried.add(key)
+                early = self.rewriter.match(node, context)
+                if early is not None and (id(context), early.after.serial) not in forward and budget:
+                    forward[key] = early.after
+                    budget -= 1
+                    if log is not None:
+                        log.append(early)
+                    continue
             args = _arguments(context, node)
             if isinstance(args, tuple):
                 stack.append(args)
@@ -203,6 +278,12 @@ class Session:
             if new is node:
                 step = self.rewriter.step(node, context) if budget else None
                 self.limit_reached = self.limit_reached or not budget
+                if step is None and budget and self.beside and node.op in ("and", "or"):
+                    beside = _beside(context, node)
+                    if isinstance(beside, tuple):
+                        stack.append(beside)
+                        continue
+                    step = beside
                 if step is None:
                     done[node] = node
                     stack.pop()
@@ -239,6 +320,25 @@ def _arguments(context: Context, node: Term) -> list[Term] | tuple[Context, Term
     return result
 
 
+def _beside(context: Context, node: Term) -> Step | tuple[Context, Term] | None:
+    """A junction with one member simplified by the members after it, which have to be total; or what is needed first.
+
+    The first pass simplified each member by those before it, in the order of evaluation.
+    """
+    members = node.args
+    if len(members) > LARGEST_BESIDE or context.depth >= DEEPEST_GUARD or not all(map(is_total, members)):
+        return None
+    for k in range(len(members) - 1):
+        others = [*members[:k], *members[k + 1 :]]
+        here = context.under(t.logical_and(*(others if node.op == "and" else map(t.logical_not, others))))
+        found = here.normal.get(members[k])
+        if found is None:
+            return here, members[k]
+        if found is not members[k]:
+            return Step(BESIDE, node, t.junction(node.op, [*members[:k], found, *members[k + 1 :]]))
+    return None
+
+
 def fold(node: Term) -> Term | None:
     """The value of an operation on constants, as numpy computes it in its dtype; None where it is undefined.
 
@@ -253,6 +353,18 @@ def fold(node: Term) -> Term | None:
     if bad is not None and bool(np.any(bad)):
         return None
     return t.const(value[()], node.dtype)
+
+
+def sort_members(junction: Term) -> Term:
+    """The junction with its members sorted by their text, where all are defined everywhere, so that none is a guard.
+
+    >>> i, j = t.var("i"), t.var("j")
+    >>> str(sort_members(t.logical_and(j < 4, i < 8))), str(sort_members(t.logical_and(j > 0, i // j < 8)))
+    ('i < 8 and j < 4', '0 < j and i // j < 8')
+    """
+    if len(junction.args) > LARGEST_JUNCTION or not all(map(is_total, junction.args)):
+        return junction
+    return t.junction(junction.op, sorted(junction.args, key=str))
 
 
 def spell(comparison: Term) -> Term:

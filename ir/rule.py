@@ -8,7 +8,7 @@ the right side has). The kind of each parameter is its annotation.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
@@ -30,6 +30,7 @@ class Kind(Enum):
 
     IDX = "any integer, as an index term"
     TOTAL = "any integer, as an index term that has a value wherever its variables have one"
+    NEG = "any integer, as a sum of index terms, all subtracted, without a constant"
     POS = "any positive integer constant: a number, or a size that is proved positive"
     NUM = "any integer constant: a number"
     PRED = "any predicate"
@@ -40,6 +41,7 @@ class Kind(Enum):
 
 Idx = Annotated[Term, Kind.IDX]
 Total = Annotated[Term, Kind.TOTAL]
+Neg = Annotated[Term, Kind.NEG]
 Pos = Annotated[Term, Kind.POS]
 Num = Annotated[Term, Kind.NUM]
 Pred = Annotated[Term, Kind.PRED]
@@ -88,10 +90,24 @@ class Hint:
 
 @dataclass(frozen=True)
 class Choose:
-    """A positive constant that only the right side has is the number of values in the interval of `width_of`."""
+    """A positive constant that only the right side has, from the interval of a term.
+
+    how: "width" (the number of values), "above" (the least number above all of them), "below" (minus the least value).
+    """
 
     constant: Term
-    width_of: Term
+    term: Term
+    how: str
+
+    def value(self, low: int | None, high: int | None) -> int | None:
+        """The constant for this interval; None where there is no positive one."""
+        if self.how == "width":
+            value = None if low is None or high is None else high - low + 1
+        elif self.how == "above":
+            value = None if high is None else high + 1
+        else:
+            value = None if low is None else -low
+        return value if value is not None and value > 0 else None
 
 
 def when(*conditions: Any) -> When:
@@ -104,9 +120,18 @@ def hint(*terms: Term) -> Hint:
     return Hint(terms)
 
 
-def choose(constant: Term, *, width_of: Term) -> Choose:
-    """Let the rewriter pick a constant of the right side: the number of values of an index term's interval."""
-    return Choose(constant, width_of)
+def choose(
+    constant: Term, *, width_of: Term | None = None, above: Term | None = None, below: Term | None = None
+) -> Choose:
+    """Let the rewriter pick a constant of the right side from the interval of an index term.
+
+    width_of: the number of its values; above: the least number above them; below: minus the least value.
+    """
+    ways = {"width": width_of, "above": above, "below": below}
+    given = [(how, term) for how, term in ways.items() if term is not None]
+    if len(given) != 1:
+        raise RuleError(f"choose({constant})", "needs exactly one of width_of, above and below")
+    return Choose(constant, given[0][1], given[0][0])
 
 
 @dataclass(frozen=True)
@@ -126,8 +151,9 @@ class Rule:
     """A declared law, with its theorem for each dtype that it names (one theorem for laws of indices).
 
     Tags: `normal` rules make terms smaller in a well-founded order and are used by the normaliser; `compact` ones too,
-    but they hide structure (a box becomes one comparison), so that only `simplify` uses them; `expansive` rules may
-    make terms larger.
+    but they hide structure (a box becomes one comparison), so that only `simplify` uses them; `tight` ones change
+    numbers in a comparison and `finish` ones its spelling, in passes of their own; `expansive` rules may make terms
+    larger.
     """
 
     name: str
@@ -155,7 +181,7 @@ class Rule:
         return f"{self.name}: {first.left} = {first.right}{condition}{types}"
 
 
-TAGS = frozenset(("normal", "compact", "expansive"))
+TAGS = frozenset(("normal", "compact", "tight", "finish", "expansive"))
 Declaration = Callable[..., Any]
 
 
@@ -176,12 +202,18 @@ class Family:
     rules: list[Rule] = field(default_factory=list[Rule])
 
     def rule(
-        self, name: str, *, source: str = "", tags: Iterable[str] = (), dtypes: Iterable[str] = ()
+        self,
+        name: str,
+        *,
+        source: str = "",
+        tags: Iterable[str] = (),
+        dtypes: Iterable[str] = (),
+        cases: Iterable[int] = (),
     ) -> Callable[[Declaration], Rule]:
         """Declare a rule of this family; see `rule`."""
 
         def add(declare: Declaration) -> Rule:
-            made = make_rule(declare, name, source, tags, dtypes, self.name)
+            made = make_rule(declare, name, source, tags, dtypes, self.name, cases)
             if any(r.name == name for r in self.rules):
                 raise RuleError(f"rule {name}", f"family {self.name} has a rule of this name")
             self.rules.append(made)
@@ -197,7 +229,12 @@ class Family:
 
 
 def rule(
-    name: str, *, source: str = "", tags: Iterable[str] = (), dtypes: Iterable[str] = ()
+    name: str,
+    *,
+    source: str = "",
+    tags: Iterable[str] = (),
+    dtypes: Iterable[str] = (),
+    cases: Iterable[int] = (),
 ) -> Callable[[Declaration], Rule]:
     """Turn a function of quantified parameters into a rule.
 
@@ -209,9 +246,10 @@ def rule(
     split-merge: c*(x // c) + x % c = x
 
     The function returns (left, right) and any of `when(...)`, `hint(...)`, `choose(...)`. Parameters are annotated with
-    their kinds: Idx, Total, Pos, Num, Pred, Elem, Buffer, and Data for a value of each of `dtypes`. Errors: RuleError.
+    their kinds: Idx, Total, Neg, Pos, Num, Pred, Elem, Buffer, and Data for a value of each of `dtypes`. A parameter
+    of type int is each of the `cases`: one theorem for each number. Errors: RuleError.
     """
-    return lambda declare: make_rule(declare, name, source, tags, dtypes, "")
+    return lambda declare: make_rule(declare, name, source, tags, dtypes, "", cases)
 
 
 def _kind(annotation: Any) -> Kind | None:
@@ -221,16 +259,26 @@ def _kind(annotation: Any) -> Kind | None:
 
 
 def make_rule(
-    declare: Declaration, name: str, source: str, tags: Iterable[str], dtypes: Iterable[str], family: str
+    declare: Declaration,
+    name: str,
+    source: str,
+    tags: Iterable[str],
+    dtypes: Iterable[str],
+    family: str,
+    cases: Iterable[int] = (),
 ) -> Rule:
     """The rule that a function declares, checked for shape."""
     what = f"rule {name}"
-    tags, dtypes = frozenset(tags), tuple(dtypes)
+    tags, dtypes, cases = frozenset(tags), tuple(dtypes), tuple(cases)
     if not tags <= TAGS:
         raise RuleError(what, f"unknown tag {min(tags - TAGS)!r}", f"known: {', '.join(sorted(TAGS))}")
     hints = get_type_hints(declare, include_extras=True)
     parameters: list[Parameter] = []
+    numbered: list[str] = []
     for parameter in inspect.signature(declare).parameters:
+        if cases and hints.get(parameter) is int:
+            numbered.append(parameter)
+            continue
         kind = _kind(hints.get(parameter))
         if kind is None:
             raise RuleError(what, f"parameter {parameter} has no kind", "annotate it with Idx, Pos, Pred, Data, ...")
@@ -242,8 +290,11 @@ def make_rule(
         raise RuleError(what, "Data parameters and dtypes belong together", "name the dtypes: dtypes=('float32', ...)")
     if any(d not in DATA for d in dtypes):
         raise RuleError(what, f"dtypes {dtypes}", f"known: {', '.join(DATA)}")
+    if len(numbered) != bool(cases):
+        raise RuleError(what, "cases are the numbers of one parameter", "declare one parameter of type int")
     ends = bool(tags & {"normal", "compact"})
-    instances = tuple(_instance(declare, what, parameters, d, ends) for d in dtypes or ("",))
+    fixed = [{name: k for name in numbered} for k in cases or (0,)]
+    instances = tuple(_instance(declare, what, parameters, d, ends, k) for d in dtypes or ("",) for k in fixed)
     doc = inspect.getdoc(declare) or ""
     return Rule(name, doc, tuple(parameters), instances, source, tags, family)
 
@@ -256,9 +307,16 @@ def variable(parameter: Parameter, dtype: str) -> Any:
     return t.make("var", (), parameter.name, types.get(parameter.kind, INDEX))
 
 
-def _instance(declare: Declaration, what: str, parameters: list[Parameter], dtype: str, normal: bool) -> Instance:
+def _instance(
+    declare: Declaration,
+    what: str,
+    parameters: list[Parameter],
+    dtype: str,
+    normal: bool,
+    fixed_numbers: Mapping[str, int],
+) -> Instance:
     variables = {p.name: variable(p, dtype) for p in parameters}
-    answer: Any = declare(**variables)
+    answer: Any = declare(**variables, **fixed_numbers)
     if not isinstance(answer, tuple):
         raise RuleError(what, f"returns {answer!r}", "return (left, right) or (left, right, when(...))")
     parts = list(cast(tuple[Any, ...], answer))
@@ -290,7 +348,8 @@ def _instance(declare: Declaration, what: str, parameters: list[Parameter], dtyp
         if free:
             raise RuleError(what, f"{free[0]} occurs in the {role} but not in the left side")
     fixed = {variables[p.name] for p in parameters if p.kind in (Kind.POS, Kind.NUM)}
-    if normal and not decreases(left, right, fixed):
+    turned = {variables[p.name] for p in parameters if p.kind is Kind.NEG}
+    if normal and not decreases(left, right, fixed, turned):
         fix = "a normal rule must end; drop the tag or turn it round"
         raise RuleError(what, f"{right} is not smaller than {left}", fix)
     return Instance(left, right, tuple(conditions), tuple(hints), tuple(choices), dtype)

@@ -1,8 +1,8 @@
 """Statements: the one IR that backends accept. Loop nests over axis terms, with scalar terms as bodies.
 
-A `PrimFunc` has parameters and local allocations, all of them declared buffers; a load in a term names its buffer
-(`load("x", [i], "float32")`), and a loop binds an axis term, so extents are part of the terms. The numpy meaning is
-`eqsat.ir.stmt_run.run_primfunc`.
+A `PrimFunc` has parameters, local allocations and aliases, all of them declared buffers; a load in a term names its
+buffer (`load("x", [i], "float32")`), and a loop binds an axis term, so extents are part of the terms. Accesses are
+scalar. The rules are in `eqsat.ir.stmt_check`, the numpy meaning is `eqsat.ir.stmt_run.run_primfunc`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal
 
-from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.errors import ShapeError
 from eqsat.ir.term import Term, int_value
 from eqsat.ir.text import format_term, leaf_name
-from eqsat.ir.walk import postorder
 
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled"]
 
@@ -84,6 +82,19 @@ class Alloc:
 
 
 @dataclass(frozen=True)
+class Alias:
+    """Another shape or dtype of the memory of a declared buffer, from element `offset` (of its own type) on.
+
+    The interface of a function stays as it is declared; a flattened or vector view of a parameter is an alias.
+    """
+
+    buffer: BufferDecl
+    data: str
+    body: Stmt
+    offset: int = 0
+
+
+@dataclass(frozen=True)
 class Assume:
     """A promise that the condition holds here; a backend may use or ignore it, the interpreter checks it."""
 
@@ -97,7 +108,7 @@ class Seq:
     parts: tuple[Stmt, ...]
 
 
-Stmt = For | If | Store | Alloc | Assume | Seq
+Stmt = For | If | Store | Alloc | Alias | Assume | Seq
 
 
 @dataclass(frozen=True)
@@ -121,6 +132,8 @@ class PrimFunc:
     note: str = field(default="")
 
     def __post_init__(self) -> None:
+        from eqsat.ir.stmt_check import check_primfunc
+
         check_primfunc(self)
 
     def __str__(self) -> str:
@@ -138,7 +151,7 @@ def seq(parts: Sequence[Stmt]) -> Stmt:
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements inside of a statement."""
-    if isinstance(stmt, (For, Alloc)):
+    if isinstance(stmt, (For, Alloc, Alias)):
         return (stmt.body,)
     if isinstance(stmt, If):
         return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
@@ -166,60 +179,6 @@ def with_kind(loop: For, kind: LoopKind) -> For:
     return replace(loop, kind=kind)
 
 
-# -- well-formedness --------------------------------------------------------------------------------------------------
-
-
-def check_primfunc(func: PrimFunc) -> None:
-    """Refuse a function that uses an undeclared buffer, a free axis, or an index or value of the wrong type."""
-    what = f"function {func.name}"
-    if len(set(func.params)) != len(func.params) or set(func.params) != set(func.buffer_map):
-        raise ShapeError(what, f"parameters {func.params} are not the declared buffers {tuple(func.buffer_map)}")
-    stack: list[tuple[Stmt, Mapping[str, BufferDecl], frozenset[Term]]] = [(func.body, func.buffer_map, frozenset())]
-    while stack:
-        stmt, buffers, axes = stack.pop()
-        if isinstance(stmt, For):
-            if stmt.axis.op not in ("axis", "var") or not stmt.axis.args or stmt.axis in axes:
-                raise ShapeError(what, f"{stmt.axis} does not name a new loop")
-            axes |= {stmt.axis}
-        elif isinstance(stmt, Alloc):
-            if stmt.buffer.name in buffers:
-                raise ShapeError(what, f"buffer {stmt.buffer.name!r} is declared twice")
-            buffers = {**buffers, stmt.buffer.name: stmt.buffer}
-        elif isinstance(stmt, (If, Assume)):
-            if stmt.condition.dtype != BOOL:
-                raise TypeMismatch(what, f"condition {stmt.condition} is {stmt.condition.dtype}, not bool")
-        elif isinstance(stmt, Store):
-            _check_access(what, stmt.buffer, stmt.index, stmt.value.dtype, buffers)
-        for term in stmt_terms(stmt):
-            _check_term(what, term, buffers, axes)
-        stack.extend((child, buffers, axes) for child in children(stmt))
-
-
-def _check_term(what: str, term: Term, buffers: Mapping[str, BufferDecl], axes: frozenset[Term]) -> None:
-    for node in postorder(term):
-        if node.op == "load":
-            if not isinstance(node.payload, str):
-                raise TypeMismatch(what, f"load of {node.payload!r}, which is not the name of a buffer")
-            _check_access(what, node.payload, node.args, node.dtype, buffers)
-        elif node.op in ("axis", "var") and node not in axes:
-            raise ShapeError(what, f"{leaf_name(node)} is used outside of its loop")
-        elif node.op == "sym":
-            raise ShapeError(what, f"symbol {leaf_name(node)} has no value", "give the symbols a value")
-
-
-def _check_access(what: str, name: str, index: Sequence[Term], dtype: str, buffers: Mapping[str, BufferDecl]) -> None:
-    if name not in buffers:
-        raise ShapeError(what, f"buffer {name!r} is not declared")
-    decl = buffers[name]
-    if len(index) != len(decl.shape):
-        raise ShapeError(what, f"{name} has {len(decl.shape)} axes, the access has {len(index)} indices")
-    if dtype != decl.dtype:
-        raise TypeMismatch(what, f"{name} holds {decl.dtype}, the access is {dtype}")
-    for i in index:
-        if i.dtype != INDEX:
-            raise TypeMismatch(what, f"index {i} of {name} is {i.dtype}")
-
-
 # -- text -------------------------------------------------------------------------------------------------------------
 
 
@@ -236,6 +195,9 @@ def format_stmt(stmt: Stmt, depth: int = 0) -> list[str]:
         return [f"{indent}{stmt.buffer}[{', '.join(map(format_term, stmt.index))}] = {format_term(stmt.value)}"]
     if isinstance(stmt, Alloc):
         return [f"{indent}alloc {stmt.buffer}", *format_stmt(stmt.body, depth)]
+    if isinstance(stmt, Alias):
+        place = f"{stmt.data} + {stmt.offset}" if stmt.offset else stmt.data
+        return [f"{indent}alias {stmt.buffer} = {place}", *format_stmt(stmt.body, depth)]
     if isinstance(stmt, Assume):
         return [f"{indent}assume {format_term(stmt.condition)}"]
     return [line for part in stmt.parts for line in format_stmt(part, depth)] or [f"{indent}pass"]

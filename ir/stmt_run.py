@@ -8,8 +8,9 @@ import numpy as np
 
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.evaluate import Mask, evaluate_masked
-from eqsat.ir.stmt import Alloc, For, If, PrimFunc, Seq, Stmt, Store
+from eqsat.ir.evaluate import Mask, evaluate_masked, poison
+from eqsat.ir.stmt import Alias, Alloc, For, If, PrimFunc, Seq, Stmt, Store
+from eqsat.ir.stmt_check import element_bytes
 from eqsat.ir.term import Term
 from eqsat.ir.text import leaf_name
 
@@ -51,11 +52,23 @@ class _Machine:
         elif isinstance(stmt, Store):
             self.store(stmt)
         elif isinstance(stmt, Alloc):
-            self.buffers[stmt.buffer.name] = np.zeros(stmt.buffer.shape, stmt.buffer.dtype)
+            dtype = _numpy_dtype(stmt.buffer.dtype)
+            self.buffers[stmt.buffer.name] = np.full(stmt.buffer.shape, poison(dtype), dtype)
+            self.run(stmt.body)
+            del self.buffers[stmt.buffer.name]
+        elif isinstance(stmt, Alias):
+            self.buffers[stmt.buffer.name] = self.alias(stmt)
             self.run(stmt.body)
             del self.buffers[stmt.buffer.name]
         elif not bool(self.value(stmt.condition)):
             raise EvaluationError(f"assume {stmt.condition}", "does not hold")
+
+    def alias(self, stmt: Alias) -> NDArray:
+        """The same bytes under the alias's shape and dtype."""
+        memory = self.buffers[stmt.data].reshape(-1).view(np.uint8)
+        size, dtype = element_bytes(stmt.buffer), _numpy_dtype(stmt.buffer.dtype)
+        part = memory[stmt.offset * size : (stmt.offset + stmt.buffer.size) * size]
+        return part.view(dtype).reshape(stmt.buffer.shape)
 
     def store(self, stmt: Store) -> None:
         at = tuple(int(self.value(i)) for i in stmt.index)
@@ -63,6 +76,10 @@ class _Machine:
         if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
             raise EvaluationError(f"store to {stmt.buffer}", f"index {at} is outside of {array.shape}")
         array[at] = self.value(stmt.value)
+
+
+def _numpy_dtype(dtype: str) -> str:
+    return "int64" if dtype == INDEX else dtype
 
 
 def run_primfunc(func: PrimFunc, buffers: Mapping[str, NDArray]) -> None:
@@ -80,8 +97,10 @@ def run_primfunc(func: PrimFunc, buffers: Mapping[str, NDArray]) -> None:
     array([ 0, -1, -2], dtype=int8)
     """
     for name, decl in func.buffer_map.items():
-        array, dtype = buffers.get(name), "int64" if decl.dtype == INDEX else decl.dtype
+        array, dtype = buffers.get(name), _numpy_dtype(decl.dtype)
         if array is None or array.shape != decl.shape or array.dtype.name != dtype:
             got = "nothing" if array is None else f"{array.dtype.name}{array.shape}"
             raise EvaluationError(f"function {func.name}", f"{name} is {got}, expected {dtype}{decl.shape}")
+        if not array.flags.c_contiguous:
+            raise EvaluationError(f"function {func.name}", f"{name} is not dense row-major memory", "pass a copy")
     _Machine(dict(buffers)).run(func.body)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from operator import itemgetter
 
 from eqsat.ir.leaves import index_const
-from eqsat.ir.node import Term, make
+from eqsat.ir.node import Term, find_digest, make
 
-_second = itemgetter(1)
+
+def _digest(entry: tuple[int, Term]) -> bytes:
+    return entry[1].known_digest or find_digest(entry[1])
 
 
 def linear(constant: int, parts: Iterable[tuple[int, Term]]) -> Term:
     """The index term constant + sum of coefficient * term, in its one normal form."""
-    table: dict[int, tuple[int, bytes, Term]] = {}
+    table: dict[int, tuple[int, Term]] = {}
     for coefficient, term in parts:
         if term.op == "const":
             constant += coefficient * term.payload
@@ -22,15 +23,15 @@ def linear(constant: int, parts: Iterable[tuple[int, Term]]) -> Term:
         constant += coefficient * inner
         for c, summand in zip(coefficients, term.args if term.op == "sum" else (term,), strict=True):
             known = table.get(summand.serial)
-            table[summand.serial] = (coefficient * c + known[0] if known else coefficient * c, summand.digest, summand)
+            table[summand.serial] = (coefficient * c + known[0] if known else coefficient * c, summand)
     kept = [entry for entry in table.values() if entry[0]]
     if not kept:
         return index_const(constant)
     if len(kept) > 1:
-        kept.sort(key=_second)
+        kept.sort(key=_digest)
     elif constant == 0 and kept[0][0] == 1:
-        return kept[0][2]
-    return make("sum", [s for _, _, s in kept], (int(constant), tuple([int(c) for c, _, _ in kept])))
+        return kept[0][1]
+    return make("sum", [s for _, s in kept], (int(constant), tuple([int(c) for c, _ in kept])))
 
 
 def linear_parts(term: Term) -> tuple[int, tuple[tuple[int, Term], ...]]:

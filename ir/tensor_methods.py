@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from eqsat.ir.padding import Padding
     from eqsat.ir.tensor import Tensor
 
 
@@ -95,6 +96,13 @@ class TensorMethods:
         from eqsat.ir import layout_transform
 
         return layout_transform.layout_transform(self._tensor(), map_or_src, dst, pad_value)
+
+    @property
+    def padding(self) -> Padding | None:
+        """Which cells the Views that made this tensor padded, and with what; None without padding."""
+        from eqsat.ir.padding import padding_of
+
+        return padding_of(self._tensor())
 
     def relu(self) -> Tensor:
         """max(x, 0) of every element."""

@@ -10,21 +10,22 @@ from eqsat.ir.term import Term, load, rebuild
 
 def postorder(*roots: Term, done: Container[Term] = ()) -> Iterator[Term]:
     """Every distinct subterm once, arguments before users; terms in `done`, and what only they hold, are left out."""
-    seen: set[Term] = set()
+    seen: set[int] = set()  # serials: hashing a term is a call, hashing a number is not
     stack: list[Term] = list(reversed(roots))
     while stack:
         term = stack[-1]
-        if term in seen or (done and term in done):
+        if term.serial in seen or (done and term in done):
             stack.pop()
             continue
-        missing = [a for a in term.args if a not in seen and not (done and a in done)]
-        if missing:
-            missing.reverse()
-            stack.extend(missing)
-        else:
-            stack.pop()
-            seen.add(term)
-            yield term
+        if term.args:
+            missing = [a for a in term.args if a.serial not in seen and not (done and a in done)]
+            if missing:
+                missing.reverse()
+                stack.extend(missing)
+                continue
+        stack.pop()
+        seen.add(term.serial)
+        yield term
 
 
 def transform(term: Term, change: Callable[[Term], Term | None], memo: dict[Term, Term] | None = None) -> Term:
@@ -48,22 +49,20 @@ def substitute(term: Term, table: Mapping[Term, Term]) -> Term:
     >>> str(substitute(i // 4 + j, {i: j, j: i}))
     'i + j // 4'
     """
-    done: dict[Term, Term] = {}
-    stack: list[tuple[Term, bool]] = [(term, False)]
+    done: dict[int, Term] = {known.serial: value for known, value in table.items()}
+    stack: list[Term] = [term]
     while stack:
-        node, ready = stack.pop()
-        if node in done:
+        node = stack[-1]
+        missing = [a for a in node.args if a.serial not in done] if node.serial not in done else None
+        if missing:
+            stack.extend(missing)
             continue
-        if node in table:
-            done[node] = table[node]
-        elif ready or not node.args:
-            args = [done[a] for a in node.args]
+        stack.pop()
+        if node.serial not in done:
+            args = [done[a.serial] for a in node.args]
             same = all(a is b for a, b in zip(args, node.args, strict=True))
-            done[node] = node if same else rebuild(node, args)
-        else:
-            stack.append((node, True))
-            stack.extend((a, False) for a in node.args)
-    return done[term]
+            done[node.serial] = node if same else rebuild(node, args)
+    return done[term.serial]
 
 
 def map_loads(term: Term, change: Callable[[Term], Term]) -> Term:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.rules import axioms, constants, index_arith, layout_laws, minmax_where, predicates, split_merge
+from eqsat.rules import axioms, bit_ops, constants, index_arith, layout_laws, minmax_where, predicates, split_merge
 
-FAMILIES = (split_merge.RULES, index_arith.RULES, predicates.RULES, minmax_where.RULES, constants.RULES)
+FAMILIES = (
+    split_merge.RULES,
+    index_arith.RULES,
+    bit_ops.RULES,
+    predicates.RULES,
+    minmax_where.RULES,
+    constants.RULES,
+)
 
 
 def scalar_rules() -> list[Rule]:
@@ -26,9 +33,14 @@ def all_rules() -> list[Rule | Law]:
 
 def normal_rules() -> list[Rule]:
     """The rules of the normaliser."""
-    return [rule for rule in scalar_rules() if "normal" in rule.tags]
+    return tagged("normal")
 
 
 def compact_rules() -> list[Rule]:
     """The rules of the normaliser and those that make predicates smaller at the cost of their structure."""
-    return [rule for rule in scalar_rules() if rule.tags & {"normal", "compact"}]
+    return tagged("normal", "compact")
+
+
+def tagged(*tags: str) -> list[Rule]:
+    """The rules with any of these tags."""
+    return [rule for rule in scalar_rules() if rule.tags & set(tags)]

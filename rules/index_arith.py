@@ -7,7 +7,7 @@ integers, negative ones included.
 from __future__ import annotations
 
 from eqsat.ir import term as t
-from eqsat.ir.rule import Family, Hint, Idx, Pos, hint, when
+from eqsat.ir.rule import Family, Hint, Idx, Neg, Num, Pos, hint, when
 from eqsat.ir.term import Term
 
 RULES = Family("index_arith")
@@ -118,6 +118,32 @@ def mod_mod_sum(x: Idx, y: Idx, a: Pos, b: Pos):
     return (x % (a * b) + y) % a, (x + y) % a, low_digits(x, a, b), lemma
 
 
+@rule("mod-mod-minus", tags=["normal"])
+def mod_mod_minus(x: Idx, y: Idx, a: Pos, b: Pos):
+    """The same for a remainder that is subtracted."""
+    lemma = hint(t.compare("eq", (y - x % (a * b)) // a, (y - x) // a + b * (x // (a * b))))
+    return (y - x % (a * b)) % a, (y - x) % a, low_digits(x, a, b), lemma
+
+
+@rule("mod-mod-multiple", tags=["normal"])
+def mod_mod_multiple(x: Idx, y: Idx, c: Pos, k: Pos, m: Pos):
+    """A remainder may be left out where its factor makes whole multiples of the outer divisor of what it takes away."""
+    lemma = hint(t.compare("eq", (k * (x % m) + y) // c, (k * x + y) // c - k * m // c * (x // m)))
+    return (k * (x % m) + y) % c, (k * x + y) % c, when(t.compare("eq", k * m % c, 0)), lemma
+
+
+@rule("div-of-opposite", tags=["normal"])
+def div_of_opposite(x: Neg, c: Pos, k: Num):
+    """What is subtracted is divided without its sign: rounding down turns into rounding up, and that is an offset."""
+    return (x + k) // c, -((c - 1 - k - x) // c)
+
+
+@rule("mod-of-opposite", tags=["normal"])
+def mod_of_opposite(x: Neg, c: Pos):
+    """A digit counted down from the greatest one is the difference to it."""
+    return (x + c - 1) % c, c - 1 - (-x) % c, hint(t.compare("eq", (x + c - 1) // c, -((-x) // c)))
+
+
 @rule("truncdiv-of-positive", tags=["normal"])
 def truncdiv_of_positive(x: Idx, c: Pos):
     """Truncating and flooring agree from zero upwards."""
@@ -128,6 +154,18 @@ def truncdiv_of_positive(x: Idx, c: Pos):
 def truncmod_of_positive(x: Idx, c: Pos):
     """The truncated remainder of a value that is not negative is the remainder."""
     return t.binary("truncmod", x, c), x % c, when(x >= 0)
+
+
+@rule("truncdiv-of-negative", tags=["normal"])
+def truncdiv_of_negative(x: Idx, c: Pos):
+    """Below zero truncating division is the opposite of the division of the opposite."""
+    return t.binary("truncdiv", x, c), -((-x) // c), when(x <= 0)
+
+
+@rule("truncmod-of-negative", tags=["normal"])
+def truncmod_of_negative(x: Idx, c: Pos):
+    """Below zero the truncated remainder is the opposite of the remainder of the opposite."""
+    return t.binary("truncmod", x, c), -((-x) % c), when(x <= 0)
 
 
 @rule("truncdiv-by-one", tags=["normal"])
@@ -152,3 +190,27 @@ def abs_of_positive(x: Idx):
 def abs_of_negative(x: Idx):
     """The magnitude of a value that is not positive is its opposite."""
     return t.absolute(x), -x, when(x <= 0)
+
+
+@rule("div-by-negative", tags=["normal"])
+def div_by_negative(x: Idx, c: Pos):
+    """Dividing by an opposite is dividing the opposite."""
+    return x // -c, -x // c
+
+
+@rule("mod-by-negative", tags=["normal"])
+def mod_by_negative(x: Idx, c: Pos):
+    """The remainder has the sign of the divisor."""
+    return x % -c, -(-x % c), hint(t.compare("eq", x // -c, -x // c))
+
+
+@rule("truncdiv-by-negative", tags=["normal"])
+def truncdiv_by_negative(x: Idx, c: Pos):
+    """Truncating division by an opposite is the opposite quotient."""
+    return t.binary("truncdiv", x, -c), -t.binary("truncdiv", x, c)
+
+
+@rule("truncmod-by-negative", tags=["normal"])
+def truncmod_by_negative(x: Idx, c: Pos):
+    """The truncated remainder has the sign of the dividend, whatever the divisor's is."""
+    return t.binary("truncmod", x, -c), t.binary("truncmod", x, c)

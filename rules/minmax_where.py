@@ -6,7 +6,7 @@ The laws of `where` hold for values of any type, because they only move them.
 from __future__ import annotations
 
 from eqsat.ir import term as t
-from eqsat.ir.rule import Elem, Family, Idx, Pos, Pred, when
+from eqsat.ir.rule import Elem, Family, Idx, Pos, Pred, Total, when
 
 RULES = Family("minmax_where")
 rule = RULES.rule
@@ -68,6 +68,18 @@ def max_div(x: Idx, y: Idx, c: Pos):
     return _max(x, y) // c, _max(x // c, y // c)
 
 
+@rule("min-div-first", tags=["normal"])
+def min_div_first(x: Idx, y: Idx, c: Pos):
+    """A minimum below a division is the value with the smaller quotient, even if it is not the smaller value."""
+    return _min(x, y) // c, x // c, when(x // c <= y // c)
+
+
+@rule("max-div-first", tags=["normal"])
+def max_div_first(x: Idx, y: Idx, c: Pos):
+    """A maximum below a division is the value with the greater quotient, even if it is not the greater value."""
+    return _max(x, y) // c, x // c, when(y // c <= x // c)
+
+
 @rule("where-min", tags=["normal"])
 def where_min(x: Idx, y: Idx):
     """Selecting the smaller value is min."""
@@ -90,6 +102,18 @@ def where_max(x: Idx, y: Idx):
 def where_max_le(x: Idx, y: Idx):
     """Selecting the greater value is max."""
     return t.where(x <= y, y, x), _max(x, y)
+
+
+@rule("where-same-else", tags=["normal"])
+def where_same_else(p: Pred, x: Idx, y: Total):
+    """A selection between values that are equal where the first is selected is the second."""
+    return t.where(p, x, y), y, when(t.logical_or(t.logical_not(p), t.compare("eq", x, y)))
+
+
+@rule("where-same-then", tags=["normal"])
+def where_same_then(p: Pred, x: Total, y: Idx):
+    """A selection between values that are equal where the second is selected is the first."""
+    return t.where(p, x, y), x, when(t.logical_or(p, t.compare("eq", x, y)))
 
 
 @rule("where-not")

@@ -117,22 +117,70 @@ def le_minus_div(x: Idx, y: Idx, c: Pos):
     return _nonneg(y - x // c), _nonneg(c * y + (c - 1) - x)
 
 
+@rule("le-own-remainder", tags=["normal"])
+def le_own_remainder(x: Idx, y: Idx, c: Pos):
+    """A value that is not above its remainder is below the divisor."""
+    return _nonneg(x % c + y), _nonneg(c - 1 - x), when(t.compare("eq", x + y, 0))
+
+
+@rule("le-above-remainder", tags=["normal"])
+def le_above_remainder(x: Idx, y: Idx, c: Pos):
+    """A value above its remainder is not below the divisor."""
+    return _nonneg(y - x % c), _nonneg(x - c), when(t.compare("eq", y - x, -1))
+
+
 @rule("le-split", source="RFC 77")
 def le_split(x: Idx, y: Idx, c: Pos):
     """A comparison of a sum of digits is decided by the high digit, and by the low one where the high one is zero."""
     return _nonneg(c * x + y), t.logical_or(x > 0, t.logical_and(_zero(x), y >= 0)), when(-c <= y, y < c)
 
 
-@rule("eq-at-edge", tags=["compact"])
-def eq_at_edge(x: Idx):
-    """Equality with the least possible value is a comparison."""
-    return _zero(x), _nonneg(-x), when(x >= 0)
+@rule("eq-two-sides", tags=["normal"])
+def eq_two_sides(x: Idx):
+    """Equality is two comparisons, of which the bounds may decide one."""
+    return _zero(x), t.logical_and(_nonneg(x), _nonneg(-x))
 
 
-@rule("ne-at-edge", tags=["compact"])
-def ne_at_edge(x: Idx):
-    """A difference from the least possible value is a comparison."""
-    return _nonzero(x), _nonneg(x - 1), when(x >= 0)
+@rule("ne-two-sides", tags=["normal"])
+def ne_two_sides(x: Idx):
+    """A difference is one of two comparisons, of which the bounds may decide one."""
+    return _nonzero(x), t.logical_or(_nonneg(x - 1), _nonneg(-x - 1))
+
+
+@rule("and-equal", tags=["finish"])
+def and_equal(x: Idx, y: Idx):
+    """Two comparisons that leave one value are an equality."""
+    return t.logical_and(_nonneg(x), _nonneg(y)), _zero(x), when(t.compare("eq", x + y, 0))
+
+
+@rule("or-different", tags=["finish"])
+def or_different(x: Idx, y: Idx):
+    """Two comparisons that leave out one value are a difference."""
+    return t.logical_or(_nonneg(x), _nonneg(y)), _nonzero(x + 1), when(t.compare("eq", x + y, -2))
+
+
+@rule("le-tight-last", tags=["tight"])
+def le_tight_last(x: Idx, y: Idx, c: Pos, d: Pos):
+    """Where a factor only has to rule out all but the last value, a smaller one does."""
+    return _nonneg(c * x + y), _nonneg(d * x + y), when(x <= 0, y < d, d <= c), choose(d, above=y)
+
+
+@rule("le-tight-first", tags=["tight"])
+def le_tight_first(x: Idx, y: Idx, c: Pos, d: Pos):
+    """Where a factor only has to admit all but the first value, a smaller one does."""
+    return _nonneg(c * x + y), _nonneg(d * x + y), when(x >= 0, -d <= y, d <= c), choose(d, below=y)
+
+
+@rule("le-radix-last", tags=["finish"])
+def le_radix_last(x: Idx, y: Idx, c: Pos, d: Pos):
+    """Where a factor only has to rule out all but the last value, it may be the radix of the rest."""
+    return _nonneg(c * x + y), _nonneg(d * x + y), when(x <= 0, y < c, y < d), choose(d, width_of=y)
+
+
+@rule("le-radix-first", tags=["finish"])
+def le_radix_first(x: Idx, y: Idx, c: Pos, d: Pos):
+    """Where a factor only has to admit all but the first value, it may be the radix of the rest."""
+    return _nonneg(c * x + y), _nonneg(d * x + y), when(x >= 0, -c <= y, -d <= y), choose(d, width_of=y)
 
 
 @rule("le-merge-or", source="RFC 77", tags=["compact"])

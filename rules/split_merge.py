@@ -19,6 +19,12 @@ def split_merge(x: Idx, c: Pos):
     return x // c * c + x % c, x
 
 
+@rule("split-rest", tags=["normal"])
+def split_rest(x: Idx, c: Pos):
+    """What is left without the high part is the low part."""
+    return x - x // c * c, x % c
+
+
 @rule("digit-merge", tags=["normal"])
 def digit_merge(x: Idx, a: Pos, b: Pos):
     """The digits above a, split again at b, merge to the quotient."""

@@ -82,7 +82,6 @@ USAGE: list[tuple[list[str], str]] = [
     (["kernel"], "CONVERSION"),
     ([*KERNEL, "--colour"], "--colour"),
     ([*KERNEL, "--target", "fpga"], "fpga"),
-    ([*KERNEL, "--target", "opencl"], "not available yet"),
     ([*KERNEL, "--dtype", "float33"], "float33"),
     (["kernel", "i -> i//", "--shape", "8"], "i//"),
     (["kernel", "NCHW", "--shape", "8"], "NCHW"),

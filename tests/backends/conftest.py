@@ -12,8 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 @pytest.fixture(scope="session", autouse=True)
 def compiler_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    kept = {name: os.environ.get(name) for name in ("EQSAT_CACHE", "EQSAT_CFLAGS")}
-    os.environ["EQSAT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    caches = ("EQSAT_CACHE", "POCL_CACHE_DIR", "XDG_CACHE_HOME")
+    kept = {name: os.environ.get(name) for name in (*caches, "EQSAT_CFLAGS")}
+    for name in caches:
+        os.environ[name] = str(tmp_path_factory.mktemp("cache"))
     os.environ["EQSAT_CFLAGS"] = os.environ.get("EQSAT_CFLAGS", "-O1 -Wconversion -Wno-float-conversion -Werror")
     yield
     for name, value in kept.items():

@@ -13,6 +13,7 @@ from kernel_checks import sample
 from eqsat.backends import cc
 from eqsat.backends.compile import CKernel, compile
 from eqsat.backends.lower import lower
+from eqsat.backends.machine import Machine
 from eqsat.ir import library, reductions
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
@@ -176,7 +177,7 @@ def test_host_operators_run_between_kernels() -> None:
 def test_workspace_is_reused() -> None:
     x = input("x", (64, 64), "float32")
     y = x
-    for _ in range(6):
+    for _ in range(7):
         y = reductions.matmul(y, x) * 0.125
     low = lower(Program([x], {"y": y}))
     used = [b for b in low.buffers.values() if b.role == "workspace"]
@@ -195,7 +196,7 @@ def test_wrong_options() -> None:
     with pytest.raises(BackendError, match="positive"):
         compile(y, threads=0)
     with pytest.raises(BackendError, match="one variant"):
-        compile(y, tune=True)
+        compile(y, "numpy", tune=True)
 
 
 def test_missing_and_broken_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -275,7 +276,27 @@ def test_sources_are_deterministic(golden: Callable[[str, str], None]) -> None:
         "softmax": Program([a], {"y": a.softmax(1)}),
     }
     for name, program in chosen.items():
-        k = compile(program)
-        assert k.source == compile(program).source
+        k = CKernel(program, 1, Machine())
+        assert k.source == CKernel(program, 1, Machine()).source
         golden(k.source, f"{name}.c")
     golden(compile(chosen["softmax"]).header, "softmax.h")
+
+
+# feature: K5
+def test_sources_of_moves(golden: Callable[[str, str], None]) -> None:
+    """One small kernel of each kind; those named large stream, because the machine has a tiny last cache."""
+    x, image = input("x", (2, 64, 6, 7), "float32"), input("image", (2, 3, 8, 10), "uint8")
+    matrix, heads = input("m", (160, 96), "float32"), input("h", (2, 49, 3, 32), "float16")
+    blocked = x.reshape((2, 4, 16, 6, 7)).permute_dims((0, 1, 3, 4, 2))
+    pairs = matrix.reshape((2, 80, 96)).permute_dims((1, 2, 0))
+    padded = image.pad(((0, 0), (0, 13), (0, 0), (0, 0))).reshape((2, 1, 16, 8, 10)).permute_dims((0, 1, 3, 4, 2))
+    chosen = {
+        "nchw_nhwc": x.permute_dims((0, 2, 3, 1)), "nchw_nchw16c": blocked,
+        "rgb_nchw16c": padded, "rgb_nhwc": image.permute_dims((0, 2, 3, 1)), "heads": heads.permute_dims((0, 2, 1, 3)),
+        "pad_rows": x.pad(((0, 0), (0, 0), (1, 1), (1, 1)), 1), "braid": pairs,
+        "large_transpose": matrix.permute_dims((1, 0)), "large_heads": heads.permute_dims((0, 2, 1, 3)),
+        "large_nchw16c": blocked,
+    }  # fmt: skip
+    for name, y in chosen.items():
+        machine = Machine(last=1 << 10) if name.startswith("large") else Machine()
+        golden(CKernel(as_program(y), 1, machine).source, f"{name}.c")

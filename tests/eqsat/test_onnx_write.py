@@ -266,6 +266,14 @@ def test_symbolic_shapes_are_read_while_running() -> None:
     written(both, names={"N": 2, "M": 5})
 
 
+@pytest.mark.parametrize("batch", [2, t.sym("N")], ids=["2", "N"])
+def test_a_padded_layout_is_a_pad_and_a_transpose(batch: Any) -> None:
+    x = input("x", (batch, 30, 5, 5), F)
+    packed = x.layout_transform("NCHW", "NCHW16c", pad_value=0.5)
+    steps = [node.op_type for node in written(packed, names={"N": 3}).graph.node]
+    assert [s for s in steps if s not in ("Reshape", "Shape", "Slice", "Concat")] == ["Pad", "Transpose"]
+
+
 def test_what_onnx_cannot_say_is_an_error() -> None:
     x = input("x", (4,), F)
     strange = Tensor(Opaque("strange", (x,), [((4,), F)]))

@@ -21,7 +21,6 @@ KEY = cache_key(["a question"])
 @pytest.fixture(autouse=True)
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(prover, "SLOW", 0.0)
     return tmp_path / "cache"
 
 
@@ -137,17 +136,18 @@ def test_renamed_questions_share_an_entry() -> None:
 
 def test_hits_do_not_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
     question = ("(x*a + y)//a == x + y//a", None, "a > 0")
-    first = prove(*question)
+    budget = Budget(rules=False)
+    first = prove(*question, budget=budget)
 
     def never(*_: object) -> Answer:
         raise AssertionError("asked again")
 
     monkeypatch.setattr(prover, "z3_claim", never)
-    again = prove(*question)
+    again = prove(*question, budget=budget)
     assert (again.verdict, again.method) == (first.verdict, first.method)
     cache_clear()
     with pytest.raises(AssertionError, match="asked again"):
-        prove(*question)
+        prove(*question, budget=budget)
 
 
 def test_unknown_is_kept_with_its_budget() -> None:
@@ -195,3 +195,94 @@ def test_processes_share(directory: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code.format(KEY)], capture_output=True, text=True, check=True)
     assert "verdict='proved'" in done.stdout
     assert cache_key(["q"]) in done.stdout
+
+
+QUESTIONS = """
+import sys
+from eqsat.prover import Budget, Portfolio, decide, prove
+from eqsat.ir.term import ax, sym, var
+n, m = sym("N"), sym("M")
+i, j = ax(0, n), ax(1, m)
+bare = Budget(rules=False)
+verdicts = [
+    prove("i % 48 < 48 and i // 48 <= 20833", {"i": 1000000}).verdict,
+    prove("i // 5 * 7 != 7 * (i // 5) + 1", {"i": (0, None)}).verdict,
+    prove((i * m + j) // m < n, budget=bare).verdict,
+    prove("x*x >= 0").verdict,
+    prove("(x*a + y)//a == x + y//a", None, "a > 0", budget=bare).verdict,
+    decide((i + 1) % n < n),
+    decide("i // 3 + j // 5 < 70000", {"i": 200000, "j": 200000}),
+    Portfolio().injective([(3500 * var("i") + var("j")) // 2100, (3500 * var("i") + var("j")) % 2100],
+                          {var("i"): (0, 60000), var("j"): (0, 3500)}).verdict,
+    Portfolio().injective([(i + 1) % n], {}).verdict,
+]
+print(verdicts, sorted({"z3", "islpy"} & set(sys.modules)))
+"""
+
+
+def test_a_second_run_needs_no_solver(directory: Path) -> None:
+    """The same questions in a new process: the same verdicts, and neither solver is even loaded."""
+    first, second = (
+        subprocess.run([sys.executable, "-c", QUESTIONS], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    )
+    assert first.endswith("['islpy', 'z3']\n") and "unknown" not in first
+    assert second == first.replace("['islpy', 'z3']", "[]")
+    database(directory).unlink()
+    third = subprocess.run([sys.executable, "-c", QUESTIONS], capture_output=True, text=True, check=True).stdout
+    assert third == first
+
+
+def test_writers_do_not_disturb_each_other(directory: Path) -> None:
+    """Many processes and threads write at once; every entry that can be read is right."""
+    code = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from eqsat.prove_cache import cache_get, cache_key, cache_put
+from eqsat.prove_points import Answer
+def work(n):
+    key = cache_key([str(n)])
+    cache_put(key, Answer("refuted", "test", (n,)))
+    found = cache_get(key)
+    assert found is None or found.witness == (n,)
+start = int(sys.argv[1])
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(work, range(start, start + 120)))
+"""
+    running = [subprocess.Popen([sys.executable, "-c", code, str(60 * k)]) for k in range(3)]
+    assert [p.wait(timeout=60) for p in running] == [0, 0, 0]
+    found = [cache_get(cache_key([str(n)])) for n in range(240)]
+    kept = [(n, answer) for n, answer in enumerate(found) if answer is not None]
+    assert len(kept) > 100 and all(answer.witness == (n,) for n, answer in kept)
+
+
+def test_another_process_is_seen(directory: Path) -> None:
+    assert cache_put(KEY, PROVED)
+    code = "from eqsat.prove_cache import cache_put, cache_key; from eqsat.prove_points import Answer;"
+    code += "cache_put(cache_key(['other']), Answer('unknown', 'test'))"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert cache_get(cache_key(["other"])) == Answer("unknown", "test")
+    assert cache_get(KEY) == PROVED
+
+
+def test_read_only_is_read(directory: Path) -> None:
+    assert cache_put(KEY, PROVED)
+    database(directory).chmod(0o444)
+    directory.chmod(0o555)
+    try:
+        assert cache_get(KEY) == PROVED
+        assert prove("i % 48 < 48 and i // 48 <= 20833", {"i": 1000000}).verdict == "proved"
+    finally:
+        directory.chmod(0o755)
+
+
+def test_an_old_schema_is_replaced_in_behaviour(directory: Path) -> None:
+    """A table of another shape is never written to, and never believed."""
+    directory.mkdir()
+    with sqlite3.connect(database(directory)) as connection:
+        connection.execute("CREATE TABLE verdicts (key TEXT PRIMARY KEY, verdict TEXT)")
+        connection.execute("INSERT INTO verdicts VALUES (?, 'proved')", (KEY,))
+    assert cache_get(KEY) is None
+    assert not cache_put(KEY, PROVED)
+    assert cache_get(KEY) is None
+    assert prove("4*io + ii < 14", {"io": 4, "ii": 4}).verdict == "refuted"

@@ -329,7 +329,8 @@ def test_decide() -> None:
     assert decide("i > 16", {"i": 16}) == "never"
     assert decide("i > 8", {"i": 16}) == "sometimes"
     assert decide("i > 8", {"i": 16}, "i > 12") == "always"
-    assert decide("12 // i > 0", {"i": 16}) == "unknown", "undefined at 0"
+    assert decide("12 // i > 0", {"i": 16}) == "sometimes", "undefined at 0"
+    assert decide("12 // i < 0", {"i": 16}) == "never"
     assert decide(t.compare("eq", load(0, (IX,), "int32"), t.const(0, "int32")), {"i": 4}) == "unknown"
 
 
@@ -359,7 +360,7 @@ def test_ranges_and_names() -> None:
 
 
 def test_spent_budgets_are_unknown() -> None:
-    stingy = Portfolio(Budget(points=1, few_points=1, isl_operations=1, z3_rlimits=(1,)), cached=False)
+    stingy = Portfolio(Budget(points=1, few_points=1, isl_operations=1, z3_rlimits=(1,), rules=False), cached=False)
     assert stingy.prove(t.compare("eq", (IX * IX + IX) % 2, t.index_const(0)), {}).verdict == "unknown"
     assert stingy.prove(t.compare("eq", IX // 3 * 3 + IX % 3, IX), {}).verdict == "unknown"
     flat = IX * 3 + JX

@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from typing import Any
 
@@ -14,9 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eqsat.ir import term as t
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, LayoutError, ParseError, ShapeError
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.layout import Layout
+from eqsat.ir.shape import require_static
 
 
 @pytest.mark.parametrize(
@@ -40,11 +44,21 @@ def axes_letters(axes: list[str]) -> str:
 @pytest.mark.parametrize(
     "name",
     ["", "nchw", "NCHW0c", "C4o", "[N4o]C", "NCHW-4c", "NCCHW", "NCHW16", "NCHW016c", "NCHW16 c", "NCHW[4c", "NCHW4c]",
-     "NCHW[]", "NC[2n[2c]]", "NCHWc", "16c", "N C", "NCHW16C", "NCHW1.5c"],
+     "NCHW[]", "NC[2n[2c]]", "NCHWc", "16c", "N C", "NCHW16C", "NCHW1.5c", "NCHW+4c", "NCHW 16c", "NCHW16c\n", "[", "]",
+     "NCHW\uff11\uff16c", "NCHW\u00b2c", "NCHW\u0664c", "N\u00c4", "NCHW4\u00e7", "[NC]HW", "NCHW[4C]", "NCHW]4c[",
+     "N[2n]]", "NCHW" + "9" * 5000 + "c", "N" + "2n" * 64, "NCHW9223372036854775808c", "\0", "NCHW4", "N" * 1000,
+     "NCHW0x4c", "NC4c4"],
 )  # fmt: skip
 def test_malformed_strings_are_refused(name: str) -> None:  # feature: F2
-    with pytest.raises(ParseError, match="layout"):
+    with pytest.raises(ParseError, match="layout") as caught:
         Layout(name)
+    assert len(str(caught.value)) < 400, "a hostile string is quoted in part"
+
+
+@pytest.mark.parametrize("value", [None, 7, b"NCHW", ["N", "C"], 4.0])
+def test_other_objects_are_not_layouts(value: object) -> None:  # feature: F2
+    with pytest.raises(ParseError, match="not a string"):
+        Layout(value)
 
 
 def test_one_instance_per_layout() -> None:  # feature: F8
@@ -54,6 +68,20 @@ def test_one_instance_per_layout() -> None:  # feature: F8
     assert Layout("NCHW[4c]") is Layout("NCHW4c")
     with pytest.raises(LayoutError):
         layout.name = "NCHW"
+
+
+def test_one_instance_in_all_threads_and_for_equal_groups() -> None:  # feature: F8
+    start = threading.Barrier(8)
+
+    def make(n: int) -> list[Layout]:
+        start.wait()
+        return [Layout(f"NCHW{k}c") for k in range(1000, 1200)]
+
+    with ThreadPoolExecutor(8) as pool:
+        first, *others = pool.map(make, range(8))
+    assert all(a is b for found in others for a, b in zip(first, found, strict=True))
+    assert Layout("N[4n2n]C") is Layout("N8nC") is Layout("N[4n1c2n]C") is not Layout("N4n2nC")
+    assert copy.copy(first[0]) is first[0] and Layout("NC").to("CN") is Layout("NC").to("CN")
 
 
 @pytest.mark.parametrize(
@@ -129,11 +157,99 @@ def test_aligned_blocks_need_no_division() -> None:
     assert str(Layout("NCHW16c").to("NCHW8c").index_map) == "n, c, h, w, c16 -> n, 2*c + c16 // 8, h, w, c16 % 8"
 
 
-@pytest.mark.parametrize("name", ["NCHW", "NHWC", "NCHW4c", "OIHW16i64o2i", "OIHW[4o4i]", "N[2c3n]C", "CN2n"])
-def test_index_map_both_ways(name: str) -> None:  # feature: F12
-    layout = Layout(name)
-    assert Layout.from_index_map(layout.index_map) is layout
-    assert IndexMap.from_json(layout.index_map.to_json()) == layout.index_map
+@st.composite
+def layouts(draw: st.DrawFn, letters: str = "NCH") -> Layout:
+    """Any permutation of the axes and of up to four blocks, some of them packed."""
+    pieces = list(letters)
+    for _ in range(draw(st.integers(0, 4))):
+        pieces.append(f"{draw(st.integers(2, 5))}{draw(st.sampled_from(letters)).lower()}")
+    order = draw(st.permutations(pieces))
+    text = ""
+    for a, b in itertools.zip_longest(order, order[1:], fillvalue=""):
+        opened = text.count("[") > text.count("]")
+        pack = a[0].isdigit() and b[:1].isdigit() and draw(st.booleans())
+        text += ("" if opened or not pack else "[") + a + ("]" if opened and not pack else "")
+    return Layout(text)
+
+
+def reshaped(array: NDArray, layout: Layout, fill: int) -> NDArray:
+    """What a layout means to numpy: pad to whole blocks, split every axis, permute, pack."""
+    letters = layout.letters
+    logical = sorted(letters)
+    blocks = [layout.parts_of(x)[0].weight for x in logical]
+    whole = [-(-n // b) * b for b, n in zip(blocks, array.shape, strict=True)]
+    padded = np.full(whole, fill, array.dtype)
+    padded[tuple(slice(0, n) for n in array.shape)] = array
+    digits = [(x, n) for x in logical for n in range(len(layout.parts_of(x)))]
+    split = padded.reshape(
+        [p.factor or whole[k] // p.weight for k, x in enumerate(logical) for p in layout.parts_of(x)]
+    )
+    places = [digits.index((p.letter, layout.parts_of(p.letter).index(p))) for a in layout.axes for p in a.parts]
+    final = [a.extent or whole[logical.index(a.parts[0].letter)] // a.parts[0].weight for a in layout.axes]
+    return split.transpose(places).reshape(final)
+
+
+@given(layouts(), layouts(), st.tuples(*[st.integers(1, 7)] * 3))
+def test_layouts_are_pad_reshape_transpose(source: Layout, target: Layout, shape: tuple[int, ...]) -> None:
+    """Random strings over random shapes: one array through the formulas and through numpy."""
+    # feature: F3 F4 F5 F6 F7
+    logical = np.arange(1, prod(shape) + 1).reshape(shape)
+    before, after = reshaped(logical, source, 0), reshaped(logical, target, 0)
+    into = Layout("CHN").to(source)
+    assert into.forward_shape(shape) == before.shape and Layout("CHN").to(target).forward_shape(shape) == after.shape
+    pair, points = source.to(target), np.argwhere(before)
+    images = pair.forward_index(list(points.T))
+    found: NDArray = np.zeros(require_static(pair.forward_shape(before.shape), "test"), np.int64)
+    assert len(set(zip(*(a.tolist() for a in images), strict=True))) == len(points)
+    found[images] = before[tuple(points.T)]
+    assert np.array_equal(found[tuple(slice(0, n) for n in after.shape)], after)
+    assert np.count_nonzero(found) == logical.size
+    assert np.array_equal(np.stack(pair.backward_index(list(images))).T, points)
+    assert sum(into.pads(shape).values()) > 0 or before.size == logical.size
+    for letter, added in into.pads(shape).items():
+        assert isinstance(added, int) and added == -shape["CHN".index(letter)] % source.parts_of(letter)[0].weight
+
+
+@given(layouts(), layouts(), st.tuples(*[st.integers(0, 40)] * 3))
+def test_symbolic_shapes(source: Layout, target: Layout, sizes: tuple[int, ...]) -> None:  # feature: F11
+    """Shapes and padding of symbolic extents are those of the numbers, whatever they are; zero included."""
+    names = dict(zip("abc", sizes, strict=True))
+    extents = [t.sym(n, lower=0) for n in names]
+    heads = iter(zip(extents, sizes, strict=True))
+    pairs = [(a.extent, a.extent) if a.extent else next(heads) for a in source.axes]
+    symbolic, numeric = tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    pair = source.to(target)
+
+    def value(d: Any) -> int:
+        return int(d.evaluate(names)) if isinstance(d, t.Term) else d
+
+    assert tuple(map(value, pair.forward_shape(symbolic))) == pair.forward_shape(numeric)
+    pads, expected = pair.pads(symbolic), pair.pads(numeric)
+    assert {x: value(d) for x, d in pads.items() if value(d)} == expected
+
+
+@given(layouts())
+def test_index_map_both_ways(layout: Layout) -> None:  # feature: F12
+    m = layout.index_map
+    assert Layout.from_index_map(m) is layout and Layout(str(layout)) is layout
+    assert Layout.from_index_map(IndexMap.parse(str(m))) is layout
+    assert Layout.from_index_map(IndexMap.from_json(m.to_json())) is layout
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("n, c, h, w -> n, c//4, h, w, c%4", "NCHW4c"),
+        ("n, c -> n, c//4, c - 4*(c//4)", "NC4c"),
+        ("n, c -> n, c//8, c//4%2*4 + c%4", "NC8c"),
+        ("n, c -> n//3*3 + n%3, c", "NC"),
+        ("n, c -> c, n//16, n//2%8, n%2", "CN8n2n"),
+        ("n, c -> n//4, c//2, n%4*2 + c%2", "NC[4n2c]"),
+        ("n, c -> n//4, c//6, n%4*6 + c%6", "NC[4n6c]"),
+    ],
+)
+def test_spellings_of_one_layout(text: str, name: str) -> None:  # feature: F12
+    assert Layout.from_index_map(IndexMap.parse(text)) is Layout(name)
 
 
 @pytest.mark.parametrize(
@@ -147,11 +263,38 @@ def test_index_map_both_ways(name: str) -> None:  # feature: F12
         ("n, c -> n, c", "NN"),
         ("row, col -> row, col", None),
         ("n, c -> n, c//8, c%4", None),
+        ("n, c -> n, c//S, c%S", None),
+        ("n, c -> n, c%S", None),
+        ("n, c -> n, AXIS_SEPARATOR, c", None),
+        ("n, c -> n, c, 0", None),
+        ("n, c -> n, c, 1", None),
+        ("n, c -> n, 2*(c//4) + c%2, c//2%2", None),
+        ("n, c -> n, c//4*8 + c%4", None),
+        ("n, c -> n, c//4*4 - c", None),
+        ("n, c -> n, c//8*8 + c%4", None),
+        ("n, c -> n, c//4, c - 4*(c//4%2)", None),
+        ("n, c -> n, c//4, 2*c - 8*(c//4)", None),
+        ("n, c -> n, c ^ 1", None),
+        ("n, c -> n, (c+1)//4, (c+1)%4", None),
+        ("n, c -> n, 3 - c//4, c%4", None),
+        ("n, c -> n//4, c//4, n%4*2 + c%4", None),
+        ("() -> ()", None),
     ],
 )
-def test_other_maps_have_no_layout_string(text: str, letters: str | None) -> None:
+def test_other_maps_have_no_layout_string(text: str, letters: str | None) -> None:  # feature: F9 F12
+    m = IndexMap((), ()) if text == "() -> ()" else IndexMap.parse(text, {"S": t.sym("S")})
     with pytest.raises(LayoutError, match="layout string"):
-        Layout.from_index_map(IndexMap.parse(text), letters)
+        Layout.from_index_map(m, letters)
+
+
+def test_a_recorded_mapping_is_checked() -> None:  # feature: F9
+    """Option 2 of the thread: any map may be a layout, after the check that no two indices share a cell."""
+    good, bad = IndexMap.parse("n, c -> n, c//16, c%16"), IndexMap.parse("n, c -> n, c//16, c%8")
+    assert good.is_bijective((2, 32)) and good.is_injective((2, 30)) and not good.is_bijective((2, 30))
+    proof = bad.is_injective((2, 32))
+    assert proof.verdict == "refuted" and proof.witness is not None
+    first, second = proof.witness["first"], proof.witness["second"]
+    assert bad.map_indices(list(first.values())) == bad.map_indices(list(second.values())) and first != second
 
 
 def test_from_index_map_with_letters() -> None:

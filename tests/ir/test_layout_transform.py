@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from map_families import BruteForce, maps
 
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EqsatError, LayoutError, ShapeError, TypeMismatch
+from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, TypeMismatch
 from eqsat.ir.holes import UNDEF
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.layout_transform import layout_transform
@@ -56,14 +57,25 @@ def transformed(pad_value: Any, n: int = 14, dtype: str = "float32") -> Any:
     return evaluate(y, {"x": np.arange(n).astype(dtype)})
 
 
+def two(f: Callable[[Term, Term], Any]) -> Any:
+    """A pad function of two indices, with its types."""
+    return f
+
+
 def corner(io: Term, ii: Term) -> Term:
     return io + ii
 
 
 def test_pad_values() -> None:
     assert transformed(0)[3].tolist() == [12, 13, 0, 0]  # feature: D5
+    assert transformed(np.float32(0.5))[3].tolist() == transformed(np.array(0.5, "float32"))[3].tolist()
+    assert transformed(-np.inf)[3, 2] == -np.inf and np.signbit(transformed(-0.0)[3, 2])
+    assert transformed(True, dtype="bool")[3].all() and transformed(-1, dtype="int8")[3].tolist() == [12, 13, -1, -1]
     assert transformed(corner)[3].tolist() == [12, 13, 5, 6]  # feature: D6
     assert np.isnan(transformed(UNDEF)[3, 2:]).all()  # feature: D7
+    assert np.isnan(transformed(two(lambda io, ii: UNDEF))[3, 2:]).all()  # feature: D7
+    assert transformed(last)[3].tolist() == [12, 13, 2, 3]  # feature: D6
+    assert transformed(corner, dtype="int8")[3].tolist() == [12, 13, 5, 6]  # feature: D6
     assert transformed(99, 16)[3].tolist() == [12, 13, 14, 15]  # feature: D15
     assert transformed(t.const(2.5, "float32"))[3, 3] == 2.5
 
@@ -81,10 +93,56 @@ def test_wrap_around() -> None:  # feature: D8 D9
         layout_transform(x, "i -> i//4, i%4", pad_value=z[0])
 
 
+def test_wrap_around_is_not_the_formula_of_the_text() -> None:  # feature: D8
+    """The seed writes B[0, (io-14) % 4]; the wrap-around needs the whole position (4*io + ii) % 14."""
+    x = input("x", (14,), "float32")
+    y = layout_transform(x, "i -> i//4, i%4", pad_value=two(lambda io, ii: x[(io - 14) % 4]))
+    assert evaluate(y, {"x": np.arange(14, dtype="float32")})[3].tolist() == [12, 13, 1, 1]
+
+
+READS: list[tuple[Callable[[Tensor, Term, Term], Term], list[float]]] = [
+    (lambda x, io, ii: x[13], [13, 13]),
+    (lambda x, io, ii: x[ii] * 2 + x[0], [4, 6]),
+    (lambda x, io, ii: t.where(ii < 3, x[5], t.const(7.0, "float32")), [5, 7]),
+    (lambda x, io, ii: t.where(4 * io + ii < 14, x[4 * io + ii], x[1]), [1, 1]),
+]
+
+
+@pytest.mark.parametrize(("function", "cells"), READS)
+def test_formulas_of_the_same_buffer(
+    function: Callable[[Tensor, Term, Term], Term], cells: list[float]
+) -> None:  # feature: D8
+    x = input("x", (14,), "float32")
+    y = layout_transform(x, "i -> i//4, i%4", pad_value=two(lambda io, ii: function(x, io, ii)))
+    assert evaluate(y, {"x": np.arange(14, dtype="float32")})[3].tolist() == [12, 13, *cells]
+
+
+def test_a_value_that_is_undefined_in_the_padding_is_refused() -> None:
+    x = input("x", (14,), "float32")
+    reads: list[Callable[[Term, Term], Term]] = [
+        lambda io, ii: x[4 * io + ii],
+        lambda io, ii: x[ii - 3],
+        lambda io, ii: x[ii // (io - 3)],
+    ]
+    for bad in reads:
+        with pytest.raises(BoundsError, match=r"undefined at the padding cell \(3, 2\)"):
+            layout_transform(x, "i -> i//4, i%4", pad_value=bad)
+    data = layout_transform(
+        x, "i -> i//4, i%4", pad_value=two(lambda io, ii: t.where(x[0] < x[1], x[1], x[4 * io + ii]))
+    )
+    assert evaluate(data, {"x": np.arange(14, dtype="float32")})[3, 2] == 1, "only the data tell"
+
+
 def test_pad_none_must_not_pad() -> None:  # feature: D4
     with pytest.raises(LayoutError, match=r"first padded cell is \(3, 2\)"):
         transformed(None)
+    with pytest.raises(LayoutError, match=r"first padded cell is \(3, 2\)"):
+        transformed(two(lambda io, ii: None))
     assert transformed(None, 16).shape == (4, 4)
+
+
+def last(*index: Term) -> Term:
+    return index[-1]
 
 
 def below(io: Term, ii: Term) -> Term:
@@ -99,11 +157,37 @@ def below(io: Term, ii: Term) -> Term:
         (300, "uint8"),
         (t.const(1.0, "float64"), "float32"),
         (below, "float32"),
+        (np.int64(0), "float32"),  # feature: D10
+        (np.float64(0), "float32"),  # feature: D10
+        (np.bool_(True), "int32"),  # feature: D10
+        (np.array(0), "float32"),
+        (True, "int32"),
+        (1, "bool"),
+        (1.0, "int32"),
+        (float("nan"), "int8"),
+        (1e300, "float32"),
+        (70000, "float16"),
+        (1j, "float32"),
+        ("0", "float32"),
+        (np.zeros(2, "float32"), "float32"),
+        ([0.0], "float32"),
+        (input("z", (), "float32"), "float32"),
+        (abs, "float32"),
+        (two(lambda io, ii: [0.0]), "float32"),
+        (two(lambda io, ii: 100 * io + ii), "int8"),
+        (two(lambda io, ii: io - 4), "uint8"),
+        (two(lambda io, ii: io), "bool"),
     ],
 )
 def test_bad_pad_values_are_refused(pad_value: Any, dtype: str) -> None:
-    with pytest.raises(TypeMismatch):
+    with pytest.raises(TypeMismatch, match="layout_transform of"):
         transformed(pad_value, dtype=dtype)
+
+
+@pytest.mark.parametrize("stranger", [t.var("q"), t.sym("Q"), t.ax(5, 3), t.ax(0, 3)])
+def test_values_of_something_else_are_refused(stranger: Term) -> None:  # feature: D9
+    with pytest.raises(LayoutError, match="depends on"):
+        transformed(two(lambda io, ii: io + stranger))
 
 
 def test_each_cell_follows_the_step_that_introduced_it() -> None:  # feature: D14 A19

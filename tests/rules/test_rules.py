@@ -91,7 +91,7 @@ def instance_of(rule: Rule, theorem: Instance, seed: int) -> tuple[Term, dict[Te
             fresh = t.var(f"v_{p.name}")
             low = source.choice([-9, -2, -1, 0, 0, 0, 1, 5])
             ranges[fresh] = (low, low + source.choice([1, 2, 3, 9]))
-            table[v] = fresh
+            table[v] = -fresh if p.kind is Kind.NEG else fresh
     known = Bounds(ranges)
     for condition in theorem.conditions:
         if known.of(substitute(condition, table)) != (1, 1):
@@ -109,6 +109,9 @@ def test_matcher_finds_its_rule(rule: Rule) -> None:
     for theorem in rule.instances:
         if rule.name.endswith("one-side") or theorem.choices:
             found_any = True  # these are the spelling of comparisons, and rules that choose their own constant
+            continue
+        if any(c.op not in t.COMPARE for c in theorem.conditions):
+            found_any = True  # what a predicate implies is known on a box only: see the tests of simplify
             continue
         pattern = Pattern(rule, theorem)
         for seed in range(300):

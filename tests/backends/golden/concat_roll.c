@@ -1,20 +1,63 @@
 #include <math.h>
 #include <stdint.h>
 
+#include <stddef.h>
+#include <string.h>
+#if defined(__has_builtin) && defined(__GNUC__)
+#if __has_builtin(__builtin_shufflevector)
+#define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
+#endif
+#endif
+
+#ifdef EQSAT_VECTORS
+typedef long long block16 __attribute__((vector_size(16), aligned(1), may_alias));
+#define C16(d, s) (*(block16 *)(d) = *(const block16 *)(s))
+typedef long long block32 __attribute__((vector_size(32), aligned(1), may_alias));
+#define C32(d, s) (*(block32 *)(d) = *(const block32 *)(s))
+#else
+#define C16(d, s) memcpy(d, s, 16)
+#define C32(d, s) memcpy(d, s, 32)
+#endif
+
+static inline void copy_8(char *restrict d, const char *restrict s)
+{
+    memcpy(d + 0, s + 0, 8);
+}
+
+static inline void copy_20(char *restrict d, const char *restrict s)
+{
+    C16(d + 0, s + 0); memcpy(d + 16, s + 16, 4);
+}
+
 /* roll, flip, concat */
 static void kernel_0(const float *restrict in0, float *restrict out0)
 {
-    for (int32_t i0 = 0; i0 < 5; ++i0) {
-        for (int32_t i1 = 0; i1 < 2; ++i1) {
-            out0[7 * i0 + i1] = in0[7 * i0 + i1 + 5];
-        }
-        for (int32_t i1 = 0; i1 < 5; ++i1) {
-            out0[7 * i0 + i1 + 2] = in0[7 * i0 + i1];
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i0 = 0; i0 < 5; ++i0) {
+            copy_8(d + 28 * i0, s + 28 * i0 + 20);
         }
     }
-    for (int32_t i0 = 0; i0 < 5; ++i0) {
-        for (int32_t i1 = 0; i1 < 7; ++i1) {
-            out0[7 * i0 + i1 + 35] = in0[i1 - 7 * i0 + 28];
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i1 = 0; i1 < 5; ++i1) {
+            copy_8(d + 28 * i1 + 140, s - 28 * i1 + 112);
+        }
+    }
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i2 = 0; i2 < 5; ++i2) {
+            copy_20(d + 28 * i2 + 8, s + 28 * i2);
+        }
+    }
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i3 = 0; i3 < 5; ++i3) {
+            copy_20(d + 28 * i3 + 148, s - 28 * i3 + 120);
         }
     }
 }

@@ -4,18 +4,20 @@
 /* matmul */
 static void kernel_0(const float *restrict in0, const float *restrict in1, float *restrict out0)
 {
-    for (int32_t i0 = 0; i0 < 5; ++i0) {
-        float acc0[6];
-        for (int32_t i1 = 0; i1 < 6; ++i1) {
-            acc0[i1] = 0.0f;
-        }
-        for (int32_t i1 = 0; i1 < 7; ++i1) {
+    float acc0[30];
+    for (int32_t i0 = 0; i0 < 30; ++i0) {
+        acc0[i0] = 0.0f;
+    }
+    for (int32_t i0 = 0; i0 < 7; ++i0) {
+        for (int32_t i1 = 0; i1 < 5; ++i1) {
             for (int32_t i2 = 0; i2 < 6; ++i2) {
-                acc0[i2] = acc0[i2] + in0[7 * i0 + i1] * in1[6 * i1 + i2];
+                acc0[6 * i1 + i2] = acc0[6 * i1 + i2] + in0[7 * i1 + i0] * in1[6 * i0 + i2];
             }
         }
+    }
+    for (int32_t i0 = 0; i0 < 5; ++i0) {
         for (int32_t i1 = 0; i1 < 6; ++i1) {
-            out0[6 * i0 + i1] = acc0[i1];
+            out0[6 * i0 + i1] = acc0[6 * i0 + i1];
         }
     }
 }

@@ -3,7 +3,28 @@
 
 static inline float max_float32(float a, float b)
 {
-    return a > b || isnan(a) ? a : b;
+    const float m = a > b ? a : b;
+    return isnan(a) ? a : m;
+}
+
+#include <string.h>
+static inline float power_of_two(int32_t n)
+{
+    const uint32_t bits = (uint32_t)(n + 127) << 23;
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+
+static inline float exp_float32(float x)
+{
+    const float top = x < 89.0f ? x : 89.0f, a = top > -105.0f ? top : -105.0f;
+    const float n = a * 1.44269504f + 12582912.0f - 12582912.0f;
+    const float r = a - n * 0.693359375f - n * -2.12194440e-4f;
+    const float p = (((((0.0001979014f * r + 0.0013944869f) * r + 0.008333499f) * r + 0.04166629f) * r + 0.16666666f) * r + 0.5f);
+    const int32_t k = (int32_t)n, half = k >> 1;
+    const float y = (p * (r * r) + r + 1.0f) * power_of_two(half) * power_of_two(k - half);
+    return isnan(x) ? x : y;
 }
 
 /* reduce_max */
@@ -24,7 +45,7 @@ static void kernel_1(const float *restrict in0, const float *restrict in1, float
 {
     for (int32_t i0 = 0; i0 < 5; ++i0) {
         for (int32_t i1 = 0; i1 < 7; ++i1) {
-            out0[7 * i0 + i1] = expf(in0[7 * i0 + i1] - in1[i0]);
+            out0[7 * i0 + i1] = exp_float32(in0[7 * i0 + i1] - in1[i0]);
         }
     }
 }

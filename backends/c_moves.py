@@ -1,0 +1,55 @@
+"""A kernel whose moves all have a schedule, as one C function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eqsat.backends.c_nest import Text
+from eqsat.backends.c_run import RunPrinter
+from eqsat.backends.c_shear import ShearPrinter
+from eqsat.backends.c_tile import TurnPrinter
+from eqsat.backends.c_vector import HEADER
+from eqsat.backends.c_zip import ZipPrinter
+from eqsat.backends.machine import Machine
+from eqsat.backends.moves import Move
+from eqsat.backends.schedule import Plan, Run, Shear, Turn
+
+
+def print_moves(
+    name: str,
+    params: Sequence[tuple[str, str]],
+    buffers: Mapping[str, str],
+    moves: Sequence[tuple[Move, Plan]],
+    machine: Machine,
+) -> tuple[list[str], dict[str, str]]:
+    """The lines of the function, and the pieces that it needs, by name.
+
+    `params` are C types and names; `buffers` gives the C name of every buffer that a move touches.
+    """
+    text = Text()
+    threads = max(plan.threads for _, plan in moves)
+    if threads > 1:
+        text.add(f"#pragma omp parallel num_threads({threads})")
+        text.add("{")
+        text.depth += 1
+    for n, (move, plan) in enumerate(moves):
+        with text.block(""):
+            if move.operands:
+                text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
+            text.add(f"char *d = (char *){buffers[move.out.buffer]};")
+            if isinstance(plan, Run):
+                RunPrinter(text, move, plan, machine).print()
+            elif isinstance(plan, Turn):
+                TurnPrinter(text, move, plan, machine, f"{name}_{n}" if n else name).print()
+            elif isinstance(plan, Shear):
+                ShearPrinter(text, move, plan, machine, f"{name}_{n}" if n else name).print()
+            else:
+                ZipPrinter(text, move, plan, machine).print()
+    if any(plan.stream for _, plan in moves):
+        text.add("FENCE();")
+    if threads > 1:
+        text.depth -= 1
+        text.add("}")
+    joined = ", ".join(f"{kind}{label}" for kind, label in params)
+    head = f"static void {name}({joined})"
+    return [head, "{", *text.lines, "}"], {"vectors": HEADER, **text.pieces}

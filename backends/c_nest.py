@@ -1,0 +1,94 @@
+"""Pieces that all schedules share: indented text, loops over byte offsets, threads."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Text:
+    """C lines under construction, and the pieces that must stand before the function, by name."""
+
+    lines: list[str] = field(default_factory=list[str])
+    pieces: dict[str, str] = field(default_factory=dict[str, str])
+    depth: int = 1
+    names: int = 0
+
+    def add(self, line: str) -> None:
+        """One line at the current depth; preprocessor lines start at the margin."""
+        self.lines.append(line if line.startswith("#") else "    " * self.depth + line)
+
+    def name(self, prefix: str) -> str:
+        """A fresh local name."""
+        self.names += 1
+        return f"{prefix}{self.names - 1}"
+
+    @contextmanager
+    def block(self, head: str) -> Generator[None]:
+        """A braced block under a head line."""
+        self.add(f"{head} {{".strip())
+        self.depth += 1
+        yield
+        self.depth -= 1
+        self.add("}")
+
+    @contextmanager
+    def loop(self, variable: str, count: int, start: int = 0) -> Generator[None]:
+        """A counting loop; one iteration is a block."""
+        if count == start + 1:
+            with self.block(""):
+                self.add(f"const ptrdiff_t {variable} = {start};")
+                yield
+            return
+        with self.block(f"for (ptrdiff_t {variable} = {start}; {variable} < {count}; ++{variable})"):
+            yield
+
+
+@dataclass(frozen=True)
+class Level:
+    """One loop of a nest: its variable and how often it runs."""
+
+    variable: str
+    count: int
+
+
+@contextmanager
+def nest(text: Text, levels: Sequence[Level], threads: int, shared: int) -> Generator[None]:
+    """Loops one inside of the other; threads share the outer ones, as many as give each `shared` turns."""
+    levels = [v for v in levels if v.count > 1]
+    together, turns = 0, 1
+    while threads > 1 and together < len(levels) and turns < shared * threads:
+        turns *= levels[together].count
+        together += 1
+    if together:
+        # Tiles may overlap at the end of a loop: then two threads store the same bytes.
+        text.add(f"#pragma omp for{f' collapse({together})' if together > 1 else ''} schedule(static) nowait")
+    for level in levels:
+        text.add(f"for (ptrdiff_t {level.variable} = 0; {level.variable} < {level.count}; ++{level.variable}) {{")
+        text.depth += 1
+    if not levels:
+        if threads > 1:
+            text.add("#pragma omp single nowait")
+        text.add("{")
+        text.depth += 1
+    yield
+    for _ in levels or [None]:
+        text.depth -= 1
+        text.add("}")
+
+
+def address(base: str, terms: Sequence[tuple[str, int]], constant: int = 0) -> str:
+    """base + the sum of variable * bytes."""
+    text = base
+    for variable, scale in terms:
+        if scale == 1:
+            text += f" + {variable}"
+        elif scale == -1:
+            text += f" - {variable}"
+        elif scale:
+            text += f" {'-' if scale < 0 else '+'} {abs(scale)} * {variable}"
+    if constant:
+        text += f" {'-' if constant < 0 else '+'} {abs(constant)}"
+    return text

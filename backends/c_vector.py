@@ -1,0 +1,203 @@
+"""Vectors in C: types, interleaving, streaming stores and copies of known length, each printed where it is used.
+
+GNU vector extensions, which gcc, clang and zig share. Without them (EQSAT_VECTORS undefined) pieces are plain loops.
+"""
+
+from __future__ import annotations
+
+HEADER = """#include <stddef.h>
+#include <string.h>
+#if defined(__has_builtin) && defined(__GNUC__)
+#if __has_builtin(__builtin_shufflevector)
+#define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
+#endif
+#endif"""
+
+STREAM = """/* Streaming stores go to memory past the caches; FENCE orders them before what follows. */
+#if defined(EQSAT_VECTORS) && defined(__clang__)
+#define STREAM(d, v) __builtin_nontemporal_store((v), (stream_line *)(void *)(d))
+#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && STREAM_BYTES == 64
+#define STREAM(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__AVX__) && STREAM_BYTES == 32
+#define STREAM(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && STREAM_BYTES == 16
+#define STREAM(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
+#endif
+#if defined(STREAM) && defined(__SSE2__)
+#define FENCE() __builtin_ia32_sfence()
+#else
+#define FENCE() ((void)0)
+#endif"""
+
+STREAM_OUT = """/* n bytes to d: whole lines by streaming stores, the ends plainly. */
+static inline void stream_out(char *restrict d, const char *restrict s, ptrdiff_t n)
+{
+    const ptrdiff_t head = (ptrdiff_t)(-(uintptr_t)d & 63);
+    if (n >= head + 64) {
+        if (head != 0) memcpy(d, s, (size_t)head);
+        d += head, s += head, n -= head;
+        for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+    }
+    if (n > 0) memcpy(d, s, (size_t)n);
+}"""
+
+STREAM_NEXT = """/* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
+   Lines leave whole: one that two runs share is put together in `line`, which has 64 bytes to spare on both sides. */
+static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
+{
+    const ptrdiff_t shared = (ptrdiff_t)((uintptr_t)d & 63);
+    if (shared != 0) {
+        const ptrdiff_t rest = 64 - shared;
+        if (first) {
+            memcpy(d, s, (size_t)rest);
+        } else {
+            memcpy(line + shared, s, 64);
+            STREAM_LINE(d - shared, line);
+        }
+        d += rest, s += rest, n -= rest;
+    }
+    for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+    if (n > 0) memcpy(line + n - 64, s + n - 64, 64);
+}"""
+
+
+def stream_pieces(vector: int) -> str:
+    """The definitions that streaming needs, for vectors of so many bytes."""
+    steps = range(0, 64, vector)
+    loads = ", ".join(f"v{k} = *(const stream_any *)((s) + {k})" for k in steps)
+    stores = " ".join(f"STREAM((d) + {k}, v{k});" for k in steps)
+    types = [
+        f"#define STREAM_BYTES {vector}",
+        "#ifdef EQSAT_VECTORS",
+        f"typedef long long stream_line __attribute__((vector_size({vector})));",
+        f"typedef long long stream_any __attribute__((vector_size({vector}), aligned(1), may_alias));",
+        "#endif",
+    ]
+    line = [
+        "#ifdef STREAM",
+        f"#define STREAM_LINE(d, s) do {{ const stream_line {loads}; \\",
+        f"    {stores} }} while (0)",
+        "#else",
+        "#define STREAM_LINE(d, s) memcpy((d), (s), 64)",
+        "#endif",
+    ]
+    return "\n".join([*types, STREAM, *line])
+
+
+def braid_name(count: int, size: int) -> str:
+    """The name of the function that interleaves a number of rows."""
+    return f"braid_{count}_u{8 * size}"
+
+
+def define_braid(count: int, size: int) -> str:
+    """`count` rows of 16 bytes, a power of two, element by element: rounds of interleaving, as in a transpose."""
+    vector = vector_type(16, size)
+    lines = [
+        f"/* {count} rows of 16 bytes, element by element. */",
+        f"static inline void {braid_name(count, size)}(char *restrict d, const char *restrict s, ptrdiff_t row)",
+        "{",
+        "#ifdef EQSAT_VECTORS",
+        f"    {vector} x[{count}], y[{count}];",
+        f"    for (int m = 0; m < {count}; ++m) x[m] = *(const {vector} *)(s + row * m);",
+    ]
+    now, after, step, half = "x", "y", 1, count // 2
+    while step < count:
+        for m in range(half):
+            pair = f"{now}[{m}], {now}[{m + half}]"
+            low, high = f"{after}[{2 * m}] = LOW_{vector}({pair})", f"{after}[{2 * m + 1}] = HIGH_{vector}({pair})"
+            lines.append(f"    {low}, {high};")
+        now, after, step = after, now, 2 * step
+    lines += [
+        f"    for (int m = 0; m < {count}; ++m) *({vector} *)(d + 16 * m) = {now}[m];",
+        "#else",
+        f"    for (int k = 0; k < {16 // size}; ++k)",
+        f"        for (int m = 0; m < {count}; ++m)",
+        f"            memcpy(d + {size} * ({count} * k + m), s + row * m + {size} * k, {size});",
+    ]
+    return "\n".join([*lines, "#endif", "}"])
+
+
+def vector_type(width: int, size: int) -> str:
+    """The name of a vector of `width` bytes with elements of `size` bytes."""
+    return f"v{width}u{8 * size}"
+
+
+def define_type(width: int, size: int) -> str:
+    """The type, as it lies anywhere in memory."""
+    attributes = f"vector_size({width}), aligned(1), may_alias"
+    return f"typedef uint{8 * size}_t {vector_type(width, size)} __attribute__(({attributes}));"
+
+
+def interleave_indices(width: int, size: int, high: bool) -> list[int]:
+    """Which elements of two vectors an interleave takes, within each 16 bytes."""
+    lane, count = 16 // size, width // size
+    indices: list[int] = []
+    for start in range(0, count, lane):
+        for k in range(lane // 2):
+            at = start + k + (lane // 2 if high else 0)
+            indices += [at, at + count]
+    return indices
+
+
+def define_interleave(width: int, size: int) -> str:
+    """LOW and HIGH: the elements of two vectors by turns, from the lower and the upper half of each 16 bytes."""
+    lines: list[str] = []
+    for name, high in (("LOW", False), ("HIGH", True)):
+        numbers = [str(n) for n in interleave_indices(width, size, high)]
+        rows = [", ".join(numbers[k : k + 24]) for k in range(0, len(numbers), 24)]
+        body = ", \\\n    ".join(rows)
+        lines.append(f"#define {name}_{vector_type(width, size)}(a, b) __builtin_shufflevector(a, b, \\\n    {body})")
+    return "\n".join(lines)
+
+
+def define_join(width: int, size: int) -> str:
+    """JOIN: vectors of 16 bytes side by side."""
+    half, count = vector_type(16, size), 16 // size
+    name = vector_type(width, size)
+    first = ", ".join(map(str, range(2 * count)))
+    if width == 32:
+        return (
+            f"#define JOIN_{name}(a, b) __builtin_shufflevector(*(const {half} *)(a), *(const {half} *)(b), \\\n"
+            f"    {first})"
+        )
+    both = ", ".join(map(str, range(4 * count)))
+    inner = "__builtin_shufflevector(*(const {t} *)({a}), *(const {t} *)({b}), \\\n    " + first + ")"
+    left, right = inner.format(t=half, a="a", b="b"), inner.format(t=half, a="c", b="d")
+    return f"#define JOIN_{name}(a, b, c, d) __builtin_shufflevector({left}, \\\n    {right}, \\\n    {both})"
+
+
+def copy_name(nbytes: int) -> str:
+    """The name of the function that copies a known number of bytes."""
+    return f"copy_{nbytes}"
+
+
+def define_copy(nbytes: int, vector: int) -> str:
+    """A straight line of vector copies; the last one may overlap the one before."""
+    width = vector
+    while width > nbytes and width > 1:
+        width //= 2
+    starts = list(range(0, nbytes - width + 1, width))
+    rest = nbytes - (starts[-1] + width)
+    steps = [(at, width) for at in starts]
+    if rest:
+        narrow = width
+        while narrow // 2 >= rest:
+            narrow //= 2
+        steps.append((nbytes - narrow, narrow))
+    moves = [f"memcpy(d + {at}, s + {at}, {w});" if w < 16 else f"C{w}(d + {at}, s + {at});" for at, w in steps]
+    lines = [" ".join(moves[k : k + 4]) for k in range(0, len(moves), 4)]
+    body = "\n".join(f"    {line}" for line in lines)
+    head = f"static inline void {copy_name(nbytes)}(char *restrict d, const char *restrict s)"
+    return f"{head}\n{{\n{body}\n}}"
+
+
+def define_block_copies(vector: int) -> str:
+    """C16, C32 and C64: one vector from anywhere to anywhere."""
+    widths = [w for w in (16, 32, 64) if w <= vector]
+    lines = ["#ifdef EQSAT_VECTORS"]
+    for w in widths:
+        lines.append(f"typedef long long block{w} __attribute__((vector_size({w}), aligned(1), may_alias));")
+        lines.append(f"#define C{w}(d, s) (*(block{w} *)(d) = *(const block{w} *)(s))")
+    lines.append("#else")
+    lines += [f"#define C{w}(d, s) memcpy(d, s, {w})" for w in widths]
+    return "\n".join([*lines, "#endif"])

@@ -1,0 +1,230 @@
+"""The choice of a schedule for a move: rules over strides and sizes; `candidates` lists variants to measure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from eqsat.backends.machine import LINE, Machine
+from eqsat.backends.moves import Access, Move, normalise, without_border
+from eqsat.backends.schedule import TILE_I, TILE_J, Chain, Plan, Run, Shear, Turn, Zip
+
+SMALL = 16
+"""A zip has at most so many statements."""
+CHUNK = 1 << 10
+"""Bytes collected before they leave by streaming stores."""
+HELD_ROWS = 1024
+"""Rows of the result of which a shear keeps the unfinished line."""
+DENSE = 512
+"""Rows of the result of at most so many bytes, one behind the other, are streamed as one stretch of memory."""
+COLLECT = 1 << 10
+"""Bytes of such a stretch that are collected at a time."""
+LONG = 512
+"""Rows of the source of so many bytes are fetched along the row."""
+INLINE = 1024
+"""Padding is written together with what it surrounds, where the steps of its loop are shorter than so many bytes."""
+STRETCH = 32 << 10
+"""Bytes of the result with padding in it that are written, and perhaps collected, as one stretch."""
+PARALLEL = 1 << 17
+"""Fewer bytes than this are not worth waking threads for."""
+
+
+def unit(access: Access) -> int | None:
+    """The loop along which an access is contiguous."""
+    return next((k for k, s in enumerate(access.strides) if s == 1), None)
+
+
+def chain(move: Move, access: Access, first: int, taken: Sequence[int], enough: int) -> Chain:
+    """The contiguous run of an access that starts with a loop, up to about `enough` elements."""
+    loops, size = [first], move.extents[first]
+    boxed = move.boxed
+    while size < enough and first not in boxed:
+        more = [k for k, s in enumerate(access.strides) if s == size and k not in taken and k not in loops]
+        more = [k for k in more if k not in boxed]
+        if not more or size * move.extents[more[0]] > 4 * enough:
+            break
+        loops.append(more[0])
+        size *= move.extents[more[0]]
+    return Chain(tuple(loops), size)
+
+
+def streams(move: Move, machine: Machine) -> bool:
+    """Whether source and result are far larger than the last cache, so that a reader will not find the result there."""
+    return 4 * move.points * move.out.size >= 3 * machine.last
+
+
+def tile_extent(size: int, whole: int, e: int) -> int:
+    """A tile of about `whole` elements (a multiple of lines) along a run of `size`, with little overlap at its end."""
+    if size <= whole + whole // 2:
+        return size
+    return whole
+
+
+def dense_tile(extent: int, row: int, e: int) -> int:
+    """The rows of the result of a dense tile: about a kilobyte, and never less than a line for the last tile."""
+    best = max(e, COLLECT // row // e * e)
+    if extent <= best + best // 2:
+        return extent
+    fitting = [w for w in range(best, e - 1, -e) if extent % w * row >= LINE or extent % w == 0]
+    return fitting[0] if fitting else extent
+
+
+def ahead(move: Move, j: Chain, order: Sequence[int]) -> int:
+    """How many bytes ahead a source is asked for: along a long row, else where the innermost loop goes next."""
+    source = move.operands[0]
+    inner = [k for k in order if k >= 0]
+    if j.size * source.size >= LONG or not inner:
+        return 2 * LINE
+    return abs(source.strides[inner[-1]]) * source.size
+
+
+def by_source(move: Move, plan: Turn) -> tuple[int, ...]:
+    """The loop order that reads the source from its beginning to its end."""
+    strides = move.operands[0].strides
+    keys = {TILE_I: abs(strides[plan.i.loops[0]]) * plan.ti, TILE_J: plan.tj}
+    return tuple(sorted(plan.order, key=lambda k: -(keys[k] if k < 0 else abs(strides[k]))))
+
+
+def by_result(move: Move, plan: Turn) -> tuple[int, ...]:
+    """The loop order that writes the result from its beginning to its end."""
+    strides = move.out.strides
+    keys = {TILE_I: plan.ti, TILE_J: strides[plan.j.loops[0]] * plan.tj}
+    return tuple(sorted(plan.order, key=lambda k: -(keys[k] if k < 0 else strides[k])))
+
+
+def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Turn | Shear | None:
+    """Register transposes, where both runs are long enough for them."""
+    size = move.out.size
+    e = 16 // size
+    source = move.operands[0]
+    stream = streams(move, machine)
+    line = LINE // size
+    enough = (8 if stream else 4) * line
+    run_i = chain(move, move.out, i, [j], enough)
+    run_j = chain(move, source, j, run_i.loops, enough)
+    if run_i.size < e or run_j.size < e:
+        return None
+    ti = run_i.size if move.boxed else tile_extent(run_i.size, line, e)
+    tj = tile_extent(run_j.size, line if stream else 4 * line, e)
+    used = {*run_i.loops, *run_j.loops}
+    loops = tuple(k for k in range(len(move.extents)) if k not in used)
+    plain = Turn(run_i, run_j, ti, tj, (*loops, TILE_I, TILE_J), threads=threads)
+    order = by_source(move, plain)
+    thrash = run_i.plain and source.strides[i] * size % 4096 == 0
+    fetch = ahead(move, run_j, order) if stream else 0
+    row = move.extents[i] * size
+    if stream and row <= DENSE and move.out.strides[j] == move.extents[i]:
+        alone = [k for k in range(len(move.extents)) if k not in (i, j)]
+        alone.sort(key=lambda k: -abs(source.strides[k]))
+        return replace(
+            plain, i=Chain((i,), row // size), j=Chain((j,), move.extents[j]), ti=row // size,
+            tj=dense_tile(move.extents[j], row, e), order=(*alone, TILE_J), pack=thrash, stage=True, stream=True,
+            dense=True, fetch=fetch,
+        )  # fmt: skip
+    if stream and not move.boxed and run_i.size >= 2 * line:
+        outer = tuple(k for k in order if k >= 0)
+        turns = prod(move.extents[k] for k in outer)
+        blocks = max(-(-run_j.size // HELD_ROWS), -(-4 * threads // turns) if threads > 1 else 1)
+        blocks = min(blocks, max(run_j.size // (4 * line), 1))
+        return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), pack=thrash, fetch=fetch, threads=threads)
+    if stream:
+        return replace(plain, order=order, pack=thrash, stage=True, stream=True)
+    if thrash and run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
+        tile = replace(plain, ti=4 * line, tj=4 * line, pack=True, stage=True)
+        return replace(tile, order=by_result(move, tile))
+    return replace(plain, order=by_result(move, plain), pack=thrash and not move.boxed)
+
+
+def plan_run(move: Move, machine: Machine, threads: int) -> Run:
+    """Contiguous copies: the source is read from its beginning to its end, stretches of the result are collected."""
+    order = list(range(len(move.extents)))
+    stream, size, boxed = bool(move.operands) and streams(move, machine), move.out.size, move.boxed
+    chunk = len(order) - boxed[0] if boxed else 1
+    if stream:
+        while chunk < len(order) and _dense(move, order[-chunk - 1]):
+            if prod(move.extents[-chunk:]) * size >= CHUNK:
+                break
+            chunk += 1
+    outer, inner = order[: len(order) - chunk], order[len(order) - chunk :]
+    fetch = 0
+    if move.operands:
+        strides = move.operands[0].strides
+        outer.sort(key=lambda k: -abs(strides[k]))
+        fetch = abs(strides[outer[-1]]) * size if outer and stream else 0
+    return Run((*outer, *inner), stream, chunk, fetch, threads)
+
+
+def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip | None:
+    """A few elements interleaved or separated."""
+    source = move.operands[0]
+    if move.boxed:
+        return None
+    small, long = (i, j) if move.extents[i] < move.extents[j] else (j, i)
+    if move.extents[small] > SMALL or move.extents[long] < 4:
+        return None
+    others = [k for k in range(len(move.extents)) if k not in (i, j)]
+    # Short rows share lines of the source: those are read one after the other.
+    if move.extents[long] * source.size < LINE:
+        others.sort(key=lambda k: -abs(source.strides[k]))
+    order = tuple(others)
+    block = min(move.extents[long], 512)
+    # What is collected before it leaves is contiguous: rows along the long loop, or all of a block.
+    dense = move.out.strides[long] in (1, move.extents[small])
+    size, count = move.out.size, move.extents[small]
+    braid = small == i and move.out.strides[long] == count and count in (2, 4, 8) and block * size >= 16
+    braid = braid and count <= 16 // size and source.strides[long] == 1
+    return Zip(long, (small,), block, order, braid, dense and streams(move, machine), threads)
+
+
+def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
+    """The schedule of a move; None leaves it to the general loop nest."""
+    i = unit(move.out)
+    if move.points * move.out.size < PARALLEL:
+        threads = 1
+    if i is None:
+        return None
+    if move.is_fill:
+        return plan_run(move, machine, threads)
+    if not move.is_copy:
+        return None
+    j = unit(move.operands[0])
+    if j == i:
+        return plan_run(move, machine, threads)
+    if j is None or move.boxed not in ((), (i,)):
+        return None
+    if move.boxed and move.extents[i] * move.out.size > 256:
+        return None
+    return plan_turn(move, machine, threads, i, j) or plan_zip(move, machine, threads, i, j)
+
+
+def _dense(move: Move, k: int) -> bool:
+    """Whether one step of a loop writes one contiguous piece."""
+    return move.out.strides[k] == prod(move.extents[k + 1 :])
+
+
+def prepared(move: Move) -> tuple[Move, ...]:
+    """The move without the parts of its border that its schedule would not write on its way."""
+    if not move.boxed or not move.operands:
+        return (move,)
+    i = unit(move.out)
+    size = move.out.size
+    if i is not None and move.is_copy and unit(move.operands[0]) == i:
+        step = {k: move.out.strides[k] * size for k in move.boxed}
+        keep = [k for k in move.boxed if _dense(move, k) and step[k] < INLINE and step[k] * move.extents[k] <= STRETCH]
+    else:
+        keep = [k for k in move.boxed if k == i and move.extents[k] * size <= 4 * LINE]
+    inside, borders = without_border(move, [k for k in move.boxed if k not in keep])
+    return (normalise(inside), *borders)
+
+
+def schedule(moves: Sequence[Move], machine: Machine, threads: int) -> list[tuple[Move, Plan]] | None:
+    """Every move of a kernel with its schedule; None where the general loop nest has to do it."""
+    chosen: list[tuple[Move, Plan]] = []
+    for move in moves:
+        for part in prepared(move):
+            plan = choose(part, machine, threads)
+            if plan is None:
+                return None
+            chosen.append((part, plan))
+    return chosen

@@ -1,0 +1,28 @@
+"""What the code generator asks about an OpenCL device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The facts of a device that decide what its kernels look like."""
+
+    name: str = "an OpenCL device"
+    kind: str = "cpu"
+    """cpu: a few heavy work-items with loops inside; gpu: one work-item for each position."""
+    units: int = 1
+    """Compute units."""
+    group: int = 1
+    """The most work-items in a group."""
+    local_bytes: int = 0
+    double: bool = True
+    exact_division: bool = True
+    """Whether float32 division and square root round correctly on request."""
+    images: tuple[int, int] | None = None
+    """The largest width and height of an image, where there are images."""
+    alignment: int = 64
+    """Bytes at which a part of a buffer may start."""
+    largest: int = 1 << 62
+    """Bytes of the largest buffer."""

@@ -1,0 +1,203 @@
+"""Reductions: which accumulators lie side by side, and the loops that clear, combine and store them.
+
+Accumulators are a small tile of a local array. Its *lanes* run through contiguous memory, along an output axis or along
+a reduced one; its *rows* run along an output axis for which an operand of the lanes is the same, so that a vector, once
+loaded, is used for every row. Both are read off the strides of the loads, not off an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from eqsat.backends.affine import Folder
+from eqsat.backends.order import Order, data_loads, stride
+from eqsat.backends.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
+from eqsat.ir import term as t
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.run import neutral
+from eqsat.ir.stmt import Alloc, BufferDecl, For, Stmt, Store, seq
+from eqsat.ir.term import Term, load
+from eqsat.ir.walk import substitute
+
+WIDE = 64
+"""Accumulators side by side along an output axis, where there are no rows."""
+DEEP = 32
+"""Accumulators side by side along a reduced axis: enough to hide the latency of an addition."""
+SHORT = 16
+"""A reduced axis is worth lanes from here on."""
+ROW = 64
+"""Bytes of a row of a register tile: two vectors of 32 bytes."""
+FAR = 4
+"""Lanes may skip so many elements: loads of such a stride are still whole vectors, shuffled."""
+
+
+def combine(combiner: str, a: Term, b: Term) -> Term:
+    """One step of a reduction."""
+    if combiner in ("sum", "prod"):
+        return t.add(a, b) if combiner == "sum" else t.mul(a, b)
+    return t.binary(combiner, a, b)
+
+
+def held_as(dtype: str) -> str:
+    """The type of the accumulators of a reduction: float16 is summed in float32."""
+    return "float32" if dtype == "float16" else dtype
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The spatial loops in order, the extents of the tiled axes, the axis of the lanes, and that of the rows."""
+
+    spatial: Axes
+    sizes: dict[Term, int]
+    lanes: Term | None = None
+    rows: Term | None = None
+
+
+def choose_tile(order: Order, dtype: str, ordered: bool, sizes: Mapping[str, int]) -> Tile:
+    """The tile of a reduction; `sizes` gives the elements of the buffers that it loads."""
+    loads = data_loads(order.roots[0])
+    spatial, reduced = order.spatial, order.reduced
+    strides = {a: [stride(load.args[0], a) for load in loads] for a in (*spatial, *reduced)}
+    size = itemsize(held_as(dtype))
+
+    def runs(axis: Term, far: int) -> bool:
+        steps = strides[axis]
+        return all(s is not None and 0 <= s <= far for s in steps) and any(steps)
+
+    lanes = next((a for a in spatial[-1:] if runs(a, 1)), None)
+    if lanes is None and reduced and not ordered and loads and all(s in (0, 1) for s in strides[reduced[-1]]):
+        lanes = reduced[-1] if extent_of(reduced[-1]) >= SHORT else None
+    if lanes is None:
+        lanes = next((a for a in reversed(spatial) if runs(a, 1 if a is not spatial[-1] else FAR)), None)
+    if lanes is None:
+        return Tile(spatial, {})
+    along = extent_of(lanes)
+    shared = [n for n, s in enumerate(strides[lanes]) if s]
+    rows = next((a for a in spatial if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
+    if rows is None or prod(map(extent_of, reduced)) < 4:
+        return Tile(spatial, {lanes: DEEP if lanes in set(reduced) else WIDE}, lanes)
+    width, height = _register_tile(along, extent_of(rows), ROW // size)
+    if lanes in set(spatial):
+        again = ceil_div(extent_of(rows), height) * _elements(loads, shared, sizes)
+        others = [n for n, s in enumerate(strides[rows]) if s]
+        tiles = prod(extent_of(a) for a in spatial if a is not rows) // min(width, along)
+        if tiles * _elements(loads, others, sizes) < again:
+            spatial = (*(a for a in spatial if a is not rows), rows)
+    return Tile(spatial, {lanes: width, rows: height}, lanes, rows)
+
+
+def _reused(steps: Sequence[int | None], shared: Sequence[int]) -> bool:
+    """Whether an operand of the lanes is the same in every row, and each access moves by known steps."""
+    return all(s is not None for s in steps) and any(steps[n] == 0 for n in shared) and any(steps)
+
+
+def _register_tile(along: int, across: int, row: int) -> tuple[int, int]:
+    """Lanes and rows: about 12 vectors of accumulators, and no rest of a few lanes where there is such a choice."""
+    if along % row == 0:
+        return row, _dividing(across, (6, 4, 5, 7, 3))
+    if along % (row + row // 2) == 0:
+        return row + row // 2, _dividing(across, (4, 3, 5))
+    if along < row:
+        return along, _dividing(across, (8, 6, 7, 5))
+    parts = -(-along // (4 * row))
+    width = along // parts if along % parts == 0 else 2 * row
+    return width, _dividing(across, (4, 3) if width <= 2 * row else (2, 3))
+
+
+def _dividing(extent: int, choices: Sequence[int]) -> int:
+    """The first choice that leaves no rest, else the first."""
+    return next((c for c in choices if extent % c == 0), choices[0])
+
+
+def _elements(loads: Sequence[Term], chosen: Sequence[int], sizes: Mapping[str, int]) -> int:
+    names = {loads[n].payload for n in chosen}
+    return sum(sizes.get(n, 1) for n in names)
+
+
+class Reduction:
+    """Builds the nest of one reduction. `store` makes the statement that takes a result to the place of the roots."""
+
+    def __init__(
+        self,
+        combiner: str,
+        dtype: str,
+        order: Order,
+        tile: Tile,
+        folder: Folder,
+        settle: Callable[[Sequence[Term]], None],
+        store: Callable[[Roots, Term], Store],
+    ) -> None:
+        self.combiner, self.dtype = combiner, held_as(dtype)
+        self.order, self.tile, self.folder = order, tile, folder
+        self.settle, self.store = settle, store
+        self.clear = t.const(neutral(combiner, self.dtype), self.dtype)
+        self.lanes = tile.lanes if tile.lanes in set(order.reduced) else None
+        self.width = 1 if self.lanes is None else min(tile.sizes[self.lanes], extent_of(self.lanes))
+
+    def at(self, place: Term) -> Term:
+        return load("acc", [place], self.dtype)
+
+    def statements(self, policy: Policy, keep: int) -> list[Stmt]:
+        """The loops. Roots: the body, `keep` roots for the store, the accumulator's place, then evidence."""
+        order = self.order
+        body = t.cast_to(order.roots[0], self.dtype)
+        lane = t.index_const(0)
+        if self.lanes is not None:
+            lane = self.folder.fold(t.binary("mod", self.lanes, self.width))
+        sizes = dict(self.tile.sizes)
+        self.nest = nest = Nest(self.folder, policy, sizes, keep + 2)
+        self.keep = keep
+        roots = (body, *order.roots[1 : keep + 1], lane, *order.roots[keep + 1 :])
+        return nest.build(self.tile.spatial, roots, self.leaf)
+
+    def step(self, roots: Roots, _: Axes) -> list[Stmt]:
+        """Combine one element into its accumulator."""
+        self.settle(roots[self.keep + 2 :])
+        if roots[0] is self.clear:
+            return []
+        place = roots[self.keep + 1]
+        return [Store("acc", (place,), combine(self.combiner, self.at(place), roots[0]))]
+
+    def leaf(self, roots: Roots, deferred: Axes) -> list[Stmt]:
+        """One tile of accumulators: clear, combine, store."""
+        nest, width, keep = self.nest, self.width, self.keep
+        nest.leaves -= 1
+        if self.tile.spatial is not self.order.spatial:
+            deferred = deferred[::-1]
+        row = t.index_const(0)
+        for axis in deferred:
+            row = extent_of(axis) * row + axis
+        row = self.folder.fold(row)
+        cells = prod(map(extent_of, deferred)) * width
+        place = self.folder.fold(width * row + roots[keep + 1])
+        inner = (*roots[: keep + 1], place, *roots[keep + 2 :])
+
+        def accumulate(roots: Roots, low: Axes) -> list[Stmt]:
+            nest.leaves -= 1
+            return nest.build((*deferred, *low), roots, self.step)
+
+        cell = t.ax(2000, cells)
+        start = self.over((cell,), Store("acc", (cell,), self.clear))
+        loops = nest.build(self.order.reduced, inner, accumulate)
+        finish: list[Stmt] = []
+        half = width
+        while half > 1:
+            rest, half = half, ceil_div(half, 2)
+            other = t.ax(2001, rest - half)
+            into = width * row + other
+            joined = combine(self.combiner, self.at(into), self.at(into + half))
+            finish.append(self.over((*deferred, other), Store("acc", (into,), joined)))
+        result = self.over(deferred, self.store(roots, self.at(self.folder.fold(width * row))))
+        return [Alloc(BufferDecl("acc", (cells,), self.dtype), seq([start, *loops, *finish, result]))]
+
+    def over(self, axes: Axes, store: Store) -> Stmt:
+        """Loops around one store, without those that run once."""
+        single = {a: t.index_const(0) for a in axes if extent_of(a) == 1}
+        index, value = self.folder.fold_all(substitute(x, single) for x in (*store.index, store.value))
+        stmt: Stmt = Store(store.buffer, (index,), value)
+        for axis in reversed(axes):
+            if axis not in single:
+                stmt = For(axis, stmt)
+        return stmt

@@ -1,0 +1,1 @@
+"""What benchmarks/kernels.py measures: the cases, the peers, and how they are timed."""

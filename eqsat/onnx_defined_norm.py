@@ -1,0 +1,133 @@
+"""Normalisations of ONNX: two passes for the statistics, then one multiplication and one addition per element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.ir import term as t
+from eqsat.ir.pointwise import pointwise
+from eqsat.ir.reductions import mean, reduce
+from eqsat.ir.shape import Shape, normalize_axes, normalize_axis
+from eqsat.ir.tensor import Tensor, from_body, output_axes, reduce_axes
+from eqsat.ir.term import Term
+from eqsat.ir.views import reshape
+from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_defined import formula
+from eqsat.onnx_defined_conv import along_channels
+from eqsat.onnx_op_views import ints
+
+
+def variance(x: Tensor, middle: Tensor, axes: Sequence[int]) -> Tensor:
+    """The mean of (x - middle)^2 along axes, which keep extent 1."""
+    squares = pointwise("Square", lambda a, m: (a - m) * (a - m), x, middle)
+    return mean(squares, axes, True)
+
+
+def _reciprocal_root(v: Tensor, epsilon: float) -> Tensor:
+    return pointwise("Rsqrt", lambda a: 1.0 / t.unary("sqrt", a + epsilon), v)
+
+
+def normalised(x: Tensor, axes: Sequence[int], epsilon: float, scale: Tensor | None, bias: Tensor | None) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias."""
+    middle = mean(x, axes, True)
+    root = _reciprocal_root(variance(x, middle, axes), epsilon)
+    factors = [y for y in (scale, bias) if y is not None]
+
+    def body(a: Term, m: Term, r: Term, *rest: Term) -> Term:
+        value = (a - m) * r if scale is None else (a - m) * r * rest[0]
+        return value if bias is None else value + rest[-1]
+
+    return pointwise("Normalize", body, x, middle, root, *factors)
+
+
+@formula("LayerNormalization")
+def layer_normalization(c: Call) -> Tensor:
+    c.only("axis epsilon stash_type")
+    x, *factors = c.tensors
+    axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
+    scale, bias = (*factors, None, None)[:2]
+    return normalised(x, range(axis, x.rank), float(c.get("epsilon", 1e-5)), scale, bias)
+
+
+@formula("InstanceNormalization")
+def instance_normalization(c: Call) -> Tensor:
+    c.only("epsilon")
+    x, scale, bias = c.tensors
+    factors = along_channels(scale, x.rank), along_channels(bias, x.rank)
+    return normalised(x, range(2, x.rank), float(c.get("epsilon", 1e-5)), *factors)
+
+
+@formula("GroupNormalization")
+def group_normalization(c: Call) -> Tensor:
+    """Channels as (group, member); scale and bias have one number per channel."""
+    c.only("epsilon num_groups stash_type")
+    x, scale, bias = c.tensors
+    groups, channels = ints(c.get("num_groups", 0), c.op)[0], x.shape[1]
+    if c.opset < 21:
+        raise Declined(c.op, "is deprecated")
+    if not isinstance(channels, int) or groups < 1 or channels % groups:
+        raise Declined(c.op, f"{channels} channels in {groups} groups")
+    split: Shape = (x.shape[0], groups, channels // groups, *x.shape[2:])
+    factor: Shape = (groups, channels // groups, *(1,) * (x.rank - 2))
+    factors = reshape(scale, factor), reshape(bias, factor)
+    y = normalised(reshape(x, split), range(2, len(split)), float(c.get("epsilon", 1e-5)), *factors)
+    return reshape(y, x.shape)
+
+
+@formula("BatchNormalization")
+def batch_normalization(c: Call) -> Tensor:
+    """One factor and one summand per channel, computed once."""
+    c.only("epsilon momentum spatial is_test training_mode consumed_inputs")
+    x, scale, bias, middle, spread = c.tensors
+    epsilon = float(c.get("epsilon", 1e-5))
+
+    def rest(b: Term, m: Term, f: Term) -> Term:
+        return b - m * f
+
+    def scaled(a: Term, f: Term, b: Term) -> Term:
+        return a * f + b
+
+    factor = pointwise("Div", lambda s, v: s / t.unary("sqrt", v + epsilon), scale, spread)
+    summand = pointwise("Sub", rest, bias, middle, factor)
+    rank = max(x.rank, 2)
+    parts = [along_channels(p, rank) if x.rank > 1 else p for p in (factor, summand)]
+    return pointwise("MulAdd", scaled, x, *parts)
+
+
+@formula("MeanVarianceNormalization")
+def mean_variance_normalization(c: Call) -> Tensor:
+    c.only("axes")
+    x = c.one()
+    axes = normalize_axes(ints(c.get("axes", (0, 2, 3)), c.op), x.rank, c.op)
+    return normalised(x, axes, 1e-9, None, None)
+
+
+@formula("LpNormalization")
+def lp_normalization(c: Call) -> Tensor:
+    c.only("axis p")
+    x, p = c.one(), ints(c.get("p", 2), c.op)[0]
+    if p not in (1, 2):
+        raise Declined(c.op, f"p is {p}")
+    axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
+    powers = pointwise("Power", lambda a: t.absolute(a) if p == 1 else a * a, x)
+    total = reduce(powers, "sum", axis, True)
+    norm = total if p == 1 else pointwise("Sqrt", lambda a: t.unary("sqrt", a), total)
+    zero = t.const(0, x.dtype)
+    return pointwise("Div", lambda a, n: t.where(t.compare("eq", n, 0), zero, a / n), x, norm)
+
+
+@formula("LRN")
+def lrn(c: Call) -> Tensor:
+    """x / (bias + alpha / size * sum of squares of the `size` channels around)^beta."""
+    c.only("alpha beta bias size")
+    x, size = c.one(), ints(c.get("size", 0), c.op)[0]
+    if x.rank < 2 or size % 2 != 1:
+        raise Declined(c.op, f"{size} channels at rank {x.rank}: runtimes take odd sizes")
+    axes = output_axes(x.shape)
+    near = axes[1] + reduce_axes((size,))[0] - size // 2
+    cell = x[(axes[0], near, *axes[2:])]
+    inside = t.logical_and(t.compare("le", 0, near), t.compare("lt", near, t.as_index(x.shape[1])))
+    body = t.where(inside, cell * cell, t.const(0, x.dtype))
+    squares = Tensor(from_body(body, x.shape, (size,), "sum"))
+    share, beta, bias = float(c.get("alpha", 1e-4)) / size, float(c.get("beta", 0.75)), float(c.get("bias", 1.0))
+    return pointwise("LRN", lambda a, s: a / t.binary("pow", s * share + bias, beta), x, squares)

@@ -1,0 +1,143 @@
+"""Whether an index map is injective over a box, with two points that share a cell where it is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import prod
+from typing import cast
+
+import numpy as np
+
+from eqsat.ir import term as t
+from eqsat.ir.bounds import overflowing
+from eqsat.ir.decide import Proof, decider, load_table
+from eqsat.ir.evaluate import evaluate_masked
+from eqsat.ir.map_points import scan, some_points
+from eqsat.ir.map_problem import FEW_POINTS, Pair, Problem
+from eqsat.ir.map_solution import certificate, solution
+from eqsat.ir.map_solve import solve_digits
+from eqsat.ir.shape import static_shape
+
+LARGEST_SCAN = 1 << 24
+LARGEST_MARKS = 1 << 26
+
+
+def injective(problem: Problem) -> Proof:
+    """Whether different points of the box have different cells; the witness of a no is a pair of points."""
+    if any(isinstance(e, int) and e == 0 for e in problem.extents):
+        return Proof("proved", method="empty box")
+    methods: list[str] = []
+    unknown: Proof | None = None
+    for part in problem.parts:
+        proof = injective_part(part)
+        methods.append(proof.method)
+        if proof.verdict == "refuted":
+            return Proof("refuted", whole_witness(problem, proof.witness), proof.method, note=proof.note)
+        if proof.verdict == "unknown":
+            unknown = proof
+    if unknown is not None:
+        return unknown
+    return Proof("proved", method=", ".join(dict.fromkeys(m for m in methods if m)) or "structure")
+
+
+@lru_cache(maxsize=1024)
+def injective_part(part: Problem) -> Proof:
+    """The same for one component, whose witness names only its own inputs."""
+    if not part.outputs:
+        return _without_outputs(part)
+    if part.numbers is None:
+        extents = dict(zip(part.inputs, part.extents, strict=True))
+        if solve_digits(extents, part.outputs, part.physical, part.declared) is not None:
+            return Proof("proved", method="digits")
+    elif set(part.inputs) <= set(part.outputs):
+        return Proof("proved", method="structure")
+    else:
+        found = _by_points(part)
+        if found is not None:
+            return found
+    return decider().injective(part.outputs, part.box)
+
+
+def _by_points(part: Problem) -> Proof | None:
+    """Injectivity over numbers: by the points of a small box, the equations, or all points; None for larger boxes."""
+    assert part.numbers is not None
+    extents, declared = part.numbers
+    pair = part.collision
+    if pair is None and prod(extents) > FEW_POINTS:
+        if certificate(part) is not None or solution(part) is not None:
+            return Proof("proved", method="equations")
+        narrow = all(overflowing(o, part.box, 64) is None for o in part.outputs)
+        if narrow and prod(extents) <= LARGEST_SCAN and prod(declared) <= LARGEST_MARKS:
+            pair = _scanned(part, extents, declared)
+        elif part.points is not None:
+            pair = part.named(part.points.collision())
+        else:
+            return None
+    if pair is None:
+        return Proof("proved", method="enumeration")
+    return Proof("refuted", {"first": pair[0], "second": pair[1]}, "enumeration")
+
+
+def _scanned(part: Problem, extents: tuple[int, ...], declared: tuple[int, ...]) -> Pair | None:
+    found = scan(part.outputs, part.inputs, extents, declared)
+    if found is None:
+        return None
+    first, second = (dict(zip(map(str, part.inputs), point, strict=True)) for point in found)
+    return first, second
+
+
+def _without_outputs(part: Problem) -> Proof:
+    """Inputs that no output depends on: one point, or two that go the same way."""
+    for v, extent in zip(part.inputs, part.extents, strict=True):
+        if isinstance(extent, int) and extent > 1:
+            zero = {str(x): 0 for x in part.inputs}
+            return Proof("refuted", {"first": zero, "second": {**zero, str(v): 1}}, "structure", note=f"{v} is lost")
+    if static_shape(part.extents) is not None:
+        return Proof("proved", method="structure")
+    return Proof("unknown", method="structure", note="an input of symbolic extent is lost")
+
+
+def whole_witness(problem: Problem, witness: Mapping[str, object] | None) -> dict[str, object]:
+    """The witness of a component with the inputs of the others at 0."""
+    names = [str(v) for v in problem.inputs]
+    result: dict[str, object] = {}
+    for key, value in (witness or {}).items():
+        if isinstance(value, Mapping):
+            point = cast("Mapping[str, object]", value)
+            result[key] = {name: point.get(name, 0) for name in names}
+        else:
+            result[key] = value
+    return result
+
+
+def missed_cell(problem: Problem) -> tuple[int, ...] | None:
+    """A cell that no point of an injective map reaches, the first one in a small box; None where none is found."""
+    found: list[tuple[int, ...]] = []
+    for part in problem.parts:
+        if part.numbers is None:
+            return None
+        extents, declared = part.numbers
+        if prod(extents) == prod(declared):
+            continue
+        cell = _missed(part)
+        if cell is None:
+            return None
+        own = dict(zip(part.physical, cell, strict=True))
+        found.append(tuple(own.get(p, 0) for p in problem.physical))
+    return min(found, default=None)
+
+
+def _missed(part: Problem) -> tuple[int, ...] | None:
+    """A cell of an injective component that no point reaches: the first one of a small box."""
+    assert part.numbers is not None
+    extents, declared = part.numbers
+    values = certificate(part) if prod(extents) > FEW_POINTS else None
+    if values is not None:
+        padding = t.logical_or(*part.conditions(values))
+        cells = some_points(declared)
+        env = dict(zip(part.physical, cells, strict=True))
+        missed = np.flatnonzero(np.broadcast_to(evaluate_masked([padding], env, load_table)[0][0], len(cells[0])))
+        if missed.size:
+            return min(tuple(int(c[k]) for c in cells) for k in missed[:64])
+    return None if part.points is None else part.points.missed()

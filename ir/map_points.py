@@ -1,0 +1,158 @@
+"""Index maps point by point: values of terms over boxes of numbers, the cells that a map reaches, samples of points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from eqsat.ir.decide import grid, load_table
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.evaluate import evaluate_masked
+from eqsat.ir.term import Term
+
+SAMPLES = 4096
+LARGEST_RANDOM = 1 << 62
+_CHUNK = 1 << 18
+
+
+def values_on(terms: Sequence[Term], variables: Sequence[Term], extents: Sequence[int]) -> list[NDArray] | None:
+    """The values of terms at every point of a box, flat; None where one is undefined."""
+    env = grid({v: (0, e) for v, e in zip(variables, extents, strict=True)})
+    result: list[NDArray] = []
+    for value, bad in evaluate_masked(list(terms), env, load_table):
+        if bad is not None and bool(np.any(bad)):
+            return None
+        result.append(np.broadcast_to(value, tuple(extents)).ravel())
+    return result
+
+
+def values_at(terms: Sequence[Term], env: Mapping[Term, NDArray], size: int) -> list[NDArray] | None:
+    """The values of terms at `size` points given by flat arrays; None where one is undefined."""
+    result: list[NDArray] = []
+    for value, bad in evaluate_masked(list(terms), env, load_table):
+        if bad is not None and bool(np.any(bad)):
+            return None
+        result.append(np.broadcast_to(value, (size,)))
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Enumerated:
+    """A map with numbers for all extents, at every point of its box: one flat array for each output."""
+
+    extents: tuple[int, ...]
+    declared: tuple[int, ...]
+    images: list[NDArray]
+
+    @property
+    def size(self) -> int:
+        return prod(self.extents)
+
+    @cached_property
+    def coordinates(self) -> list[NDArray]:
+        """The value of each input at every point."""
+        return [a.ravel() for a in np.indices(self.extents)] if self.extents else []
+
+    @cached_property
+    def cells(self) -> NDArray:
+        """A number for each point, equal for points of one cell: the flat physical cell where 64 bits hold it."""
+        if prod(self.declared) < 1 << 62:
+            flat: NDArray = np.zeros(self.size, np.int64)
+            for array, extent in zip(self.images, self.declared, strict=True):
+                flat = flat * extent + array
+            return flat
+        return compact_key(self.images)
+
+    @cached_property
+    def reached(self) -> NDArray:
+        """A mark for each physical cell, in row-major order."""
+        mask = np.zeros(prod(self.declared), np.bool_)
+        mask[self.cells] = True
+        return mask
+
+    def missed(self) -> tuple[int, ...] | None:
+        """The first cell that no point of an injective map reaches; None where there is none, or too many to number."""
+        if prod(self.declared) >= 1 << 62 or self.size == prod(self.declared):
+            return None
+        if prod(self.declared) <= 16 * self.size + 1024:
+            flat = int(np.argmin(self.reached))
+        else:
+            gaps = np.flatnonzero(np.sort(self.cells) != np.arange(self.size))
+            flat = int(gaps[0]) if gaps.size else self.size
+        return tuple(int(c) for c in np.unravel_index(flat, self.declared))
+
+    def collision(self) -> tuple[int, int] | None:
+        """Two flat points of one cell, or None."""
+        return duplicate(self.cells, prod(self.declared))
+
+
+def compact_key(rows: Sequence[NDArray]) -> NDArray:
+    """A number for each column, equal where the columns are, and below their count."""
+    key: NDArray = np.zeros(len(rows[0]) if rows else 0, np.int64)
+    for row in rows:
+        digits = np.unique(row, return_inverse=True)[1].astype(np.int64)
+        key = np.unique(key * (int(digits.max(initial=0)) + 1) + digits, return_inverse=True)[1].astype(np.int64)
+    return key
+
+
+def duplicate(keys: NDArray, bound: int) -> tuple[int, int] | None:
+    """Two places with the same number, or None; `bound` is above all numbers, which are not negative."""
+    if bound <= 16 * keys.size + 1024:
+        seen = np.zeros(bound, np.bool_)
+        seen[keys] = True
+        if int(np.count_nonzero(seen)) == keys.size:
+            return None
+    order = np.argsort(keys, kind="stable")
+    same = np.flatnonzero(np.diff(keys[order]) == 0)
+    return (int(order[same[0]]), int(order[same[0] + 1])) if same.size else None
+
+
+def scan(
+    outputs: Sequence[Term], inputs: Sequence[Term], extents: Sequence[int], declared: Sequence[int]
+) -> tuple[list[int], list[int]] | None:
+    """Two points of one cell, or None, found in blocks with one mark for each cell; for boxes too large to hold."""
+    marks = np.zeros(prod(declared), np.bool_)
+
+    def cells_from(start: int) -> tuple[list[NDArray], NDArray]:
+        flat = np.arange(start, min(start + _CHUNK, prod(extents)), dtype=np.int64)
+        points = [np.asarray(a) for a in np.unravel_index(flat, tuple(extents))]
+        cells: NDArray = np.zeros(flat.size, np.int64)
+        env = dict(zip(inputs, points, strict=True))
+        for (value, _), extent in zip(evaluate_masked(list(outputs), env, load_table), declared, strict=True):
+            cells = cells * extent + value
+        return points, cells
+
+    for start in range(0, prod(extents), _CHUNK):
+        points, cells = cells_from(start)
+        pair = duplicate(cells, prod(declared))
+        if pair is not None:
+            return [int(a[pair[0]]) for a in points], [int(a[pair[1]]) for a in points]
+        again = np.flatnonzero(marks[cells])
+        if again.size:
+            k = int(again[0])
+            for before in range(0, start, _CHUNK):
+                earlier, reached = cells_from(before)
+                at = np.flatnonzero(reached == cells[k])
+                if at.size:
+                    return [int(a[at[0]]) for a in earlier], [int(a[k]) for a in points]
+        marks[cells] = True
+    return None
+
+
+def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> list[NDArray]:
+    """Flat coordinates of points of a box: all of a small one, else near its corners and at random, always the same."""
+    total = prod(extents)
+    if total <= count:
+        return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
+    random = np.random.default_rng(seed)
+    result: list[NDArray] = []
+    for extent in (min(e, LARGEST_RANDOM) for e in extents):
+        spread = random.integers(0, extent, count)
+        near = random.integers(0, min(extent, 4), count)
+        kind = random.integers(0, 4, count)
+        result.append(np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, spread)))
+    return result

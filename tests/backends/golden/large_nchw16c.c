@@ -1,0 +1,126 @@
+#include <math.h>
+#include <stdint.h>
+
+#include <stddef.h>
+#include <string.h>
+#if defined(__has_builtin) && defined(__GNUC__)
+#if __has_builtin(__builtin_shufflevector)
+#define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
+#endif
+#endif
+
+typedef uint32_t v16u32 __attribute__((vector_size(16), aligned(1), may_alias));
+
+typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
+
+#define LOW_v32u32(a, b) __builtin_shufflevector(a, b, \
+    0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH_v32u32(a, b) __builtin_shufflevector(a, b, \
+    2, 10, 3, 11, 6, 14, 7, 15)
+
+#define JOIN_v32u32(a, b) __builtin_shufflevector(*(const v16u32 *)(a), *(const v16u32 *)(b), \
+    0, 1, 2, 3, 4, 5, 6, 7)
+
+/* 8 rows of 4 elements at s become 4 rows of 8 at d. */
+static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+{
+#ifdef EQSAT_VECTORS
+    v32u32 x[4], y[4];
+    for (int m = 0; m < 4; ++m) x[m] = JOIN_v32u32(s + row * (m), s + row * (m + 4));
+    for (int m = 0; m < 2; ++m) y[2 * m] = LOW_v32u32(x[m], x[m + 2]), y[2 * m + 1] = HIGH_v32u32(x[m], x[m + 2]);
+    for (int m = 0; m < 2; ++m) x[2 * m] = LOW_v32u32(y[m], y[m + 2]), x[2 * m + 1] = HIGH_v32u32(y[m], y[m + 2]);
+    for (int c = 0; c < 4; ++c) *(v32u32 *)(d + column * (c)) = x[c];
+#else
+    for (int c = 0; c < 4; ++c)
+        for (int r = 0; r < 8; ++r)
+            memcpy(d + column * (c) + 4 * r, s + row * (r) + 4 * c, 4);
+#endif
+}
+
+#define STREAM_BYTES 32
+#ifdef EQSAT_VECTORS
+typedef long long stream_line __attribute__((vector_size(32)));
+typedef long long stream_any __attribute__((vector_size(32), aligned(1), may_alias));
+#endif
+/* Streaming stores go to memory past the caches; FENCE orders them before what follows. */
+#if defined(EQSAT_VECTORS) && defined(__clang__)
+#define STREAM(d, v) __builtin_nontemporal_store((v), (stream_line *)(void *)(d))
+#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && STREAM_BYTES == 64
+#define STREAM(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__AVX__) && STREAM_BYTES == 32
+#define STREAM(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && STREAM_BYTES == 16
+#define STREAM(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
+#endif
+#if defined(STREAM) && defined(__SSE2__)
+#define FENCE() __builtin_ia32_sfence()
+#else
+#define FENCE() ((void)0)
+#endif
+#ifdef STREAM
+#define STREAM_LINE(d, s) do { const stream_line v0 = *(const stream_any *)((s) + 0), v32 = *(const stream_any *)((s) + 32); \
+    STREAM((d) + 0, v0); STREAM((d) + 32, v32); } while (0)
+#else
+#define STREAM_LINE(d, s) memcpy((d), (s), 64)
+#endif
+
+/* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
+   Lines leave whole: one that two runs share is put together in `line`, which has 64 bytes to spare on both sides. */
+static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
+{
+    const ptrdiff_t shared = (ptrdiff_t)((uintptr_t)d & 63);
+    if (shared != 0) {
+        const ptrdiff_t rest = 64 - shared;
+        if (first) {
+            memcpy(d, s, (size_t)rest);
+        } else {
+            memcpy(line + shared, s, 64);
+            STREAM_LINE(d - shared, line);
+        }
+        d += rest, s += rest, n -= rest;
+    }
+    for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+    if (n > 0) memcpy(line + n - 64, s + n - 64, 64);
+}
+
+/* 16 x 16 elements of 4 bytes. */
+static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdiff_t done, char *restrict line, int first)
+{
+    char stage[16 * 64] __attribute__((aligned(64)));
+    for (ptrdiff_t r = 0; r < 16; ++r) {
+        __builtin_prefetch(s + 168 * (0 + r) + 2688);
+    }
+    for (ptrdiff_t c = 0; c < 4; ++c) {
+        turn_u32_8x4(s + 16 * c, 168, stage + 64 * (4 * c), 64);
+        turn_u32_8x4(s + 16 * c + 168 * 8, 168, stage + 64 * (4 * c) + 32, 64);
+    }
+    stream_next(d + 64 * done, stage + 64 * done, 1024 - 64 * done, line, first);
+}
+
+/* reshape, permute_dims */
+static void kernel_0(const float *restrict in0, float *restrict out0)
+{
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i0 = 0; i0 < 8; ++i0) {
+            char line[192] __attribute__((aligned(64)));
+            char *const start = d + 2688 * i0;
+            for (ptrdiff_t t = 0; t < 3; ++t) {
+                const ptrdiff_t tj = t * 16 > 26 ? 26 : t * 16;
+                kernel_0_tile(s + 2688 * i0 + 4 * tj, start + 64 * tj, 16 * t - tj, line + 64, t == 0);
+            }
+            const size_t held = (size_t)((uintptr_t)(start + 2688) & 63);
+            if (held != 0) memcpy(start + 2688 - held, line + 64, held);
+        }
+    }
+    FENCE();
+}
+
+int eqsat_program(const float *v0, float *v2, void *workspace)
+{
+    (void)workspace;
+    if (!v0 || !v2) return 1;
+    kernel_0(v0, v2);
+    return 0;
+}

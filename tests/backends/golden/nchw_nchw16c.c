@@ -1,0 +1,70 @@
+#include <math.h>
+#include <stdint.h>
+
+#include <stddef.h>
+#include <string.h>
+#if defined(__has_builtin) && defined(__GNUC__)
+#if __has_builtin(__builtin_shufflevector)
+#define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
+#endif
+#endif
+
+typedef uint32_t v16u32 __attribute__((vector_size(16), aligned(1), may_alias));
+
+typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
+
+#define LOW_v32u32(a, b) __builtin_shufflevector(a, b, \
+    0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH_v32u32(a, b) __builtin_shufflevector(a, b, \
+    2, 10, 3, 11, 6, 14, 7, 15)
+
+#define JOIN_v32u32(a, b) __builtin_shufflevector(*(const v16u32 *)(a), *(const v16u32 *)(b), \
+    0, 1, 2, 3, 4, 5, 6, 7)
+
+/* 8 rows of 4 elements at s become 4 rows of 8 at d. */
+static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+{
+#ifdef EQSAT_VECTORS
+    v32u32 x[4], y[4];
+    for (int m = 0; m < 4; ++m) x[m] = JOIN_v32u32(s + row * (m), s + row * (m + 4));
+    for (int m = 0; m < 2; ++m) y[2 * m] = LOW_v32u32(x[m], x[m + 2]), y[2 * m + 1] = HIGH_v32u32(x[m], x[m + 2]);
+    for (int m = 0; m < 2; ++m) x[2 * m] = LOW_v32u32(y[m], y[m + 2]), x[2 * m + 1] = HIGH_v32u32(y[m], y[m + 2]);
+    for (int c = 0; c < 4; ++c) *(v32u32 *)(d + column * (c)) = x[c];
+#else
+    for (int c = 0; c < 4; ++c)
+        for (int r = 0; r < 8; ++r)
+            memcpy(d + column * (c) + 4 * r, s + row * (r) + 4 * c, 4);
+#endif
+}
+
+/* 16 x 42 elements of 4 bytes. */
+static inline void kernel_0_tile(const char *restrict s, char *restrict d)
+{
+    for (ptrdiff_t c = 0; c < 11; ++c) {
+        const ptrdiff_t at = 4 * c > 38 ? 38 : 4 * c;
+        turn_u32_8x4(s + 4 * at, 168, d + 64 * (at), 64);
+        turn_u32_8x4(s + 4 * at + 168 * 8, 168, d + 64 * (at) + 32, 64);
+    }
+}
+
+/* reshape, permute_dims */
+static void kernel_0(const float *restrict in0, float *restrict out0)
+{
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i0 = 0; i0 < 8; ++i0) {
+            const ptrdiff_t ti = 0;
+            const ptrdiff_t tj = 0;
+            kernel_0_tile(s + 2688 * i0 + 4 * tj + 168 * ti, d + 2688 * i0 + 4 * ti + 64 * tj);
+        }
+    }
+}
+
+int eqsat_program(const float *v0, float *v2, void *workspace)
+{
+    (void)workspace;
+    if (!v0 || !v2) return 1;
+    kernel_0(v0, v2);
+    return 0;
+}

@@ -1,0 +1,83 @@
+#include <math.h>
+#include <stdint.h>
+
+#include <stddef.h>
+#include <string.h>
+#if defined(__has_builtin) && defined(__GNUC__)
+#if __has_builtin(__builtin_shufflevector)
+#define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
+#endif
+#endif
+
+typedef uint8_t v16u8 __attribute__((vector_size(16), aligned(1), may_alias));
+
+#define LOW_v16u8(a, b) __builtin_shufflevector(a, b, \
+    0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH_v16u8(a, b) __builtin_shufflevector(a, b, \
+    8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+
+/* 16 rows of 16 elements at s become 16 rows of 16 at d. */
+static inline void turn_u8_16x16_0to3or0(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+{
+#ifdef EQSAT_VECTORS
+    v16u8 x[16], y[16];
+    static const v16u8 fill = {0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u, 0x0u};
+    x[0] = *(const v16u8 *)(s + row * (0));
+    x[1] = *(const v16u8 *)(s + row * (1));
+    x[2] = *(const v16u8 *)(s + row * (2));
+    x[3] = *(const v16u8 *)&fill;
+    x[4] = *(const v16u8 *)&fill;
+    x[5] = *(const v16u8 *)&fill;
+    x[6] = *(const v16u8 *)&fill;
+    x[7] = *(const v16u8 *)&fill;
+    x[8] = *(const v16u8 *)&fill;
+    x[9] = *(const v16u8 *)&fill;
+    x[10] = *(const v16u8 *)&fill;
+    x[11] = *(const v16u8 *)&fill;
+    x[12] = *(const v16u8 *)&fill;
+    x[13] = *(const v16u8 *)&fill;
+    x[14] = *(const v16u8 *)&fill;
+    x[15] = *(const v16u8 *)&fill;
+    for (int m = 0; m < 8; ++m) y[2 * m] = LOW_v16u8(x[m], x[m + 8]), y[2 * m + 1] = HIGH_v16u8(x[m], x[m + 8]);
+    for (int m = 0; m < 8; ++m) x[2 * m] = LOW_v16u8(y[m], y[m + 8]), x[2 * m + 1] = HIGH_v16u8(y[m], y[m + 8]);
+    for (int m = 0; m < 8; ++m) y[2 * m] = LOW_v16u8(x[m], x[m + 8]), y[2 * m + 1] = HIGH_v16u8(x[m], x[m + 8]);
+    for (int m = 0; m < 8; ++m) x[2 * m] = LOW_v16u8(y[m], y[m + 8]), x[2 * m + 1] = HIGH_v16u8(y[m], y[m + 8]);
+    for (int c = 0; c < 16; ++c) *(v16u8 *)(d + column * (c)) = x[c];
+#else
+    const uint8_t fill = 0x0u;
+    for (int c = 0; c < 16; ++c)
+        for (int r = 0; r < 16; ++r)
+            if (r >= 0 && r < 3) memcpy(d + column * (c) + 1 * r, s + row * (r) + 1 * c, 1);
+            else memcpy(d + column * (c) + 1 * r, &fill, 1);
+#endif
+}
+
+/* 16 x 80 elements of 1 bytes. */
+static inline void kernel_0_tile(const char *restrict s, char *restrict d)
+{
+    for (ptrdiff_t c = 0; c < 5; ++c) {
+        turn_u8_16x16_0to3or0(s + 16 * c, 80, d + 16 * (16 * c), 16);
+    }
+}
+
+/* pad, reshape, permute_dims */
+static void kernel_0(const uint8_t *restrict in0, uint8_t *restrict out0)
+{
+    {
+        const char *s = (const char *)in0;
+        char *d = (char *)out0;
+        for (ptrdiff_t i0 = 0; i0 < 2; ++i0) {
+            const ptrdiff_t ti = 0;
+            const ptrdiff_t tj = 0;
+            kernel_0_tile(s + 240 * i0 + tj + 80 * ti, d + 1280 * i0 + ti + 16 * tj);
+        }
+    }
+}
+
+int eqsat_program(const uint8_t *v0, uint8_t *v3, void *workspace)
+{
+    (void)workspace;
+    if (!v0 || !v3) return 1;
+    kernel_0(v0, v3);
+    return 0;
+}

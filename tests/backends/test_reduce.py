@@ -1,0 +1,89 @@
+"""Reductions: tiles of accumulators with every kind of rest, NaN of extremes, and what is applied to a result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from kernel_checks import check, program_of, sample
+
+import eqsat as eq
+from eqsat.backends.lower import lower
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.tensor import Input, Tensor
+
+A, B, C = (eq.input(n, s, "float32") for n, s in (("a", (13, 37)), ("b", (37, 70)), ("c", (37, 9))))
+X, W = eq.input("x", (2, 5, 9, 31), "float32"), eq.input("w", (7, 5, 3, 3), "float32")
+BIAS, SAME = eq.input("bias", (7,), "float32"), eq.input("same", (2, 7, 7, 29), "float32")
+CONV = eq.conv2d(X, W)
+
+
+def feeds(*inputs: Tensor) -> dict[str, NDArray]:
+    """Small whole numbers: every order of a sum gives the same."""
+    rng = np.random.default_rng(1)
+    shapes = {x.node.name: tuple(int(str(d)) for d in x.shape) for x in inputs if isinstance(x.node, Input)}
+    return {n: rng.integers(-4, 5, s).astype(np.float32) for n, s in shapes.items()}
+
+
+CASES: list[tuple[Tensor, list[Tensor]]] = [
+    (eq.matmul(A, B), [A, B]),
+    (eq.matmul(A, C), [A, C]),
+    (eq.matmul(B.permute_dims((1, 0)), C), [B, C]),
+    (eq.matmul(A, B).permute_dims((1, 0)), [A, B]),
+    (eq.matmul(C.permute_dims((1, 0)), A.permute_dims((1, 0))), [A, C]),
+    (CONV, [X, W]),
+    (eq.conv2d(X, W, strides=2, padding=1), [X, W]),
+    (X.sum((2, 3)), [X]),
+    (X.sum(1), [X]),
+    (X.sum((0, 2)), [X]),
+]
+
+
+# feature: K3
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_tiles_leave_no_element_out(case: int) -> None:
+    y, inputs = CASES[case]
+    check({"y": y}, feeds(*inputs))
+
+
+# feature: K3
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8"])
+@pytest.mark.parametrize("axis", [0, 1, 2, (1, 2), (0, 1, 2)])
+def test_extremes_keep_nan(dtype: str, axis: int | tuple[int, ...]) -> None:
+    x = eq.input("x", (3, 40, 57), dtype)
+    check({"max": x.max(axis), "min": x.min(axis)}, {"x": sample((3, 40, 57), dtype)})
+
+
+AFTER: list[Callable[[Tensor], Tensor]] = [
+    lambda y: y + BIAS.reshape((1, 7, 1, 1)),
+    lambda y: (y + BIAS.reshape((1, 7, 1, 1)) + SAME).relu(),
+    lambda y: y.reshape((2, 7, 7 * 29)) * 0.5,
+    lambda y: (y * y).sqrt(),
+    lambda y: (y / 3.0).cast("float64"),
+]
+
+
+# feature: G17
+@pytest.mark.parametrize("case", range(len(AFTER)))
+def test_one_kernel_with_what_follows_a_reduction(case: int) -> None:
+    y = AFTER[case](CONV)
+    check({"y": y}, feeds(*program_of({"y": y}).inputs), close=True)
+    assert len(lower(program_of({"y": y})).steps) == 1
+
+
+# feature: G17
+def test_a_result_that_is_read_twice_or_elsewhere_stays() -> None:
+    twice = {"y": CONV + 1.0, "z": CONV * 2.0}
+    turned = {"y": CONV.permute_dims((1, 0, 2, 3)).exp()}
+    kept = {"y": CONV, "z": CONV * 2.0}
+    for outputs in (twice, turned, kept):
+        check(outputs, feeds(X, W), close=True)
+        assert len(lower(program_of(outputs)).steps) > 1
+
+
+# feature: K1
+def test_equal_kernels_are_printed_once() -> None:
+    y, z = (eq.matmul(eq.input(n, (13, 37), "float32"), eq.input(m, (37, 70), "float32")) for n, m in ("ab", "cd"))
+    source = eq.compile(eq.Program([*y.node.operands, *z.node.operands], {"y": y, "z": z})).source
+    assert source.count("static void kernel") == 1 and source.count("    kernel_0(") == 2
