@@ -36,7 +36,7 @@ def _of_lane(stmt: Stmt, name: str, lane: Term, inside: bool) -> Stmt | None:
         return None if any(p is None for p in parts) else Seq(tuple(p for p in parts if p is not None))
     if isinstance(stmt, For):
         over_lanes = not inside and any(place is stmt.axis for place in _places(stmt.body, name))
-        if over_lanes and stmt.axis.args == lane.args:
+        if over_lanes and stmt.axis.args[0] is lane.args[0]:
             return _of_lane(_put(stmt.body, stmt.axis, lane), name, lane, inside=True)
         body = _of_lane(stmt.body, name, lane, inside)
         return None if body is None else replace(stmt, body=body)

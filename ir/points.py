@@ -27,7 +27,7 @@ class Points:
     >>> i = var("i")
     >>> here = Points({i: (0, 12)})
     >>> here.interval(i % 8 - i // 8 * 8), here.under(i % 3 == 1).interval(i * i)
-    ((-5, 7), (1, 100))
+    ((-8, 7), (1, 100))
     """
 
     def __init__(self, ranges: Mapping[Term, tuple[int, int]], guards: tuple[Term, ...] = ()) -> None:

@@ -254,7 +254,8 @@ def test_missing_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys:
 def test_a_solver_timeout_is_a_note(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """x^3 + y^3 is never z^3 for positive numbers, which no member of the portfolio can prove."""
     monkeypatch.setenv("EQSAT_CACHE", "off")
-    monkeypatch.setattr("eqsat.prover.Budget.__init__.__defaults__", (1 << 10, 1 << 10, 1000, (1000,)), raising=False)
+    small = (1 << 10, 1 << 10, 1000, (1000,), 1, True)
+    monkeypatch.setattr("eqsat.prover.Budget.__init__.__defaults__", small, raising=False)
     args = ["explain", "where(x*x*x + y*y*y == z*z*z, 1, 0)", "0", "--ranges", "x=1:,y=1:,z=1:"]
     assert main(args) == 0
     assert "not known to be equal" in capsys.readouterr().out
