@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
@@ -53,6 +54,20 @@ def _without_main() -> Generator[None]:
         sys.modules["__main__"] = main
 
 
+@contextmanager
+def _interrupts_held() -> Generator[None]:
+    """Ctrl-C waits until the block ends. A process started in it never sees one, not even before its first line runs."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # started inside, it would let the signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _Pool:
     """At most one idle worker, started when first needed."""
 
@@ -66,7 +81,7 @@ class _Pool:
             context = multiprocessing.get_context("spawn")
             ours, theirs = context.Pipe()
             self.process = context.Process(target=_serve, args=(theirs,), daemon=True, name="eqsat-search")
-            with _without_main():
+            with _interrupts_held(), _without_main():
                 self.process.start()
             theirs.close()
             self.connection = ours
