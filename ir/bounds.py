@@ -306,7 +306,7 @@ def _strict(node: Term, args: Sequence[_Span]) -> _Span:
     if op in ("floordiv", "truncdiv"):
         return _quotient(op, args[0], args[1])
     if op == "mod":
-        return _modulo(args[0], args[1])
+        return (0, 0) if _is_multiple(node.args[0], t.int_value(node.args[1])) else _modulo(args[0], args[1])
     if op == "truncmod":
         return _truncated_modulo(args[0], args[1])
     if op == "neg":
@@ -364,6 +364,23 @@ def _power_product(node: Term, args: Sequence[_Span]) -> _Span:
             power = (floor, power[1])
         total = _corners(_times, total, power)
     return total
+
+
+def _is_multiple(term: Term, number: int | None) -> bool:
+    """Whether a sum is a multiple of a number by its factors and by what its symbols are multiples of.
+
+    >>> _is_multiple(6 * t.sym("N", multiple_of=4) - 8, 8), _is_multiple(2 * t.sym("N", multiple_of=4) - 4, 8)
+    (True, False)
+    """
+    if number is None or number == 0:
+        return False
+    constant, parts = t.linear_parts(term)
+    sizes = [constant]
+    for c, x in parts:
+        for factor in x.args if x.op == "prod" else (x,):
+            c *= factor.payload[3] if factor.op == "sym" else 1
+        sizes.append(c)
+    return all(size % number == 0 for size in sizes)
 
 
 def _signs(b: _Span) -> list[_Span]:

@@ -69,7 +69,7 @@ class Pattern:
         self.conditional = bool(instance.conditions)
         self.roots, self.below, self.step = self._root(instance.left)
         self.literal = literal_of(instance.left)
-        summands = self.summands_of(instance.left) if instance.left.op == "sum" else []
+        summands = self.summands_of(instance.left) if instance.left.op in ("sum", "prod") else []
         self.anchors = frozenset(q.op for _, q in summands)
         self.checks = [compile_condition(c, self.slots, self.monomial, self._term) for c in instance.conditions]
         bound = set(self.slots)
@@ -197,8 +197,8 @@ class Pattern:
     # -- compiling -----------------------------------------------------------------------------------------------------
 
     def _root(self, left: Term) -> tuple[frozenset[str], frozenset[str] | None, Step]:
-        if left.op == "sum":
-            return frozenset(("sum",)), None, self._sum_root(left)
+        if left.op in ("sum", "prod"):
+            return frozenset(("sum", left.op)), None, self._sum_root(left)
         if left.op in ("and", "or"):
             return frozenset((left.op,)), None, self._junction(left, root=True)
         if left.op in t.COMPARE and self._is_difference(left):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from eqsat.ir import term as t
-from eqsat.ir.rule import Family, Idx, Pos, hint
+from eqsat.ir.rule import Family, Idx, Pos, hint, when
 from eqsat.rules.index_arith import low_digits
 
 RULES = Family("split_merge")
@@ -23,6 +23,12 @@ def split_merge(x: Idx, c: Pos):
 def split_rest(x: Idx, c: Pos):
     """What is left without the high part is the low part."""
     return x - x // c * c, x % c
+
+
+@rule("split-exact", tags=["normal"])
+def split_exact(x: Idx, c: Pos):
+    """Dividing a multiple and multiplying again is the identity."""
+    return x // c * c, x, when(t.compare("eq", x % c, 0))
 
 
 @rule("digit-merge", tags=["normal"])

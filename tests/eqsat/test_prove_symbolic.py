@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from eqsat.ir import term as t
+from eqsat.ir.errors import EqsatError
 from eqsat.ir.term import Term, sym, var
 from eqsat.ir.text import parse_expr
 from eqsat.ir.walk import postorder
@@ -272,6 +273,17 @@ HARD = ["x*x*x + y*y*y != (x + y + 1)*(x + y + 1)*(x + y + 1) or x*y == 0 or x +
 def test_what_is_out_of_reach_is_unknown_or_right(text: str) -> None:
     proof = prove(parse_expr(text, NAMES), budget=Budget(z3_rlimits=(100_000,)))
     assert proof.verdict in ("proved", "unknown")
+
+
+def test_assumptions_about_sizes() -> None:
+    """They are used; one that contradicts the declared bounds is refused, not believed."""
+    n = NAMES["N"]
+    inside = NAMES["a"] * 4 + NAMES["b"] < n
+    assert decide(inside, None, t.compare("eq", n % 4, 0)) == "always"
+    assert decide(inside, None, n > 8) == "sometimes"
+    for contradiction in (n < 1, t.compare("eq", NAMES["N4"] % 2, 1), NAMES["i"] >= n):
+        with pytest.raises(EqsatError, match="contradictory"):
+            decide(inside, None, contradiction)
 
 
 def test_sizes_of_zero_and_below() -> None:

@@ -225,6 +225,10 @@ def test_open_ranges_and_symbols() -> None:
     assert simplify_term((i * n + j) // n) is i
     assert simplify_term((i * n + j) % n) is j
     assert simplify_term(j // n) is t.index_const(0)
+    four = t.sym("F", multiple_of=4)
+    assert simplify_term(four // 4 * 4) is four and simplify_term((2 * four) % 8) is t.index_const(0)
+    assert simplify_term((2 * four + 4) % 8).evaluate({"F": 4}) == 4
+    assert str(simplify("n // 8 + n % 8", {"n": (0, None)}, "n < 8")) == "n"
     free = t.sym("M", lower=None)
     e = (i * free + t.ax(1, 4)) // free
     assert simplify_term(e) is e
