@@ -56,7 +56,7 @@ def _without_main() -> Generator[None]:
 
 @contextmanager
 def _interrupts_held() -> Generator[None]:
-    """Ctrl-C waits until the block ends. A process started in it never sees one, not even before its first line runs."""
+    """Ctrl-C waits until the block ends; a process started in it never sees one, even before its first line runs."""
     if sys.platform == "win32":
         yield
         return
