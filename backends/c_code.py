@@ -180,8 +180,10 @@ def print_unit(
         planned = given.get(func.name) or (None if moves is None else schedule(moves, machine, threads))
         if planned:
             signature = _Signature(func)
-            lines, needed = print_moves(func.name, signature.types("int64_t"), signature.names, planned, machine)
+            params = signature.types("int64_t")
+            lines, needed, scalar = print_moves(func.name, params, signature.names, planned, machine)
             pieces |= needed
+            helpers.update(scalar)
         else:
             printer = _FunctionPrinter(func, threads, folder)
             signature, lines = printer.signature, printer.lines()

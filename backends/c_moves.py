@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from eqsat.backends.c_blend import BlendPrinter
 from eqsat.backends.c_nest import Text
 from eqsat.backends.c_run import RunPrinter
 from eqsat.backends.c_shear import ShearPrinter
@@ -12,7 +13,7 @@ from eqsat.backends.c_vector import HEADER
 from eqsat.backends.c_zip import ZipPrinter
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Plan, Run, Shear, Turn
+from eqsat.backends.schedule import Blend, Plan, Run, Shear, Turn
 
 
 def print_moves(
@@ -21,12 +22,13 @@ def print_moves(
     buffers: Mapping[str, str],
     moves: Sequence[tuple[Move, Plan]],
     machine: Machine,
-) -> tuple[list[str], dict[str, str]]:
-    """The lines of the function, and the pieces that it needs, by name.
+) -> tuple[list[str], dict[str, str], dict[str, None]]:
+    """The lines of the function, the pieces that it needs, by name, and the names of scalar helpers.
 
     `params` are C types and names; `buffers` gives the C name of every buffer that a move touches.
     """
     text = Text()
+    helpers: dict[str, None] = {}
     threads = max(plan.threads for _, plan in moves)
     if threads > 1:
         text.add(f"#pragma omp parallel num_threads({threads})")
@@ -34,15 +36,20 @@ def print_moves(
         text.depth += 1
     for n, (move, plan) in enumerate(moves):
         with text.block(""):
-            if move.operands:
+            if move.operands and not isinstance(plan, Blend):
                 text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
-            text.add(f"char *d = (char *){buffers[move.out.buffer]};")
+            if not isinstance(plan, Blend):
+                text.add(f"char *d = (char *){buffers[move.out.buffer]};")
             if isinstance(plan, Run):
                 RunPrinter(text, move, plan, machine).print()
             elif isinstance(plan, Turn):
                 TurnPrinter(text, move, plan, machine, f"{name}_{n}" if n else name).print()
             elif isinstance(plan, Shear):
                 ShearPrinter(text, move, plan, machine, f"{name}_{n}" if n else name).print()
+            elif isinstance(plan, Blend):
+                blend = BlendPrinter(text, move, plan, machine, f"{name}_{n}" if n else name, dict(buffers))
+                blend.print()
+                helpers |= blend.helpers
             else:
                 ZipPrinter(text, move, plan, machine).print()
     if any(plan.stream for _, plan in moves):
@@ -52,4 +59,4 @@ def print_moves(
         text.add("}")
     joined = ", ".join(f"{kind}{label}" for kind, label in params)
     head = f"static void {name}({joined})"
-    return [head, "{", *text.lines, "}"], {"vectors": HEADER, **text.pieces}
+    return [head, "{", *text.lines, "}"], {"vectors": HEADER, **text.pieces}, helpers

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 HEADER = """#include <stddef.h>
 #include <string.h>
-#if defined(__has_builtin) && defined(__GNUC__)
+#if defined(__has_builtin) && defined(__GNUC__) && !defined(EQSAT_PLAIN_LOOPS)
 #if __has_builtin(__builtin_shufflevector)
 #define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
 #endif

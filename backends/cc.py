@@ -175,7 +175,16 @@ def load_library(source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
         except OSError:
             path.unlink(missing_ok=True)
     build(source, path, command, flags)
-    return ctypes.CDLL(str(path))
+    return _open(path, command, flags)
+
+
+def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
+    """A library that was compiled just now; one that does not load lacks something that its compiler promised."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        fix = "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else "name another compiler in CC"
+        raise BackendError(f"compiler {' '.join(command)}", f"made what does not load: {error}", fix) from error
 
 
 def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
@@ -183,4 +192,4 @@ def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...]
     with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
         path = Path(scratch) / "unit.so"
         build(source, path, command, flags)
-        return ctypes.CDLL(str(path))
+        return _open(path, command, flags)

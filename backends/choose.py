@@ -8,7 +8,7 @@ from math import prod
 
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move, normalise, without_border
-from eqsat.backends.schedule import TILE_I, TILE_J, Chain, Plan, Run, Shear, Turn, Zip
+from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Turn, Zip
 
 SMALL = 16
 """A zip has at most so many statements."""
@@ -22,6 +22,8 @@ COLLECT = 1 << 10
 """Bytes of such a stretch that are collected at a time."""
 LONG = 512
 """Rows of the source of so many bytes are fetched along the row."""
+BLEND = 64
+"""Elements of a row of the tiles in which a body is computed."""
 INLINE = 1024
 """Padding is written together with what it surrounds, where the steps of its loop are shorter than so many bytes."""
 STRETCH = 32 << 10
@@ -177,6 +179,18 @@ def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip 
     return Zip(long, (small,), block, order, braid, dense and streams(move, machine), threads)
 
 
+def plan_blend(move: Move, threads: int, i: int) -> Blend | None:
+    """Tiles of a body of which some operands are contiguous along one other loop, all else along the result's."""
+    across = [a for a in move.operands if a.strides[i] not in (0, 1)]
+    loops = {unit(a) for a in across}
+    j = loops.pop() if len(loops) == 1 else None
+    if j is None or move.boxed or any(min(move.extents[i], move.extents[j]) * a.size < 16 for a in across):
+        return None
+    ti, tj = tile_extent(move.extents[i], BLEND, 1), tile_extent(move.extents[j], BLEND // 2, 1)
+    others = [k for k in range(len(move.extents)) if k not in (i, j)]
+    return Blend(i, j, ti, tj, (*others, TILE_J, TILE_I), threads)
+
+
 def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
     """The schedule of a move; None leaves it to the general loop nest."""
     i = unit(move.out)
@@ -187,7 +201,7 @@ def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
     if move.is_fill:
         return plan_run(move, machine, threads)
     if not move.is_copy:
-        return None
+        return plan_blend(move, threads, i)
     j = unit(move.operands[0])
     if j == i:
         return plan_run(move, machine, threads)
@@ -209,7 +223,9 @@ def prepared(move: Move) -> tuple[Move, ...]:
         return (move,)
     i = unit(move.out)
     size = move.out.size
-    if i is not None and move.is_copy and unit(move.operands[0]) == i:
+    if not move.is_copy:
+        keep: list[int] = []
+    elif i is not None and unit(move.operands[0]) == i:
         step = {k: move.out.strides[k] * size for k in move.boxed}
         keep = [k for k in move.boxed if _dense(move, k) and step[k] < INLINE and step[k] * move.extents[k] <= STRETCH]
     else:

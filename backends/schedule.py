@@ -94,4 +94,17 @@ class Zip:
     threads: int = 1
 
 
-Plan = Run | Turn | Shear | Zip
+@dataclass(frozen=True)
+class Blend:
+    """Compute a body tile by tile: `i` is the result's contiguous loop, `j` that of operands which are transposed."""
+
+    i: int
+    j: int
+    ti: int
+    tj: int
+    order: tuple[int, ...]
+    threads: int = 1
+    stream: bool = False
+
+
+Plan = Run | Turn | Shear | Zip | Blend

@@ -69,6 +69,6 @@ def candidates(move: Move, machine: Machine, threads: int = 1) -> tuple[Plan, ..
         found |= dict.fromkeys(_shears(move, first))
     elif isinstance(first, Run):
         found |= dict.fromkeys(_runs(move, first))
-    else:
+    elif isinstance(first, Zip):
         found |= dict.fromkeys(_zips(move, first))
     return tuple(found)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from kernel_checks import check, sample
 
 from eqsat.backends.c_code import print_unit
+from eqsat.backends.c_vector import HEADER
 from eqsat.backends.call import Runner
 from eqsat.backends.cc import load_library
 from eqsat.backends.choose import schedule
@@ -19,9 +21,9 @@ from eqsat.backends.compile import CKernel
 from eqsat.backends.lower import Lowered, lower
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Plan, Run, Shear, Turn, Zip
+from eqsat.backends.schedule import Blend, Plan, Run, Shear, Turn, Zip
 from eqsat.backends.variants import candidates
-from eqsat.ir import reductions, tensor
+from eqsat.ir import pointwise, reductions, tensor
 from eqsat.ir.dtypes import DATA, NDArray, is_float
 from eqsat.ir.run import evaluate
 from eqsat.ir.tensor import Program, Tensor, input
@@ -177,11 +179,47 @@ def test_usual_layouts_bit_by_bit(number: int) -> None:
     check_bits(cases, number % 3 + 1, MACHINES[number], 5 * number)
 
 
+@pytest.mark.parametrize("number", [0, 3])
+def test_without_vector_extensions(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "EQSAT_PLAIN_LOOPS" in HEADER
+    monkeypatch.setenv("EQSAT_CFLAGS", "-O1 -DEQSAT_PLAIN_LOOPS -Werror")
+    check_bits(chosen_cases((DTYPES[number],)), 1, MACHINES[number], 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(MACHINES)))
 def test_many_layouts_bit_by_bit(number: int) -> None:
     for dtype in DTYPES:
         check_bits(chosen_cases((dtype,)), (number + 1) % 3 + 1, MACHINES[number], 3 * number)
+
+
+def blends() -> dict[str, Tensor]:
+    """Bodies over operands of which some are transposed."""
+    x, r = input("x", (2, 40, 9, 15), "float32"), input("r", (2, 9, 15, 40), "float32")
+    u, n = input("u", (2, 20, 70), "uint8"), input("n", (70, 130), "int64")
+    flag, bias = input("flag", (70, 130), "bool"), input("bias", (40,), "float32")
+    scaled = (u.cast("float32") - 127.5) / 255.0
+    padded, other = x.pad(((0, 0), (0, 8), (0, 0), (0, 0)), 1) * 2, x.flip(0).permute_dims((0, 2, 3, 1))
+    less = (n < 5).permute_dims((1, 0))
+    return {
+        "relu": x.relu().permute_dims((0, 2, 3, 1)), "sum": x.permute_dims((0, 2, 3, 1)).relu() + r + bias,
+        "two": x.permute_dims((0, 2, 3, 1)) * other, "back": r.permute_dims((0, 3, 1, 2)) + 1,
+        "border": x.pad(((0, 0), (0, 0), (1, 1), (2, 1))).cast("float16").permute_dims((0, 2, 3, 1)),
+        "image": scaled.permute_dims((2, 0, 1)).cast("float16"), "wide": (n * 3 + 1).permute_dims((1, 0)),
+        "flag": pointwise.where(flag.permute_dims((1, 0)), n.permute_dims((1, 0)), 7), "less": less,
+        "blocks": padded.reshape((2, 3, 16, 9, 15)).permute_dims((0, 1, 3, 4, 2)),
+    }  # fmt: skip
+
+
+# feature: K1
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blends_equal_numpy(threads: int) -> None:
+    outputs = blends()
+    inputs = {x.name: x for y in outputs.values() for x in leaves_of(y)}
+    feeds = {n: sample(tuple(extents_of(x)), x.dtype) for n, x in inputs.items()}
+    low = lower(Program(list(inputs.values()), outputs))
+    assert sum(isinstance(plan, Blend) for _, plan in parts(low, MACHINES[0])) >= len(outputs)
+    check(outputs, feeds, threads=threads)
 
 
 def parts(low: Lowered, machine: Machine) -> list[tuple[Move, Plan]]:

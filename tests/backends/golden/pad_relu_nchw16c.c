@@ -1,41 +1,102 @@
 #include <math.h>
 #include <stdint.h>
 
-static inline float maxn_float32(float a, float b)
-{
-    return a > b ? a : b;
-}
-
 static inline float maxe_float32(float a, float b)
 {
     return a >= b ? a : b;
 }
 
+#include <stddef.h>
+#include <string.h>
+#if defined(__has_builtin) && defined(__GNUC__) && !defined(EQSAT_PLAIN_LOOPS)
+#if __has_builtin(__builtin_shufflevector)
+#define EQSAT_VECTORS 1 /* vectors of fixed width, wherever they lie in memory */
+#endif
+#endif
+
+typedef uint32_t v16u32 __attribute__((vector_size(16), aligned(1), may_alias));
+
+typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
+
+#define LOW_v32u32(a, b) __builtin_shufflevector(a, b, \
+    0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH_v32u32(a, b) __builtin_shufflevector(a, b, \
+    2, 10, 3, 11, 6, 14, 7, 15)
+
+#define JOIN_v32u32(a, b) __builtin_shufflevector(*(const v16u32 *)(a), *(const v16u32 *)(b), \
+    0, 1, 2, 3, 4, 5, 6, 7)
+
+/* 8 rows of 4 elements at s become 4 rows of 8 at d. */
+static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+{
+#ifdef EQSAT_VECTORS
+    v32u32 x[4], y[4];
+    for (int m = 0; m < 4; ++m) x[m] = JOIN_v32u32(s + row * (m), s + row * (m + 4));
+    for (int m = 0; m < 2; ++m) y[2 * m] = LOW_v32u32(x[m], x[m + 2]), y[2 * m + 1] = HIGH_v32u32(x[m], x[m + 2]);
+    for (int m = 0; m < 2; ++m) x[2 * m] = LOW_v32u32(y[m], y[m + 2]), x[2 * m + 1] = HIGH_v32u32(y[m], y[m + 2]);
+    for (int c = 0; c < 4; ++c) *(v32u32 *)(d + column * (c)) = x[c];
+#else
+    for (int c = 0; c < 4; ++c)
+        for (int r = 0; r < 8; ++r)
+            memcpy(d + column * (c) + 4 * r, s + row * (r) + 4 * c, 4);
+#endif
+}
+
+/* 16 x 7 elements: operands along the result, then the formula row by row. */
+static inline void kernel_0_tile(const float *restrict a0, float *restrict o)
+{
+    float t0[7 * 16] __attribute__((aligned(64)));
+    for (ptrdiff_t c = 0; c < 2; ++c) {
+        const ptrdiff_t at = 4 * c > 3 ? 3 : 4 * c;
+        turn_u32_8x4((const char *)a0 + 4 * at + 0, 168, (char *)t0 + 64 * at + 0, 64);
+        turn_u32_8x4((const char *)a0 + 4 * at + 1344, 168, (char *)t0 + 64 * at + 32, 64);
+    }
+    for (ptrdiff_t c = 0; c < 7; ++c) {
+        const float *restrict p0 = t0 + 16 * c;
+        float *restrict q = o + 16 * c;
+        for (int r = 0; r < 16; ++r) {
+            q[r] = maxe_float32(0.0f, p0[r]);
+        }
+    }
+}
+
 /* pad, relu, reshape, permute_dims */
 static void kernel_0(const float *restrict in0, float *restrict out0)
 {
-    for (int32_t i0 = 0; i0 < 2; ++i0) {
-        for (int32_t i1 = 0; i1 < 9; ++i1) {
-            for (int32_t i2 = 0; i2 < 16; ++i2) {
-                out0[1152 * i0 + 16 * i1 + i2] = maxn_float32(0.0f, 0.0f);
+    {
+        for (ptrdiff_t i0 = 0; i0 < 2; ++i0) {
+            for (ptrdiff_t i1 = 0; i1 < 6; ++i1) {
+                const ptrdiff_t ti = 0;
+                const ptrdiff_t tj = 0;
+                kernel_0_tile(in0 + 672 * i0 + 7 * i1 + 42 * ti + tj, out0 + 1152 * i0 + 144 * i1 + ti + 16 * tj + 160);
             }
         }
-        for (int32_t i1 = 0; i1 < 6; ++i1) {
-            for (int32_t i2 = 0; i2 < 16; ++i2) {
-                out0[1152 * i0 + 144 * i1 + i2 + 144] = maxn_float32(0.0f, 0.0f);
-            }
-            for (int32_t i2 = 0; i2 < 7; ++i2) {
-                for (int32_t i3 = 0; i3 < 16; ++i3) {
-                    out0[1152 * i0 + 144 * i1 + 16 * i2 + i3 + 160] = maxe_float32(0.0f, in0[672 * i0 + 42 * i3 + 7 * i1 + i2]);
-                }
-            }
-            for (int32_t i2 = 0; i2 < 16; ++i2) {
-                out0[1152 * i0 + 144 * i1 + i2 + 272] = maxn_float32(0.0f, 0.0f);
+    }
+    {
+        char *d = (char *)out0;
+        for (ptrdiff_t i4 = 0; i4 < 2; ++i4) {
+            memset(d + 4608 * i4, 0, 576);
+        }
+    }
+    {
+        char *d = (char *)out0;
+        for (ptrdiff_t i5 = 0; i5 < 2; ++i5) {
+            memset(d + 4608 * i5 + 4032, 0, 576);
+        }
+    }
+    {
+        char *d = (char *)out0;
+        for (ptrdiff_t i6 = 0; i6 < 2; ++i6) {
+            for (ptrdiff_t i7 = 0; i7 < 6; ++i7) {
+                memset(d + 4608 * i6 + 576 * i7 + 576, 0, 64);
             }
         }
-        for (int32_t i1 = 0; i1 < 9; ++i1) {
-            for (int32_t i2 = 0; i2 < 16; ++i2) {
-                out0[1152 * i0 + 16 * i1 + i2 + 1008] = maxn_float32(0.0f, 0.0f);
+    }
+    {
+        char *d = (char *)out0;
+        for (ptrdiff_t i8 = 0; i8 < 2; ++i8) {
+            for (ptrdiff_t i9 = 0; i9 < 6; ++i9) {
+                memset(d + 4608 * i8 + 576 * i9 + 1088, 0, 64);
             }
         }
     }

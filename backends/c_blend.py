@@ -1,0 +1,135 @@
+"""Blends: an element-wise body over operands of any layout, tile by tile.
+
+Operands that lie along another loop than the result are first transposed into a small tile; then one plain loop, which
+compilers vectorise, computes a row of the result from rows of all operands.
+"""
+
+from __future__ import annotations
+
+from eqsat.backends.affine import Folder
+from eqsat.backends.c_expr import Expressions, Scope
+from eqsat.backends.c_nest import Level, Text, address, nest
+from eqsat.backends.c_tile import cover
+from eqsat.backends.c_turn import Block
+from eqsat.backends.c_types import c_type
+from eqsat.backends.machine import LINE, Machine
+from eqsat.backends.moves import Access, Move
+from eqsat.backends.schedule import TILE_I, TILE_J, Blend
+from eqsat.ir import term as t
+from eqsat.ir.dtypes import BOOL
+from eqsat.ir.term import Term, load
+from eqsat.ir.walk import transform
+
+LANE = t.ax(0, 1 << 30)
+"""The position in a row of the tile."""
+
+
+class BlendPrinter:
+    """Prints one blend. `buffers` gives the C name of every buffer."""
+
+    def __init__(
+        self, text: Text, move: Move, plan: Blend, machine: Machine, name: str, buffers: dict[str, str]
+    ) -> None:
+        self.text = text
+        self.move = move
+        self.plan = plan
+        self.machine = machine
+        self.name = name
+        self.buffers = buffers
+        self.helpers: dict[str, None] = {}
+
+    def across(self, access: Access) -> bool:
+        """Whether an operand is transposed first."""
+        return access.strides[self.plan.i] not in (0, 1)
+
+    def print(self) -> None:
+        """The tile loops, and in them a call of the tile function."""
+        move, plan, text = self.move, self.plan, self.text
+        extents = {TILE_I: move.extents[plan.i], TILE_J: move.extents[plan.j]}
+        tiles = {TILE_I: plan.ti, TILE_J: plan.tj}
+        names = {n: text.name("i") for n in plan.order}
+        counts = {n: -(-extents[n] // tiles[n]) if n < 0 else move.extents[n] for n in plan.order}
+        self.tile()
+        with nest(text, [Level(names[n], counts[n]) for n in plan.order], plan.threads, 8):
+            for n, label in ((TILE_I, "ti"), (TILE_J, "tj")):
+                last, at = extents[n] - tiles[n], f"{names[n]} * {tiles[n]}"
+                if last <= 0:
+                    at = "0"
+                elif extents[n] % tiles[n]:
+                    at = f"{at} > {last} ? {last} : {at}"
+                text.add(f"const ptrdiff_t {label} = {at};")
+            arguments = [self.start(a, names) for a in (*move.operands, move.out)]
+            text.add(f"{self.name}_tile({', '.join(arguments)});")
+
+    def start(self, access: Access, names: dict[int, str]) -> str:
+        """Where a tile begins in a buffer."""
+        strides = access.strides
+        terms = [(names[n], strides[n]) for n in self.plan.order if n >= 0 and self.move.extents[n] > 1]
+        terms += [("ti", strides[self.plan.i]), ("tj", strides[self.plan.j])]
+        return address(self.buffers[access.buffer], terms, access.offset)
+
+    def tile(self) -> None:
+        """The function that computes a tile."""
+        move, plan, inner = self.move, self.plan, Text(pieces=self.text.pieces)
+        kinds = [c_type(a.dtype, "") for a in (*move.operands, move.out)]
+        params = [f"const {kind} *restrict a{k}" for k, kind in enumerate(kinds[:-1])]
+        for k, access in enumerate(move.operands):
+            if self.across(access):
+                inner.add(f"{kinds[k]} t{k}[{plan.tj} * {plan.ti}] __attribute__((aligned({LINE})));")
+                self.turns(inner, access, k)
+        with inner.loop("c", plan.tj):
+            names: dict[int, str] = {}
+            for k, access in enumerate(move.operands):
+                names[k] = f"p{k}"
+                row = f"t{k} + {plan.ti} * c" if self.across(access) else self.row(f"a{k}", access.strides[plan.j])
+                inner.add(f"const {kinds[k]} *restrict p{k} = {row};")
+            inner.add(f"{kinds[-1]} *restrict q = {self.row('o', move.out.strides[plan.j])};")
+            with inner.block(f"for (int r = 0; r < {plan.ti}; ++r)"):
+                self.body(inner, names)
+        head = f"static inline void {self.name}_tile({', '.join([*params, f'{kinds[-1]} *restrict o'])})"
+        note = f"/* {plan.ti} x {plan.tj} elements: operands along the result, then the formula row by row. */"
+        self.text.pieces[f"{self.name}_tile"] = "\n".join([note, head, "{", *inner.lines, "}"])
+
+    @staticmethod
+    def row(name: str, stride: int) -> str:
+        return address(name, [("c", stride)]) if stride else name
+
+    def body(self, inner: Text, names: dict[int, str]) -> None:
+        """One element of a row."""
+        operands = self.move.operands
+
+        def place(node: Term) -> Term | None:
+            if node.op != "load":
+                return None
+            number: int = node.payload
+            still = operands[number].strides[self.plan.i] == 0
+            return load(number, [t.index_const(0) if still else LANE], node.dtype)
+
+        # Operands are numbered in the body of a move: their names are looked up by number.
+        expressions = Expressions(names, "int32_t", Folder())  # pyright: ignore[reportArgumentType]
+        expressions.axes[LANE] = "r"
+        scope = Scope()
+        value = transform(self.move.body, place)
+        (text,) = expressions.print_terms([value], scope)
+        for line in scope.lines:
+            inner.add(line)
+        text = f"(uint8_t)({text})" if value.dtype == BOOL else expressions.narrowed(value.dtype, text)
+        inner.add(f"q[r] = {text};")
+        self.helpers |= expressions.helpers
+
+    def turns(self, inner: Text, access: Access, number: int) -> None:
+        """A tile of one operand, its rows along the result."""
+        plan, size = self.plan, access.size
+        e = 16 // size
+        row, column = access.strides[plan.i] * size, plan.ti * size
+        lanes = min(self.machine.vector // 16, max(1, plan.ti // e))
+        with inner.loop("c", -(-plan.tj // e)):
+            last = plan.tj - e
+            inner.add(f"const ptrdiff_t at = {f'{e} * c > {last} ? {last} : {e} * c' if plan.tj % e else f'{e} * c'};")
+            for first, wide in cover(plan.ti, e, lanes):
+                block = Block(size, wide, False, False, 0, wide * e)
+                for name, piece in {**block.pieces, block.name: block.text()}.items():
+                    inner.pieces.setdefault(name, piece)
+                s = f"(const char *)a{number} + {size} * at + {row * first}"
+                d = f"(char *)t{number} + {column} * at + {size * first}"
+                inner.add(f"{block.name}({s}, {row}, {d}, {column});")
