@@ -377,8 +377,7 @@ class IndexMap:
                 padding = self._inverse(problem.extents).padding
             except LayoutError as error:
                 return Proof("unknown", method=proof.method, note=str(error))
-            verdict = "proved" if padding is t.FALSE else "unknown"
-            return Proof(verdict, method=proof.method, note="" if padding is t.FALSE else f"padding where {padding}")
+            return _without_padding(problem, padding, proof.method)
         cell = missed_cell(problem)
         try:
             cell = self._inverse(problem.extents).some_padding if cell is None else cell
@@ -512,6 +511,19 @@ def _solved(m: IndexMap, sizes: tuple[Term, ...]) -> Inverse:
     problem = _problem(m, sizes)
     back = m.inverse_index_map
     return invert(problem, None if back is None else [t.as_index(i) for i in back.map_indices(problem.physical)])
+
+
+def _without_padding(problem: Problem, padding: Term, method: str) -> Proof:
+    """Whether the padding of an injective map with symbolic sizes is empty for all of them."""
+    if padding is t.FALSE:
+        return Proof("proved", method=method)
+    empty = decider().prove(t.logical_not(padding), problem.cells)
+    note = f"padding where {padding}"
+    if empty.verdict != "refuted" or empty.witness is None:
+        return Proof(empty.verdict, method=empty.method, note="" if empty else note)
+    values = dict(empty.witness)
+    cell = tuple(values.pop(str(p), 0) for p in problem.physical)
+    return Proof("refuted", {"padding": cell, **values}, empty.method, note=note)
 
 
 def _reflexive(claim: Term) -> bool:

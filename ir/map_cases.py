@@ -92,7 +92,7 @@ class Pieces:
         if linear is not None and dag_size(*piece.outputs) > LARGE:
             return self._leaf(piece, linear, [])
         given = [Constraint(o, p) for o, p in zip(piece.outputs, self.physical, strict=True)]
-        equations = Equations(piece.ranges, self.physical, [*given, *piece.equations])
+        equations = Equations(self.inputs, piece.ranges, self.physical, [*given, *piece.equations])
         values = equations.solve()
         if linear is not None and (values is None or dag_size(*linear.values()) <= dag_size(*values.values())):
             return self._leaf(piece, linear, [])

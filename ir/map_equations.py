@@ -22,6 +22,7 @@ from eqsat.ir.term import Term
 _ZERO = t.index_const(0)
 ROUNDS = 64
 WIDEST_BITS = 64
+UNBOUNDED = 1 << 256  # the extent of what has none, above every number that occurs
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,9 @@ class Equations(Facts):
     def unit(self, c: int, node: Term) -> _Unit | None:
         w = self.window(node)
         if w is None:
-            return None
+            low, high = self.inside.of(node)
+            end = low if c > 0 else high
+            return None if end is None else _Unit(abs(c), UNBOUNDED, node, t.index_const(end), 1 if c > 0 else -1)
         return _Unit(c, w.extent, node, w.low, 1) if c > 0 else _Unit(-c, w.extent, node, w.low + (w.extent - 1), -1)
 
     # -- constraints --------------------------------------------------------------------------------------------------

@@ -60,16 +60,17 @@ def _bare(node: Term) -> tuple[int, Term]:
 class Facts:
     """What constraints say about inputs within half-open ranges; `cells` are the ranges of the outputs' variables.
 
-    `ranges` may hold ranges of other terms over the inputs as well.
+    `ranges` may hold ranges of other terms over the inputs as well; an input or output of symbolic extent has none.
     """
 
     def __init__(
         self,
+        inputs: Sequence[Term],
         ranges: Mapping[Term, tuple[int, int]],
         cells: Mapping[Term, tuple[int, int]],
         constraints: Sequence[Constraint],
     ) -> None:
-        self.inputs = [v for v in ranges if v.op in ("var", "axis")]
+        self.inputs = list(inputs)
         self.inside = Bounds({**ranges, **cells})
         self.outside = Bounds(cells)
         self.pending: list[Constraint] = list(constraints)

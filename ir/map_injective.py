@@ -16,7 +16,7 @@ from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.map_points import scan, some_points
 from eqsat.ir.map_problem import FEW_POINTS, Pair, Problem
 from eqsat.ir.map_solution import certificate, solution
-from eqsat.ir.map_solve import solve_digits
+from eqsat.ir.map_symbolic import symbolic_solution
 from eqsat.ir.shape import static_shape
 
 LARGEST_SCAN = 1 << 24
@@ -47,9 +47,9 @@ def injective_part(part: Problem) -> Proof:
     if not part.outputs:
         return _without_outputs(part)
     if part.numbers is None:
-        extents = dict(zip(part.inputs, part.extents, strict=True))
-        if solve_digits(extents, part.outputs, part.physical, part.declared) is not None:
-            return Proof("proved", method="digits")
+        found = symbolic_solution(part)
+        if found is not None:
+            return Proof("proved", method="digits" if found[1] is not None else "equations")
     elif set(part.inputs) <= set(part.outputs):
         return Proof("proved", method="structure")
     else:
@@ -99,13 +99,13 @@ def _without_outputs(part: Problem) -> Proof:
 
 
 def whole_witness(problem: Problem, witness: Mapping[str, object] | None) -> dict[str, object]:
-    """The witness of a component with the inputs of the others at 0."""
+    """The witness of a component with the inputs of the others at 0, and the values of the symbols."""
     names = [str(v) for v in problem.inputs]
     result: dict[str, object] = {}
     for key, value in (witness or {}).items():
         if isinstance(value, Mapping):
             point = cast("Mapping[str, object]", value)
-            result[key] = {name: point.get(name, 0) for name in names}
+            result[key] = {**{name: point.get(name, 0) for name in names}, **point}
         else:
             result[key] = value
     return result

@@ -16,17 +16,16 @@ from typing import cast
 import numpy as np
 
 from eqsat.ir import term as t
-from eqsat.ir.decide import Proof, decider, load_table
+from eqsat.ir.decide import Proof, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.map_bounds import at_least, bounds
 from eqsat.ir.map_injective import injective_part, whole_witness
 from eqsat.ir.map_padding import first_cell, padding_of, some_cell
 from eqsat.ir.map_points import Enumerated
 from eqsat.ir.map_problem import Problem
 from eqsat.ir.map_solution import mismatch, solution
-from eqsat.ir.map_solve import Solution, solve_digits
+from eqsat.ir.map_symbolic import solve_symbolic
 from eqsat.ir.map_tables import Box, formula, radices, table
 from eqsat.ir.term import Term
 from eqsat.ir.walk import free_variables, leaves, substitute
@@ -130,64 +129,6 @@ def _padding(problem: Problem, values: Sequence[Term], excluded: Sequence[Term] 
     return padding_of(problem, values, excluded)
 
 
-# -- one component with symbols ---------------------------------------------------------------------------------------
-
-
-def _solve_symbolic(problem: Problem, given: Sequence[Term] | None) -> tuple[list[Term], Term]:
-    solution = solve_digits(
-        dict(zip(problem.inputs, problem.extents, strict=True)), problem.outputs, problem.physical, problem.declared
-    )
-    if solution is None:
-        collided = _refuted(problem)
-        if collided is not None:
-            raise collided
-        raise LayoutError(
-            f"inverse of {problem.what}", "no digit formula inverts it for all sizes", "give the symbols a value"
-        )
-    values = [solution.values[v] for v in problem.inputs]
-    _check_symbolic(problem, values)
-    if given is not None:
-        table_of = dict(zip(problem.physical, given, strict=True))
-        for v, value, user in zip(problem.inputs, values, given, strict=True):
-            if user is not value and not decider().prove(
-                t.compare("eq", user, value), {**problem.box, **problem.cells}
-            ):
-                raise LayoutError(
-                    f"inverse_index_map of {problem.what}", f"{v} = {substitute(user, table_of)} could not be proved"
-                )
-    return values, _symbolic_padding(problem, values, solution)
-
-
-def _symbolic_padding(problem: Problem, values: Sequence[Term], solution: Solution) -> Term:
-    box = {p: (t.index_const(0), t.as_index(e) - 1) for p, e in zip(problem.physical, problem.declared, strict=True)}
-    claims = problem.conditions(values)
-    kept: list[Term] = []
-    for n, (value, extent) in enumerate(zip(values, problem.extents, strict=True)):
-        bound = bounds(value, box)
-        if bound is None or not at_least(t.as_index(extent) - bound.high, 1):
-            kept.append(claims[2 * n])
-        if bound is None or not at_least(bound.low):
-            kept.append(claims[2 * n + 1])
-    first = 2 * len(values)
-    return t.logical_or(*kept, *(claims[first + k] for k in sorted(solution.loose)))
-
-
-def _check_symbolic(problem: Problem, values: Sequence[Term]) -> None:
-    """Let the prover try to refute what the digits gave."""
-    table_of = dict(zip(problem.physical, problem.outputs, strict=True))
-    for v, value in zip(problem.inputs, values, strict=True):
-        proof = decider().prove(t.compare("eq", substitute(value, table_of), v), {**problem.box, **problem.cells})
-        if proof.verdict == "refuted":
-            raise LayoutError(f"inverse of {problem.what}", f"{v} = {value} fails at {dict(proof.witness or {})}")
-
-
-def _refuted(problem: Problem) -> LayoutError | None:
-    proof = decider().injective(problem.outputs, problem.box)
-    if proof.verdict != "refuted":
-        return None
-    return LayoutError(problem.what, f"not injective: {dict(proof.witness or {})}")
-
-
 # -- the whole map ----------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +153,7 @@ def invert(problem: Problem, given: Sequence[Term] | None = None) -> Inverse:
         if part.numbers is not None:
             solved, padding = _solve_numbers(part, proposed, problem)
         else:
-            solved, padding = _solve_symbolic(part, proposed)
+            solved, padding = solve_symbolic(part, proposed)
         values.update(zip(part.inputs, solved, strict=True))
         paddings.append((part, padding))
 

@@ -17,7 +17,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.map_points import LARGEST_RANDOM, some_points
 from eqsat.ir.map_problem import Problem
-from eqsat.ir.map_solution import tidy
+from eqsat.ir.map_tidy import tidy
 from eqsat.ir.term import Term
 from eqsat.ir.walk import dag_size, postorder
 
@@ -41,7 +41,7 @@ def padding_of(problem: Problem, values: Sequence[Term], excluded: Sequence[Term
     claims = problem.conditions(values)
     points = problem.points if prod(declared) <= ALL_CELLS else None
     if points is None:
-        tidied = tidy([*claims, *excluded], problem)
+        tidied = tidy([*claims, *excluded], problem.cells)
         return _proved(problem, tidied[: len(claims)], tidied[len(claims) :])
     truth = np.logical_not(points.reached)
     cells = grid(problem.cells)
@@ -51,8 +51,8 @@ def padding_of(problem: Problem, values: Sequence[Term], excluded: Sequence[Term
     if sets[0] is None:
         masks |= _masks(back, cells, declared)
         sets[0] = _cover([*masks], masks, truth)
-    tidied = [t.logical_or(*tidy(chosen, problem)) for chosen in sets if chosen is not None]
-    for short in sorted(tidied, key=dag_size):
+    for chosen in sorted((c for c in sets if c is not None), key=lambda c: dag_size(*c)):
+        short = t.logical_or(*tidy(chosen, problem.cells))
         mask = _masks([short], cells, declared).get(short)
         if mask is not None and np.array_equal(mask, truth):
             return short

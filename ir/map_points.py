@@ -15,7 +15,7 @@ from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.term import Term
 
 SAMPLES = 4096
-LARGEST_RANDOM = 1 << 62
+LARGEST_RANDOM = LARGEST_KEY = 1 << 62
 _CHUNK = 1 << 18
 
 
@@ -60,12 +60,7 @@ class Enumerated:
     @cached_property
     def cells(self) -> NDArray:
         """A number for each point, equal for points of one cell: the flat physical cell where 64 bits hold it."""
-        if prod(self.declared) < 1 << 62:
-            flat: NDArray = np.zeros(self.size, np.int64)
-            for array, extent in zip(self.images, self.declared, strict=True):
-                flat = flat * extent + array
-            return flat
-        return compact_key(self.images)
+        return row_key(self.images, self.declared)
 
     @cached_property
     def reached(self) -> NDArray:
@@ -76,7 +71,7 @@ class Enumerated:
 
     def missed(self) -> tuple[int, ...] | None:
         """The first cell that no point of an injective map reaches; None where there is none, or too many to number."""
-        if prod(self.declared) >= 1 << 62 or self.size == prod(self.declared):
+        if prod(self.declared) >= LARGEST_KEY or self.size == prod(self.declared):
             return None
         if prod(self.declared) <= 16 * self.size + 1024:
             flat = int(np.argmin(self.reached))
@@ -90,9 +85,15 @@ class Enumerated:
         return duplicate(self.cells, prod(self.declared))
 
 
-def compact_key(rows: Sequence[NDArray]) -> NDArray:
-    """A number for each column, equal where the columns are, and below their count."""
-    key: NDArray = np.zeros(len(rows[0]) if rows else 0, np.int64)
+def row_key(rows: Sequence[NDArray], extents: Sequence[int]) -> NDArray:
+    """A number for each column of values below the extents, equal where the columns are: their place in row-major order
+    where 64 bits hold it."""
+    size = len(rows[0]) if rows else 1
+    key: NDArray = np.zeros(size, np.int64)
+    if prod(extents) < LARGEST_KEY:
+        for row, extent in zip(rows, extents, strict=True):
+            key = key * extent + row
+        return key
     for row in rows:
         digits = np.unique(row, return_inverse=True)[1].astype(np.int64)
         key = np.unique(key * (int(digits.max(initial=0)) + 1) + digits, return_inverse=True)[1].astype(np.int64)

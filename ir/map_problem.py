@@ -13,7 +13,7 @@ from eqsat.ir import term as t
 from eqsat.ir.decide import ENUMERATION_LIMIT, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.map_points import Enumerated, compact_key, duplicate, some_points, values_at, values_on
+from eqsat.ir.map_points import LARGEST_KEY, Enumerated, duplicate, row_key, some_points, values_at, values_on
 from eqsat.ir.shape import Dim, static_shape
 from eqsat.ir.term import Term
 from eqsat.ir.walk import free_variables, leaves, substitute, symbols
@@ -102,11 +102,13 @@ class Problem:
         if points is not None:
             return self.named(points.collision())
         sample = self.sample()
-        rows, kept = np.unique(np.stack(list(sample.points.values())), axis=1, return_index=True)
-        pair = duplicate(compact_key([np.asarray(a)[kept] for a in sample.cells.values()]), len(kept))
+        rows, images = list(sample.points.values()), list(sample.cells.values())
+        kept = np.unique(row_key(rows, self.numbers[0]), return_index=True)[1]
+        keys = row_key([np.asarray(a)[kept] for a in images], self.numbers[1])
+        pair = duplicate(keys, LARGEST_KEY)
         if pair is None:
             return None
-        first, second = (dict(zip(map(str, self.inputs), map(int, rows[:, k]), strict=True)) for k in pair)
+        first, second = ({str(v): int(x[kept[k]]) for v, x in zip(self.inputs, rows, strict=True)} for k in pair)
         return first, second
 
     def named(self, pair: tuple[int, int] | None) -> Pair | None:

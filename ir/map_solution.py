@@ -6,7 +6,7 @@ checked at every point, large ones by the rules or the registered prover.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -15,10 +15,10 @@ import numpy as np
 
 from eqsat.ir import term as t
 from eqsat.ir.decide import ENUMERATION_LIMIT, decider
-from eqsat.ir.dtypes import INDEX
 from eqsat.ir.map_cases import Pieces, Solved
 from eqsat.ir.map_points import values_at, values_on
 from eqsat.ir.map_problem import FEW_POINTS, Problem, defined, partial
+from eqsat.ir.map_tidy import tidy
 from eqsat.ir.term import Term
 from eqsat.ir.walk import leaves, substitute
 
@@ -32,7 +32,7 @@ def solution(problem: Problem) -> Solved | None:
         found = _raw(problem, exact)
         if found is None:
             return None
-        tidied = tidy([found.values[v] for v in problem.inputs], problem)
+        tidied = tidy([found.values[v] for v in problem.inputs], problem.cells)
         if not mismatch(problem, tidied, trusted=found.whole):
             return replace(found, values=dict(zip(problem.inputs, tidied, strict=True)))
         if found.whole:
@@ -56,41 +56,6 @@ def certificate(problem: Problem) -> list[Term] | None:
 @lru_cache(maxsize=1024)
 def _raw(problem: Problem, exact: bool) -> Solved | None:
     return None if problem.collision is not None else Pieces(problem).solve(exact)
-
-
-def tidy(terms: Sequence[Term], problem: Problem) -> list[Term]:
-    """Terms over the physical variables in the normal form of the rules."""
-    box = {p: (low, stop) for p, (low, stop) in problem.cells.items() if stop > low}
-    settled = [_settled(x, box) for x in terms]
-    rest = decider().simplify([x for x, done in zip(terms, settled, strict=True) if done is None], box)
-    left = iter(rest)
-    return [next(left) if done is None else done for done in settled]
-
-
-def _settled(term: Term, box: Mapping[Term, tuple[int, int]]) -> Term | None:
-    """The normal form of a plain sum of variables, and of a comparison of such sums that their ranges decide; None for
-    what the rules have to see."""
-    if term.op in ("lt", "le"):
-        ends = _ends(t.sub(term.args[1], term.args[0]), box)
-        least = 1 if term.op == "lt" else 0
-        if ends is None or ends[0] < least <= ends[1]:
-            return None
-        return t.bool_const(ends[0] >= least)
-    return None if _ends(term, box) is None else term
-
-
-def _ends(term: Term, box: Mapping[Term, tuple[int, int]]) -> tuple[int, int] | None:
-    """The least and the greatest value of a sum of variables that have more than one value each."""
-    if term.dtype != INDEX:
-        return None
-    low, parts = t.linear_parts(term)
-    high = low
-    for c, v in parts:
-        start, stop = box.get(v, (0, 0))
-        if stop - start < 2:
-            return None
-        low, high = low + c * (start if c > 0 else stop - 1), high + c * (stop - 1 if c > 0 else start)
-    return low, high
 
 
 def mismatch(problem: Problem, values: Sequence[Term], trusted: bool = False) -> str:

@@ -21,9 +21,10 @@ def maps(draw: st.DrawFn) -> tuple[IndexMap, tuple[int, ...]]:
     building = Building(shape)
     small = st.integers(0, 11)
     for operation in draw(st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=5)):
+        before = list(building.terms), list(building.extents)
         building.apply(operation, draw(small), draw(small))
         if prod(building.extents) > 20_000:
-            break
+            building.terms, building.extents = before
     return building.result()
 
 

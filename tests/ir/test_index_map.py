@@ -17,7 +17,7 @@ from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.holes import UNDEF
 from eqsat.ir.index_map import AXIS_SEPARATOR, IndexMap
 from eqsat.ir.term import Term
-from eqsat.ir.walk import symbols
+from eqsat.ir.walk import substitute, symbols
 
 N, M = t.sym("N"), t.sym("M")
 SPLIT = IndexMap.parse("i -> i//4, i%4")
@@ -249,11 +249,16 @@ def test_large_maps_are_solved_by_their_digits() -> None:
         ("i, j -> (i*8 + j)//16, (i*8 + j)%16", (N, 8)),
         ("i, j -> i + j, j", (N, M)),
         ("i -> i%4 + 3, i//4", (N,)),
+        ("i -> i//4*4 + (i + i//4)%4", (N,)),
+        ("i, j -> i, j//4*4 + (i + j)%4", (M, 8 * N)),
+        ("i, j -> i, j//4*4 + (i + j)%4", (M, N)),
+        ("i -> i//7, i%8", (N,)),
+        ("i -> (i + N)%M", (M,)),
     ],
 )
 def test_symbolic_answers_hold_for_numbers(text: str, shape: tuple[Any, ...]) -> None:  # feature: A14
     """The inverse, the padding and the shape with symbols, at small values of these, against enumeration."""
-    m = IndexMap.parse(text, {"N": N})
+    m = IndexMap.parse(text, {"N": N, "M": M})
     assert m.is_injective(shape)
     inverse, padding = m.non_surjective_inverse(shape)
     declared = m.map_shape(shape)
@@ -266,8 +271,6 @@ def test_symbolic_answers_hold_for_numbers(text: str, shape: tuple[Any, ...]) ->
                 return int(evaluate_masked([t.as_index(d)], sizes)[0][0])
 
             def concrete(of: IndexMap, fixed: dict[Term, Term] = fixed) -> IndexMap:
-                from eqsat.ir.walk import substitute
-
                 return IndexMap(of.names, tuple(substitute(o, fixed) for o in of.outputs))
 
             truth = BruteForce(concrete(m), tuple(number(d) for d in shape))
@@ -279,6 +282,37 @@ def test_symbolic_answers_hold_for_numbers(text: str, shape: tuple[Any, ...]) ->
             assert marks == [c not in truth.point_of for c in cells], (n, k)
             back = concrete(inverse).map_indices(columns(truth.images, len(declared)))
             assert list(zip(*back, strict=True)) == truth.points
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "verdict"),
+    [
+        ("i -> i//N", (N,), "refuted"),
+        ("i -> N*i", (4,), "refuted"),
+        ("i -> i//4, i%4", (N,), "refuted"),
+        ("i -> i//4, i%4", (8 * N,), "proved"),
+        ("i -> N-1-i", (N,), "proved"),
+        ("i, j -> i*N + j", (M, N), "proved"),
+        ("i -> i//N, i%N", (M,), "refuted"),
+    ],
+)
+def test_symbolic_verdicts_have_witnesses(text: str, shape: tuple[Any, ...], verdict: str) -> None:  # feature: A7 A14
+    """A no names sizes: with these, two points share a cell, or a cell has no point."""
+    m = IndexMap.parse(text, {"N": N})
+    proof = m.is_bijective(shape)
+    assert proof.verdict == verdict
+    if verdict == "proved":
+        return
+    witness: dict[str, Any] = dict(proof.witness or {})
+    named = witness.get("first", witness)
+    sizes = {s: t.index_const(named.get(str(s), 1)) for s in (N, M)}
+
+    def fixed(d: Any) -> int:
+        return int(str(substitute(t.as_index(d), sizes)))
+
+    truth = BruteForce(IndexMap(m.names, tuple(substitute(o, sizes) for o in m.outputs)), tuple(map(fixed, shape)))
+    assert not truth.injective or witness["padding"] not in truth.point_of
+    assert truth.injective or "first" in witness
 
 
 def test_symbolic_collision_is_never_inverted() -> None:
