@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqsat.backends.c_nest import Text
-from eqsat.backends.c_vector import copy_name, define_block_copies, define_copy
+from eqsat.backends.c_vector import copy_name, define_block_copies, define_copy, define_type, vector_type
 from eqsat.ir.dtypes import to_bits
 from eqsat.ir.term import Term, const_value
 
@@ -24,6 +24,30 @@ def emit_copy(text: Text, d: str, s: str, nbytes: int, vector: int) -> None:
     text.pieces["blocks"] = define_block_copies(vector)
     text.pieces[copy_name(nbytes)] = define_copy(nbytes, vector)
     text.add(f"{copy_name(nbytes)}({d}, {s});")
+
+
+def emit_reverse(text: Text, d: str, s: str, count: int, size: int, vector: int) -> None:
+    """A copy of `count` elements that begin at s, the last one first."""
+    width = vector
+    while width > 16 and width > count * size:
+        width //= 2
+    lanes, kind = width // size, vector_type(width, size)
+    name = f"reverse_u{8 * size}_{width}"
+    turned = ", ".join(str(k) for k in range(lanes - 1, -1, -1))
+    text.pieces[f"type {width} {size}"] = define_type(width, size)
+    text.pieces[name] = (
+        f"#define REVERSED_{kind}(x) __builtin_shufflevector(x, x, {turned})\n"
+        f"static inline void {name}(char *restrict d, const char *restrict s, ptrdiff_t n)\n{{\n"
+        "    ptrdiff_t k = 0;\n"
+        "#ifdef EQSAT_VECTORS\n"
+        f"    for (; k + {lanes} <= n; k += {lanes})\n"
+        f"        *({kind} *)(d + {size} * k) = REVERSED_{kind}(*(const {kind} *)(s + {size} * (n - {lanes} - k)));\n"
+        f"    if (k < n && n >= {lanes})\n"
+        f"        *({kind} *)(d + {size} * (n - {lanes})) = REVERSED_{kind}(*(const {kind} *)s), k = n;\n"
+        "#endif\n"
+        f"    for (; k < n; ++k) memcpy(d + {size} * k, s + {size} * (n - 1 - k), {size});\n}}"
+    )
+    text.add(f"{name}({d}, {s}, {count});")
 
 
 def emit_fill(text: Text, d: str, count: int, size: int, bits: int) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
-from eqsat.backends.c_copy import bits_of, emit_copy, emit_fill
+from eqsat.backends.c_copy import bits_of, emit_copy, emit_fill, emit_reverse
 from eqsat.backends.c_nest import Level, Text, address, nest
 from eqsat.backends.c_vector import STREAM_NEXT, STREAM_OUT, stream_pieces
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Run
+from eqsat.backends.schedule import TILE_I, Run
 
 PIECE = 16 << 10
 """Longer runs are cut into pieces of so many bytes."""
@@ -30,9 +31,30 @@ class RunPrinter:
         self.vector = machine.vector
         self.size = move.out.size
         self.source = None if move.is_fill else move.operands[0]
+        self.backward = False
 
     def offsets(self, names: dict[int, str], strides: tuple[int, ...]) -> Terms:
-        return [(name, strides[n] * self.size) for n, name in names.items()]
+        return [(name, strides[n] * self.size) for n, name in names.items() if n >= 0]
+
+    def count(self, n: int) -> int:
+        """How often an outer loop runs; one that is cut takes a piece of its steps."""
+        plan, extents = self.plan, self.move.extents
+        if n == TILE_I:
+            assert plan.tiled is not None
+            return -(-extents[plan.tiled] // plan.tile)
+        return plan.tile if n == plan.tiled else extents[n]
+
+    def place(self, names: dict[int, str]) -> None:
+        """The position of the loop that is cut; its last piece overlaps the one before."""
+        plan = self.plan
+        if plan.tiled is None:
+            return
+        last, block, inner = self.move.extents[plan.tiled] - plan.tile, names[TILE_I], names[plan.tiled]
+        start = f"{block} * {plan.tile}"
+        if self.move.extents[plan.tiled] % plan.tile:
+            start = f"({start} > {last} ? {last} : {start})"
+        names[plan.tiled] = self.text.name("i")
+        self.text.add(f"const ptrdiff_t {names[plan.tiled]} = {start} + {inner};")
 
     def print(self) -> None:
         """Outer loops in the order of the plan, then the collected ones in the order of the result."""
@@ -40,28 +62,34 @@ class RunPrinter:
         inner = sorted(plan.order[len(plan.order) - plan.chunk :], key=lambda n: -move.out.strides[n])
         outer = plan.order[: len(plan.order) - plan.chunk]
         names = {n: text.name("i") for n in outer}
-        levels = [Level(names[n], move.extents[n]) for n in outer]
+        levels = [Level(names[n], self.count(n)) for n in outer]
         run = move.extents[inner[-1]] if inner else 1
         piece = PIECE // self.size
+        self.backward = bool(inner) and self.source is not None and self.source.strides[inner[-1]] == -1
         cut = len(inner) == 1 and run > 2 * piece and not move.boxed
         if cut:
             levels.append(Level("piece", -(-run // piece)))
         with nest(text, levels, plan.threads, 8):
+            self.place(names)
             source: Terms = [] if self.source is None else self.offsets(names, self.source.strides)
             target = self.offsets(names, move.out.strides)
             if cut:
                 last = run - piece
                 at = f"piece * {piece} > {last} ? {last} : piece * {piece}"
                 text.add(f"const ptrdiff_t at = {at if run % piece else f'piece * {piece}'};")
-                source, target = [*source, ("at", self.size)], [*target, ("at", self.size)]
+                source = [*source, ("at", -self.size if self.backward else self.size)]
+                target = [*target, ("at", self.size)]
             start = None if self.source is None else address("s", source, self.source.offset * self.size)
             end = address("d", target, move.out.offset * self.size)
             assert start is not None or not plan.stream
             if plan.stream:
                 text.pieces["stream"] = stream_pieces(self.vector)
-            if plan.stream and start is not None and len(inner) > 1 and not move.boxed and run * self.size >= LINE:
+            straight = not move.boxed and not self.backward
+            if plan.stream and start is not None and len(inner) > 1 and straight and run * self.size >= LINE:
                 self.append(inner, start, end)
-            elif plan.stream and (len(inner) > 1 or move.boxed):
+            elif cut and plan.stream and self.backward:
+                self.collected(end, piece * self.size, lambda: self.piece("stage", start, piece))
+            elif plan.stream and (len(inner) > 1 or not straight):
                 self.collect(inner, start, end)
             elif plan.stream:
                 text.pieces["stream_out"] = STREAM_OUT
@@ -69,13 +97,15 @@ class RunPrinter:
             elif cut:
                 self.piece(end, start, piece)
             else:
-                if start is not None and len(inner) == 1:
+                if start is not None and len(inner) == 1 and not self.backward:
                     self.fetch(start, run * self.size)
                 self.rows(inner, start, end)
 
     def piece(self, d: str, s: str | None, count: int) -> None:
         if s is None:
             emit_fill(self.text, d, count, self.size, bits_of(self.move.body))
+        elif self.backward:
+            emit_reverse(self.text, d, f"{s} - {self.size * (count - 1)}", count, self.size, self.vector)
         else:
             emit_copy(self.text, d, s, count * self.size, self.vector)
 
@@ -110,12 +140,15 @@ class RunPrinter:
 
     def collect(self, inner: list[int], start: str | None, end: str) -> None:
         """The collected loops go to a local buffer, which leaves by streaming stores."""
-        text = self.text
         nbytes = prod(self.move.extents[n] for n in inner) * self.size
-        text.pieces["stream_out"] = STREAM_OUT
-        text.add(f"char stage[{nbytes}] __attribute__((aligned({LINE})));")
-        self.rows(inner, start, "stage")
-        text.add(f"stream_out({end}, stage, {nbytes});")
+        self.collected(end, nbytes, lambda: self.rows(inner, start, "stage"))
+
+    def collected(self, end: str, nbytes: int, fill: Callable[[], None]) -> None:
+        """A local buffer of known size, what fills it, and its way out."""
+        self.text.pieces["stream_out"] = STREAM_OUT
+        self.text.add(f"char stage[{nbytes}] __attribute__((aligned({LINE})));")
+        fill()
+        self.text.add(f"stream_out({end}, stage, {nbytes});")
 
     def rows(self, inner: list[int], start: str | None, end: str) -> None:
         """What lies in the collected loops: before the box, the box itself, after the box."""
@@ -130,8 +163,8 @@ class RunPrinter:
         if low:
             assert move.fill is not None
             emit_fill(text, end, low * below, size, bits_of(move.fill))
-        if not rest and out == 1 and (self.source is None or self.source.strides[n] == 1):
-            shift = 0 if self.source is None else low * size
+        if not rest and out == 1 and (self.source is None or self.source.strides[n] in (1, -1)):
+            shift = 0 if self.source is None else low * size * self.source.strides[n]
             from_ = None if start is None else (f"{start} + {shift}" if shift else start)
             self.piece(f"{end} + {low * size}" if low else end, from_, high - low)
         else:

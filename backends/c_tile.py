@@ -209,8 +209,8 @@ class TurnPrinter:
         """Bands of rows that make whole lines of the result; in a band, blocks from left to right."""
         plan = self.plan
         lanes = min(self.machine.vector // 16, max(1, plan.ti // self.e))
-        bands = banded(cover(plan.ti, self.e, lanes), self.e, LINE // self.size)
-        height = LINE // self.size
+        height = plan.band or LINE // self.size
+        bands = banded(cover(plan.ti, self.e, lanes), self.e, height)
         whole = [b for k, b in enumerate(bands) if b == [(at + k * height, w) for at, w in bands[0]]]
         if len(whole) > 2 and self.present() == (0, plan.ti):
             with inner.loop("k", len(whole)):

@@ -84,39 +84,6 @@ def stream_pieces(vector: int) -> str:
     return "\n".join([*types, STREAM, *line])
 
 
-def braid_name(count: int, size: int) -> str:
-    """The name of the function that interleaves a number of rows."""
-    return f"braid_{count}_u{8 * size}"
-
-
-def define_braid(count: int, size: int) -> str:
-    """`count` rows of 16 bytes, a power of two, element by element: rounds of interleaving, as in a transpose."""
-    vector = vector_type(16, size)
-    lines = [
-        f"/* {count} rows of 16 bytes, element by element. */",
-        f"static inline void {braid_name(count, size)}(char *restrict d, const char *restrict s, ptrdiff_t row)",
-        "{",
-        "#ifdef EQSAT_VECTORS",
-        f"    {vector} x[{count}], y[{count}];",
-        f"    for (int m = 0; m < {count}; ++m) x[m] = *(const {vector} *)(s + row * m);",
-    ]
-    now, after, step, half = "x", "y", 1, count // 2
-    while step < count:
-        for m in range(half):
-            pair = f"{now}[{m}], {now}[{m + half}]"
-            low, high = f"{after}[{2 * m}] = LOW_{vector}({pair})", f"{after}[{2 * m + 1}] = HIGH_{vector}({pair})"
-            lines.append(f"    {low}, {high};")
-        now, after, step = after, now, 2 * step
-    lines += [
-        f"    for (int m = 0; m < {count}; ++m) *({vector} *)(d + 16 * m) = {now}[m];",
-        "#else",
-        f"    for (int k = 0; k < {16 // size}; ++k)",
-        f"        for (int m = 0; m < {count}; ++m)",
-        f"            memcpy(d + {size} * ({count} * k + m), s + row * m + {size} * k, {size});",
-    ]
-    return "\n".join([*lines, "#endif", "}"])
-
-
 def vector_type(width: int, size: int) -> str:
     """The name of a vector of `width` bytes with elements of `size` bytes."""
     return f"v{width}u{8 * size}"

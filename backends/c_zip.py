@@ -6,7 +6,8 @@ from itertools import product
 from math import prod
 
 from eqsat.backends.c_nest import Level, Text, address, nest
-from eqsat.backends.c_vector import STREAM_OUT, braid_name, define_braid, define_interleave, define_type, stream_pieces
+from eqsat.backends.c_vector import STREAM_OUT, stream_pieces
+from eqsat.backends.c_weave import weave_name, weave_pieces
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.schedule import Zip
@@ -76,7 +77,7 @@ class ZipPrinter:
         move, plan, text = self.move, self.plan, self.text
         source = move.operands[0]
         if plan.braid:
-            self.braids()
+            self.braids(out)
             return
         with text.loop("k", plan.block):
             for at in product(*(range(move.extents[n]) for n in plan.small)):
@@ -86,22 +87,19 @@ class ZipPrinter:
                 right = address("", [("k", source.strides[plan.long])], from_).removeprefix(" + ") or "0"
                 text.add(f"o[{left}] = a[{right}];")
 
-    def braids(self) -> None:
+    def braids(self, out: dict[int, int]) -> None:
         """The same, 16 bytes of every row at a time; the last ones overlap those before."""
         plan, text, size = self.plan, self.text, self.size
-        small = plan.small[0]
+        (small,) = plan.small
         count, nbytes = self.move.extents[small], plan.block * size
-        pieces = {
-            f"type 16 {size}": define_type(16, size),
-            f"interleave 16 {size}": define_interleave(16, size),
-            braid_name(count, size): define_braid(count, size),
-        }
-        for name, piece in pieces.items():
+        apart = out[plan.long] == 1
+        for name, piece in weave_pieces(count, size, apart).items():
             text.pieces.setdefault(name, piece)
-        row = self.move.operands[0].strides[small] * size
+        row = (out if apart else self.move.operands[0].strides)[small] * size
         with text.block(f"for (ptrdiff_t k = 0; k < {nbytes}; k += 16)"):
             at = "k"
             if nbytes % 16:
                 text.add(f"const ptrdiff_t at16 = k > {nbytes - 16} ? {nbytes - 16} : k;")
                 at = "at16"
-            text.add(f"{braid_name(count, size)}((char *)o + {count} * {at}, (const char *)a + {at}, {row});")
+            d, s = (at, f"{count} * {at}") if apart else (f"{count} * {at}", at)
+            text.add(f"{weave_name(count, size, apart)}((char *)o + {d}, (const char *)a + {s}, {row});")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
+from eqsat.backends.c_weave import interleavable, separable
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move, normalise, without_border
 from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Turn, Zip
@@ -18,8 +19,16 @@ HELD_ROWS = 1024
 """Rows of the result of which a shear keeps the unfinished line."""
 DENSE = 512
 """Rows of the result of at most so many bytes, one behind the other, are streamed as one stretch of memory."""
+LONGEST = 4 << 10
+"""So are rows of at most so many bytes, where the plane that they are turned from about fits into the second cache."""
 COLLECT = 1 << 10
 """Bytes of such a stretch that are collected at a time."""
+LINES = 16
+"""Lines of a row of the result that are written one after the other, where the source is near."""
+WAYS = 8
+"""Rows of the source which share a set of the first cache and fit into it together."""
+SHORT = 512
+"""Runs of fewer bytes are copied in pieces that read so many bytes of the source one after the other."""
 LONG = 512
 """Rows of the source of so many bytes are fetched along the row."""
 BLEND = 64
@@ -35,6 +44,11 @@ PARALLEL = 1 << 17
 def unit(access: Access) -> int | None:
     """The loop along which an access is contiguous."""
     return next((k for k, s in enumerate(access.strides) if s == 1), None)
+
+
+def along(access: Access, i: int | None) -> bool:
+    """Whether an access walks one element at a time along a loop, forwards or backwards."""
+    return i is not None and access.strides[i] in (1, -1)
 
 
 def chain(move: Move, access: Access, first: int, taken: Sequence[int], enough: int) -> Chain:
@@ -116,7 +130,8 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     thrash = run_i.plain and source.strides[i] * size % 4096 == 0
     fetch = ahead(move, run_j, order) if stream else 0
     row = move.extents[i] * size
-    if stream and row <= DENSE and move.out.strides[j] == move.extents[i]:
+    near = row <= LONGEST and move.extents[i] * move.extents[j] * size <= 2 * machine.second
+    if stream and (row <= DENSE or near) and move.out.strides[j] == move.extents[i]:
         alone = [k for k in range(len(move.extents)) if k not in (i, j)]
         alone.sort(key=lambda k: -abs(source.strides[k]))
         return replace(
@@ -132,9 +147,20 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), pack=thrash, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)
-    if thrash and run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
-        tile = replace(plain, ti=4 * line, tj=4 * line, pack=True, stage=True)
+    crowded = run_j.plain and move.out.strides[j] * size % 2048 == 0
+    if (thrash or crowded) and run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
+        band = WAYS if thrash and e <= WAYS else 0
+        tile = replace(plain, ti=4 * line, tj=4 * line, pack=thrash and not band, stage=True, band=band)
         return replace(tile, order=by_result(move, tile))
+    plane = run_i.size * run_j.size * size
+    if not stream and not move.boxed and 2 * plane <= machine.second < 2 * move.points * size and run_j.size > 2 * line:
+        # What is read stays in the second cache: the result is written from its beginning to its end.
+        rows = tile_extent(run_i.size, LINES * line, e)
+        tile = replace(plain, ti=rows, tj=line)
+        if rows > line and move.out.strides[j] == run_i.size:
+            return replace(tile, order=by_result(move, tile))
+    if thrash and not move.boxed and e <= WAYS:
+        return replace(plain, order=by_result(move, plain), band=WAYS)
     return replace(plain, order=by_result(move, plain), pack=thrash and not move.boxed)
 
 
@@ -154,7 +180,23 @@ def plan_run(move: Move, machine: Machine, threads: int) -> Run:
         strides = move.operands[0].strides
         outer.sort(key=lambda k: -abs(strides[k]))
         fetch = abs(strides[outer[-1]]) * size if outer and stream else 0
-    return Run((*outer, *inner), stream, chunk, fetch, threads)
+    if move.operands and move.operands[0].strides[-1] == -1:
+        # Such rows are turned round in a local buffer before they leave.
+        stream = stream and (len(move.extents) == 1 or prod(move.extents[-chunk:]) * size <= STRETCH)
+    plain = Run((*outer, *inner), stream, chunk, fetch, threads)
+    return tiled_run(move, plain) if move.operands and chunk == 1 and not (stream or boxed) else plain
+
+
+def tiled_run(move: Move, plan: Run) -> Run:
+    """Short runs in pieces: the source is read and the result written in longer stretches, few of them at a time."""
+    *outer, inner = plan.order
+    run = move.extents[inner]
+    tile = SHORT // (run * move.out.size)
+    n, k = (next((k for k in outer if a.strides[k] == run), None) for a in (move.operands[0], move.out))
+    if n is None or k is None or n == k or tile < 2 or move.extents[n] < 2 * tile:
+        return plan
+    others = [m for m in outer if m not in (n, k)]
+    return replace(plan, order=(*others, TILE_I, k, n, inner), tiled=n, tile=tile)
 
 
 def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip | None:
@@ -174,8 +216,9 @@ def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip 
     # What is collected before it leaves is contiguous: rows along the long loop, or all of a block.
     dense = move.out.strides[long] in (1, move.extents[small])
     size, count = move.out.size, move.extents[small]
-    braid = small == i and move.out.strides[long] == count and count in (2, 4, 8) and block * size >= 16
-    braid = braid and count <= 16 // size and source.strides[long] == 1
+    together = move.out.strides[long] == count and source.strides[long] == 1 and interleavable(count, size)
+    apart = source.strides[long] == count and move.out.strides[long] == 1 and separable(count)
+    braid = block * size >= 16 and (together if small == i else apart)
     return Zip(long, (small,), block, order, braid, dense and streams(move, machine), threads)
 
 
@@ -203,7 +246,7 @@ def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
     if not move.is_copy:
         return plan_blend(move, threads, i)
     j = unit(move.operands[0])
-    if j == i:
+    if along(move.operands[0], i):
         return plan_run(move, machine, threads)
     if j is None or move.boxed not in ((), (i,)):
         return None
@@ -225,7 +268,7 @@ def prepared(move: Move) -> tuple[Move, ...]:
     size = move.out.size
     if not move.is_copy:
         keep: list[int] = []
-    elif i is not None and unit(move.operands[0]) == i:
+    elif along(move.operands[0], i):
         step = {k: move.out.strides[k] * size for k in move.boxed}
         keep = [k for k in move.boxed if _dense(move, k) and step[k] < INLINE and step[k] * move.extents[k] <= STRETCH]
     else:

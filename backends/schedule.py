@@ -26,6 +26,7 @@ class Run:
     """Copy contiguous runs. The innermost `chunk` loops are walked in the order of the result, as one stretch of it.
 
     With `stream` the stretch leaves by streaming stores; `fetch` asks for the source so many bytes ahead of a run.
+    The loop `tiled` is cut into pieces of `tile` steps, which the entry TILE_I of the order counts.
     """
 
     order: tuple[int, ...]
@@ -33,6 +34,8 @@ class Run:
     chunk: int = 0
     fetch: int = 0
     threads: int = 1
+    tiled: int | None = None
+    tile: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Turn:
 
     `pack` first copies the tile's source rows side by side. `stage` collects the tile's rows of the result before they
     leave, by streaming stores with `stream`; with `dense` they follow each other, and so do the tiles along j. `fetch`
-    asks for source rows so many bytes ahead.
+    asks for source rows so many bytes ahead. At most `band` rows of a tile, if given, are read at a time.
     """
 
     i: Chain
@@ -55,6 +58,7 @@ class Turn:
     dense: bool = False
     fetch: int = 0
     threads: int = 1
+    band: int = 0
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Shear:
 class Zip:
     """Interleave or separate few elements: a long loop in blocks of `block`, the small loops around its statement.
 
-    With `braid` 16 bytes of each of the small positions are interleaved at a time, in registers.
+    With `braid` 16 bytes of each of the small positions are interleaved, or taken apart, at a time, in registers.
     """
 
     long: int

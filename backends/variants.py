@@ -13,8 +13,10 @@ from eqsat.backends.schedule import Plan, Run, Shear, Turn, Zip
 
 def _turns(move: Move, plan: Turn) -> Iterator[Plan]:
     if plan.dense:
+        row = plan.ti * move.out.size
         wide = (w for w in (plan.tj // 2, 2 * plan.tj) if 16 // move.out.size <= w <= plan.j.size)
-        yield from (replace(plan, tj=w) for w in wide if plan.j.size % w == 0)
+        yield from (replace(plan, tj=w) for w in wide if plan.j.size % w * row >= LINE or plan.j.size % w == 0)
+        yield replace(plan, fetch=0 if plan.fetch else 2 * LINE)
         return
     if move.boxed:
         return
@@ -24,7 +26,7 @@ def _turns(move: Move, plan: Turn) -> Iterator[Plan]:
         if tile.ti * tile.tj * move.out.size <= 1 << 15:
             yield replace(tile, order=by_result(move, tile))
             yield replace(tile, order=by_source(move, tile))
-    yield replace(plan, pack=not plan.pack)
+    yield replace(plan, pack=not plan.pack, band=0)
 
 
 def _shears(move: Move, plan: Shear) -> Iterator[Plan]:
@@ -37,6 +39,10 @@ def _shears(move: Move, plan: Shear) -> Iterator[Plan]:
 
 
 def _runs(move: Move, plan: Run) -> Iterator[Plan]:
+    if plan.tiled is not None:
+        wide = (w for w in (plan.tile // 2, 2 * plan.tile) if 2 <= w < move.extents[plan.tiled])
+        yield from (replace(plan, tile=w) for w in wide)
+        return
     outer = plan.order[: len(plan.order) - plan.chunk]
     if not move.operands or not outer:
         return
@@ -53,8 +59,8 @@ def _zips(move: Move, plan: Zip) -> Iterator[Plan]:
     yield replace(plan, order=tuple(sorted(plan.order, key=lambda k: -abs(source.strides[k]))))
     if plan.braid:
         yield replace(plan, braid=False)
-    if plan.block > 256:
-        yield replace(plan, block=256)
+    long = move.extents[plan.long]
+    yield from (replace(plan, block=min(block, long)) for block in (256, 4096) if plan.block < long or block < long)
 
 
 def candidates(move: Move, machine: Machine, threads: int = 1) -> tuple[Plan, ...]:

@@ -1,4 +1,4 @@
-"""Timing in turns: every contender once a round, the order turned each round, each call followed by a reader."""
+"""Timing in turns: every contender once a round, in a random order, each call followed by a reader."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
+from random import Random
 
 from kernel_suite.native import Call
 
-SAMPLE = 200e-6
+SAMPLE = 1e-3
 """Seconds that a sample lasts at least: a call that is quicker is made several times."""
 SPARSE = 5
 """A peer that is plainly slow takes part in each fifth round only."""
@@ -91,13 +92,14 @@ def measure(contenders: Sequence[Contender], rounds: int, threads: int, clock: s
         for turn in range(rounds):
             # Judged anew each time, because a first impression can be a disturbed one.
             limit = SLOW * min((c.least for c in contenders if c.peer), default=float("inf"))
-            for k in range(len(contenders)):
-                contender = contenders[(turn + k) % len(contenders)]
+            # Any order but a fixed one: who always follows the same contender finds the caches as that one leaves them.
+            for contender in Random(turn).sample(contenders, len(contenders)):
                 if contender.peer and contender.least > limit and turn % SPARSE:
                     continue
                 if threads > 1:
                     time.sleep(PAUSE)
-                contender.calls[0]()
+                for call in (contender.calls[0], contender.calls[-1]):
+                    call()
                 contender.alone[turn] = _alone(contender, now)
                 contender.read[turn] = _read(contender, now)
                 contender.least = min(contender.least, contender.read[turn])

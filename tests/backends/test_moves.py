@@ -31,7 +31,8 @@ from eqsat.ir.tensor import Program, Tensor, input
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 MARGIN = 256
 MACHINES = [
-    Machine(32), Machine(16), Machine(64), Machine(32, last=1 << 8), Machine(16, last=1 << 8), Machine(64, last=1 << 8)
+    Machine(32), Machine(16, second=1 << 14), Machine(64), Machine(32, last=1 << 8), Machine(16, last=1 << 8),
+    Machine(64, last=1 << 8),
 ]  # fmt: skip
 """Vector widths; a tiny last cache makes every kernel stream its result."""
 
@@ -166,6 +167,18 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         cases[f"matrix {dtype}"] = m.permute_dims((1, 0))
         s = input(f"s_{dtype}", (256, 1024), dtype)
         cases[f"power of two {dtype}"] = s.permute_dims((1, 0))
+        for c in (3, 5, 7):
+            cases[f"woven {c} {dtype}"] = input(f"o_{c}_{dtype}", (2, c, 70), dtype).permute_dims((0, 2, 1))
+            cases[f"taken apart {c} {dtype}"] = input(f"p_{c}_{dtype}", (2, 70, c), dtype).permute_dims((0, 2, 1))
+        b = input(f"b_{dtype}", (3, 9, 70), dtype)
+        cases[f"backwards {dtype}"] = b.flip(2)
+        cases[f"backwards with border {dtype}"] = b.flip(2).pad(((0, 0), (0, 0), (3, 2)), dtype == "bool" or 2)
+        cases[f"backwards, long {dtype}"] = input(f"l_{dtype}", (70_001,), dtype).flip(0)
+        packed = input(f"k_{dtype}", (40, 21 * 16), dtype).reshape((40, 21, 16))
+        cases[f"panels {dtype}"] = packed.permute_dims((1, 0, 2))
+        cases[f"strips {dtype}"] = input(f"n_{dtype}", (2, 16, 1024), dtype).permute_dims((0, 2, 1))
+        near = input(f"e_{dtype}", (2, 160, 100), dtype)
+        cases[f"near {dtype}"] = near.permute_dims((0, 2, 1))
         t = input(f"t_{dtype}", (5, 3, 24, 7, 24), dtype)
         cases[f"chains {dtype}"] = t.permute_dims((4, 1, 3, 2, 0))
         cases[f"rows {dtype}"] = t.permute_dims((2, 1, 0, 3, 4))
@@ -229,12 +242,17 @@ def parts(low: Lowered, machine: Machine) -> list[tuple[Move, Plan]]:
 FEATURES: dict[str, Callable[[Move, Plan], bool]] = {
     "run": lambda m, p: isinstance(p, Run) and m.is_copy,
     "run with border": lambda m, p: isinstance(p, Run) and bool(m.boxed),
+    "run backwards": lambda m, p: isinstance(p, Run) and m.is_copy and m.operands[0].strides[-1] == -1,
+    "run backwards, streamed": lambda m, p: isinstance(p, Run) and p.stream and m.operands[0].strides[-1:] == (-1,),
+    "run in pieces": lambda m, p: isinstance(p, Run) and p.tiled is not None and m.extents[p.tiled] % p.tile > 0,
     "fill": lambda m, p: isinstance(p, Run) and m.is_fill,
     "run streamed": lambda m, p: isinstance(p, Run) and p.stream,
     "turn": lambda m, p: isinstance(p, Turn),
     "turn packed": lambda m, p: isinstance(p, Turn) and p.pack,
     "turn staged": lambda m, p: isinstance(p, Turn) and p.stage,
     "turn with border": lambda m, p: isinstance(p, Turn) and bool(m.boxed),
+    "turn in bands": lambda m, p: isinstance(p, Turn) and p.band > 0,
+    "turn of rows": lambda m, p: isinstance(p, Turn) and not p.stream and p.ti == p.i.size > 64,
     "turn of chains": lambda m, p: isinstance(p, Turn) and not p.i.plain,
     "turn dense": lambda m, p: isinstance(p, Turn) and p.dense,
     "shear": lambda m, p: isinstance(p, Shear),
@@ -242,6 +260,8 @@ FEATURES: dict[str, Callable[[Move, Plan], bool]] = {
     "shear of chains": lambda m, p: isinstance(p, Shear) and not (p.i.plain and p.j.plain),
     "zip": lambda m, p: isinstance(p, Zip),
     "braid": lambda m, p: isinstance(p, Zip) and p.braid,
+    "odd braid": lambda m, p: isinstance(p, Zip) and p.braid and m.extents[p.small[0]] % 2 == 1,
+    "taken apart": lambda m, p: isinstance(p, Zip) and p.braid and m.out.strides[p.long] == 1,
     "zip streamed": lambda m, p: isinstance(p, Zip) and p.stream,
 }
 

@@ -16,14 +16,15 @@ typedef uint32_t v16u32 __attribute__((vector_size(16), aligned(1), may_alias));
 #define HIGH_v16u32(a, b) __builtin_shufflevector(a, b, \
     2, 6, 3, 7)
 
-/* 2 rows of 16 bytes, element by element. */
+/* 2 rows of 16 bytes at s, element by element. */
 static inline void braid_2_u32(char *restrict d, const char *restrict s, ptrdiff_t row)
 {
 #ifdef EQSAT_VECTORS
     v16u32 x[2], y[2];
     for (int m = 0; m < 2; ++m) x[m] = *(const v16u32 *)(s + row * m);
     y[0] = LOW_v16u32(x[0], x[1]), y[1] = HIGH_v16u32(x[0], x[1]);
-    for (int m = 0; m < 2; ++m) *(v16u32 *)(d + 16 * m) = y[m];
+    for (int m = 0; m < 2; ++m) x[m] = y[m];
+    for (int m = 0; m < 2; ++m) *(v16u32 *)(d + 16 * m) = x[m];
 #else
     for (int k = 0; k < 4; ++k)
         for (int m = 0; m < 2; ++m)

@@ -9,33 +9,6 @@
 #endif
 #endif
 
-#define STREAM_BYTES 32
-#ifdef EQSAT_VECTORS
-typedef long long stream_line __attribute__((vector_size(32)));
-typedef long long stream_any __attribute__((vector_size(32), aligned(1), may_alias));
-#endif
-/* Streaming stores go to memory past the caches; FENCE orders them before what follows. */
-#if defined(EQSAT_VECTORS) && defined(__clang__)
-#define STREAM(d, v) __builtin_nontemporal_store((v), (stream_line *)(void *)(d))
-#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && STREAM_BYTES == 64
-#define STREAM(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__AVX__) && STREAM_BYTES == 32
-#define STREAM(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && STREAM_BYTES == 16
-#define STREAM(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
-#endif
-#if defined(STREAM) && defined(__SSE2__)
-#define FENCE() __builtin_ia32_sfence()
-#else
-#define FENCE() ((void)0)
-#endif
-#ifdef STREAM
-#define STREAM_LINE(d, s) do { const stream_line v0 = *(const stream_any *)((s) + 0), v32 = *(const stream_any *)((s) + 32); \
-    STREAM((d) + 0, v0); STREAM((d) + 32, v32); } while (0)
-#else
-#define STREAM_LINE(d, s) memcpy((d), (s), 64)
-#endif
-
 typedef uint32_t v16u32 __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
@@ -64,35 +37,71 @@ static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *res
 #endif
 }
 
-/* Some lines of each row. */
-static inline void kernel_0_lines(const char *restrict s, char *restrict d, char *restrict held, ptrdiff_t n, ptrdiff_t done)
+#define STREAM_BYTES 32
+#ifdef EQSAT_VECTORS
+typedef long long stream_line __attribute__((vector_size(32)));
+typedef long long stream_any __attribute__((vector_size(32), aligned(1), may_alias));
+#endif
+/* Streaming stores go to memory past the caches; FENCE orders them before what follows. */
+#if defined(EQSAT_VECTORS) && defined(__clang__)
+#define STREAM(d, v) __builtin_nontemporal_store((v), (stream_line *)(void *)(d))
+#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && STREAM_BYTES == 64
+#define STREAM(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__AVX__) && STREAM_BYTES == 32
+#define STREAM(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && STREAM_BYTES == 16
+#define STREAM(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
+#endif
+#if defined(STREAM) && defined(__SSE2__)
+#define FENCE() __builtin_ia32_sfence()
+#else
+#define FENCE() ((void)0)
+#endif
+#ifdef STREAM
+#define STREAM_LINE(d, s) do { const stream_line v0 = *(const stream_any *)((s) + 0), v32 = *(const stream_any *)((s) + 32); \
+    STREAM((d) + 0, v0); STREAM((d) + 32, v32); } while (0)
+#else
+#define STREAM_LINE(d, s) memcpy((d), (s), 64)
+#endif
+
+/* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
+   Lines leave whole: one that two runs share is put together in `line`, which has 64 bytes to spare on both sides. */
+static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
 {
-    for (ptrdiff_t r = 0; r < 16; ++r) {
-        __builtin_prefetch(s + 384 * r + 128);
+    const ptrdiff_t shared = (ptrdiff_t)((uintptr_t)d & 63);
+    if (shared != 0) {
+        const ptrdiff_t rest = 64 - shared;
+        if (first) {
+            memcpy(d, s, (size_t)rest);
+        } else {
+            memcpy(line + shared, s, 64);
+            STREAM_LINE(d - shared, line);
+        }
+        d += rest, s += rest, n -= rest;
     }
-    for (ptrdiff_t c = 0; c < n; c += 4) {
-        const ptrdiff_t at = c > n - 4 ? n - 4 : c;
-        turn_u32_8x4(s + 4 * at, 384, held + 128 * at + 64, 128);
-        turn_u32_8x4(s + 4 * at + 384 * (8), 384, held + 128 * at + 96, 128);
-    }
-    for (ptrdiff_t c = 0; c < n; ++c) {
-        char *to = d + 640 * c, *have = held + 128 * c;
-        const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & 63);
-        if (done != 0 || off == 0) STREAM_LINE(to + done - off, have + 64 - off);
-        else memcpy(to, have + 64, (size_t)(64 - off));
-        if (off != 0) memcpy(have, have + 64, 64);
-    }
+    for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+    if (n > 0) memcpy(line + n - 64, s + n - 64, 64);
 }
 
-/* The ends of the rows. */
-static inline void kernel_0_ends(const char *restrict s, char *restrict d, char *restrict held, ptrdiff_t n, ptrdiff_t done)
+/* 160 x 4 elements of 4 bytes. */
+static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdiff_t done, char *restrict line, int first)
 {
-    (void)s;
-    for (ptrdiff_t c = 0; c < n; ++c) {
-        char *to = d + 640 * c, *have = held + 128 * c;
-        const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & 63);
-        memcpy(to + done - off, have + 64 - off, (size_t)(off));
+    char stage[4 * 640] __attribute__((aligned(64)));
+    for (ptrdiff_t k = 0; k < 10; ++k) {
+        for (ptrdiff_t r = 0; r < 16; ++r) {
+            __builtin_prefetch(s + 384 * (16 * (k + 1) + r) + 0);
+        }
+        {
+            const char *sk = s + 384 * (16 * k);
+            char *dk = stage + 4 * (16 * k);
+            {
+                const ptrdiff_t c = 0;
+                turn_u32_8x4(sk + 16 * c, 384, dk + 640 * (4 * c), 640);
+                turn_u32_8x4(sk + 16 * c + 384 * 8, 384, dk + 640 * (4 * c) + 32, 640);
+            }
+        }
     }
+    stream_next(d + 640 * done, stage + 640 * done, 2560 - 640 * done, line, first);
 }
 
 /* permute_dims */
@@ -101,20 +110,15 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
     {
         const char *s = (const char *)in0;
         char *d = (char *)out0;
-        char held[12800] __attribute__((aligned(64))); /* 128 bytes a row */
         {
-            const char *const sb = s;
-            char *const db = d;
-            for (ptrdiff_t t = 0; t < 10; ++t) {
-                for (ptrdiff_t c = 0; c < 96; c += 16) {
-                    const ptrdiff_t n = 96 - c < 16 ? 96 - c : 16;
-                    kernel_0_lines(sb + 384 * 16 * t + 4 * c, db + 640 * c, held + 128 * c, n, 64 * t);
-                }
+            char line[192] __attribute__((aligned(64)));
+            char *const start = d;
+            for (ptrdiff_t t = 0; t < 24; ++t) {
+                const ptrdiff_t tj = t * 4;
+                kernel_0_tile(s + 4 * tj, start + 640 * tj, 0, line + 64, t == 0);
             }
-            for (ptrdiff_t c = 0; c < 96; c += 16) {
-                const ptrdiff_t n = 96 - c < 16 ? 96 - c : 16;
-                kernel_0_ends(sb + 384 * 16 * 10 + 4 * c, db + 640 * c, held + 128 * c, n, 640);
-            }
+            const size_t held = (size_t)((uintptr_t)(start + 61440) & 63);
+            if (held != 0) memcpy(start + 61440 - held, line + 64, held);
         }
     }
     FENCE();
