@@ -12,7 +12,7 @@ from math import gcd
 
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
-from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.dtypes import INDEX, NDArray, is_int
 from eqsat.ir.tables import Table
 from eqsat.ir.term import Term, int_value, linear, linear_parts, rebuild
 from eqsat.ir.walk import postorder
@@ -27,7 +27,7 @@ class Folder:
 
     def __init__(self, tables: Mapping[str, NDArray] | None = None) -> None:
         self.tables = dict(tables or {})
-        """The contents of index tables that loads call by name."""
+        """The contents of index tables, and of integer constants that become an index, by the name in loads."""
         self._facts: dict[Term, Range] = {}
         self._bounds = Bounds()
         self._seen: dict[Term, None] = {}
@@ -38,15 +38,23 @@ class Folder:
         told = len(self._facts)
         for node in postorder(term, done=self._seen):
             self._seen[node] = None
-            if node.dtype == INDEX and node.op == "cast" and node.args[0].dtype in ("int64", "uint64"):
+            known = self._contents(node)
+            if known is not None:
+                self._facts[node] = (int(known.min(initial=0)), int(known.max(initial=0)) + 1)
+            elif node.dtype == INDEX and node.op == "cast" and node.args[0].dtype in ("int64", "uint64"):
                 self._facts[node] = (0 if node.args[0].dtype == "uint64" else -INDEX_LIMIT, INDEX_LIMIT + 1)
-            elif node.op == "load" and node.dtype == INDEX and node.payload in self.tables:
-                array = self.tables[node.payload]
-                self._facts[node] = (int(array.min(initial=0)), int(array.max(initial=0)) + 1)
         if len(self._facts) > told:
             self._bounds = Bounds(self._facts)
         low, high = self._bounds.of(term)
         return None if low is None or high is None else (low, high)
+
+    def _contents(self, node: Term) -> NDArray | None:
+        """What an index term reads, where that is a constant: a load of a table, or a cast load of integers."""
+        if node.dtype != INDEX:
+            return None
+        source = node.args[0] if node.op == "cast" and is_int(node.args[0].dtype) else node
+        known = source.op == "load" and isinstance(source.payload, str)
+        return self.tables.get(source.payload) if known else None
 
     # -- folding
 

@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_expr import Expressions, Scope, index_type
+from eqsat.backends.c_library import Library, Part, plain
 from eqsat.backends.c_moves import print_moves
 from eqsat.backends.c_types import HALF, c_type, helper
 from eqsat.backends.choose import schedule
-from eqsat.backends.lower import Buffer, Lowered
+from eqsat.backends.interface import Buffer, Unit
+from eqsat.backends.lowered import Lowered
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.moves import Move
 from eqsat.backends.schedule import Plan
 from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.stmt import Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.stmt import Alias, Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.stmt_check import require_rank
 from eqsat.ir.term import Term
+from eqsat.ir.walk import leaves
+
+PART = 12
+"""About how many functions go to one run of the compiler, where there are more."""
+STATIC = "static void "
+HIDDEN = '__attribute__((visibility("hidden")))'
+"""What functions are in place of static where the others may be in another source."""
 
 PARALLEL_POINTS = 1 << 15
 """A loop nest of fewer stores than this is not worth waking threads for."""
 
 
-@dataclass(frozen=True)
-class Unit:
-    """A translation unit: its text, its header, and the exported functions with the buffers each takes in order."""
-
-    source: str
-    header: str
-    entries: tuple[Entry, ...]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An exported function: its name and the buffers it takes, the workspace last."""
-
-    name: str
-    buffers: tuple[str, ...]
-
-
-def plain(text: str, limit: int = 120) -> str:
-    """A name or label from a model, safe inside of a C comment."""
-    clean = re.sub(r"[^A-Za-z0-9_ ,.:()\[\]-]", "?", text)
-    return clean if len(clean) <= limit else clean[: limit - 3] + "..."
-
-
-def identifier(text: str) -> str:
-    """A C identifier made from a name: lower case, letters, digits and underscores."""
-    return re.sub(r"[^a-z0-9_]", "_", text.lower())[:40] or "program"
+def written(func: PrimFunc) -> set[str]:
+    """The buffers that a function stores to, by their own name or through an alias."""
+    found = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
+    for alias in reversed([s for s in statements(func.body) if isinstance(s, Alias)]):
+        if alias.buffer.name in found:
+            found.add(alias.data)
+    return found
 
 
 class _Signature:
@@ -56,7 +47,7 @@ class _Signature:
 
     def __init__(self, func: PrimFunc) -> None:
         self.func = func
-        self.written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
+        self.written = written(func)
         self.names: dict[str, str] = {}
         for name in func.params:
             kind = "out" if name in self.written else "in"
@@ -112,6 +103,8 @@ class _FunctionPrinter:
             if outside is not None:
                 self.expressions.buffers[decl.name] = outside
             return [f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];", *body]
+        if isinstance(stmt, Alias):
+            return self.alias(stmt, depth, loops, parallel)
         if isinstance(stmt, If):
             scope = Scope()
             (condition,) = self.expressions.print_terms([stmt.condition], scope)
@@ -133,6 +126,27 @@ class _FunctionPrinter:
         inner = parallel and not lines and stmt.extent < self.threads
         lines.append(f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{")
         return [*lines, *self.statement(stmt.body, depth + 1, loops + 1, inner), f"{indent}}}"]
+
+    def alias(self, stmt: Alias, depth: int, loops: int, parallel: bool) -> list[str]:
+        """The same memory under another name and type."""
+        indent, name, decl = "    " * depth, f"alias{self.locals}", stmt.buffer
+        self.locals += 1
+        inside = [x for s in statements(stmt.body) for x in stmt_terms(s)]
+        names = {s.buffer for s in statements(stmt.body) if isinstance(s, Store)}
+        names |= {n.payload for n in leaves("load", *inside)}
+        names |= {s.data for s in statements(stmt.body) if isinstance(s, Alias)}
+        const = "" if decl.name in self.signature.written or stmt.data in self.signature.written else "const "
+        base = self.expressions.buffers[stmt.data]
+        outside = self.expressions.buffers.get(decl.name)
+        self.expressions.buffers[decl.name] = name
+        body = self.statement(stmt.body, depth, loops, parallel)
+        if outside is not None:
+            self.expressions.buffers[decl.name] = outside
+        if decl.name not in names:
+            return body
+        kind = f"{const}{self.type_of(decl.dtype)} *"
+        there = f" + {stmt.offset}" if stmt.offset else ""
+        return [f"{indent}{kind}{name} = ({kind})({const}void *){base}{there};", *body]
 
     def store(self, stmt: Store) -> list[str]:
         scope = Scope()
@@ -162,7 +176,7 @@ def print_unit(
     """The C of a lowered program, for this machine if no other is named; `schedules` overrides the default choice."""
     machine = machine or this_machine()
     given = schedules or {}
-    folder = Folder({n: a for n, a in lowered.constants.items() if lowered.buffers[n].dtype == INDEX})
+    folder = Folder(lowered.tables)
     groups: list[list[PrimFunc]] = [[]]
     for step in lowered.steps:
         if isinstance(step, PrimFunc):
@@ -171,11 +185,16 @@ def print_unit(
             groups.append([])
     groups = [g for g in groups if g]
     helpers: dict[str, None] = {}
-    functions: list[str] = []
+    functions: list[list[str]] = []
     pieces: dict[str, str] = {}
     printed: dict[str, str] = {}
     called: dict[str, str] = {}
     for func in (f for g in groups for f in g):
+        require_rank(func, (1,), "c")
+        first = lowered.equal.get(func.name)
+        if first is not None and given.get(func.name) == given.get(first) is None:
+            called[func.name] = called[first]
+            continue
         moves = lowered.moves.get(func.name)
         planned = given.get(func.name) or (None if moves is None else schedule(moves, machine, threads))
         if planned:
@@ -191,81 +210,52 @@ def print_unit(
         text = re.sub(rf"\b{func.name}\b", "", "\n".join(lines))
         if text not in printed:
             printed[text] = func.name
-            functions += [*signature.note, *lines, ""]
+            functions.append([*signature.note, *lines, ""])
         called[func.name] = printed[text]
-    base = f"eqsat_{identifier(lowered.program.name)}"
-    entries: list[Entry] = []
-    prototypes: list[str] = []
-    for n, group in enumerate(groups):
-        name = base if len(groups) == 1 else f"{base}_{n}"
-        buffers = _arguments(lowered, group)
-        prototype, body = _entry(name, buffers, group, lowered, called)
-        entries.append(Entry(name, tuple(b.name for b in buffers)))
-        prototypes.append(prototype)
-        functions += [f"{prototype}", *body, ""]
     prelude = "\n\n".join([*(helper(h) for h in helpers), *pieces.values()])
-    text = "\n".join(functions)
-    half = HALF + "\n" if "_half" in text + prelude or "half_" in text + prelude else ""
-    source = f"#include <math.h>\n#include <stdint.h>\n{half}\n" + (prelude + "\n\n" if prelude else "") + text
-    return Unit(source, _header(base, lowered, entries, prototypes), tuple(entries))
+    text = "\n".join(line for lines in functions for line in lines)
+    mentioned = "_half" in text + prelude or "half_" in text + prelude
+    half = HALF + "\n" if mentioned or any(b.dtype == "float16" for b in lowered.buffers.values()) else ""
+    start = f"#include <math.h>\n#include <stdint.h>\n{half}\n" + (prelude + "\n\n" if prelude else "")
+    library = Library(lowered.program.name, lowered)
+    given = [b.name for b in library.given()]
+    for n, group in enumerate(groups):
+        buffers = _arguments(lowered, group)
+        whole = len(groups) == len(lowered.calls) == 1
+        name = f"{library.base}_{'with_constants' if whole else n}"
+        if whole and [b.name for b in buffers] == given:
+            name = library.base
+        used = {b for func in group for b in func.params}
+        local = tuple(b for b in lowered.buffers.values() if b.role == "workspace" and b.name in used)
+        stored = frozenset(name for func in group for name in written(func))
+        calls = tuple((called[func.name], func.params) for func in group)
+        library.add(Part(name, buffers, stored, local, calls))
+    exported = library.text()
+    source = start + text + ("\n" if text else "") + exported
+    return Unit(source, library.header(), tuple(library.entries), library.whole, _parts(start, functions, exported))
 
 
-def _arguments(lowered: Lowered, group: Sequence[PrimFunc]) -> list[Buffer]:
-    """The buffers that a caller passes, in the program's order."""
+def _parts(start: str, functions: Sequence[Sequence[str]], exported: str) -> tuple[str, ...]:
+    """The source as several that can be compiled at the same time: shares of the functions, and what is exported."""
+    count = min(-(-len(functions) // PART), os.cpu_count() or 1)
+    if count < 2:
+        return ()
+    shares: list[list[str]] = [[] for _ in range(count)]
+    heads: list[str] = []
+    for lines in sorted(functions, key=len, reverse=True):
+        head = next(line for line in lines if line.startswith(STATIC))
+        there = head.replace("static", HIDDEN, 1)
+        heads.append(there + ";")
+        text = "\n".join(there if line is head else line for line in lines)
+        min(shares, key=lambda share: sum(map(len, share))).append(text)
+    texts = ["\n".join(share) for share in shares]
+    texts[-1] = "\n".join([*heads, "", texts[-1]]) + "\n" + exported
+    return tuple(start + text for text in texts)
+
+
+def _arguments(lowered: Lowered, group: Sequence[PrimFunc]) -> tuple[Buffer, ...]:
+    """The buffers that a caller passes: inputs, outputs, and what the group needs besides."""
     used = {name for func in group for name in func.params}
-    return [b for b in lowered.buffers.values() if b.name in used and b.role != "workspace"]
-
-
-def _entry(
-    name: str, buffers: Sequence[Buffer], group: Sequence[PrimFunc], lowered: Lowered, called: Mapping[str, str]
-) -> tuple[str, list[str]]:
-    """The exported function of a group; equal kernels have one function, which `called` names."""
-    kinds = {"input": "const ", "constant": "const ", "output": ""}
-    written = {s.buffer for func in group for s in statements(func.body) if isinstance(s, Store)}
-    params = [
-        f"{kinds[b.role] if b.name not in written else ''}{_c_type(b)} *{b.name}" for b in buffers
-    ]  # fmt: skip
-    prototype = f"int {name}({', '.join([*params, 'void *workspace'])})"
-    local = [b for b in lowered.buffers.values() if b.role == "workspace"]
-    used = {n for func in group for n in func.params}
-    lines = ["{"]
-    pointers = [b.name for b in buffers]
-    if any(b.name in used for b in local):
-        pointers.append("workspace")
-    else:
-        lines.append("    (void)workspace;")
-    if pointers:
-        lines.append(f"    if ({' || '.join(f'!{p}' for p in pointers)}) return 1;")
-    for b in local:
-        if b.name in used:
-            lines.append(f"    {_c_type(b)} *{b.name} = ({_c_type(b)} *)((char *)workspace + {b.offset});")
-    lines += [f"    {called[func.name]}({', '.join(func.params)});" for func in group]
-    return prototype, [*lines, "    return 0;", "}"]
-
-
-def _c_type(buffer: Buffer) -> str:
-    return c_type(buffer.dtype, "int64_t")
-
-
-def _header(base: str, lowered: Lowered, entries: Sequence[Entry], prototypes: Sequence[str]) -> str:
-    guard = f"{base.upper()}_H"
-    names = {b: n for n, b in [*lowered.inputs.items(), *lowered.outputs.items()]}
-    lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
-    lines += ["/* Buffers are dense and row-major; none may overlap one that is written."]
-    for b in lowered.buffers.values():
-        if b.role != "workspace" and any(b.name in e.buffers for e in entries):
-            label = names.get(b.name, b.label)
-            lines.append(f"   {b.name}: {b.role} {plain(label)}, {b.dtype}[{', '.join(map(str, b.shape))}]")
-    lines.append(
-        f"   workspace: {lowered.workspace_bytes} bytes, aligned to 64; answers 0, or 1 for a null pointer. */"
-    )
-    if any(b.dtype == "float16" for b in lowered.buffers.values()):
-        lines += [
-            "#ifdef __FLT16_MANT_DIG__",
-            "typedef _Float16 eqsat_half;",
-            "#else",
-            "typedef uint16_t eqsat_half;",
-            "#endif",
-        ]
-    lines += [f"{p};" for p in prototypes]
-    return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
+    ends = dict.fromkeys((*lowered.inputs.values(), *lowered.outputs.values()))
+    ordered = (*ends, *(b for b in lowered.buffers if b not in ends))
+    return tuple(b for b in (lowered.buffers[n] for n in ordered) if b.name in used and b.role != "workspace")

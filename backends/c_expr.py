@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from eqsat.backends.affine import INDEX_LIMIT as LIMIT
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_math import MATH, needed
 from eqsat.backends.c_types import INDEX_CLAMP, c_type, literal, unsigned
@@ -191,7 +192,7 @@ class Expressions:
             sides = [wrap(a, PLUS) for a in floats]
             return f"{sides[0]} {_COMPARE[op]} {sides[1]}", COMPARED - (op in ("eq", "ne"))
         if op == "cast":
-            return self.cast(args[0], source, node.dtype)
+            return self.cast(node, args[0], source)
         if op in ("isnan", "isinf"):
             return f"{op}({self.as_float(args[0], source)[0]}) != 0", COMPARED - 1
         function = self._float_op if is_float(node.dtype) else self._index_op if node.dtype == INDEX else self._int_op
@@ -278,13 +279,14 @@ class Expressions:
             text += f" {'-' if constant < 0 else '+'} {t_int(abs(constant))}"
         return text, PLUS
 
-    def cast(self, x: Text, source: str, target: str) -> Text:
+    def cast(self, node: Term, x: Text, source: str) -> Text:
         """numpy's conversion: floats to integers saturate, integers wrap."""
+        target = node.dtype
         if source == "float16":
             x, source = self.as_float(x, source), "float32"
         if target == BOOL:
             return f"{wrap(x, PLUS)} != 0", COMPARED - 1
-        if target == INDEX and source in INDEX_CLAMP:
+        if target == INDEX and source in INDEX_CLAMP and max(map(abs, self.folder.range(node) or (LIMIT,))) >= LIMIT:
             return self.helper(INDEX_CLAMP[source], x)
         if target == "float16":
             if source == "float64":

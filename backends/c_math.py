@@ -64,6 +64,16 @@ def _horner(name: str, x: str) -> str:
     return text
 
 
+def _pairs(name: str, x: str, square: str) -> str:
+    """A polynomial of an even number of terms by pairs: a shorter chain of operations than Horner's rule."""
+    terms = [f"{c!r}f" for c in _POLYNOMIALS[name]]
+    pairs = [f"({high} * {x} + {low})" for low, high in zip(terms[::2], terms[1::2], strict=True)]
+    *rest, text = pairs
+    for pair in reversed(rest):
+        text = f"({text} * {square} + {pair})"
+    return text
+
+
 # Adding and subtracting 1.5 * 2^23 rounds to an integer. log(2) is taken in two parts, the first of few bits.
 _EXP = f"""#include <string.h>
 static inline float power_of_two(int32_t n)
@@ -79,9 +89,9 @@ static inline float exp_float32(float x)
     const float top = x < 89.0f ? x : 89.0f, a = top > -105.0f ? top : -105.0f;
     const float n = a * 1.44269504f + 12582912.0f - 12582912.0f;
     const float r = a - n * 0.693359375f - n * -2.12194440e-4f;
-    const float p = {_horner("exp", "r")};
+    const float z = r * r, p = {_pairs("exp", "r", "z")};
     const int32_t k = (int32_t)n, half = k >> 1;
-    const float y = (p * (r * r) + r + 1.0f) * power_of_two(half) * power_of_two(k - half);
+    const float y = (p * z + r + 1.0f) * power_of_two(half) * power_of_two(k - half);
     return isnan(x) ? x : y;
 }}"""
 

@@ -18,14 +18,26 @@ C_TYPES = {
 INDEX_CLAMP = {"int64": "index_of_int64", "uint64": "index_of_uint64"}
 """Helpers that make 64-bit data an index, by dtype."""
 
-HALF = r"""
-#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF)
+HALF_TYPE = """#ifndef EQSAT_HALF
+#define EQSAT_HALF
+#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF) && !defined(__cplusplus)
 typedef _Float16 eqsat_half;
+#else
+typedef uint16_t eqsat_half;
+#endif
+#endif"""
+
+HALF = (
+    f"""
+{HALF_TYPE}"""
+    + r"""
+#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF)
+#define HALF(value, bits) value
 static inline float half_to_float(eqsat_half h) { return (float)h; }
 static inline eqsat_half double_to_half(double x) { return (eqsat_half)x; }
 static inline eqsat_half float_to_half(float x) { return (eqsat_half)x; }
 #else /* binary16 in software, rounding to nearest, ties to even */
-typedef uint16_t eqsat_half;
+#define HALF(value, bits) bits
 static inline float half_to_float(eqsat_half h)
 {
     const int exponent = (h >> 10) & 31, mantissa = h & 1023;
@@ -48,6 +60,7 @@ static inline eqsat_half double_to_half(double x)
 static inline eqsat_half float_to_half(float x) { return double_to_half((double)x); }
 #endif
 """
+)
 
 
 def c_type(dtype: str, index: str) -> str:

@@ -8,11 +8,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.backends.c_code import Entry, Unit
-from eqsat.backends.lower import ALIGNMENT, HostCall, Lowered
+from eqsat.backends.interface import ALIGNMENT, Entry, HostCall, Interface, Unit
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.stmt import PrimFunc
 
 
 def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, NDArray]:
@@ -78,21 +76,19 @@ def address(array: NDArray) -> int:
 class Runner:
     """A loaded program: the entries of its library, and the host calls between them, in order."""
 
-    def __init__(self, lowered: Lowered, unit: Unit, library: ctypes.CDLL | None) -> None:
-        self.lowered = lowered
+    def __init__(self, interface: Interface, unit: Unit, library: ctypes.CDLL | None) -> None:
+        self.interface = interface
         self.plan: list[tuple[Any, Entry] | HostCall] = []
         entries = iter(unit.entries)
-        inside = False
-        for step in lowered.steps:
-            if isinstance(step, HostCall):
+        for step in interface.calls:
+            if step is not None:
                 self.plan.append(step)
-            elif not inside and library is not None:
+            elif library is not None:
                 entry = next(entries)
                 function = getattr(library, entry.name)
                 function.argtypes = [ctypes.c_void_p] * (len(entry.buffers) + 1)
                 function.restype = ctypes.c_int
                 self.plan.append((function, entry))
-            inside = isinstance(step, PrimFunc)
 
     def run(self, inputs: Mapping[str, NDArray], outputs: Mapping[str, NDArray]) -> None:
         """Fill the output arrays; all arrays are checked and dense."""
@@ -100,7 +96,7 @@ class Runner:
 
     def bind(self, inputs: Mapping[str, NDArray], outputs: Mapping[str, NDArray]) -> Callable[[], None]:
         """A call on arrays that are checked and dense: it holds them, and a workspace of its own."""
-        low = self.lowered
+        low = self.interface
         arrays: dict[str, NDArray] = dict(low.constants)
         arrays |= {low.inputs[n]: a for n, a in inputs.items()}
         arrays |= {low.outputs[n]: a for n, a in outputs.items()}
@@ -131,16 +127,16 @@ class Runner:
         """Run an operator's Python implementation on copies, and store what it answers."""
 
         def memory(name: str) -> NDArray:
-            buffer = self.lowered.buffers[name]
+            buffer = self.interface.buffers[name]
             if buffer.role != "workspace":
                 return arrays[name]
             return scratch[buffer.offset : buffer.offset + buffer.nbytes].view(buffer.dtype).reshape(buffer.shape)
 
-        for name, array in host_results(step, self.lowered, [memory(n).copy() for n in step.operands]):
+        for name, array in host_results(step, self.interface, [memory(n).copy() for n in step.operands]):
             memory(name)[...] = array
 
 
-def host_results(step: HostCall, lowered: Lowered, operands: Sequence[NDArray]) -> list[tuple[str, NDArray]]:
+def host_results(step: HostCall, lowered: Interface, operands: Sequence[NDArray]) -> list[tuple[str, NDArray]]:
     """What an operator's Python implementation answers, by buffer; shapes and types are checked."""
     what = f"operator {step.operator.op}"
     assert step.operator.impl is not None

@@ -12,7 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from eqsat.ir.errors import BackendError
@@ -76,7 +79,29 @@ def find_compiler() -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def compiler_version(command: tuple[str, ...]) -> str:
-    """What the compiler says about itself."""
+    """What the compiler says about itself; asked once for each file that it may be, and then remembered."""
+    base, place = cache_directory(), shutil.which(command[0])
+    if base is None or place is None:
+        return _asked_version(command)
+    facts = os.stat(place)
+    question = repr((command, os.path.realpath(place), facts.st_size, facts.st_mtime_ns))
+    path = base / "compilers" / hashlib.sha256(question.encode()).hexdigest()[:32]
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        answer = _asked_version(command)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        partial = path.with_suffix(f".{os.getpid()}")
+        partial.write_text(answer)
+        os.replace(partial, path)
+    except OSError:
+        # A cache that cannot be written costs a question next time, nothing else.
+        return answer
+    return answer
+
+
+def _asked_version(command: tuple[str, ...]) -> str:
     done = _run((*command, "--version"), 60.0)
     return done.stdout + done.stderr
 
@@ -85,11 +110,13 @@ def compiler_version(command: tuple[str, ...]) -> str:
 def machine() -> str:
     """The processor that -march=native means."""
     try:
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        with open("/proc/cpuinfo", errors="replace") as file:
+            # One processor is described up to an empty line; the others are alike.
+            lines = list(takewhile(str.strip, file))
     except OSError:
         return f"{platform.machine()} {platform.processor()}"
     facts = [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
-    return platform.machine() + "\n".join(dict.fromkeys(facts))
+    return platform.machine() + "".join(facts)
 
 
 def _run(command: tuple[str, ...], timeout: float) -> subprocess.CompletedProcess[str]:
@@ -118,14 +145,22 @@ def elided(text: str) -> str:
     return "\n".join(shown + ([f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []))
 
 
-def build(source: str, target: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> None:
-    """Compile C text into a shared object, which appears at the path complete or not at all."""
+def build(
+    source: str, target: Path, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str] = ()
+) -> None:
+    """Compile C text into a shared object, which appears at the path complete or not at all.
+
+    `parts` are the same text as several, which are compiled at the same time.
+    """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
-        unit, made = Path(folder) / "unit.c", Path(folder) / "unit.so"
-        unit.write_text(source)
+        made = Path(folder) / "unit.so"
+        texts = list(parts) or [source]
+        units = [Path(folder) / f"unit{n}.c" for n in range(len(texts))]
+        for unit, text in zip(units, texts, strict=True):
+            unit.write_text(text)
         done = subprocess.CompletedProcess[str]((), 1)
         for native in ((NATIVE,), ()):
-            done = _run((*command, *FLAGS, *native, *flags, "-o", str(made), str(unit), "-lm"), TIMEOUT)
+            done = _compile((*command, *FLAGS, *native, *flags), units, made)
             if done.returncode == 0 and made.is_file():
                 break
         else:
@@ -133,6 +168,22 @@ def build(source: str, target: Path, command: tuple[str, ...], flags: tuple[str,
             raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{elided(done.stderr or done.stdout)}", fix)
         target.with_suffix(".sum").write_text(_digest(made))
         os.replace(made, target)
+
+
+def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> subprocess.CompletedProcess[str]:
+    """One run of the compiler, or one for each unit at the same time and one that links; the first that failed."""
+    if len(units) > 1:
+
+        def one(unit: Path) -> subprocess.CompletedProcess[str]:
+            return _run((*command, "-c", "-o", str(unit.with_suffix(".o")), str(unit)), TIMEOUT)
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            runs = list(pool.map(one, units))
+        failed = [run for run in runs if run.returncode != 0]
+        if failed:
+            return failed[0]
+        units = [unit.with_suffix(".o") for unit in units]
+    return _run((*command, "-o", str(made), *map(str, units), "-lm"), TIMEOUT)
 
 
 def _digest(path: Path) -> str:
@@ -147,7 +198,7 @@ def _intact(path: Path) -> bool:
         return False
 
 
-def load_library(source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] = ()) -> ctypes.CDLL:
     """The loaded library of a C text, from the cache or compiled now.
 
     Raises BackendError without a compiler, and with the compiler's words where it fails.
@@ -160,21 +211,21 @@ def load_library(source: str, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     name = hashlib.sha256(question.encode()).hexdigest()[:32]
     base = cache_directory()
     if base is None:
-        return _load_uncached(source, command, flags)
+        return _load_uncached(source, command, flags, parts)
     folder = base / "objects"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(folder, os.W_OK):
             raise PermissionError(folder)
     except OSError:
-        return _load_uncached(source, command, flags)
+        return _load_uncached(source, command, flags, parts)
     path = folder / f"{name}.so"
     if _intact(path):
         try:
             return ctypes.CDLL(str(path))
         except OSError:
             path.unlink(missing_ok=True)
-    build(source, path, command, flags)
+    build(source, path, command, flags, parts)
     return _open(path, command, flags)
 
 
@@ -187,9 +238,9 @@ def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctype
         raise BackendError(f"compiler {' '.join(command)}", f"made what does not load: {error}", fix) from error
 
 
-def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
+def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str]) -> ctypes.CDLL:
     """Without a place to keep objects, the library is deleted once it is mapped."""
     with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
         path = Path(scratch) / "unit.so"
-        build(source, path, command, flags)
+        build(source, path, command, flags, parts)
         return _open(path, command, flags)

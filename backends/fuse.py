@@ -154,7 +154,8 @@ def _after(source: Value, value: Value, by_name: Mapping[str, Value], folder: Fo
     (node,) = (n for n in leaves("load", body) if n.payload == source.name)
     axes = [t.ax(n, d) for n, d in enumerate(value.shape)]
     there, here = flat_index(node.args, source.shape), flat_index(axes, value.shape)
-    if folder.fold(there - here) is not t.index_const(0):
+    single = {a: t.index_const(0) for a, d in zip(axes, value.shape, strict=True) if d == 1}
+    if folder.fold(substitute(there - here, single)) is not t.index_const(0):
         return None
     shapes = {name: v.shape for name, v in by_name.items()}
     if load_claims(body, shapes, folder):

@@ -99,7 +99,7 @@ class KernelBuilder:
                 result = transform(roots[2], lambda n: result if n.op == "load" and n.payload == RESULT else None)
             return Store(value.name, (roots[1],), result)
 
-        tile = choose_tile(order, dtype, value.ordered, self.elements)
+        tile = choose_tile(order, dtype, str(value.combiner), value.ordered, self.elements)
         work = Reduction(str(value.combiner), dtype, order, tile, self.folder, self.settle, store)
         return seq(work.statements(policy, 1 if value.after is None else 2))
 

@@ -2,69 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from math import prod
-from typing import Literal
 
 from eqsat.backends.affine import Folder
+from eqsat.backends.equal import Kernels
 from eqsat.backends.fuse import fuse
-from eqsat.backends.kernel import build_kernel, kernel_moves
+from eqsat.backends.interface import Buffer, HostCall, Role
+from eqsat.backends.lowered import Lowered, Step, plan_workspace
 from eqsat.backends.moves import Move
-from eqsat.backends.values import Value, flatten_program
-from eqsat.ir.dtypes import INDEX, NDArray, itemsize
+from eqsat.backends.pack import pack_weights
+from eqsat.backends.values import Flat, Value, flatten_program
+from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.stmt import PrimFunc
-from eqsat.ir.tensor import Opaque, Program
+from eqsat.ir.tensor import Program
 from eqsat.ir.term import Term
-
-ALIGNMENT = 64
-"""Bytes at which buffers of the workspace start."""
-
-Role = Literal["input", "constant", "output", "workspace"]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """A buffer of a lowered program: its type, what it is for, its byte offset if it lies in the workspace."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    role: Role
-    label: str = ""
-    offset: int = 0
-
-    @property
-    def nbytes(self) -> int:
-        """Its size in bytes."""
-        return prod(self.shape) * (8 if self.dtype == INDEX else itemsize(self.dtype))
-
-
-@dataclass(frozen=True)
-class HostCall:
-    """An operator that its Python implementation computes: operands and (output number, buffer) by name."""
-
-    operator: Opaque
-    operands: tuple[str, ...]
-    results: tuple[tuple[int, str], ...]
-
-
-Step = PrimFunc | HostCall
-
-
-@dataclass(frozen=True)
-class Lowered:
-    """A program as steps over buffers; `inputs` and `outputs` give the buffer of each name."""
-
-    program: Program
-    buffers: dict[str, Buffer]
-    steps: tuple[Step, ...]
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    constants: dict[str, NDArray]
-    workspace_bytes: int
-    moves: dict[str, tuple[Move, ...]] = field(default_factory=dict[str, tuple[Move, ...]])
-    """The moves of the functions that are nothing but moves, by the function's name."""
 
 
 def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
@@ -82,17 +34,23 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
         for i1 in 2:
           v2[2*i0 + i1] = maximum(v0[3*i1 + i0], float32(0.0))
     """
-    flat = flatten_program(program, sizes)
-    folder = Folder()
+    return lower_flat(program, flatten_program(program, sizes))
+
+
+def lower_flat(program: Program, flat: Flat) -> Lowered:
+    """The kernels of a program from its values."""
+    folder = Folder(flat.tables())
     fused = fuse(flat, folder)
+    values, packed = pack_weights(fused.values, folder)
     outputs = set(fused.outputs.values())
     buffers: dict[str, Buffer] = {}
     constants: dict[str, NDArray] = {}
     steps: list[Step] = []
-    shapes, dtypes = {v.name: v.shape for v in fused.values}, {v.name: v.dtype for v in fused.values}
+    shapes, dtypes = {v.name: v.shape for v in values}, {v.name: v.dtype for v in values}
+    work = Kernels(shapes, dtypes, folder)
     called: dict[int, int] = {}
     moves: dict[str, tuple[Move, ...]] = {}
-    for value in fused.values:
+    for value in values:
         buffers[value.name] = Buffer(value.name, value.shape, value.dtype, _role(value, outputs), value.label)
         if value.kind == "constant":
             assert value.array is not None
@@ -109,17 +67,16 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
                 steps[at] = HostCall(value.operator, value.operands, earlier.results + results)
         elif value.kind == "body" and prod(value.shape):
             kernels = sum(isinstance(s, PrimFunc) for s in steps)
-            func, tables = build_kernel(f"kernel_{kernels}", value, shapes, dtypes, folder)
-            steps.append(func)
-            found = kernel_moves(value, shapes, folder)
-            if found is not None:
-                moves[func.name] = found
-            for name, array in tables.items():
+            made = work.make(f"kernel_{kernels}", value)
+            steps.append(made.func)
+            if made.moves is not None:
+                moves[made.func.name] = made.moves
+            for name, array in made.tables.items():
                 constants[name] = array
                 buffers[name] = Buffer(name, array.shape, INDEX, "constant", "index table")
     planned, total = plan_workspace(buffers, steps)
-    inputs = {x.name: f"v{n}" for n, x in enumerate(program.inputs)}
-    return Lowered(program, planned, tuple(steps), inputs, fused.outputs, constants, total, moves)
+    inputs = flat.inputs(program)
+    return Lowered(program, planned, tuple(steps), inputs, fused.outputs, constants, total, moves, work.equal, packed)
 
 
 def _role(value: Value, outputs: set[str]) -> Role:
@@ -128,36 +85,3 @@ def _role(value: Value, outputs: set[str]) -> Role:
     if value.kind == "constant":
         return "constant"
     return "output" if value.name in outputs else "workspace"
-
-
-def step_buffers(step: Step) -> tuple[str, ...]:
-    """The buffers that a step touches."""
-    if isinstance(step, PrimFunc):
-        return step.params
-    return (*step.operands, *(name for _, name in step.results))
-
-
-def plan_workspace(
-    buffers: Mapping[str, Buffer], steps: Sequence[Step], alignment: int = ALIGNMENT
-) -> tuple[dict[str, Buffer], int]:
-    """Offsets for the workspace: a buffer takes the first gap that nothing alive at the same time uses."""
-    alive: dict[str, tuple[int, int]] = {}
-    for n, step in enumerate(steps):
-        for name in step_buffers(step):
-            alive[name] = alive.get(name, (n, n))[0], n
-    planned = dict(buffers)
-    placed: list[tuple[int, int, tuple[int, int]]] = []
-    total = 0
-    for name, (first, last) in sorted(alive.items(), key=lambda item: (-buffers[item[0]].nbytes, item[1], item[0])):
-        buffer = buffers[name]
-        if buffer.role != "workspace":
-            continue
-        size = -(-buffer.nbytes // alignment) * alignment
-        offset = 0
-        for start, stop, life in sorted(placed):
-            if life[0] <= last and first <= life[1] and start < offset + size and offset < stop:
-                offset = stop
-        placed.append((offset, offset + size, (first, last)))
-        planned[name] = Buffer(name, buffer.shape, buffer.dtype, "workspace", buffer.label, offset)
-        total = max(total, offset + size)
-    return planned, total

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,3 +44,12 @@ class NumpyKernel:
                 np.copyto(outputs[name], value)
             values = outputs
         return next(iter(values.values())) if len(values) == 1 else values
+
+    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+        """The call on these arrays as a function of no arguments; the first call is made now, to check them."""
+        self(*args, out=out, **arrays)
+
+        def call() -> None:
+            self(*args, out=out, **arrays)
+
+        return call

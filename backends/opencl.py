@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from typing import Any, cast
 
@@ -12,18 +12,21 @@ import numpy as np
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.call import named_arguments, output_arrays, readable
-from eqsat.backends.lower import Buffer, Lowered, lower, plan_workspace
+from eqsat.backends.interface import Buffer
+from eqsat.backends.lower import lower
+from eqsat.backends.lowered import Lowered, plan_workspace
 from eqsat.backends.opencl_arrays import check_device_array, on_device, same_memory, stand_in
 from eqsat.backends.opencl_code import ClUnit, print_cl
 from eqsat.backends.opencl_device import Place, place
-from eqsat.backends.opencl_image import Image, plan_images, separators, stage
+from eqsat.backends.opencl_image import Image, plan_images, stage
 from eqsat.backends.opencl_profile import Profile
 from eqsat.backends.opencl_run import ClRunner
 from eqsat.backends.opencl_tile import printers
-from eqsat.ir.dtypes import INDEX
-from eqsat.ir.errors import BackendError, EvaluationError
+from eqsat.backends.opencl_tune import tuned_profile
+from eqsat.backends.separators import separators
+from eqsat.backends.specialised import Sizes, Specialised
+from eqsat.ir.errors import EvaluationError
 from eqsat.ir.run import bind_sizes
-from eqsat.ir.shape import static_shape
 from eqsat.ir.tensor import Program
 from eqsat.ir.term import Term
 
@@ -36,6 +39,21 @@ class ClModule:
     unit: ClUnit
     images: dict[str, Image]
     where: Place
+
+    @property
+    def source(self) -> str:
+        """The OpenCL C text."""
+        return self.unit.source
+
+    @property
+    def header(self) -> str:
+        """The signatures of the kernels in the order of their launches, with their arguments and NDRanges."""
+        return self.unit.header
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The device memory that the program keeps besides inputs, outputs and constants."""
+        return self.lowered.workspace_bytes
 
     @cached_property
     def runner(self) -> ClRunner:
@@ -59,7 +77,7 @@ def make_unit(
 ) -> tuple[Lowered, ClUnit, dict[str, Image]]:
     """The steps of a program on a device, their text, and the buffers that are images."""
     lowered = lower(program, sizes)
-    folder = Folder({n: a for n, a in lowered.constants.items() if lowered.buffers[n].dtype == INDEX})
+    folder = Folder(lowered.tables)
     images = plan_images(lowered, places, profile)
     lowered = stage(lowered, images, folder) if images else lowered
     buffers, total = plan_workspace(lowered.buffers, lowered.steps, profile.alignment)
@@ -67,12 +85,12 @@ def make_unit(
     return lowered, print_cl(printers(lowered, profile, images, folder), lowered), images
 
 
-class ClKernel:
+class ClKernel(Specialised[ClModule]):
     """A program compiled to OpenCL. Programs with symbols are specialised for each set of sizes.
 
     `device` is a pyopencl Device, Context or CommandQueue; None: what PYOPENCL_CTX names, or the first device.
     `buffers` gives inputs and outputs a layout in memory: two physical axes make an image. `kind` overrules the
-    device's own kind, "cpu" or "gpu".
+    device's own kind, "cpu" or "gpu"; `tune` measures what kind suits the program.
     """
 
     def __init__(
@@ -82,49 +100,36 @@ class ClKernel:
         device: Any = None,
         buffers: Mapping[str, Any] | None = None,
         kind: str | None = None,
+        tune: bool = False,
     ) -> None:
-        self.program = program
+        super().__init__(program)
+        self.tune = tune
         self.separators = separators(program, buffers or {})
         self.where = place(device, threads)
         if kind is not None:
             self.where = replace(self.where, profile=replace(self.where.profile, kind=kind))
-        self._modules: dict[tuple[tuple[Term, int], ...], ClModule] = {}
-        if not any(static_shape(shape) is None for n in program.nodes() for shape, _ in n.outputs):
+        if not self._symbolic:
             _ = self._module({}).runner
 
-    def _module(self, sizes: Mapping[Term, int]) -> ClModule:
-        key = tuple(sorted(sizes.items(), key=lambda item: item[0].digest))
-        if key not in self._modules:
-            lowered, unit, images = make_unit(self.program, sizes, self.separators, self.where.profile)
-            self._modules[key] = ClModule(lowered, unit, images, self.where)
-        return self._modules[key]
+    def _made(self, sizes: Sizes) -> ClModule:
+        profile = self.where.profile
+        if not self.tune:
+            return self._printed(sizes, profile)
+        made = {profile: self._printed(sizes, profile)}
 
-    def _latest(self) -> ClModule:
-        if not self._modules:
-            raise BackendError(
-                f"source of program {self.program.name!r}", "its symbols have no value yet", "call the kernel first"
-            )
-        return list(self._modules.values())[-1]
+        def built(other: Profile) -> tuple[Lowered, ClRunner]:
+            if other not in made:
+                made[other] = self._printed(sizes, other)
+            return made[other].lowered, made[other].runner
 
-    @property
-    def source(self) -> str:
-        """The OpenCL C text (of the sizes of the latest call, where there are symbols)."""
-        return self._latest().unit.source
+        settings = sorted(self.separators.items())
+        best = tuned_profile(self.program, sizes, profile, settings, built)
+        return made[best] if best in made else self._printed(sizes, best)
 
-    @property
-    def header(self) -> str:
-        """The signatures of the kernels in the order of their launches, with their arguments and NDRanges."""
-        return self._latest().unit.header
-
-    @property
-    def workspace_bytes(self) -> int:
-        """The device memory that the program keeps besides inputs, outputs and constants."""
-        return self._latest().lowered.workspace_bytes
-
-    @property
-    def lowered(self) -> Lowered:
-        """The statements that the text prints."""
-        return self._latest().lowered
+    def _printed(self, sizes: Sizes, profile: Profile) -> ClModule:
+        where = self.where if profile is self.where.profile else replace(self.where, profile=profile)
+        lowered, unit, images = make_unit(self.program, sizes, self.separators, profile)
+        return ClModule(lowered, unit, images, where)
 
     def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays, or on pyopencl arrays and images of the kernel's context without copies.
@@ -133,6 +138,20 @@ class ClKernel:
         Calls on device arrays alone return while the device still works, as pyopencl's own operations do. Wrong names,
         shapes and dtypes, and an `out` that does not fit or overlaps an input, are errors before anything runs.
         """
+        call, outputs = self._prepare(args, arrays, out)
+        call()
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+        """The call on these arrays as a function of no arguments: checked now, run as often as it is called.
+
+        Numpy inputs that are not dense are copied now; the others are read anew by every call.
+        """
+        return self._prepare(args, arrays, out)[0]
+
+    def _prepare(
+        self, args: tuple[Any, ...], arrays: Mapping[str, Any], out: Any
+    ) -> tuple[Callable[[], None], dict[str, Any]]:
         if len(args) == 1 and isinstance(args[0], Mapping) and not arrays:
             args, arrays = (), dict(cast("Mapping[str, Any]", args[0]))
         ends = {x.name: x for x in self.program.inputs}
@@ -148,8 +167,7 @@ class ClKernel:
             else:
                 memory[name] = readable(name, array, buffer.shape, buffer.dtype)
         outputs = self._outputs(module, out, memory)
-        module.runner.run(memory, outputs)
-        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+        return partial(module.runner.run, memory, outputs), outputs
 
     def _outputs(self, module: ClModule, out: Any, memory: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to write: new ones where the inputs are, or those given."""

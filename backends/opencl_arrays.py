@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.lower import Buffer
+from eqsat.backends.interface import Buffer
 from eqsat.backends.opencl_device import Place, opencl
 from eqsat.backends.opencl_image import Image
 from eqsat.ir.dtypes import NDArray

@@ -10,7 +10,8 @@ from eqsat.backends.affine import Folder
 from eqsat.backends.c_code import plain
 from eqsat.backends.c_expr import Scope, index_type
 from eqsat.backends.c_types import c_type
-from eqsat.backends.lower import HostCall, Lowered
+from eqsat.backends.interface import HostCall
+from eqsat.backends.lowered import Lowered
 from eqsat.backends.opencl_expr import ClExpressions, helper_texts, spell
 from eqsat.backends.opencl_grid import GROUP, Grid, grids
 from eqsat.backends.opencl_image import Image, PixelStore, pixel_loads, place

@@ -10,7 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.backends.call import host_results
-from eqsat.backends.lower import Buffer, HostCall, Lowered
+from eqsat.backends.interface import Buffer, HostCall
+from eqsat.backends.lowered import Lowered
 from eqsat.backends.opencl_arrays import image_format, is_queued, settle
 from eqsat.backends.opencl_code import ClUnit, Launch
 from eqsat.backends.opencl_device import Place, build, failures, opencl

@@ -8,7 +8,8 @@ from math import prod
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_expr import Scope
-from eqsat.backends.lower import HostCall, Lowered
+from eqsat.backends.interface import HostCall
+from eqsat.backends.lowered import Lowered
 from eqsat.backends.moves import Move
 from eqsat.backends.opencl_code import KernelPrinter, Launch, digits
 from eqsat.backends.opencl_image import Image

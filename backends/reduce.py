@@ -15,7 +15,7 @@ from eqsat.backends.affine import Folder
 from eqsat.backends.order import Order, data_loads, stride
 from eqsat.backends.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
 from eqsat.ir import term as t
-from eqsat.ir.dtypes import itemsize
+from eqsat.ir.dtypes import BOOL, itemsize
 from eqsat.ir.run import neutral
 from eqsat.ir.stmt import Alloc, BufferDecl, For, Stmt, Store, seq
 from eqsat.ir.term import Term, load
@@ -29,6 +29,8 @@ SHORT = 16
 """A reduced axis is worth lanes from here on."""
 ROW = 64
 """Bytes of a row of a register tile: two vectors of 32 bytes."""
+FULL = 0.95
+"""Rows that fill less of their vectors than this are narrow: other lanes are worth looking for."""
 FAR = 4
 """Lanes may skip so many elements: loads of such a stride are still whole vectors, shuffled."""
 
@@ -53,39 +55,61 @@ class Tile:
     sizes: dict[Term, int]
     lanes: Term | None = None
     rows: Term | None = None
+    turned: bool = False
+    """Whether the rows come after the lanes in the order of the loops."""
 
 
-def choose_tile(order: Order, dtype: str, ordered: bool, sizes: Mapping[str, int]) -> Tile:
+def choose_tile(order: Order, dtype: str, combiner: str, ordered: bool, sizes: Mapping[str, int]) -> Tile:
     """The tile of a reduction; `sizes` gives the elements of the buffers that it loads."""
     loads = data_loads(order.roots[0])
     spatial, reduced = order.spatial, order.reduced
     strides = {a: [stride(load.args[0], a) for load in loads] for a in (*spatial, *reduced)}
     size = itemsize(held_as(dtype))
-
-    def runs(axis: Term, far: int) -> bool:
-        steps = strides[axis]
-        return all(s is not None and 0 <= s <= far for s in steps) and any(steps)
-
-    lanes = next((a for a in spatial[-1:] if runs(a, 1)), None)
+    lanes = lanes_of(order, strides)
     if lanes is None and reduced and not ordered and loads and all(s in (0, 1) for s in strides[reduced[-1]]):
         lanes = reduced[-1] if extent_of(reduced[-1]) >= SHORT else None
     if lanes is None:
-        lanes = next((a for a in reversed(spatial) if runs(a, 1 if a is not spatial[-1] else FAR)), None)
+        lanes = next((a for a in reversed(spatial) if _runs(strides[a], 1 if a is not spatial[-1] else FAR)), None)
     if lanes is None:
         return Tile(spatial, {})
     along = extent_of(lanes)
     shared = [n for n, s in enumerate(strides[lanes]) if s]
-    rows = next((a for a in spatial if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
+    across = spatial[::-1] if any(a is lanes for a in spatial[:1]) else spatial
+    rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
     if rows is None or prod(map(extent_of, reduced)) < 4:
-        return Tile(spatial, {lanes: DEEP if lanes in set(reduced) else WIDE}, lanes)
+        # Over a window with steps, compilers keep few sums in registers; extremes become vectors in a long loop only.
+        steps = combiner in ("sum", "prod") and any((s or 0) > 1 for s in strides[lanes])
+        return Tile(spatial, {lanes: DEEP if lanes in set(reduced) else ROW // size if steps else WIDE}, lanes)
     width, height = _register_tile(along, extent_of(rows), ROW // size)
-    if lanes in set(spatial):
+    turned = next(a for a in (*spatial, lanes) if a is lanes or a is rows) is lanes and lanes in set(spatial)
+    if lanes in set(spatial) and not turned:
         again = ceil_div(extent_of(rows), height) * _elements(loads, shared, sizes)
         others = [n for n, s in enumerate(strides[rows]) if s]
         tiles = prod(extent_of(a) for a in spatial if a is not rows) // min(width, along)
         if tiles * _elements(loads, others, sizes) < again:
-            spatial = (*(a for a in spatial if a is not rows), rows)
-    return Tile(spatial, {lanes: width, rows: height}, lanes, rows)
+            spatial, turned = (*(a for a in spatial if a is not rows), rows), True
+    return Tile(spatial, {lanes: width, rows: height}, lanes, rows, turned)
+
+
+def lanes_of(order: Order, strides: Mapping[Term, Sequence[int | None]]) -> Term | None:
+    """The output axis whose neighbours are neighbours in memory: the last one, or one that fills vectors better."""
+    last = order.spatial[-1:]
+    plain = next((a for a in last if _runs(strides[a], 1)), None)
+    dtype = order.roots[0].dtype
+    if plain is not None and fullness(extent_of(plain), dtype) >= FULL:
+        return plain
+    better = (a for a in order.spatial[:-1] if _runs(strides[a], 1) and fullness(extent_of(a), dtype) >= FULL)
+    return next(better, plain)
+
+
+def fullness(extent: int, dtype: str) -> float:
+    """The part of vectors that rows of so many elements fill."""
+    row = ROW // itemsize(held_as(dtype)) if dtype != BOOL else ROW
+    return extent / (ceil_div(extent, row) * row)
+
+
+def _runs(steps: Sequence[int | None], far: int) -> bool:
+    return all(s is not None and 0 <= s <= far for s in steps) and any(steps)
 
 
 def _reused(steps: Sequence[int | None], shared: Sequence[int]) -> bool:
@@ -96,7 +120,7 @@ def _reused(steps: Sequence[int | None], shared: Sequence[int]) -> bool:
 def _register_tile(along: int, across: int, row: int) -> tuple[int, int]:
     """Lanes and rows: about 12 vectors of accumulators, and no rest of a few lanes where there is such a choice."""
     if along % row == 0:
-        return row, _dividing(across, (6, 4, 5, 7, 3))
+        return row, next((c for c in (6, 4, 5) if across % c == 0), ceil_div(across, ceil_div(across, 6)))
     if along % (row + row // 2) == 0:
         return row + row // 2, _dividing(across, (4, 3, 5))
     if along < row:
@@ -164,7 +188,7 @@ class Reduction:
         """One tile of accumulators: clear, combine, store."""
         nest, width, keep = self.nest, self.width, self.keep
         nest.leaves -= 1
-        if self.tile.spatial is not self.order.spatial:
+        if self.tile.turned:
             deferred = deferred[::-1]
         row = t.index_const(0)
         for axis in deferred:

@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal
 
 from eqsat.ir import term as t
-from eqsat.ir.dtypes import BOOL, NDArray
+from eqsat.ir.dtypes import BOOL, NDArray, is_int
 from eqsat.ir.errors import BackendError
 from eqsat.ir.shape import Shape, format_shape
 from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
@@ -62,6 +62,15 @@ class Flat:
 
     values: list[Value] = field(default_factory=list[Value])
     outputs: dict[str, str] = field(default_factory=dict[str, str])
+
+    def tables(self) -> dict[str, NDArray]:
+        """The constants of integers, by name: an index that they make has known bounds."""
+        return {v.name: v.array for v in self.values if v.array is not None and is_int(v.dtype)}
+
+    @staticmethod
+    def inputs(program: Program) -> dict[str, str]:
+        """Which of the values the inputs are: the first ones."""
+        return {x.name: f"v{n}" for n, x in enumerate(program.inputs)}
 
 
 def zero(dtype: str) -> Term:

@@ -10,7 +10,7 @@ from eqsat.ir import pointwise
 from eqsat.ir import term as t
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.run import evaluate
-from eqsat.ir.tensor import compute, input
+from eqsat.ir.tensor import Tensor, compute, constant, input
 
 
 def test_a_load_that_is_guarded_beside_a_condition_on_data() -> None:
@@ -26,3 +26,23 @@ def test_a_condition_on_data_alone_guards_nothing() -> None:
     y = compute((8,), lambda i: t.where(x[t.binary("min", i, 3)] < 0.0, x[i], t.const(0, "float32")))
     with pytest.raises(BoundsError, match="may leave its buffer"):
         compile(y)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int32", "uint8"])
+def test_a_constant_index_has_the_bounds_of_its_data(dtype: str) -> None:
+    """x[table[i]] needs no clamp where every number of the table is in range, and is refused where one is not."""
+    x = input("x", (5, 6), "float32")
+
+    def gathered(numbers: list[int], extra: int = 0) -> Tensor:
+        table = constant(np.array(numbers, dtype)).reshape((2, 2))
+        rows = compute((2, 2, 6), lambda i, j, k: x[t.cast_to(table[i, j], "index") + extra, k])
+        return rows.sum((0,))
+
+    array = np.arange(30, dtype="float32").reshape(5, 6)
+    k = compile(gathered([4, 0, 3, 3]))
+    np.testing.assert_array_equal(k(x=array), array[[[4, 0], [3, 3]]].sum(0))
+    assert "index_of_" not in k.source
+    np.testing.assert_array_equal(compile(gathered([3, 0, 3, 1], 1))(x=array), array[[[4, 1], [4, 2]]].sum(0))
+    for bad in (gathered([5, 0, 3, 3]), gathered([4, 0, 3, 3], 1)):
+        with pytest.raises(BoundsError, match="may leave its buffer"):
+            compile(bad)

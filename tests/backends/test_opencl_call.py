@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from kernel_checks import sample
 
-from eqsat.backends import opencl_device
+from eqsat.backends import opencl_device, tune
 from eqsat.backends.compile import compile
 from eqsat.backends.lower import lower
 from eqsat.backends.opencl import ClKernel, make_unit
@@ -325,3 +326,41 @@ def test_nothing_needs_a_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -
         monkeypatch.setenv("EQSAT_CACHE", value)
         np.testing.assert_array_equal(compile(double(), "opencl")(x=np.ones((3, 4), "f4")), np.full((3, 4), 2, "f4"))
     assert occupied.read_text() == ""
+
+
+def test_bound_calls_read_their_arrays_anew() -> None:
+    """`bind` checks once, as on target c; each call sees what the arrays hold then."""
+    k = compile(double(), "opencl")
+    array, out = sample((3, 4), "float32"), np.zeros((3, 4), "float32")
+    call = k.bind(x=array, out=out)
+    assert call() is None
+    np.testing.assert_array_equal(out, array + array)
+    array[...] = 3
+    call()
+    np.testing.assert_array_equal(out, np.full((3, 4), 6, "float32"))
+    with pytest.raises(EvaluationError, match="expected float32"):
+        k.bind(x=array.astype("float64"), out=out)
+
+
+def test_tuning_measures_once_and_changes_no_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    asked: list[int] = []
+
+    def second_is_best(calls: Sequence[Callable[[], None]], rounds: int = 1) -> list[float]:
+        asked.append(len(calls))
+        for call in calls:
+            call()
+        return [1.0, 0.5, 0.7]
+
+    monkeypatch.setattr(tune, "measure", second_is_best)
+    y = input("x", (70, 90), "float32").permute_dims((1, 0))
+    array = sample((70, 90), "float32")
+    default = compile(y, "opencl")
+    first, second = (compile(y, "opencl", tune=True) for _ in range(2))
+    assert asked == [3] and first.source == second.source != default.source
+    for k in (default, first, second):
+        np.testing.assert_array_equal(k(x=array), array.T)
+    (remembered,) = (tmp_path / "tuned").iterdir()
+    remembered.write_text("torn")
+    compile(y, "opencl", tune=True)
+    assert asked == [3, 3]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_checks import check, program_of, sample
+from kernel_checks import check, check_statements, program_of, sample
 
 import eqsat as eq
 from eqsat.backends.lower import lower
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import Input, Tensor
+from eqsat.ir.tensor import Input, Program, Tensor, as_program
 
 A, B, C = (eq.input(n, s, "float32") for n, s in (("a", (13, 37)), ("b", (37, 70)), ("c", (37, 9))))
 X, W = eq.input("x", (2, 5, 9, 31), "float32"), eq.input("w", (7, 5, 3, 3), "float32")
@@ -87,3 +88,47 @@ def test_equal_kernels_are_printed_once() -> None:
     y, z = (eq.matmul(eq.input(n, (13, 37), "float32"), eq.input(m, (37, 70), "float32")) for n, m in ("ab", "cd"))
     source = eq.compile(eq.Program([*y.node.operands, *z.node.operands], {"y": y, "z": z})).source
     assert source.count("static void kernel") == 1 and source.count("    kernel_0(") == 2
+
+
+PACKED = [
+    ("tiny", (1, 3, 3, 2), (16, 3, 3, 3), 1, "float32", True),
+    ("narrow", (2, 5, 7, 7), (32, 5, 3, 3), 1, "float32", True),
+    ("strided", (1, 8, 13, 13), (16, 8, 3, 3), 2, "float32", True),
+    ("double", (1, 8, 9, 5), (24, 8, 3, 3), 1, "float64", True),
+    ("bytes", (1, 32, 5, 5), (64, 32, 1, 1), 1, "int8", True),
+    ("wide", (1, 4, 16, 16), (16, 4, 3, 3), 1, "float32", False),
+    ("few channels", (1, 4, 7, 7), (10, 4, 3, 3), 1, "float32", False),
+]
+
+
+@pytest.mark.parametrize("name, shape, weights, stride, dtype, packed", PACKED)
+def test_constant_weights_are_packed_where_rows_are_narrow(
+    name: str, shape: tuple[int, ...], weights: tuple[int, ...], stride: int, dtype: str, packed: bool,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(0)
+    x = eq.input("x", shape, dtype)
+    w = eq.constant((rng.random(weights) * 9 - 4).astype(dtype))
+    y = eq.conv2d(x, w, strides=stride, padding=weights[2] // 2)
+    outputs = {"y": y.relu(), "w": w.permute_dims((1, 0, 2, 3))}
+    low = lower(Program([x], outputs))
+    assert bool(low.packed) == packed
+    feeds = {"x": (rng.random(shape) * 9 - 4).astype(dtype)}
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    # Printed, then read from the cache; and interpreted, where that is quick.
+    check(outputs, feeds, close=True)
+    check(outputs, feeds, close=True)
+    if name == "tiny":
+        check_statements(outputs, feeds, close=True)
+
+
+def test_weights_that_an_ordered_sum_or_another_access_reads_stay() -> None:
+    x, w = eq.input("x", (7, 40), "float32"), eq.constant(np.ones((32, 40), "float32"))
+
+    def product(o: eq.Term, i: eq.Term, k: eq.Term) -> eq.Term:
+        return x[i, k] * w[o, k]
+
+    plain = eq.compute((32, 7), product, reduce=(40,))
+    ordered = eq.compute((32, 7), product, reduce=(40,), ordered=True)
+    twice = eq.compute((32, 7), lambda o, i, k: x[i, k] * w[o, k] + w[o, 39 - k], reduce=(40,))
+    assert [bool(lower(as_program(y)).packed) for y in (plain, ordered, twice)] == [True, False, False]

@@ -18,13 +18,16 @@ FLAGS = ("-std=c99", "-O1", "-march=native", "-g", "-fsanitize=address,undefined
 MAIN = """
 #include <stdio.h>
 #include <stdlib.h>
+int posix_memalign(void **memory, size_t alignment, size_t size);
 int main(void)
 {
     static const size_t sizes[] = {SIZES};
     char *b[COUNT];
     for (int k = 0; k < COUNT; ++k) {
-        b[k] = malloc(sizes[k] != 0 ? sizes[k] : 1);
-        if (!b[k]) return 2;
+        /* The workspace, the last one, is aligned; the arrays of a caller need not be. */
+        void *memory = NULL;
+        if (posix_memalign(&memory, k == COUNT - 1 ? 64 : sizeof(void *), sizes[k] != 0 ? sizes[k] : 1) != 0) return 2;
+        b[k] = memory;
         for (size_t n = 0; n < sizes[k]; ++n) b[k][n] = (char)(n % 2);
     }
     if (ENTRY(ARGUMENTS) != 0) return 3;

@@ -1,13 +1,21 @@
 #include <math.h>
 #include <stdint.h>
 
-#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF)
+#ifndef EQSAT_HALF
+#define EQSAT_HALF
+#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF) && !defined(__cplusplus)
 typedef _Float16 eqsat_half;
+#else
+typedef uint16_t eqsat_half;
+#endif
+#endif
+#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF)
+#define HALF(value, bits) value
 static inline float half_to_float(eqsat_half h) { return (float)h; }
 static inline eqsat_half double_to_half(double x) { return (eqsat_half)x; }
 static inline eqsat_half float_to_half(float x) { return (eqsat_half)x; }
 #else /* binary16 in software, rounding to nearest, ties to even */
-typedef uint16_t eqsat_half;
+#define HALF(value, bits) bits
 static inline float half_to_float(eqsat_half h)
 {
     const int exponent = (h >> 10) & 31, mantissa = h & 1023;
@@ -41,10 +49,17 @@ static void kernel_0(const uint8_t *restrict in0, eqsat_half *restrict out0)
     }
 }
 
-int eqsat_program(const uint8_t *v0, eqsat_half *v7, void *workspace)
+static int overlap(const void *a, uintptr_t bytes, const void *b, uintptr_t size)
+{
+    return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+int eqsat_program(const uint8_t *in_image, eqsat_half *out_y, void *workspace)
 {
     (void)workspace;
-    if (!v0 || !v7) return 1;
-    kernel_0(v0, v7);
+    if (!in_image || !out_y) return 1;
+    if ((uintptr_t)out_y % 2) return 2;
+    if (overlap(out_y, 144, in_image, 72)) return 3;
+    kernel_0(in_image, out_y);
     return 0;
 }

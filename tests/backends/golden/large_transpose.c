@@ -124,10 +124,17 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
     FENCE();
 }
 
-int eqsat_program(const float *v0, float *v1, void *workspace)
+static int overlap(const void *a, uintptr_t bytes, const void *b, uintptr_t size)
+{
+    return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+int eqsat_program(const float *in_m, float *out_out, void *workspace)
 {
     (void)workspace;
-    if (!v0 || !v1) return 1;
-    kernel_0(v0, v1);
+    if (!in_m || !out_out) return 1;
+    if (((uintptr_t)in_m | (uintptr_t)out_out) % 4) return 2;
+    if (overlap(out_out, 61440, in_m, 61440)) return 3;
+    kernel_0(in_m, out_out);
     return 0;
 }

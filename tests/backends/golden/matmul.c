@@ -22,10 +22,18 @@ static void kernel_0(const float *restrict in0, const float *restrict in1, float
     }
 }
 
-int eqsat_program(const float *v0, const float *v1, float *v2, void *workspace)
+static int overlap(const void *a, uintptr_t bytes, const void *b, uintptr_t size)
+{
+    return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+int eqsat_program(const float *in_a, const float *in_b, float *out_y, void *workspace)
 {
     (void)workspace;
-    if (!v0 || !v1 || !v2) return 1;
-    kernel_0(v0, v1, v2);
+    if (!in_a || !in_b || !out_y) return 1;
+    if (((uintptr_t)in_a | (uintptr_t)in_b | (uintptr_t)out_y) % 4) return 2;
+    if (overlap(out_y, 120, in_a, 140)
+        || overlap(out_y, 120, in_b, 168)) return 3;
+    kernel_0(in_a, in_b, out_y);
     return 0;
 }

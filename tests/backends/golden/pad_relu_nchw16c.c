@@ -102,10 +102,17 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
     }
 }
 
-int eqsat_program(const float *v0, float *v4, void *workspace)
+static int overlap(const void *a, uintptr_t bytes, const void *b, uintptr_t size)
+{
+    return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+int eqsat_program(const float *in_x, float *out_y, void *workspace)
 {
     (void)workspace;
-    if (!v0 || !v4) return 1;
-    kernel_0(v0, v4);
+    if (!in_x || !out_y) return 1;
+    if (((uintptr_t)in_x | (uintptr_t)out_y) % 4) return 2;
+    if (overlap(out_y, 9216, in_x, 5376)) return 3;
+    kernel_0(in_x, out_y);
     return 0;
 }

@@ -50,10 +50,16 @@ static void kernel_0(const uint8_t *restrict in0, uint8_t *restrict out0)
     }
 }
 
-int eqsat_program(const uint8_t *v0, uint8_t *v1, void *workspace)
+static int overlap(const void *a, uintptr_t bytes, const void *b, uintptr_t size)
+{
+    return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+int eqsat_program(const uint8_t *in_image, uint8_t *out_out, void *workspace)
 {
     (void)workspace;
-    if (!v0 || !v1) return 1;
-    kernel_0(v0, v1);
+    if (!in_image || !out_out) return 1;
+    if (overlap(out_out, 480, in_image, 480)) return 3;
+    kernel_0(in_image, out_out);
     return 0;
 }

@@ -21,9 +21,9 @@ static inline float exp_float32(float x)
     const float top = x < 89.0f ? x : 89.0f, a = top > -105.0f ? top : -105.0f;
     const float n = a * 1.44269504f + 12582912.0f - 12582912.0f;
     const float r = a - n * 0.693359375f - n * -2.12194440e-4f;
-    const float p = (((((0.0001979014f * r + 0.0013944869f) * r + 0.008333499f) * r + 0.04166629f) * r + 0.16666666f) * r + 0.5f);
+    const float z = r * r, p = (((0.0001979014f * r + 0.0013944869f) * z + (0.008333499f * r + 0.04166629f)) * z + (0.16666666f * r + 0.5f));
     const int32_t k = (int32_t)n, half = k >> 1;
-    const float y = (p * (r * r) + r + 1.0f) * power_of_two(half) * power_of_two(k - half);
+    const float y = (p * z + r + 1.0f) * power_of_two(half) * power_of_two(k - half);
     return isnan(x) ? x : y;
 }
 
@@ -73,15 +73,24 @@ static void kernel_3(const float *restrict in0, const float *restrict in1, float
     }
 }
 
-int eqsat_program(const float *v0, float *v5, void *workspace)
+static int overlap(const void *a, uintptr_t bytes, const void *b, uintptr_t size)
 {
-    if (!v0 || !v5 || !workspace) return 1;
-    float *v1 = (float *)((char *)workspace + 192);
-    float *v3 = (float *)((char *)workspace + 0);
-    float *v4 = (float *)((char *)workspace + 192);
-    kernel_0(v0, v1);
-    kernel_1(v0, v1, v3);
+    return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
+}
+
+int eqsat_program(const float *in_a, float *out_y, void *workspace)
+{
+    if (!in_a || !out_y || !workspace) return 1;
+    if (((uintptr_t)in_a | (uintptr_t)out_y) % 4 || (uintptr_t)workspace % 64) return 2;
+    if (overlap(out_y, 140, in_a, 140)
+        || overlap(workspace, 256, in_a, 140)
+        || overlap(workspace, 256, out_y, 140)) return 3;
+    float *v1 = (float *)(void *)((char *)workspace + 192);
+    float *v3 = (float *)(void *)((char *)workspace + 0);
+    float *v4 = (float *)(void *)((char *)workspace + 192);
+    kernel_0(in_a, v1);
+    kernel_1(in_a, v1, v3);
     kernel_2(v3, v4);
-    kernel_3(v3, v4, v5);
+    kernel_3(v3, v4, out_y);
     return 0;
 }

@@ -1,0 +1,147 @@
+"""The C target: programs as libraries that the C compiler makes, called with numpy arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from eqsat.backends import stored
+from eqsat.backends.c_library import library_source
+from eqsat.backends.call import Runner, named_arguments, output_arrays, readable
+from eqsat.backends.cc import load_library
+from eqsat.backends.interface import Interface, Unit
+from eqsat.backends.machine import Machine, this_machine
+from eqsat.backends.specialised import Sizes, Specialised
+from eqsat.backends.values import flatten_program
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.run import bind_sizes
+from eqsat.ir.tensor import Program
+
+if TYPE_CHECKING:
+    from eqsat.backends.lowered import Lowered
+
+
+@dataclass(frozen=True, eq=False)
+class CModule:
+    """A program with numbers for its symbols, as C and, on first use, as a loaded library."""
+
+    program: Program
+    sizes: Sizes
+    interface: Interface
+    unit: Unit
+    threads: int
+
+    def accepts(self, given: Mapping[str, NDArray]) -> bool:
+        """Whether every array has the shape and the dtype of its buffer."""
+        low = self.interface
+        buffers = ((low.buffers[low.inputs[name]], array) for name, array in given.items())
+        return all(a.shape == b.shape and a.dtype.name == b.dtype for b, a in buffers)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """The library, compiled and loaded."""
+        if not self.unit.entries:
+            return Runner(self.interface, self.unit, None)
+        flags = ("-fopenmp",) if self.threads > 1 else ()
+        return Runner(self.interface, self.unit, load_library(self.unit.source, flags, self.unit.parts))
+
+    @cached_property
+    def _whole(self) -> str:
+        return library_source(self.program.name, self.interface, self.unit)
+
+    @property
+    def source(self) -> str:
+        """The C text with the data of its constants."""
+        return self._whole
+
+    @property
+    def header(self) -> str:
+        """The C header of the exported functions."""
+        return self.unit.header
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The size of the workspace argument of the exported functions."""
+        return self.interface.workspace_bytes
+
+    @cached_property
+    def _steps(self) -> Lowered:
+        from eqsat.backends.lower import lower
+
+        return lower(self.program, self.sizes)
+
+    @property
+    def lowered(self) -> Lowered:
+        """The statements that the C text prints."""
+        return self._steps
+
+
+class CKernel(Specialised[CModule]):
+    """A program compiled to C; made by :func:`compile`. Programs with symbols are specialised for each set of sizes."""
+
+    def __init__(self, program: Program, threads: int, machine: Machine | None = None, tune: bool = False) -> None:
+        super().__init__(program)
+        self.threads = threads
+        self.machine = machine or this_machine()
+        self.tune = tune
+        self._names = [x.name for x in program.inputs]
+        self._static: CModule | None = None
+        if not self._symbolic:
+            self._static = self._module({})
+            _ = self._static.runner
+
+    def _made(self, sizes: Sizes) -> CModule:
+        """A module from the cache, or printed now; what is measured has a cache of its own."""
+        flat = flatten_program(self.program, sizes)
+        inputs = flat.inputs(self.program)
+        settings = (self.threads, self.machine)
+        key = None if self.tune else stored.stored_key(self.program.name, inputs, flat, *settings)
+        found = stored.find(key, flat)
+        if found is not None:
+            return CModule(self.program, sizes, *found, self.threads)
+        # What lowers and prints is imported where it is needed: a program in the cache starts without it.
+        from eqsat.backends.c_code import print_unit
+        from eqsat.backends.lower import lower_flat
+        from eqsat.backends.tune import tuned
+
+        lowered = lower_flat(self.program, flat)
+        schedules = tuned(lowered, *settings) if self.tune else None
+        unit = print_unit(lowered, *settings, schedules)
+        stored.keep(key, lowered, unit)
+        return CModule(self.program, sizes, lowered, unit, self.threads)
+
+    def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
+        """Run on numpy arrays; the result is an array, or a dict for several outputs.
+
+        Dense arrays are passed as they are, others are copied. Wrong names, shapes and dtypes, and an `out` that does
+        not fit or overlaps an input, are errors before anything runs.
+        """
+        call, outputs = self._prepare(args, arrays, out)
+        call()
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+        """The call on these arrays as a function of no arguments: checked now, run as often as it is called.
+
+        Inputs that are not dense are copied now. The function is not reentrant: it has one workspace.
+        """
+        return self._prepare(args, arrays, out)[0]
+
+    def _prepare(
+        self, args: tuple[Any, ...], arrays: Mapping[str, Any], out: Any
+    ) -> tuple[Callable[[], None], dict[str, NDArray]]:
+        given = named_arguments(self._names, args, arrays)
+        module = self._static
+        if module is None or not module.accepts(given):
+            sizes = {s: int(n) for s, n in bind_sizes(self.program, given).items()}
+            module = self._module(sizes)
+        low = module.interface
+        dense: dict[str, NDArray] = {}
+        for name, array in given.items():
+            buffer = low.buffers[low.inputs[name]]
+            dense[name] = readable(name, array, buffer.shape, buffer.dtype)
+        specs = {name: (low.buffers[b].shape, low.buffers[b].dtype) for name, b in low.outputs.items()}
+        outputs = output_arrays(out, specs, given)
+        return module.runner.bind(dense, outputs), outputs

@@ -1,0 +1,90 @@
+"""Measured shapes of OpenCL work: few heavy work-items or one for each position, whole programs at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from eqsat.backends import tune
+from eqsat.backends.cc import cache_directory
+from eqsat.backends.interface import HostCall, Interface
+from eqsat.backends.opencl_profile import Profile
+from eqsat.backends.stored import stored_key
+from eqsat.backends.values import flatten_program
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.tensor import Program
+from eqsat.ir.term import Term
+
+FINER = 4
+"""Work-items for each compute unit of a variant that shares work out in smaller parts."""
+
+
+class Runs(Protocol):
+    """A built program."""
+
+    def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None: ...
+
+
+Build = Callable[[Profile], tuple[Interface, Runs]]
+
+
+def variants(profile: Profile) -> list[Profile]:
+    """The profiles to print a program for; the device's own is the first."""
+    other = replace(profile, kind="gpu" if profile.kind == "cpu" else "cpu")
+    return [profile, other, replace(profile, kind="cpu", units=FINER * profile.units)]
+
+
+def tuned_profile(
+    program: Program, sizes: Mapping[Term, int], profile: Profile, settings: Sequence[object], build: Build
+) -> Profile:
+    """The variant that takes the least time, a reader of its results behind it; the answer is remembered."""
+    flat = flatten_program(program, sizes)
+    key = stored_key(program.name, flat.inputs(program), flat, "opencl", profile, *settings)
+    base, found = cache_directory(), variants(profile)
+    path = None if base is None or key is None else base / "tuned" / f"cl-{key}.json"
+    if path is not None:
+        try:
+            number = json.loads(path.read_text())["winner"]
+            return found[number if isinstance(number, int) and 0 <= number < len(found) else 0]
+        except (OSError, ValueError, KeyError, TypeError):
+            number = 0
+    calls = [_call(*build(p)) for p in found]
+    if any(call is None for call in calls):
+        # Operators in Python are called as often as the program says, not to measure.
+        return profile
+    times = tune.measure([call for call in calls if call is not None])
+    best = min(range(len(times)), key=times.__getitem__)
+    winner = best if times[best] < tune.MARGIN * times[0] else 0
+    if path is not None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            partial = path.with_suffix(f".{os.getpid()}")
+            partial.write_text(json.dumps({"winner": winner, "seconds": times}))
+            os.replace(partial, path)
+        except OSError:
+            # A cache that cannot be written costs a measurement next time, nothing else.
+            return found[winner]
+    return found[winner]
+
+
+def _call(interface: Interface, runner: Runs) -> Callable[[], None] | None:
+    """A call on stand-ins, and a reader of what it wrote; None for programs that call Python."""
+    if any(isinstance(step, HostCall) for step in interface.calls):
+        return None
+
+    def arrays(ends: Mapping[str, str]) -> dict[str, NDArray]:
+        return {n: np.ones(interface.buffers[b].shape, interface.buffers[b].dtype) for n, b in ends.items()}
+
+    inputs, outputs = arrays(interface.inputs), arrays(interface.outputs)
+
+    def call() -> None:
+        runner.run(inputs, outputs)
+        for array in outputs.values():
+            array.reshape(-1).view(np.uint8).max(initial=0)
+
+    return call
