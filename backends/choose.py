@@ -155,8 +155,9 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     plane = run_i.size * run_j.size * size
     if not stream and not move.boxed and 2 * plane <= machine.second < 2 * move.points * size and run_j.size > 2 * line:
         # What is read stays in the second cache: the result is written from its beginning to its end.
-        rows = tile_extent(run_i.size, LINES * line, e)
-        tile = replace(plain, ti=rows, tj=line)
+        wide = tile_extent(run_j.size, line, e) if run_j.size > 4 * line else run_j.size
+        rows = tile_extent(run_i.size, LINES * line // wide * line, e)
+        tile = replace(plain, ti=rows, tj=wide)
         if rows > line and move.out.strides[j] == run_i.size:
             return replace(tile, order=by_result(move, tile))
     if thrash and not move.boxed and e <= WAYS:
@@ -252,6 +253,11 @@ def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
         return None
     if move.boxed and move.extents[i] * move.out.size > 256:
         return None
+    if separable(move.extents[i]) and move.extents[i] * move.out.size > 16:
+        # Fewer rows than two register tiles have: they would do much of the work twice.
+        woven = plan_zip(move, machine, threads, i, j)
+        if woven is not None and woven.braid:
+            return woven
     return plan_turn(move, machine, threads, i, j) or plan_zip(move, machine, threads, i, j)
 
 
