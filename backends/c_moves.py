@@ -8,12 +8,13 @@ from eqsat.backends.c_blend import BlendPrinter
 from eqsat.backends.c_nest import Text
 from eqsat.backends.c_run import RunPrinter
 from eqsat.backends.c_shear import ShearPrinter
+from eqsat.backends.c_shuffle import ShufflePrinter
 from eqsat.backends.c_tile import TurnPrinter
 from eqsat.backends.c_vector import HEADER
 from eqsat.backends.c_zip import ZipPrinter
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Blend, Plan, Run, Shear, Turn
+from eqsat.backends.schedule import Blend, Plan, Run, Shear, Shuffle, Turn
 
 
 def print_moves(
@@ -50,6 +51,8 @@ def print_moves(
                 blend = BlendPrinter(text, move, plan, machine, f"{name}_{n}" if n else name, dict(buffers))
                 blend.print()
                 helpers |= blend.helpers
+            elif isinstance(plan, Shuffle):
+                ShufflePrinter(text, move, plan).print()
             else:
                 ZipPrinter(text, move, plan, machine).print()
     if any(plan.stream for _, plan in moves):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 from eqsat.backends.c_weave import interleavable, separable
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move, normalise, without_border
-from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Turn, Zip
+from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Shuffle, Turn, Zip
 
 SMALL = 16
 """A zip has at most so many statements."""
@@ -223,6 +224,34 @@ def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip 
     return Zip(long, (small,), block, order, braid, dense and streams(move, machine), threads)
 
 
+def plan_shuffle(move: Move, threads: int) -> Shuffle | None:
+    """Blocks of 16 bytes that hold the same elements before and after, in another order."""
+    whole, acc = 16 // move.out.size, 1
+    inside: list[tuple[int, int]] = []
+    source = move.operands[0]
+    if move.boxed or whole < 2:
+        return None
+    while acc < whole:
+        k = next((k for k, s in enumerate(move.out.strides) if s == acc), None)
+        if k is None:
+            return None
+        take = min(move.extents[k], whole // acc)
+        if move.extents[k] % take or whole % (acc * take):
+            return None
+        inside.append((k, take))
+        acc *= take
+    steps = product(*(range(take) for _, take in reversed(inside)))
+    strides = [source.strides[k] for k, _ in reversed(inside)]
+    offsets = [sum(p * s for p, s in zip(at, strides, strict=True)) for at in steps]
+    first = min(offsets)
+    places = tuple(at - first for at in offsets)
+    if sorted(places) != list(range(whole)) or places == tuple(range(whole)):
+        return None
+    taken = dict(inside)
+    order = tuple(k for k in range(len(move.extents)) if move.extents[k] > taken.get(k, 1))
+    return Shuffle(tuple(inside), places, first, order, threads)
+
+
 def plan_blend(move: Move, threads: int, i: int) -> Blend | None:
     """Tiles of a body of which some operands are contiguous along one other loop, all else along the result's."""
     across = [a for a in move.operands if a.strides[i] not in (0, 1)]
@@ -247,6 +276,10 @@ def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
     if not move.is_copy:
         return plan_blend(move, threads, i)
     j = unit(move.operands[0])
+    short = move.extents[i] * move.out.size
+    shuffled = plan_shuffle(move, threads) if short < 16 or (short < 32 and move.operands[0].strides[i] != 1) else None
+    if shuffled is not None:
+        return shuffled
     if along(move.operands[0], i):
         return plan_run(move, machine, threads)
     if j is None or move.boxed not in ((), (i,)):

@@ -9,6 +9,7 @@ from math import prod
 from eqsat.backends.affine import Folder, conjuncts, nonnegative_form
 from eqsat.backends.moves import Access, Box, Move, normalise, operand
 from eqsat.backends.split import Nest, Policy, ceil_div, extent_of
+from eqsat.backends.xor import digits_of_xor, narrow_axis
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.term import Term, linear_parts
@@ -43,6 +44,7 @@ class Extractor:
             if extent_of(axis) == 1:
                 roots = self.nest.put(roots, axis, t.index_const(0))
         axes = tuple(a for a in axes if extent_of(a) > 1)
+        roots = self.folder.fold_all(digits_of_xor(r, self.folder) for r in roots)
         questions = [self.nest.division(axis, roots) for axis in axes]
         for k, (step, cuts) in enumerate(questions):
             if step and not cuts:
@@ -53,6 +55,9 @@ class Extractor:
         for k, (_, cuts) in enumerate(questions):
             if cuts:
                 return self.cut(axes, k, cuts, roots)
+        narrow = narrow_axis(roots, axes)
+        if narrow is not None:
+            return self.cut(axes, narrow, set(range(1, extent_of(axes[narrow]))), roots)
         boxed = self.boxed(axes, roots[0])
         if boxed is not None:
             return self.leaf(axes, *boxed, roots[1])

@@ -111,4 +111,20 @@ class Blend:
     stream: bool = False
 
 
-Plan = Run | Turn | Shear | Zip | Blend
+@dataclass(frozen=True)
+class Shuffle:
+    """Permute blocks of 16 bytes: `inside` has the loops that walk a block and how many of their steps that takes.
+
+    Element k of a block of the result is element `places[k]` of the block of the source, which begins `first` elements
+    behind its first access; `order` has the loops over blocks.
+    """
+
+    inside: tuple[tuple[int, int], ...]
+    places: tuple[int, ...]
+    first: int
+    order: tuple[int, ...]
+    threads: int = 1
+    stream: bool = False
+
+
+Plan = Run | Turn | Shear | Zip | Blend | Shuffle

@@ -1,0 +1,53 @@
+"""binary16 numbers in C: their bits, and conversions without branches, which compilers turn into vectors.
+
+Rounding is to nearest, ties to even; subnormal numbers, infinities and the upper bits of a NaN are kept. A double goes
+through a float rounded to odd, from which rounding again gives what rounding once would.
+"""
+
+from __future__ import annotations
+
+HALF_TYPE = """#ifndef EQSAT_HALF
+#define EQSAT_HALF
+typedef uint16_t eqsat_half; /* the bits of an IEEE 754 binary16 number */
+#endif"""
+
+HALF = (
+    "#include <string.h>\n"
+    + HALF_TYPE
+    + r"""
+static inline uint32_t float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+static inline float bits_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
+static inline float half_to_float(eqsat_half h)
+{
+    const uint32_t places = (uint32_t)(h & 0x7fff) << 13, exponent = places & 0x0f800000u;
+    const uint32_t shifted = places + 0x38000000u + (exponent == 0x0f800000u ? 0x38000000u : 0u);
+    const uint32_t least = float_bits(bits_float(shifted + 0x00800000u) - 0x1p-14f); /* zero or subnormal */
+    return bits_float((exponent == 0 ? least : shifted) | (uint32_t)(h & 0x8000) << 16);
+}
+static inline eqsat_half float_to_half(float x)
+{
+    const uint32_t all = float_bits(x), a = all & 0x7fffffffu;
+    const uint32_t usual = (a - 0x38000000u + 0x0fffu + (a >> 13 & 1u)) >> 13;
+    const uint32_t least = float_bits(bits_float(a) + 0.5f) - 0x3f000000u; /* the sum is rounded at 2^-24 */
+    const uint32_t beyond = a > 0x7f800000u ? 0x7e00u | (a >> 13 & 0x03ffu) : 0x7c00u;
+    const uint32_t finite = a < 0x38800000u ? least : usual;
+    return (eqsat_half)((a >= 0x47800000u ? beyond : finite) | (all >> 16 & 0x8000u));
+}
+static inline eqsat_half double_to_half(double x)
+{
+    const float near = (float)x;
+    const uint32_t bits = float_bits(near), odd = (fabs((double)near) > fabs(x) ? bits - 1u : bits) | 1u;
+    return float_to_half(bits_float((double)near != x ? odd : bits));
+}
+"""
+)
