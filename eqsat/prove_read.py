@@ -10,36 +10,31 @@ from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.term import Term
 from eqsat.ir.text import leaf_name, parse_expr
-from eqsat.ir.walk import substitute
-from eqsat.prove_question import LEAVES, Box, shallow
+from eqsat.ir.walk import postorder, substitute
+from eqsat.prove_question import LEAVES, Box
 
 Ranges = Mapping[str, Any]
 
 
 def _leaves(*roots: Term) -> list[Term]:
-    found: dict[Term, None] = {}
-    waiting = list(roots)
-    while waiting:
-        for node in shallow(waiting.pop()):
-            if node.op in LEAVES and node not in found:
-                found[node] = None
-                waiting.extend(node.args)
-    return list(found)
+    return [node for node in postorder(*roots) if node.op in LEAVES]
 
 
 def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
     """Terms from terms and strings, one leaf per name, and the box that the ranges give."""
     extents = [r for r in (ranges or {}).values() if isinstance(r, Term)]
-    given = _leaves(*(e for e in exprs if isinstance(e, Term)), *extents)
+    leaves = given = _leaves(*(e for e in exprs if isinstance(e, Term)), *extents)
     by_name: dict[str, Term] = {}
     # A leaf that knows its extent goes first.
     for leaf in sorted(given, key=lambda x: x.op == "var" and not x.args):
         by_name.setdefault(leaf_name(leaf), leaf)
     terms = [e if isinstance(e, Term) else parse_expr(e, by_name) for e in exprs]
+    if not all(isinstance(e, Term) for e in exprs):
+        leaves = _leaves(*terms, *extents)
     table: dict[Term, Term] = {}
     box: dict[Term, tuple[int | None, int | None]] = {}
     place = {name: k for k, name in enumerate(ranges or ())}
-    for leaf in sorted(_leaves(*terms, *extents), key=lambda x: place.get(leaf_name(x), len(place))):
+    for leaf in sorted(leaves, key=lambda x: place.get(leaf_name(x), len(place))):
         name = leaf_name(leaf)
         first = by_name.setdefault(name, leaf)
         wanted = None if ranges is None else ranges.get(name)
@@ -52,7 +47,7 @@ def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
             table[leaf] = first
         if wanted is not None:
             box[first] = _range(name, wanted)
-    return [substitute(e, table) for e in terms], box
+    return [substitute(e, table) for e in terms] if table else terms, box
 
 
 def _range(name: str, wanted: Any) -> tuple[int | None, int | None]:

@@ -42,6 +42,7 @@ from eqsat.prove_range import settled
 from eqsat.prove_read import Ranges, read
 from eqsat.prove_rules import rules_claim
 from eqsat.prove_z3_forms import NONLINEAR, z3_claim
+from eqsat.simplify_trial import Trial
 
 __all__ = ["Budget", "Portfolio", "cache_clear", "cache_info", "decide", "prove", "prove_equal"]
 
@@ -169,6 +170,10 @@ class Portfolio:
         self, predicate: Term, box: Box, assuming: Term | None = None, *, shapes: Shapes | None = None
     ) -> Decision:
         """Whether a predicate holds always, never or sometimes on the box; where it is undefined it does not hold."""
+        if shapes is None:
+            trial = Trial(predicate, box, assuming)
+            if trial.possible and trial.varies(predicate):
+                return "sometimes"
         holds = self.prove(predicate, box, assuming, shapes=shapes)
         if holds:
             return "always"

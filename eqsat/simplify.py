@@ -8,30 +8,26 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-
 from eqsat.index_extract import cost
 from eqsat.ir import term as t
-from eqsat.ir.bounds import Bounds
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.points import MOST_LEAVES, MOST_POINTS, Points
 from eqsat.ir.rewrite import Rewriter, Session
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
 from eqsat.prove_gist import gists
-from eqsat.prove_points import evaluable
 from eqsat.prove_question import LEAVES, Box, shallow
 from eqsat.prove_read import read
 from eqsat.prove_rules import normaliser
 from eqsat.prover import Portfolio
 from eqsat.rules import tagged
+from eqsat.simplify_trial import Trial
 
-SAMPLES = 4_096
 MOST_ROUNDS = 4
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
 SET_OPERATIONS = 100_000
+_DIGITS = {"floordiv", "mod"}  # what the rules tagged `expansive` look at, and beside comparisons:
+_CHOICES = {"where", "min", "max"}
 _SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
 
 
@@ -73,7 +69,8 @@ def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = No
 
     e: a term, or text for `parse_expr`. ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no
     bound; omitted: the axes' extents. assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
-    The result has the same value wherever the input is defined, and is checked against it before it is returned.
+    The result has the same value wherever the input is defined. Proved rules derive it, or it is proved on its own;
+    before it is returned, it is compared with the input at all points of a small box and at some of a large one.
 
     >>> print(simplify("(i // 4 * 16 + i % 4 * 4 + j) // 4", {"j": 4}))
     i
@@ -100,55 +97,82 @@ def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = No
 @lru_cache(maxsize=4096)
 def _simplified(term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]], ...], assuming: Term | None) -> Term:
     box = dict(key)
-    if _is_empty(term, box):
+    trial = Trial(term, box, assuming)
+    if trial.empty:  # then every statement holds, and nothing may be concluded
         return term
-    ranges: dict[Term, Any] = {}
-    for leaf, (start, stop) in box.items():
-        ranges[leaf] = (-math.inf if start is None else start, math.inf if stop is None else stop)
-    maker = _Maker(ranges, box, assuming, _points(term, box))
+    maker = _Maker(term, box, assuming, trial)
     best = term
     for _ in range(MOST_ROUNDS):
         before, best = best, min(maker.forms(best), key=cost)  # of equal ones the first
         if best is before:
             break
-    if best is term or not _checked(term, best, box, assuming):
-        return term
-    return best
+    return best if best is term or maker.checked(best) else term
 
 
 class _Maker:
-    """Equal terms over one box; the passes remember what they have rewritten."""
+    """Terms equal to one over its box; the passes remember what they have rewritten.
 
-    def __init__(self, ranges: Mapping[Term, Any], box: Box, assuming: Term | None, points: Points | None) -> None:
-        self.ranges, self.box, self.assuming, self.points = ranges, box, assuming, points
+    `borrowed` are forms that isl proposed: they, and what was made of them, have to be proved; the others come from
+    proved rules, so trying them at points is a check of the rules.
+    """
+
+    def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial) -> None:
+        self.term, self.box, self.assuming, self.trial = term, box, assuming, trial
+        self.ranges: dict[Term, Any] = {}
+        for leaf, (start, stop) in box.items():
+            self.ranges[leaf] = (-math.inf if start is None else start, math.inf if stop is None else stop)
         self.passes: dict[tuple[str, ...], Session] = {}
+        self.found: dict[Term, list[Term]] = {}
+        self.borrowed: set[Term] = set()
 
     def rewritten(self, term: Term, *tags: str) -> Term:
         """The term after the pass with the rules of these tags."""
         if tags not in self.passes:
-            beside = tags != ("finish",)
-            self.passes[tags] = Session(_rewriter(*tags), self.ranges, self.assuming, self.points, beside)
+            earlier, beside = list(self.passes.values()), tags != ("finish",)
+            box = (self.ranges, self.assuming, self.trial.points)
+            self.passes[tags] = Session(_rewriter(*tags), *box, beside, earlier)
         return self.passes[tags].normal(term)
 
     def forms(self, term: Term) -> list[Term]:
         """Equal terms, from the most canonical to the term itself."""
         normal = self.rewritten(term, "normal")
-        if normal.dtype == BOOL and normal.op != "const":
+        if normal not in self.found:
+            self.found[normal] = self.of_normal(normal)
+        forms = [*self.found[normal]]
+        if min(map(cost, forms)) >= cost(term):
+            forms.append(self.rewritten(term, "none"))  # without rules: what the bounds decide is left out
+        if term in self.borrowed:
+            self.borrowed.update(forms)
+        return [*forms, term]
+
+    def of_normal(self, normal: Term) -> list[Term]:
+        """The forms of a term in normal form."""
+        if normal.dtype == BOOL and normal.op != "const" and self.is_open(normal):
             decision = Portfolio().decide(normal, self.box, self.assuming)
             if decision in ("always", "never"):
-                normal = t.bool_const(decision == "always")
+                return [t.bool_const(decision == "always")]
         operations = {node.op for node in postorder(normal)}
+        compares = bool(operations & set(t.COMPARE))
+        other: list[Term] = []
+        if operations >= _DIGITS or (compares and operations & _CHOICES):
+            other.append(self.rewritten(normal, "normal", "expansive"))
         if not operations & _SPELLED:
-            return [normal, term]
-        if not operations & set(t.COMPARE):
-            return [self.rewritten(normal, "finish"), normal, term]
-        forms = self.spelled(normal)
-        if normal.dtype == BOOL and min(map(cost, forms)) >= WORTH_SETS:
+            return [normal, *other]
+        if not compares:
+            return [self.rewritten(normal, "finish"), normal, *other]
+        forms = [*self.spelled(normal), *other]
+        if min(map(cost, forms)) >= WORTH_SETS and _is_involved(normal):
             least = min(map(_comparisons, forms))
-            for other in gists(normal, self.box, self.assuming, SET_OPERATIONS):
-                if _comparisons(other) <= least:
-                    forms += self.spelled(self.rewritten(other, "normal"))
-        return [*forms, term]
+            for proposed in gists(normal, self.box, self.assuming, SET_OPERATIONS):
+                if _comparisons(proposed) <= least:
+                    more = self.spelled(self.rewritten(proposed, "normal"))
+                    self.borrowed.update(set(more) - set(forms))
+                    forms += more
+        return forms
+
+    def is_open(self, predicate: Term) -> bool:
+        """Whether a predicate may be the same at all points, for all that trying some has shown."""
+        return not self.trial.possible or not self.trial.varies(predicate)
 
     def spelled(self, normal: Term) -> list[Term]:
         """A normal form with its comparisons merged, with less of a factor in them, and in their final spelling."""
@@ -157,76 +181,47 @@ class _Maker:
         forms = dict.fromkeys((tight, compact, normal))
         return list(dict.fromkeys((*(self.rewritten(form, "finish") for form in forms), *forms)))
 
+    def checked(self, found: Term) -> bool:
+        """Whether a form is the same at the points tried, and proved to be if no rule made it or nothing was tried."""
+        differs = "somewhere"
+        if self.trial.possible:
+            agrees = self.trial.agree(self.term, found)
+            if agrees and (self.trial.whole or found not in self.borrowed):
+                return True
+        else:
+            agrees = True
+        if agrees:
+            proof = Portfolio().equal(self.term, found, self.box, self.assuming)
+            if proof.verdict != "refuted":
+                return proof.verdict == "proved" or found not in self.borrowed
+            differs = f"at {proof.witness}"
+        warnings.warn(f"simplify {self.term}: {found} differs {differs}", UnsoundWarning, stacklevel=4)
+        return False
+
 
 def _comparisons(term: Term) -> int:
     return sum(node.op in t.COMPARE for node in postorder(term))
+
+
+def _is_involved(predicate: Term) -> bool:
+    """Whether a predicate has more to it than the rules see: comparisons of what is not a sum of variables, or three
+    and more that share variables."""
+    if predicate.dtype != BOOL:
+        return False
+    groups: list[tuple[set[Term], int]] = []
+    for node in postorder(predicate):
+        if node.op not in (*t.COMPARE, *LEAVES, "const", "sum", "and", "or", "not"):
+            return True
+        if node.op in t.COMPARE:
+            leaves, count = {x for x in shallow(node) if x.op in LEAVES}, 1
+            for group in [g for g in groups if not g[0].isdisjoint(leaves)]:
+                groups = [g for g in groups if g is not group]
+                leaves, count = leaves | group[0], count + group[1]
+            groups.append((leaves, count))
+    return any(count > 2 for _, count in groups)
 
 
 def _has_factors(term: Term) -> bool:
     """Whether a sum has a factor that a comparison could do with less of."""
     sums = [node for node in postorder(term) if node.op == "sum"]
     return any(abs(c) > 1 for node in sums for c, _ in t.linear_parts(node)[1])
-
-
-def _points(term: Term, box: Box) -> Points | None:
-    """The points of the box, where every variable of the term has a small range."""
-    known = Bounds()
-    ranges: dict[Term, tuple[int, int]] = {}
-    for node in shallow(term):
-        if node.op in LEAVES:
-            low, high = known.of(node)
-            start, stop = box.get(node, (low, None if high is None else high + 1))
-            if start is not None and stop is not None and stop - start <= MOST_POINTS:
-                ranges[node] = (start, stop)
-    return Points(ranges) if 0 < len(ranges) <= MOST_LEAVES else None
-
-
-def _is_empty(term: Term, box: Box) -> bool:
-    """Whether an axis has no value: then every statement holds, and nothing may be concluded."""
-    for node in postorder(term):
-        if node.op not in LEAVES:
-            continue
-        start, stop = box.get(node, (None, None))
-        if start is not None and stop is not None and start >= stop:
-            return True
-        if node.op != "sym" and node.args and node not in box:
-            most = Bounds().of(node.args[0])[1]
-            if most is not None and most <= 0:
-                return True
-    return False
-
-
-def _checked(before: Term, after: Term, box: Box, assuming: Term | None) -> bool:
-    """Whether the result is proved equal, or at least equal at many points where no prover knows."""
-    proof = Portfolio().equal(before, after, box, assuming)
-    if proof.verdict == "refuted" or (proof.verdict == "unknown" and not _agree(before, after, box, assuming)):
-        message = f"simplify {before}: {after} differs at {proof.witness}"
-        warnings.warn(message, UnsoundWarning, stacklevel=4)
-        return False
-    return True
-
-
-def _agree(before: Term, after: Term, box: Box, assuming: Term | None) -> bool:
-    """Equality at random points; true where nothing can be evaluated (loads), as only proved rules were used."""
-    roots = [before, after, *([] if assuming is None else [assuming])]
-    if not evaluable(roots):
-        return True
-    random = np.random.default_rng(7)
-    env: dict[Term, Any] = {}
-    for node in postorder(*roots):
-        if node.op in LEAVES:
-            low, high = Bounds().of(node)
-            start, stop = box.get(node, (low, None if high is None else high + 1))
-            if start is None:
-                start = -1000 if stop is None else stop - 2000
-            env[node] = random.integers(start, start + 2000 if stop is None else stop, SAMPLES)
-        elif node.op == "var":
-            return True
-    values = evaluate_masked(roots, env)
-    (a, a_bad), (b, b_bad) = values[:2]
-    wrong = np.logical_or(a != b, False if b_bad is None else b_bad)
-    if a_bad is not None:
-        wrong = np.logical_and(wrong, np.logical_not(a_bad))
-    if assuming is not None:
-        wrong = np.logical_and(wrong, values[2][0])
-    return not bool(np.any(wrong))

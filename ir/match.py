@@ -6,7 +6,7 @@
 * A sum below an operation that reads `x + numbers` matches any term; a number left open is the constant of the sum.
 * A sum below an operation with anchored summands and a bare variable gives the other summands to the variable.
 * `0 <= p` and `0 == p` match any comparison of indices, moved to one side.
-* Constants of a pattern are products of Pos and Num parameters and numbers, solved as exact equations.
+* Constants of a pattern are solved as exact equations: see `match_constants`.
 
 A pattern is compiled into closures that call a continuation with the bindings found so far, and try again when the
 continuation refuses.
@@ -14,22 +14,21 @@ continuation refuses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqsat.ir import coefficient as co
 from eqsat.ir import term as t
 from eqsat.ir.coefficient import Coefficient
 from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.ir.match_constants import Constants
+from eqsat.ir.match_looks import Look, dtype_of, parts_of
 from eqsat.ir.match_state import UNBOUND, Found, Go, Monomial, State, Step, compile_condition
 from eqsat.ir.match_sums import (
     Bounds,
-    anchors_of,
     factorings,
     is_subtracted,
     is_total,
-    literal_of,
-    lower,
     put,
     slack,
     splits,
@@ -41,7 +40,7 @@ from eqsat.ir.walk import postorder, substitute
 _COMMUTATIVE = frozenset(("min", "max", "bitand", "bitor", "bitxor"))
 
 
-class Pattern:
+class Pattern(Constants):
     """A compiled left side of a rule.
 
     >>> from eqsat.ir.rule import Idx, Pos, rule
@@ -67,10 +66,11 @@ class Pattern:
         self.scale = len(self.kinds)
         self.variables = list(self.slots)
         self.conditional = bool(instance.conditions)
-        self.roots, self.below, self.step = self._root(instance.left)
-        self.literal = literal_of(instance.left)
-        summands = self.summands_of(instance.left) if instance.left.op in ("sum", "prod") else []
-        self.anchors = frozenset(q.op for _, q in summands)
+        roots, below, self.step = self._root(instance.left)
+        left = instance.left
+        summands = self.summands_of(left) if left.op in ("sum", "prod") else []
+        anchors = frozenset(q.op for _, q in summands)
+        self.look = Look(roots, dtype_of(left, instance.dtype), below, parts_of(left), anchors)
         self.checks = [compile_condition(c, self.slots, self.monomial, self._term) for c in instance.conditions]
         bound = set(self.slots)
         self.chosen = [(c, self.slots[c.constant]) for c in instance.choices if c.constant in bound]
@@ -81,8 +81,10 @@ class Pattern:
         self, subject: Term, bounds: Bounds = lambda a: (None, None), memo: dict[Any, Any] | None = None
     ) -> Found | None:
         """The first match whose conditions are known to hold, or None; `memo` belongs to the bounds."""
-        if not self.may(subject):
-            return None
+        return self.match(subject, bounds, {} if memo is None else memo) if self.look.may(subject) else None
+
+    def match(self, subject: Term, bounds: Bounds, memo: dict[Any, Any]) -> Found | None:
+        """The same for a term that looks like a match."""
 
         def finish(state: State) -> Found | None:
             if state.pending:
@@ -91,29 +93,15 @@ class Pattern:
             for choice, slot in self.chosen:
                 value = choice.value(*bounds(self._term(choice.term, state)))
                 if value is None:
-                    return self._undo(state, added)
+                    return self.undo(state, added)
                 state.values[slot] = value
                 state.trail.append(slot)
-            if all(check(state) for check in self.checks):
-                return Found(self._table(state), state.rest)
-            return self._undo(state, added)
+            for check in self.checks:
+                if not check(state):
+                    return self.undo(state, added)
+            return Found(self._table(state), state.rest)
 
-        return self.step(State(self.scale + 1, bounds, {} if memo is None else memo), subject, finish)
-
-    def may(self, subject: Term) -> bool:
-        """A quick look whether a match is possible at all."""
-        if subject.op not in self.roots:
-            return False
-        if self.below is not None and (not subject.args or subject.args[0].op not in self.below):
-            return False
-        if self.literal is not None:
-            second = subject.args[1]
-            return second.op != "const" or second.payload == self.literal
-        return not self.anchors or self.anchors <= anchors_of(subject)
-
-    def _undo(self, state: State, mark: int) -> None:
-        while len(state.trail) > mark:
-            state.values[state.trail.pop()] = UNBOUND
+        return self.step(State(self.scale + 1, bounds, memo), subject, finish)
 
     def _table(self, state: State) -> dict[Term, Term]:
         table: dict[Term, Term] = {}
@@ -125,74 +113,6 @@ class Pattern:
 
     def _term(self, pattern: Term, state: State) -> Term:
         return substitute(pattern, self._table(state))
-
-    # -- constants -----------------------------------------------------------------------------------------------------
-
-    def monomial(self, a: Term) -> Monomial | None:
-        """A pattern that is a product of constants, or None."""
-        if a.op == "const" and a.dtype == INDEX:
-            return a.payload, ()
-        slot = self.slots.get(a)
-        if slot is not None:
-            return (1, (slot,)) if self.kinds[slot] in (Kind.POS, Kind.NUM) else None
-        if a.op == "prod" or (a.op == "sum" and len(a.args) == 1 and a.payload[0] == 0):
-            number, slots = (1, ()) if a.op == "prod" else (a.payload[1][0], ())
-            for arg in a.args:
-                inner = self.monomial(arg)
-                if inner is None:
-                    return None
-                number, slots = number * inner[0], (*slots, *inner[1])
-            return number, slots
-        return None
-
-    def require(self, state: State, left: Monomial, value: Coefficient) -> bool:
-        """Add the equation left = value; false where it cannot hold. What is not solved yet is kept pending."""
-        waiting = [(left, value)]
-        while waiting:
-            (number, slots), value = waiting.pop()
-            known: Coefficient = number
-            unknown = -1
-            many = False
-            for slot in slots:
-                bound = state.values[slot]
-                if bound is UNBOUND:
-                    many = many or unknown >= 0
-                    unknown = slot
-                else:
-                    known = co.times(known, bound)
-            if many:
-                state.pending = (*state.pending, ((number, slots), value))
-            elif unknown < 0:
-                if not co.same(known, value):
-                    return False
-            else:
-                rest = co.quotient(value, known)
-                if rest is None or not self._fits(state, unknown, rest):
-                    return False
-                state.values[unknown] = rest
-                state.trail.append(unknown)
-                waiting.extend(state.pending)
-                state.pending = ()
-        return True
-
-    def _fits(self, state: State, slot: int, value: Coefficient) -> bool:
-        if slot == self.scale:
-            return value != 0
-        if self.kinds[slot] is Kind.NUM:
-            return isinstance(value, int)
-        number, factors = co.parts(value)
-        if number <= 0:
-            return False
-        return all((low := lower(state.bounds, f)) is not None and low >= 1 for f in factors)
-
-    def equation(self, left: Monomial, value: Coefficient, state: State, go: Go) -> Found | None:
-        mark, pending = len(state.trail), state.pending
-        if self.require(state, left, value):
-            result = go(state)
-            if result is not None:
-                return result
-        state.pending = pending
-        return self._undo(state, mark)
 
     # -- compiling -----------------------------------------------------------------------------------------------------
 
@@ -216,7 +136,7 @@ class Pattern:
         """The matcher of a pattern below the root, or below an operation."""
         constant = self.monomial(p)
         if constant is not None:
-            return self._constant(constant)
+            return self.constant(constant)
         slot = self.slots.get(p)
         if slot is not None:
             return self._variable(slot)
@@ -249,59 +169,22 @@ class Pattern:
 
         return step
 
-    def _constant(self, left: Monomial) -> Step:
-        if not left[1]:
-            number = left[0]
-            return lambda state, s, go: go(state) if s.op == "const" and s.payload == number else None
-        if len(left[1]) == 1 and left[0] == 1:
-            return self._one_constant(left)
-        return lambda state, s, go: self.equation(left, co.of_term(s), state, go)
-
-    def _one_constant(self, left: Monomial) -> Step:
-        """The most frequent case, a single constant, without the machinery of equations where it is a number."""
-        slot = left[1][0]
-        least = 1 if self.kinds[slot] is Kind.POS else None
-
-        def step(state: State, s: Term, go: Go) -> Found | None:
-            if s.op != "const" or state.pending:
-                return self.equation(left, co.of_term(s), state, go)
-            number: int = s.payload
-            bound = state.values[slot]
-            if bound is not UNBOUND:
-                return go(state) if co.same(bound, number) else None
-            if least is not None and number < least:
-                return None
-            state.values[slot] = number
-            result = go(state)
-            if result is None:
-                state.values[slot] = UNBOUND
-            return result
-
-        return step
-
     def _operation(self, p: Term) -> Step:
         op, dtype, payload = p.op, p.dtype, p.payload
         free = op == "where" and dtype not in (INDEX, BOOL, self.instance.dtype)
         steps = [self.compile(a, op) for a in p.args]
         order = sorted(range(len(steps)), key=lambda k: (self.monomial(p.args[k]) is None, p.args[k].op == "var", k))
-        orders = [order]
+        match = _in_order([steps[k] for k in order])
+        ways = [order]
         if op in _COMMUTATIVE and dtype == INDEX:
-            orders = [[0, 1], [1, 0]]
+            match, ways = _in_order(steps), [[0, 1], [1, 0]]
 
         def step(state: State, s: Term, go: Go) -> Found | None:
             if s.op != op or s.payload != payload or not (free or s.dtype == dtype):
                 return None
-            for where in orders:
-                args = s.args
-                if op in _COMMUTATIVE and where == [1, 0]:
-                    args = (args[1], args[0])
-
-                def at(k: int, state: State, where: list[int] = order, args: tuple[Term, ...] = args) -> Found | None:
-                    if k == len(where):
-                        return go(state)
-                    return steps[where[k]](state, args[where[k]], lambda s2: at(k + 1, s2, where, args))
-
-                result = at(0, state)
+            args = s.args
+            for way in ways:
+                result = match(state, [args[k] for k in way], go)
                 if result is not None:
                     return result
             return None
@@ -330,7 +213,10 @@ class Pattern:
         def order(state: State, s: Term, go: Go) -> Found | None:
             if s.op not in ("lt", "le") or s.args[0].dtype != INDEX:
                 return None
-            return ordered(state, slack(s), go)
+            room = state.memo.get(s)
+            if room is None:
+                room = state.memo[s] = slack(s)
+            return ordered(state, room, go)
 
         return order
 
@@ -379,7 +265,7 @@ class Pattern:
         odd = len(items) > len(anchored) + len(bare) or any(c != (1, ()) for c, _ in bare)
         if odd or not anchored or len(bare) > 1:
             raise RuleError(self.what, f"sum {p} below an operation", "must read K*x + y, x + numbers, or anchored + y")
-        return self._anchored(anchored, self.compile(bare[0][1]) if bare else self._constant((0, ())), ())
+        return self._anchored(anchored, self.compile(bare[0][1]) if bare else self.constant((0, ())), ())
 
     def _offset(self, constants: list[Monomial], slot: int) -> Step:
         """Match x plus numbers: a number that is not known yet is the constant of the sum; x is the rest."""
@@ -542,3 +428,15 @@ class Pattern:
             return at(0, state)
 
         return step
+
+
+def _in_order(steps: Sequence[Step]) -> Callable[[State, Sequence[Term], Go], Found | None]:
+    """Match terms one after the other."""
+    if len(steps) == 1:
+        only = steps[0]
+        return lambda state, args, go: only(state, args[0], go)
+    if len(steps) == 2:
+        first, second = steps
+        return lambda state, args, go: first(state, args[0], lambda s2: second(s2, args[1], go))
+    first, rest = steps[0], _in_order(steps[1:])
+    return lambda state, args, go: first(state, args[0], lambda s2: rest(s2, args[1:], go))

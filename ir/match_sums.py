@@ -51,21 +51,6 @@ def is_subtracted(a: Term) -> bool:
     return a.op == "sum" and not a.payload[0] and all(k < 0 for k in a.payload[1])
 
 
-def anchors_of(a: Term) -> set[str]:
-    """The operations of the summands of a sum, and of their factors."""
-    found = {x.op for x in a.args}
-    if "prod" in found:
-        found |= {y.op for x in a.args if x.op == "prod" for y in x.args}
-    return found
-
-
-def literal_of(left: Term) -> int | None:
-    """The number that stands second in an operation, where one must."""
-    if left.op in ("floordiv", "mod", "truncdiv", "truncmod"):
-        return t.int_value(left.args[1])
-    return None
-
-
 def slack(comparison: Term) -> Term:
     """The index term d such that a `lt` or `le` comparison of indices holds where 0 <= d."""
     p, q = comparison.args

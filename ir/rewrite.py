@@ -8,20 +8,19 @@ summand on the side where its coefficient is positive; members of a junction tha
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from eqsat.ir import term as t
-from eqsat.ir.bounds import Bounds, Interval
+from eqsat.ir.box_values import BoxValues
+from eqsat.ir.context import Context, Ranges
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.match import Pattern
+from eqsat.ir.match_looks import Looks
 from eqsat.ir.match_sums import is_total, slack
-from eqsat.ir.points import Points
 from eqsat.ir.rule import Rule
 from eqsat.ir.term import Term
 
@@ -32,8 +31,6 @@ MOST_STEPS = 20_000
 LARGEST_JUNCTION = 24
 LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
-
-Ranges = Mapping[Term, tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,29 @@ class Rewriter:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
         self.by_root: dict[str, list[tuple[str, Pattern]]] = {}
+        self.looks: dict[str, Looks] = {}
+        self.candidates: dict[Hashable, list[tuple[str, Pattern]]] = {}
+        self.beyond: dict[Rewriter, Rewriter] = {}
         for rule in self.rules:
             for instance in rule.instances:
                 pattern = Pattern(rule, instance)
-                for op in pattern.roots:
+                for op in pattern.look.roots:
                     self.by_root.setdefault(op, []).append((rule.name, pattern))
+        for op, patterns in self.by_root.items():
+            self.looks[op] = Looks(p.look for _, p in patterns)
+
+    def further(self, other: Rewriter) -> Rewriter:
+        """The rules that another rewriter does not have, compiled already."""
+        found = self.beyond.get(other)
+        if found is None:
+            found = self.beyond[other] = Rewriter(())
+            known = {r.name for r in other.rules}
+            found.rules = tuple(r for r in self.rules if r.name not in known)
+            for op, patterns in self.by_root.items():
+                kept = [(name, p) for name, p in patterns if name not in known]
+                if kept:
+                    found.by_root[op], found.looks[op] = kept, Looks(p.look for _, p in kept)
+        return found
 
     def normalise(
         self, term: Term, ranges: Ranges | None = None, log: list[Step] | None = None, assuming: Term | None = None
@@ -87,9 +102,6 @@ class Rewriter:
             spelled = spell(node)
             if spelled is not node:
                 return Step(SPELL, node, spelled)
-            merged = self._difference(node, context)
-            if merged is not None:
-                return merged
         elif node.dtype != INDEX:
             value = fold(node)
             if value is not None:
@@ -98,13 +110,23 @@ class Rewriter:
             ordered = sort_members(node)
             if ordered is not node:
                 return Step(SPELL, node, ordered)
-            if len(node.args) > LARGEST_JUNCTION:
-                return None
+        return self.applied(node, context)
+
+    def applied(self, node: Term, context: Context) -> Step | None:
+        """The first rule that applies to a node in its spelling, of a comparison also to the sum that it is about."""
+        if node.op in t.COMPARE and node.args[0].dtype == INDEX:
+            merged = self._difference(node, context)
+            if merged is not None:
+                return merged
+        if node.op in ("and", "or") and len(node.args) > LARGEST_JUNCTION:
+            return None
         return self.match(node, context)
 
     def _difference(self, node: Term, context: Context) -> Step | None:
         """A comparison whose sides, taken as one sum, have digits that belong together."""
         left, right = node.args
+        if "sum" not in self.by_root:
+            return None
         if left.op == "const" or right.op == "const":
             return None
         difference = slack(node) if node.op in ("lt", "le") else right - left
@@ -116,8 +138,15 @@ class Rewriter:
 
     def match(self, node: Term, context: Context) -> Step | None:
         """The first declared rule that applies at the root of a node, whatever its arguments are."""
-        for name, pattern in self.by_root.get(node.op, ()):
-            found = pattern.first(node, context.of, context.memo)
+        looks = self.looks.get(node.op)
+        if looks is None:
+            return None
+        key = looks.key(node)
+        candidates = self.candidates.get(key)
+        if candidates is None:
+            candidates = self.candidates[key] = [pair for pair in self.by_root[node.op] if pair[1].look.may(node)]
+        for name, pattern in candidates:
+            found = pattern.match(node, context.of, context.memo)
             if found is not None:
                 new = found.build(pattern.instance.right)
                 if new is not node and not _respelled(new, node):
@@ -130,88 +159,12 @@ def _respelled(new: Term, node: Term) -> bool:
     return node.op in t.COMPARE and new.op in t.COMPARE and new.args[0].dtype == INDEX and spell(new) is node
 
 
-class Context:
-    """What may be assumed at one place of a term: ranges, and predicates known from the guards above."""
-
-    def __init__(
-        self, ranges: Ranges, known: Mapping[Term, Term], depth: int = 0, points: Points | None = None
-    ) -> None:
-        self.bounds = Bounds(ranges)
-        self.points = points
-        self.ranges = ranges
-        self.known = dict(known)
-        self.normal: dict[Term, Term] = {}
-        self.intervals: dict[Term, Interval] = {}
-        self.memo: dict[Any, Any] = {}
-        self.below: dict[Term, Context] = {}
-        self.depth = depth
-
-    def of(self, a: Term) -> Interval:
-        """The interval of a term; one without its constant may be in the ranges."""
-        found = self.intervals.get(a)
-        if found is None:
-            if a.op == "sum" and a.payload[0] and self.ranges:
-                constant = a.payload[0]
-                low, high = self.bounds.of(a - constant)
-                found = (None if low is None else low + constant, None if high is None else high + constant)
-            else:
-                found = self.bounds.of(a)
-            if self.points is not None and (found[0] is None or found[0] != found[1]):
-                found = self.points.interval(a) or found
-            self.intervals[a] = found
-        return found
-
-    def single(self, node: Term) -> Term | None:
-        """The constant that an index or a predicate is, if it can have but one value."""
-        if node.dtype not in (INDEX, BOOL) or node.lanes > 1:
-            return None
-        low, high = self.of(node)
-        if low is None or low != high:
-            return None
-        return t.index_const(low) if node.dtype == INDEX else t.bool_const(low == 1)
-
-    def under(self, guard: Term) -> Context:
-        """The context where a predicate holds as well."""
-        found = self.below.get(guard)
-        if found is None:
-            ranges: dict[Term, Any] = dict(Bounds(self.ranges).under(guard).half_open())
-            known = dict(self.known)
-            for part in guard.args if guard.op == "and" else (guard,):
-                known[part] = t.TRUE
-                known[t.logical_not(part)] = t.FALSE
-                _narrow_sum(part, ranges, self)
-            points = None if self.points is None else self.points.under(guard)
-            found = self.below[guard] = Context(ranges, known, self.depth + 1, points)
-        return found
-
-
-def _narrow_sum(part: Term, ranges: dict[Term, Any], context: Context) -> None:
-    """The range of a sum of several summands (without its constant) from a comparison."""
-    if part.op not in ("lt", "le", "eq") or part.args[0].dtype != INDEX:
-        return
-    room = slack(part)
-    constant, items = t.linear_parts(room)
-    if len(items) < 2:
-        return
-    for sign in (1, -1):
-        form = t.linear(0, [(sign * c, x) for c, x in items])
-        low, high = context.of(form)
-        if part.op == "eq":
-            low = high = -sign * constant
-        elif sign > 0:
-            low = -constant if low is None else max(low, -constant)
-        else:
-            high = constant if high is None else min(high, constant)
-        least, most = -math.inf if low is None else low, math.inf if high is None else high
-        if least <= most and (low, high) != (None, None):
-            ranges[form] = (least, most + 1)
-
-
 class Session:
     """Normal forms of terms over one box (where an assumption holds, if one is given), remembered from term to term.
 
-    With `points`, side conditions are decided exactly on small boxes, instead of by interval analysis. `beside`:
-    whether the members of a junction are simplified by those after them too, not only by those before.
+    With `values`, side conditions are decided exactly on small boxes, instead of by interval analysis. `beside`:
+    whether the members of a junction are simplified by those after them too, not only by those before. `after`: earlier
+    sessions over the same facts; where one of them has left a term as it is, only further rules are tried here.
     """
 
     def __init__(
@@ -219,20 +172,42 @@ class Session:
         rewriter: Rewriter,
         ranges: Ranges | None = None,
         assuming: Term | None = None,
-        points: Points | None = None,
+        values: BoxValues | None = None,
         beside: bool = True,
+        after: Sequence[Session] = (),
     ) -> None:
         self.rewriter = rewriter
         self.beside = beside
-        self.top = Context(dict(ranges or {}), {}, 0, points)
-        if assuming is not None and assuming.op != "const":
-            self.top = self.top.under(assuming)
+        self.key = (rewriter, beside)
+        further = [(s.key, rewriter.further(s.rewriter)) for s in after]
+        self.earlier = sorted(further, key=lambda pair: len(pair[1].rules))
+        if after:
+            self.top = after[0].top
+        else:
+            self.top = Context(dict(ranges or {}), {}, 0, values)
+            if assuming is not None and assuming.op != "const":
+                self.top = self.top.under(assuming)
         self.limit_reached = False
 
     def normal(self, term: Term, log: list[Step] | None = None) -> Term:
         """The normal form of a term; the rewrites made are appended to `log`."""
-        found = self.top.normal.get(term)
-        return found if found is not None else self._run(term, log)
+        known = self.found(self.top).get(term)
+        return known if known is not None else self._run(term, log)
+
+    def found(self, context: Context) -> dict[Term, Term]:
+        """The normal forms known in a context."""
+        found = context.forms.get(self.key)
+        if found is None:
+            found = context.forms[self.key] = {}
+        return found
+
+    def _left_by(self, context: Context, node: Term) -> Rewriter | None:
+        """The rules that an earlier session did not try on a term that it has left as it is."""
+        for key, rules in self.earlier:
+            forms = context.forms.get(key)
+            if forms is not None and forms.get(node) is node:
+                return rules
+        return None
 
     def _run(self, term: Term, log: list[Step] | None) -> Term:
         forward: dict[tuple[int, int], Term] = {}
@@ -241,7 +216,7 @@ class Session:
         budget = MOST_STEPS
         while stack:
             context, node = stack[-1]
-            done = context.normal
+            done = self.found(context)
             if node in done:
                 stack.pop()
                 continue
@@ -259,16 +234,23 @@ class Session:
                 else:
                     stack.append((context, target))
                 continue
-            if node.op == "sum" and key not in tried:  # digits merge before their own spellings drift apart
+            left = self._left_by(context, node) if self.earlier else None
+            if key not in tried:
                 tried.add(key)
-                early = self.rewriter.match(node, context)
-                if early is not None and (id(context), early.after.serial) not in forward and budget:
-                    forward[key] = early.after
-                    budget -= 1
-                    if log is not None:
-                        log.append(early)
-                    continue
-            args = _arguments(context, node)
+                if left is not None:
+                    if left.by_root.keys().isdisjoint(context.occurring(node)):
+                        done[node] = node
+                        stack.pop()
+                        continue
+                elif budget:
+                    early = self._early(node, context)
+                    if early is not None and (id(context), early.after.serial) not in forward:
+                        forward[key] = early.after
+                        budget -= 1
+                        if log is not None:
+                            log.append(early)
+                        continue
+            args = _arguments(self, context, node)
             if isinstance(args, tuple):
                 stack.append(args)
                 continue
@@ -276,10 +258,14 @@ class Session:
             new = node if same else t.rebuild(node, args)
             rule = ""
             if new is node:
-                step = self.rewriter.step(node, context) if budget else None
+                step = None
+                if budget and left is not None:
+                    step = left.applied(node, context)
+                elif budget and node.op != "sum":  # all that is known of sums was tried early
+                    step = self.rewriter.step(node, context)
                 self.limit_reached = self.limit_reached or not budget
                 if step is None and budget and self.beside and node.op in ("and", "or"):
-                    beside = _beside(context, node)
+                    beside = _beside(self, context, node)
                     if isinstance(beside, tuple):
                         stack.append(beside)
                         continue
@@ -299,28 +285,36 @@ class Session:
                 budget -= 1
                 if log is not None:
                     log.append(Step(rule, node, new))
-        return self.top.normal[term]
+        return self.found(self.top)[term]
+
+    def _early(self, node: Term, context: Context) -> Step | None:
+        """What is done before the arguments: a term of one value needs none of them, and digits merge before their own
+        spellings drift apart."""
+        single = context.single(node)
+        if single is not None:
+            return Step(SINGLE, node, single)
+        return self.rewriter.match(node, context) if node.op == "sum" else None
 
 
-def _arguments(context: Context, node: Term) -> list[Term] | tuple[Context, Term]:
+def _arguments(session: Session, context: Context, node: Term) -> list[Term] | tuple[Context, Term]:
     """The normal arguments of a node, or the next one to bring into normal form, with what may be assumed there."""
     lazy = node.op in ("where", "and", "or") and context.depth < DEEPEST_GUARD
     result: list[Term] = []
-    here = context
     for k, a in enumerate(node.args):
+        here = context
         if lazy and k:
-            guard = result[0 if node.op == "where" else k - 1]
+            guards = result[:1] if node.op == "where" else result
             positive = node.op == "and" or (node.op == "where" and k == 1)
-            outer = context if node.op == "where" else here
-            here = outer if guard.op == "const" else outer.under(guard if positive else t.logical_not(guard))
-        found = here.normal.get(a)
+            for guard in context.related(guards, a):
+                here = here.under(guard if positive else t.logical_not(guard))
+        found = session.found(here).get(a)
         if found is None:
             return here, a
         result.append(found)
     return result
 
 
-def _beside(context: Context, node: Term) -> Step | tuple[Context, Term] | None:
+def _beside(session: Session, context: Context, node: Term) -> Step | tuple[Context, Term] | None:
     """A junction with one member simplified by the members after it, which have to be total; or what is needed first.
 
     The first pass simplified each member by those before it, in the order of evaluation.
@@ -329,9 +323,10 @@ def _beside(context: Context, node: Term) -> Step | tuple[Context, Term] | None:
     if len(members) > LARGEST_BESIDE or context.depth >= DEEPEST_GUARD or not all(map(is_total, members)):
         return None
     for k in range(len(members) - 1):
-        others = [*members[:k], *members[k + 1 :]]
-        here = context.under(t.logical_and(*(others if node.op == "and" else map(t.logical_not, others))))
-        found = here.normal.get(members[k])
+        others = context.related([*members[:k], *members[k + 1 :]], members[k])
+        guard = t.logical_and(*(others if node.op == "and" else map(t.logical_not, others)))
+        here = context.under(guard) if others else context
+        found = session.found(here).get(members[k])
         if found is None:
             return here, members[k]
         if found is not members[k]:

@@ -56,6 +56,56 @@ def div_of_sum(x: Idx, y: Idx, c: Pos):
     return (c * x + y) // c, x, when(y >= 0, y < c)
 
 
+@rule("mod-mod-sum", tags=["normal"])
+def mod_mod_sum(x: Idx, y: Idx, a: Pos, b: Pos):
+    """A remainder by a multiple of the divisor may be left out of a sum inside of a remainder."""
+    lemma = hint(t.compare("eq", (x % (a * b) + y) // a, (x + y) // a - b * (x // (a * b))))
+    return (x % (a * b) + y) % a, (x + y) % a, low_digits(x, a, b), lemma
+
+
+@rule("mod-mod-minus", tags=["normal"])
+def mod_mod_minus(x: Idx, y: Idx, a: Pos, b: Pos):
+    """The same for a remainder that is subtracted."""
+    lemma = hint(t.compare("eq", (y - x % (a * b)) // a, (y - x) // a + b * (x // (a * b))))
+    return (y - x % (a * b)) % a, (y - x) % a, low_digits(x, a, b), lemma
+
+
+@rule("mod-mod-multiple", tags=["normal"])
+def mod_mod_multiple(x: Idx, y: Idx, c: Pos, k: Pos, m: Pos):
+    """A remainder may be left out where its factor makes whole multiples of the outer divisor of what it takes away."""
+    lemma = hint(t.compare("eq", (k * (x % m) + y) // c, (k * x + y) // c - k * m // c * (x // m)))
+    return (k * (x % m) + y) % c, (k * x + y) % c, when(t.compare("eq", k * m % c, 0)), lemma
+
+
+@rule("mod-digits-merge", tags=["expansive"])
+def mod_digits_merge(x: Idx, y: Idx, m: Pos, c: Pos, a: Num, b: Num):
+    """Two digits below a remainder are the number where their factors fit together modulo the divisor."""
+    whole = t.compare("eq", (b * m - a) % c, 0)
+    lemma = hint(
+        t.compare("eq", a * (x // m) + b * (x % m) + y, b * x + y - (b * m - a) // c * c * (x // m)),
+        t.compare("eq", (a * (x // m) + b * (x % m) + y) // c, (b * x + y) // c - (b * m - a) // c * (x // m)),
+    )
+    return (a * (x // m) + b * (x % m) + y) % c, (b * x + y) % c, when(whole), lemma
+
+
+@rule("mod-div-mod", tags=["normal"])
+def mod_div_mod(x: Idx, y: Idx, a: Pos, b: Pos):
+    """A remainder may be left out of a quotient too, of which a remainder is taken that does not see it."""
+    lemma = hint(t.compare("eq", (x % (a * b) + y) // a, (x + y) // a - b * (x // (a * b))))
+    return (x % (a * b) + y) // a % b, (x + y) // a % b, lemma
+
+
+@rule("mod-div-mod-scaled", tags=["normal"])
+def mod_div_mod_scaled(x: Idx, y: Idx, z: Idx, a: Pos, b: Pos, k: Num):
+    """The same for a multiple of the quotient in a sum."""
+    inner = (x % (a * b) + y) // a
+    lemma = hint(
+        t.compare("eq", inner, (x + y) // a - b * (x // (a * b))),
+        t.compare("eq", k * inner + z, k * ((x + y) // a) + z - b * (k * (x // (a * b)))),
+    )
+    return (k * inner + z) % b, (k * ((x + y) // a) + z) % b, lemma
+
+
 @rule("mod-of-sum", source="RFC 39", tags=["normal"])
 def mod_of_sum(x: Idx, y: Idx, c: Pos):
     """Merging two digits and taking the remainder gives the low digit."""
@@ -109,27 +159,6 @@ def div_of_mod(x: Idx, a: Pos, b: Pos):
 def div_of_div_plus(x: Idx, y: Idx, a: Pos, b: Pos):
     """Sums pass into an inner division by its divisor."""
     return (x // a + y) // b, (x + a * y) // (a * b)
-
-
-@rule("mod-mod-sum", tags=["normal"])
-def mod_mod_sum(x: Idx, y: Idx, a: Pos, b: Pos):
-    """A remainder by a multiple of the divisor may be left out of a sum inside of a remainder."""
-    lemma = hint(t.compare("eq", (x % (a * b) + y) // a, (x + y) // a - b * (x // (a * b))))
-    return (x % (a * b) + y) % a, (x + y) % a, low_digits(x, a, b), lemma
-
-
-@rule("mod-mod-minus", tags=["normal"])
-def mod_mod_minus(x: Idx, y: Idx, a: Pos, b: Pos):
-    """The same for a remainder that is subtracted."""
-    lemma = hint(t.compare("eq", (y - x % (a * b)) // a, (y - x) // a + b * (x // (a * b))))
-    return (y - x % (a * b)) % a, (y - x) % a, low_digits(x, a, b), lemma
-
-
-@rule("mod-mod-multiple", tags=["normal"])
-def mod_mod_multiple(x: Idx, y: Idx, c: Pos, k: Pos, m: Pos):
-    """A remainder may be left out where its factor makes whole multiples of the outer divisor of what it takes away."""
-    lemma = hint(t.compare("eq", (k * (x % m) + y) // c, (k * x + y) // c - k * m // c * (x // m)))
-    return (k * (x % m) + y) % c, (k * x + y) % c, when(t.compare("eq", k * m % c, 0)), lemma
 
 
 @rule("div-of-opposite", tags=["normal"])

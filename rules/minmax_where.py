@@ -56,6 +56,12 @@ def max_of_max(x: Idx, y: Idx, z: Idx):
     return _max(x, _max(y, z)), _max(x, z), when(y <= x)
 
 
+@rule("min-plus-max", tags=["normal"])
+def min_plus_max(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The smaller and the greater of two values are both values; the second pair may be moved."""
+    return _min(x, y) + _max(z, w), x + w, when(t.compare("eq", x - y - z + w, 0))
+
+
 @rule("min-div")
 def min_div(x: Idx, y: Idx, c: Pos):
     """Floor division is monotone, so it passes through min."""

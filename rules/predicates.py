@@ -27,6 +27,11 @@ def _nonzero(x: t.Term) -> t.Term:
     return t.compare("ne", ZERO, x)
 
 
+def _either_way(p: t.Term, then: t.Term, other: t.Term) -> t.Term:
+    """What is true of the one value where the predicate holds, and of the other where it does not."""
+    return t.logical_or(t.logical_and(p, then), t.logical_and(t.logical_not(p), other))
+
+
 @rule("le-one-side")
 def le_one_side(x: Idx, y: Idx):
     """x <= y says that y - x is not negative."""
@@ -194,6 +199,54 @@ def le_merge_or(x: Idx, y: Total, c: Pos):
 def le_merge_and(x: Idx, y: Total, c: Pos):
     """A high digit that is the last, and a low digit within its limit, is one comparison of the merged index."""
     return t.logical_and(_nonneg(x), _nonneg(y)), _nonneg(c * x + y), when(x <= 0, y < c), choose(c, width_of=y)
+
+
+@rule("le-plus-where", tags=["expansive"])
+def le_plus_where(p: Pred, x: Idx, y: Idx, z: Idx):
+    """A lower bound of a selection is one of the value that is selected."""
+    return _nonneg(t.where(p, x, y) + z), _either_way(p, _nonneg(x + z), _nonneg(y + z))
+
+
+@rule("le-minus-where", tags=["expansive"])
+def le_minus_where(p: Pred, x: Idx, y: Idx, z: Idx):
+    """An upper bound of a selection is one of the value that is selected."""
+    return _nonneg(z - t.where(p, x, y)), _either_way(p, _nonneg(z - x), _nonneg(z - y))
+
+
+@rule("eq-where", tags=["expansive"])
+def eq_where(p: Pred, x: Idx, y: Idx, z: Idx):
+    """An equality of a selection is one of the value that is selected."""
+    return _zero(t.where(p, x, y) + z), _either_way(p, _zero(x + z), _zero(y + z))
+
+
+@rule("ne-where", tags=["expansive"])
+def ne_where(p: Pred, x: Idx, y: Idx, z: Idx):
+    """A difference of a selection is one of the value that is selected."""
+    return _nonzero(t.where(p, x, y) + z), _either_way(p, _nonzero(x + z), _nonzero(y + z))
+
+
+@rule("le-plus-min", tags=["expansive"])
+def le_plus_min(x: Idx, y: Idx, z: Idx):
+    """A lower bound of the smaller value is one of both."""
+    return _nonneg(t.binary("min", x, y) + z), t.logical_and(_nonneg(x + z), _nonneg(y + z))
+
+
+@rule("le-minus-max", tags=["expansive"])
+def le_minus_max(x: Idx, y: Idx, z: Idx):
+    """An upper bound of the greater value is one of both."""
+    return _nonneg(z - t.binary("max", x, y)), t.logical_and(_nonneg(z - x), _nonneg(z - y))
+
+
+@rule("le-plus-max", tags=["expansive"])
+def le_plus_max(x: Idx, y: Idx, z: Idx):
+    """A lower bound of the greater value is one of either."""
+    return _nonneg(t.binary("max", x, y) + z), t.logical_or(_nonneg(x + z), _nonneg(y + z))
+
+
+@rule("le-minus-min", tags=["expansive"])
+def le_minus_min(x: Idx, y: Idx, z: Idx):
+    """An upper bound of the smaller value is one of either."""
+    return _nonneg(z - t.binary("min", x, y)), t.logical_or(_nonneg(z - x), _nonneg(z - y))
 
 
 @rule("and-implied", tags=["normal"])

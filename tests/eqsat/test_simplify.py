@@ -87,6 +87,7 @@ def test_equal_where_the_assumption_holds(e: Term, p: Term) -> None:
 
 
 IO_II = {"io": 4, "ii": 4}
+MOVED = "where(i < 70, i, i + 3)"
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,16 @@ IO_II = {"io": 4, "ii": 4}
         ("where(i == 4, i, i % 8)", {"i": 14}, "i % 8"),
         ("where(i != 4, i % 8, i)", {"i": 14}, "i % 8"),
         ("maximum(i, 2) // 3", {"i": 14}, "i // 3"),
+        # what isl reduces to a variable: the inverses of reblocking, of mixing digits, of remainders, and of selections
+        ("((12*i + j) // 32 * 8 + (12*i + j) % 32) % 12", {"i": 83333, "j": 12}, "j"),
+        ("(i % 17 * 154 + i % 11 * 34) % 187", {"i": 185}, "i"),
+        ("(i % 15 * 1666 + i % 14 * 1275 + i % 17 * 630) % 3570", {"i": 3570}, "i"),
+        ("((153*j + 96*i) % 160 - 153*j) // 32 * 2 % 5", {"i": 5, "j": 32}, "i"),
+        ("((i % 6 + i // 6) % 5 + 4 * (i % 6)) % 5", {"i": 30}, "i // 6"),
+        ("maximum(i, j) + minimum(i, j) - j", {}, "i"),
+        ("minimum(i, k) + maximum(i - k, 0)", {}, "i"),
+        (f"where({MOVED} < 70, {MOVED}, {MOVED} - 3)", {"i": 99999}, "i"),
+        ("where(maximum(i - 41, 0) < 1, minimum(i, 41), maximum(i - 41, 0) + 41)", {"i": 72818}, "i"),
         # bits
         ("i & 7", {}, "i % 8"),
         ("i >> 3 << 3", {}, "i // 8 * 8"),

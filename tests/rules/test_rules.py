@@ -78,8 +78,13 @@ def test_wrong_laws_are_refuted() -> None:
 # -- the matcher finds what the rule declares -------------------------------------------------------------------------
 
 
-def instance_of(rule: Rule, theorem: Instance, seed: int) -> tuple[Term, dict[Term, tuple[int, int]]] | None:
-    """The left side over fresh variables and small constants for which the conditions are known, in a sum of others."""
+def instance_of(
+    rule: Rule, theorem: Instance, seed: int, again: bool = False
+) -> tuple[Term, dict[Term, tuple[int, int]]] | None:
+    """The left side over fresh variables and small constants for which the conditions are known, in a sum of others.
+
+    again: variables may stand for several parameters, for conditions that say that parameters are equal.
+    """
     source = random.Random(f"{rule.name}{seed}")
     table: dict[Term, Term] = {}
     ranges: dict[Term, tuple[int, int]] = {}
@@ -88,7 +93,7 @@ def instance_of(rule: Rule, theorem: Instance, seed: int) -> tuple[Term, dict[Te
         if p.kind in (Kind.POS, Kind.NUM):
             table[v] = t.index_const(source.choice([2, 3, 4, 8]))
         elif v.dtype == INDEX:
-            fresh = t.var(f"v_{p.name}")
+            fresh = t.var(f"v_{source.choice(rule.parameters).name if again else p.name}")
             low = source.choice([-9, -2, -1, 0, 0, 0, 1, 5])
             ranges[fresh] = (low, low + source.choice([1, 2, 3, 9]))
             table[v] = -fresh if p.kind is Kind.NEG else fresh
@@ -114,9 +119,9 @@ def test_matcher_finds_its_rule(rule: Rule) -> None:
             found_any = True  # what a predicate implies is known on a box only: see the tests of simplify
             continue
         pattern = Pattern(rule, theorem)
-        for seed in range(300):
-            made = instance_of(rule, theorem, seed)
-            if made is None or made[0].op == "const" or made[0].op not in pattern.roots:
+        for seed in range(600):
+            made = instance_of(rule, theorem, seed, seed >= 300)
+            if made is None or made[0].op == "const" or made[0].op not in pattern.look.roots:
                 continue
             left, ranges = made
             found = pattern.first(left, Bounds(ranges).of)
