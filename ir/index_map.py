@@ -16,21 +16,22 @@ import numpy as np
 
 from eqsat.ir import term as t
 from eqsat.ir.decide import Proof, decider, load_table
-from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.evaluate import as_integers, evaluate_masked
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.map_extent import declared_extent
-from eqsat.ir.map_injective import injective, missed_cell
+from eqsat.ir.map_forms import normal
+from eqsat.ir.map_injective import injective
 from eqsat.ir.map_inverse import Inverse, invert
 from eqsat.ir.map_problem import Problem
-from eqsat.ir.map_text import index_parameters, split_indices
+from eqsat.ir.map_text import check_output, check_separators, index_parameters, split_indices
+from eqsat.ir.map_verdicts import bijective, equivalent
 from eqsat.ir.serialize import TermReader, TermWriter
-from eqsat.ir.shape import Shape, as_shape, format_shape, size_term, static_shape
-from eqsat.ir.tables import Table
+from eqsat.ir.shape import Shape, as_shape, format_shape
 from eqsat.ir.term import Term
 from eqsat.ir.text import format_term, parse_expr
-from eqsat.ir.walk import free_variables, leaves, postorder, substitute
+from eqsat.ir.walk import free_variables, leaves, substitute
 
 SEPARATOR_NAME = "AXIS_SEPARATOR"
 _PRINTED_NODES = 10_000
@@ -82,8 +83,8 @@ class IndexMap:
             raise LayoutError("index map", f"inputs {self.names} repeat a name")
         object.__setattr__(self, "_variables", tuple(t.var(n) for n in self.names))
         for output in self.final_indices:
-            _check_output(output, set(self._variables))
-        _check_separators(self.axis_separators, len(self.final_indices))
+            check_output(output, set(self._variables))
+        check_separators(self.axis_separators, len(self.final_indices))
         back, ranks = self.inverse_index_map, (len(self.final_indices), len(self.names))
         if back is not None and (len(back.names), len(back.final_indices)) != ranks:
             raise LayoutError(f"inverse_index_map of {self}", f"{back} has another number of inputs or outputs")
@@ -318,6 +319,8 @@ class IndexMap:
     def bind(self, extents: Shape) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """Inputs and outputs over variables for a shape; these carry their extents where they are symbolic."""
         self._check_rank(len(extents), "extents")
+        if self.names and not any(isinstance(e, Term) for e in extents):
+            return self._variables, self.final_indices
         names = self.names or tuple(f"i{n}" for n in range(len(extents)))
         variables = tuple(t.var(n, e if isinstance(e, Term) else None) for n, e in zip(names, extents, strict=True))
         if not self.names:
@@ -367,48 +370,14 @@ class IndexMap:
     def is_bijective(self, shape: Any) -> Proof:
         """Whether every cell of the declared shape belongs to exactly one index."""
         problem = self._problem(as_shape(shape))
-        proof = injective(problem)
-        if proof.verdict != "proved":
-            return proof
-        if all(size_term(p.extents) is size_term(p.declared) for p in problem.parts):
-            return proof
-        if static_shape(problem.extents) is None or static_shape(problem.declared) is None:
-            try:
-                padding = self._inverse(problem.extents).padding
-            except LayoutError as error:
-                return Proof("unknown", method=proof.method, note=str(error))
-            return _without_padding(problem, padding, proof.method)
-        cell = missed_cell(problem)
-        try:
-            cell = self._inverse(problem.extents).some_padding if cell is None else cell
-        except LayoutError as error:
-            return Proof("refuted", None, "counting", note=str(error))
-        return Proof("refuted", None if cell is None else {"padding": cell}, "counting", note="cells without an index")
+        return bijective(problem, lambda: self._inverse(problem.extents))
 
     def is_equivalent_to(self, other: IndexMap, shape: Any) -> Proof:
         """Whether both maps send every index of a shape to the same place."""
         extents = as_shape(shape)
         first, second = self.bind(extents), other.bind(extents)
-        if len(first[1]) != len(second[1]):
-            return Proof("refuted", None, "rank", note=f"{len(first[1])} and {len(second[1])} outputs")
         rename = dict(zip(second[0], first[0], strict=True))
-        claim = t.logical_and(
-            *(t.compare("eq", a, substitute(b, rename)) for a, b in zip(first[1], second[1], strict=True) if a is not b)
-        )
-        claim = t.logical_and(*(p for p in (claim.args if claim.op == "and" else (claim,)) if not _reflexive(p)))
-        if claim is t.TRUE:
-            return Proof("proved", method="structure")
-        if any(isinstance(e, int) and e == 0 for e in extents):
-            return Proof("proved", method="empty box")
-        box = {v: (0, e) for v, e in zip(first[0], extents, strict=True) if isinstance(e, int)}
-        claim = decider().simplify([claim], box)[0]
-        used = set(free_variables(claim))
-        proof = decider().prove(claim, {v: span for v, span in box.items() if v in used})
-        if proof.verdict != "refuted":
-            return proof
-        given = dict(proof.witness or {})
-        point = {str(v): given.pop(str(v), 0) for v in first[0]}
-        return Proof("refuted", {**point, **given}, proof.method, proof.seconds, proof.note, proof.assumptions)
+        return equivalent(first[0], extents, first[1], [substitute(o, rename) for o in second[1]])
 
     def is_identity(self, shape: Any) -> Proof:
         """Whether the map moves nothing on a shape. That two maps cancel is `first.then(second).is_identity(shape)`.
@@ -471,7 +440,7 @@ class IndexMap:
         return {v: (0, e) for v, e in zip(self._variables, extents, strict=False) if isinstance(e, int)}
 
     def _simplified(self, box: dict[Term, tuple[int, int]]) -> IndexMap:
-        outputs = tuple(decider().simplify(self.final_indices, box))
+        outputs = tuple(decider().simplify(normal(self.final_indices, box), box))
         return IndexMap(self.names, outputs, self.axis_separators, self.inverse_index_map)
 
     def _problem(self, extents: Shape) -> Problem:
@@ -511,40 +480,3 @@ def _solved(m: IndexMap, sizes: tuple[Term, ...]) -> Inverse:
     problem = _problem(m, sizes)
     back = m.inverse_index_map
     return invert(problem, None if back is None else [t.as_index(i) for i in back.map_indices(problem.physical)])
-
-
-def _without_padding(problem: Problem, padding: Term, method: str) -> Proof:
-    """Whether the padding of an injective map with symbolic sizes is empty for all of them."""
-    if padding is t.FALSE:
-        return Proof("proved", method=method)
-    empty = decider().prove(t.logical_not(padding), problem.cells)
-    note = f"padding where {padding}"
-    if empty.verdict != "refuted" or empty.witness is None:
-        return Proof(empty.verdict, method=empty.method, note="" if empty else note)
-    values = dict(empty.witness)
-    cell = tuple(values.pop(str(p), 0) for p in problem.physical)
-    return Proof("refuted", {"padding": cell, **values}, empty.method, note=note)
-
-
-def _reflexive(claim: Term) -> bool:
-    return claim.op == "eq" and claim.args[0] is claim.args[1]
-
-
-def _check_output(output: Term, inputs: set[Term]) -> None:
-    if output.dtype != INDEX:
-        raise TypeMismatch(f"index map output {output}", f"has type {output.dtype}, not index")
-    for node in postorder(output):
-        if node.op in ("var", "axis") and node not in inputs:
-            raise LayoutError(f"index map output {output}", f"{node} is not an input of the map")
-        if node.op in ("hole", "ramp") or (node.op == "load" and not isinstance(node.payload, Table)):
-            raise LayoutError(f"index map output {output}", f"{node} may not occur in an index map")
-
-
-def _check_separators(separators: Sequence[int], rank: int) -> None:
-    for before, place in zip((0, *separators), separators, strict=False):
-        if not before < place < rank:
-            raise LayoutError(
-                f"axis separators {tuple(separators)}",
-                f"every physical axis of {rank} outputs needs at least one of them",
-                "positions must increase, from 1 to the number of outputs - 1",
-            )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import gcd, lcm
+from typing import TypeVar
 
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
@@ -12,6 +13,7 @@ from eqsat.ir.map_bounds import floor_div, merged
 from eqsat.ir.term import Term
 
 LARGEST_SYSTEM = 16
+Node = TypeVar("Node")
 
 
 def canonical_mod(value: Term, modulus: int, bounds: Bounds) -> Term:
@@ -104,22 +106,22 @@ def _is_odd(x: Term) -> bool:
     return constant % 2 == 1 and all(c % 2 == 0 for c, _ in parts)
 
 
-def eliminate(rows: Sequence[tuple[dict[Term, int], Term]], modulus: int = 0) -> list[tuple[int, Term, Term]]:
-    """From sum of c * node = value for each row: the nodes that the rows determine, as factor * node = value.
+def eliminate(rows: Sequence[Mapping[Node, int]], modulus: int = 0) -> list[tuple[int, Node, list[tuple[int, int]]]]:
+    """From sum of c * node = value for each row: the nodes that the rows determine, as factor * node = the sum of
+    multiples of values, (row, multiple) each.
 
     With a modulus the equations hold modulo it, and only units are divided by.
 
-    >>> i, j, a, b = (t.var(n) for n in "ijab")
-    >>> [(f, str(x), str(v)) for f, x, v in eliminate([({i: 1, j: 1}, a), ({i: 1, j: -1}, b)])]
-    [(2, 'i', 'a + b'), (2, 'j', 'a - b')]
+    >>> eliminate([{"i": 1, "j": 1}, {"i": 1, "j": -1}])
+    [(2, 'i', [(0, 1), (1, 1)]), (2, 'j', [(0, 1), (1, -1)])]
     """
     if not 2 <= len(rows) <= LARGEST_SYSTEM:
         return []
-    nodes = list(dict.fromkeys(node for row, _ in rows for node in row))
+    nodes = list(dict.fromkeys(node for row in rows for node in row))
     count = len(rows)
     table = [
         [Fraction(row.get(n, 0)) for n in nodes] + [Fraction(int(k == m)) for m in range(count)]
-        for k, (row, _) in enumerate(rows)
+        for k, row in enumerate(rows)
     ]
     done = 0
     for column in range(len(nodes)):
@@ -134,16 +136,16 @@ def eliminate(rows: Sequence[tuple[dict[Term, int], Term]], modulus: int = 0) ->
                 f = table[r][column]
                 table[r] = [_reduced(x - f * y, modulus) for x, y in zip(table[r], table[done], strict=True)]
         done += 1
-    result: list[tuple[int, Term, Term]] = []
+    result: list[tuple[int, Node, list[tuple[int, int]]]] = []
     for row in table:
         used = [k for k in range(len(nodes)) if row[k]]
         if len(used) != 1:
             continue
         factor = lcm(*(x.denominator for x in row))
         scale = row[used[0]] * factor
-        value = t.linear(0, [(int(row[len(nodes) + m] * factor), rows[m][1]) for m in range(count)])
         sign = 1 if scale > 0 else -1
-        result.append((int(scale) * sign, nodes[used[0]], value * sign))
+        multiples = [(m, int(row[len(nodes) + m] * factor) * sign) for m in range(count)]
+        result.append((int(scale) * sign, nodes[used[0]], [(m, k) for m, k in multiples if k]))
     return result
 
 

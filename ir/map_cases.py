@@ -21,6 +21,7 @@ from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.map_bits import solve_bits
 from eqsat.ir.map_equations import WIDEST_BITS, Equations
 from eqsat.ir.map_facts import Constraint
+from eqsat.ir.map_pieces import exclude
 from eqsat.ir.map_problem import Problem, Sample
 from eqsat.ir.map_read import plain
 from eqsat.ir.term import Term
@@ -93,7 +94,7 @@ class Pieces:
             return self._leaf(piece, linear, [])
         given = [Constraint(o, p) for o, p in zip(piece.outputs, self.physical, strict=True)]
         equations = Equations(self.inputs, piece.ranges, self.physical, [*given, *piece.equations])
-        values = equations.solve()
+        values = equations.values() if equations.solve() else None
         if linear is not None and (values is None or dag_size(*linear.values()) <= dag_size(*values.values())):
             return self._leaf(piece, linear, [])
         if values is not None:
@@ -101,7 +102,7 @@ class Pieces:
         choice = next((n.args[0] for n in leaves("where", *piece.outputs) if not leaves("where", n.args[0])), None)
         if choice is None:
             return None
-        told = [Constraint(v, equations.known[v]) for v in self.inputs if v in equations.known]
+        told = [Constraint(v, value) for v, value in equations.values().items()]
         return self._split(replace(piece, equations=(*piece.equations, *told)), choice)
 
     def _leaf(self, piece: _Piece, values: dict[Term, Term], excluded: list[Term]) -> Solved:
@@ -160,7 +161,7 @@ class Pieces:
             if part.op == "eq" and part.args[0].dtype == t.INDEX:
                 equations.append(Constraint(part.args[0] - part.args[1], t.index_const(0)))
             elif part.op == "ne" and part.args[0].dtype == t.INDEX:
-                _exclude(part, ranges, bounds)
+                exclude(part, ranges, bounds)
         if any(a >= b for a, b in ranges.values()):
             return None
         within = Bounds(ranges)
@@ -200,18 +201,3 @@ class Pieces:
         for p, output in zip(self.physical, piece.outputs, strict=True):
             result.append(t.compare("eq", substitute(output, values), p))
         return [c for c in result if c is not t.TRUE]
-
-
-def _exclude(part: Term, ranges: Ranges, bounds: Bounds) -> None:
-    """Narrow the range of a term that differs from its least or greatest value."""
-    constant, parts = t.linear_parts(part.args[0] - part.args[1])
-    if len(parts) != 1 or abs(parts[0][0]) != 1:
-        return
-    node, value = parts[0][1], -constant * parts[0][0]
-    low, high = bounds.of(node)
-    if low is None or high is None or not low <= value <= high:
-        return
-    if value == low:
-        ranges[node] = (low + 1, high + 1)
-    elif value == high:
-        ranges[node] = (low, high)

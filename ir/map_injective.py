@@ -7,15 +7,13 @@ from functools import lru_cache
 from math import prod
 from typing import cast
 
-import numpy as np
-
-from eqsat.ir import term as t
 from eqsat.ir.bounds import overflowing
-from eqsat.ir.decide import Proof, decider, load_table
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.map_points import scan, some_points
+from eqsat.ir.decide import Proof, decider
+from eqsat.ir.map_direct import direct
+from eqsat.ir.map_pieces import joined
+from eqsat.ir.map_points import scan
 from eqsat.ir.map_problem import FEW_POINTS, Pair, Problem
-from eqsat.ir.map_solution import certificate, solution
+from eqsat.ir.map_solution import certified, solution
 from eqsat.ir.map_symbolic import symbolic_solution
 from eqsat.ir.shape import static_shape
 
@@ -27,6 +25,11 @@ def injective(problem: Problem) -> Proof:
     """Whether different points of the box have different cells; the witness of a no is a pair of points."""
     if any(isinstance(e, int) and e == 0 for e in problem.extents):
         return Proof("proved", method="empty box")
+    if problem.numbers is not None:
+        if set(problem.inputs) <= set(problem.outputs):
+            return Proof("proved", method="structure")
+        if prod(problem.numbers[0]) <= prod(problem.numbers[1]) and direct(problem) is not None:
+            return Proof("proved", method="equations")
     methods: list[str] = []
     unknown: Proof | None = None
     for part in problem.parts:
@@ -63,9 +66,11 @@ def _by_points(part: Problem) -> Proof | None:
     """Injectivity over numbers: by the points of a small box, the equations, or all points; None for larger boxes."""
     assert part.numbers is not None
     extents, declared = part.numbers
+    if prod(extents) <= prod(declared) and (direct(part) or joined(part)):
+        return Proof("proved", method="equations")
     pair = part.collision
     if pair is None and prod(extents) > FEW_POINTS:
-        if certificate(part) is not None or solution(part) is not None:
+        if certified(part) or solution(part) is not None:
             return Proof("proved", method="equations")
         narrow = all(overflowing(o, part.box, 64) is None for o in part.outputs)
         if narrow and prod(extents) <= LARGEST_SCAN and prod(declared) <= LARGEST_MARKS:
@@ -113,6 +118,10 @@ def whole_witness(problem: Problem, witness: Mapping[str, object] | None) -> dic
 
 def missed_cell(problem: Problem) -> tuple[int, ...] | None:
     """A cell that no point of an injective map reaches, the first one in a small box; None where none is found."""
+    whole = direct(problem)
+    cell = None if whole is None else whole.missed()
+    if cell is not None:
+        return cell
     found: list[tuple[int, ...]] = []
     for part in problem.parts:
         if part.numbers is None:
@@ -130,14 +139,9 @@ def missed_cell(problem: Problem) -> tuple[int, ...] | None:
 
 def _missed(part: Problem) -> tuple[int, ...] | None:
     """A cell of an injective component that no point reaches: the first one of a small box."""
-    assert part.numbers is not None
-    extents, declared = part.numbers
-    values = certificate(part) if prod(extents) > FEW_POINTS else None
-    if values is not None:
-        padding = t.logical_or(*part.conditions(values))
-        cells = some_points(declared)
-        env = dict(zip(part.physical, cells, strict=True))
-        missed = np.flatnonzero(np.broadcast_to(evaluate_masked([padding], env, load_table)[0][0], len(cells[0])))
-        if missed.size:
-            return min(tuple(int(c[k]) for c in cells) for k in missed[:64])
+    found = direct(part)
+    found = found or joined(part)
+    cell = None if found is None else found.missed()
+    if cell is not None:
+        return cell
     return None if part.points is None else part.points.missed()

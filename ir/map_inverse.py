@@ -1,8 +1,9 @@
 """The inverse of an index map over a box, and the cells it leaves as padding.
 
-A map falls apart into components: groups of inputs and outputs that share no variable. Each is solved alone, so that an
-untouched axis costs nothing. A component is solved by its equations, piece by piece where it has pieces, else by a
-formula read off the table of its values, else by the table itself; symbolic sizes are solved by their digits.
+A map over numbers is solved by its equations at once. Where that does not do, it falls apart into components: groups of
+inputs and outputs that share no variable, each solved alone. A component is solved by its equations, piece by piece
+where it has pieces, else by a formula read off the table of its values, else by the table itself; symbolic sizes are
+solved by their digits.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from eqsat.ir.decide import Proof, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.evaluate import evaluate_masked
+from eqsat.ir.map_direct import direct
 from eqsat.ir.map_injective import injective_part, whole_witness
 from eqsat.ir.map_padding import first_cell, padding_of, some_cell
+from eqsat.ir.map_pieces import joined
 from eqsat.ir.map_points import Enumerated
 from eqsat.ir.map_problem import Problem
 from eqsat.ir.map_solution import mismatch, solution
@@ -87,7 +90,13 @@ def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Proble
         if wrong:
             raise LayoutError(f"inverse_index_map of {problem.what}", wrong, "leave it out to have it computed")
         return list(given), _padding(problem, given)
+    pieces = joined(problem) if prod(problem.numbers[0]) <= prod(declared) else None
+    if pieces is not None and pieces.padding is not None:
+        return pieces.terms, pieces.padding
     solved = solution(problem)
+    found = direct(problem) if solved is not None and not solved.excluded else None
+    if found is not None and found.padding is not None:
+        return found.terms, found.padding
     if solved is not None:
         values = list(solved.values.values())
         return values, _padding(problem, values, solved.excluded)
@@ -145,6 +154,9 @@ def invert(problem: Problem, given: Sequence[Term] | None = None) -> Inverse:
     values: dict[Term, Term] = {}
     paddings: list[tuple[Problem, Term]] = []
     user = None if given is None else dict(zip(problem.inputs, given, strict=True))
+    whole = direct(problem) if given is None else None
+    if whole is not None and whole.padding is not None:
+        return Inverse(problem, tuple(whole.terms), whole.padding, ((problem, whole.padding),))
     parts = problem.parts
     if user is not None and not all(set(free_variables(user[v])) <= set(p.physical) for p in parts for v in p.inputs):
         parts = [problem]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 
 import numpy as np
@@ -13,8 +13,10 @@ from eqsat.ir.decide import grid, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.term import Term
+from eqsat.ir.walk import postorder
 
 SAMPLES = 4096
+PROBES, CORNERS, RANKS = 4096, 64, 16
 LARGEST_RANDOM = LARGEST_KEY = 1 << 62
 _CHUNK = 1 << 18
 
@@ -38,6 +40,41 @@ def values_at(terms: Sequence[Term], env: Mapping[Term, NDArray], size: int) -> 
             return None
         result.append(np.broadcast_to(value, (size,)))
     return result
+
+
+def plain_values(
+    terms: Sequence[Term], env: Mapping[Term, NDArray], limits: Mapping[Term, int]
+) -> list[NDArray] | None:
+    """The same for values below `limits` in magnitude, soon; None where 64 bits may not hold a step, or an operation is
+    other than linear, a division by a number, or of bits that are not negative."""
+    done: dict[int, tuple[NDArray | int, int]] = {v.serial: (a, limits[v]) for v, a in env.items()}
+    for node in postorder(*terms, done=env):
+        op, args = node.op, [done[a.serial] for a in node.args]
+        number = node.args[1].payload if len(args) == 2 and node.args[1].op == "const" else None
+        if op == "const":
+            found = node.payload, abs(node.payload)
+        elif op == "sum":
+            value, coefficients = node.payload
+            size = abs(value) + sum([abs(c) * a[1] for c, a in zip(coefficients, args, strict=True)])
+            if size >= LARGEST_KEY:
+                return None
+            for c, (a, _) in zip(coefficients, args, strict=True):
+                value = value + (a if c == 1 else c * a)
+            found = value, size
+        elif op in _STEPS and number is not None and number > 0:
+            found = _STEPS[op](args[0][0], number), (args[0][1] + 1 if op == "floordiv" else number)
+        elif op in ("min", "max"):
+            found = (np.minimum if op == "min" else np.maximum)(args[0][0], args[1][0]), max(args[0][1], args[1][1])
+        elif op == "bitxor":
+            found = np.bitwise_xor(args[0][0], args[1][0]), 2 * max(args[0][1], args[1][1]) + 1
+        else:
+            return None
+        done[node.serial] = found
+    size = max((len(a) for a in env.values()), default=1)
+    return [np.broadcast_to(done[x.serial][0], (size,)) for x in terms]
+
+
+_STEPS: dict[str, Callable[[NDArray | int, int], NDArray]] = {"floordiv": np.floor_divide, "mod": np.remainder}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +179,28 @@ def scan(
                     return [int(a[at[0]]) for a in earlier], [int(a[k]) for a in points]
         marks[cells] = True
     return None
+
+
+def probe(extents: Sequence[int]) -> list[NDArray]:
+    """Flat coordinates of a few points of a box, always the same: all of a small one, else corners, what is near edges,
+    and others."""
+    if prod(extents) <= PROBES:
+        return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
+    result: list[NDArray] = []
+    for k, extent in enumerate(extents):
+        dice, extent = _dice()[k % RANKS], min(extent, LARGEST_RANDOM)
+        array = dice % extent
+        array[:CORNERS] = (dice[:CORNERS] & 1) * (extent - 1)
+        near = dice[CORNERS : 3 * CORNERS] % min(extent, 4)
+        array[CORNERS : 2 * CORNERS] = near[:CORNERS]
+        array[2 * CORNERS : 3 * CORNERS] = extent - 1 - near[CORNERS:]
+        result.append(array)
+    return result
+
+
+@lru_cache(maxsize=1)
+def _dice() -> NDArray:
+    return np.random.default_rng(0).integers(0, LARGEST_RANDOM, (RANKS, PROBES))
 
 
 def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> list[NDArray]:

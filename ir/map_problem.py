@@ -13,7 +13,17 @@ from eqsat.ir import term as t
 from eqsat.ir.decide import ENUMERATION_LIMIT, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.map_points import LARGEST_KEY, Enumerated, duplicate, row_key, some_points, values_at, values_on
+from eqsat.ir.map_points import (
+    LARGEST_KEY,
+    Enumerated,
+    duplicate,
+    plain_values,
+    probe,
+    row_key,
+    some_points,
+    values_at,
+    values_on,
+)
 from eqsat.ir.shape import Dim, static_shape
 from eqsat.ir.term import Term
 from eqsat.ir.walk import free_variables, leaves, substitute, symbols
@@ -92,6 +102,20 @@ class Problem:
             raise _undefined(self)
         inputs = dict(zip(self.inputs, arrays, strict=True))
         return Sample(inputs, dict(zip(self.physical, images, strict=True)), False)
+
+    @cached_property
+    def probe(self) -> Sample:
+        """A few points of a box of numbers, all of a very small one, and the cells they go to."""
+        assert self.numbers is not None
+        arrays = probe(self.numbers[0])
+        inputs = dict(zip(self.inputs, arrays, strict=True))
+        size = len(arrays[0]) if arrays else 1
+        images = plain_values(self.outputs, inputs, dict(zip(self.inputs, self.numbers[0], strict=True)))
+        if images is None:
+            images = values_at(self.outputs, inputs, size)
+        if images is None:
+            raise _undefined(self)
+        return Sample(inputs, dict(zip(self.physical, images, strict=True)), size == prod(self.numbers[0]))
 
     @cached_property
     def collision(self) -> Pair | None:

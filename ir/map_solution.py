@@ -1,7 +1,8 @@
 """An index map solved for its inputs over a box of numbers: the equations, the tidying, and the check of the result.
 
-An inverse that leads back from the cell of every point is right, and shows that the map is injective. Small boxes are
-checked at every point, large ones by the rules or the registered prover.
+An inverse that leads back from the cell of every point is right, and shows that the map is injective. What the
+equations alone give is right by their steps, and has been tried at a few points; anything else is checked at every
+point of a small box, and by the rules or the registered prover on a large one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.decide import ENUMERATION_LIMIT, decider
 from eqsat.ir.map_cases import Pieces, Solved
+from eqsat.ir.map_direct import direct
 from eqsat.ir.map_points import values_at, values_on
 from eqsat.ir.map_problem import FEW_POINTS, Problem, defined, partial
 from eqsat.ir.map_tidy import tidy
@@ -28,6 +30,9 @@ def solution(problem: Problem) -> Solved | None:
     """The inputs over the outputs by the equations of a map over numbers, checked; None where that finds none."""
     if len(problem.outputs) == len(problem.inputs) == 1 and problem.outputs[0] is problem.inputs[0]:
         return Solved({problem.inputs[0]: problem.physical[0]}, [])
+    found = direct(problem)
+    if found is not None and not partial(*found.terms):
+        return Solved(dict(zip(problem.inputs, found.terms, strict=True)), [])
     for exact in (False, True):
         found = _raw(problem, exact)
         if found is None:
@@ -40,17 +45,17 @@ def solution(problem: Problem) -> Solved | None:
     return None
 
 
-def certificate(problem: Problem) -> list[Term] | None:
-    """The inputs over the outputs as the equations give them, none of them by pieces: each step holds at every point,
-    so the map is injective. Tried at a sample; None where there is no such solution."""
+def certified(problem: Problem) -> bool:
+    """Whether the equations alone solve the map, which is injective then: each of their steps holds at every point."""
+    if direct(problem) is not None:
+        return True
     found = _raw(problem, False)
     if found is None or not found.whole:
-        return None
+        return False
     values = [found.values[v] for v in problem.inputs]
     sample = problem.sample()
     back = values_at(values, sample.cells, sample.size)
-    agree = back is not None and all(map(np.array_equal, back, sample.points.values()))
-    return values if agree else None
+    return back is not None and all(map(np.array_equal, back, sample.points.values()))
 
 
 @lru_cache(maxsize=1024)

@@ -34,8 +34,11 @@ def symbolic_solution(problem: Problem) -> tuple[list[Term], set[int] | None] | 
     limits = Bounds(problem.box)
     outputs = [plain(o, limits) for o in problem.outputs]
     given = [Constraint(o, p) for o, p in zip(outputs, problem.physical, strict=True)]
-    values = Equations(problem.inputs, problem.box, problem.cells, given).solve()
-    return None if values is None else ([values[v] for v in problem.inputs], None)
+    equations = Equations(problem.inputs, problem.box, problem.cells, given)
+    if not equations.solve():
+        return None
+    values = equations.values()
+    return [values[v] for v in problem.inputs], None
 
 
 def solve_symbolic(problem: Problem, given: Sequence[Term] | None) -> tuple[list[Term], Term]:

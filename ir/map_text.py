@@ -1,13 +1,16 @@
-"""How an index map is written down: the parameters of a Python function, and the two sides of a text."""
+"""How an index map is written down: the parameters of a function, the two sides of a text, what these may hold."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from eqsat.ir.errors import LayoutError, ParseError
+from eqsat.ir.dtypes import INDEX
+from eqsat.ir.errors import LayoutError, ParseError, TypeMismatch
+from eqsat.ir.tables import Table
 from eqsat.ir.term import Term
+from eqsat.ir.walk import postorder
 
 
 def split_indices(side: str, text: str) -> list[str]:
@@ -72,3 +75,25 @@ def index_parameters(
         return fn(*ahead, **dict(zip(last, variables[len(ahead) :], strict=True)))
 
     return (*first, *middle, *last), call
+
+
+def check_output(output: Term, inputs: set[Term]) -> None:
+    """Raise for what cannot be an output of a map."""
+    if output.dtype != INDEX:
+        raise TypeMismatch(f"index map output {output}", f"has type {output.dtype}, not index")
+    for node in postorder(output):
+        if node.op in ("var", "axis") and node not in inputs:
+            raise LayoutError(f"index map output {output}", f"{node} is not an input of the map")
+        if node.op in ("hole", "ramp") or (node.op == "load" and not isinstance(node.payload, Table)):
+            raise LayoutError(f"index map output {output}", f"{node} may not occur in an index map")
+
+
+def check_separators(separators: Sequence[int], rank: int) -> None:
+    """Raise for positions that leave a physical axis without outputs."""
+    for before, place in zip((0, *separators), separators, strict=False):
+        if not before < place < rank:
+            raise LayoutError(
+                f"axis separators {tuple(separators)}",
+                f"every physical axis of {rank} outputs needs at least one of them",
+                "positions must increase, from 1 to the number of outputs - 1",
+            )

@@ -193,6 +193,13 @@ class Tvm:
 
         return _caught(ask)
 
+    def _renamed(self, back: Any, padding: Any) -> tuple[Any, Any]:
+        """The map and the predicate over variables of different names, which those of TVM may not have."""
+        new = [self.tirx.Var(f"p{n}", "int64") for n in range(len(back.initial_indices))]
+        both = [*back.final_indices, self.tirx.Select(padding, self._number(1), self._number(0))]
+        *outputs, chosen = self.tirx.IndexMap(list(back.initial_indices), both, None).map_indices(new)
+        return self.tirx.IndexMap(new, outputs, None), self.tirx.NE(chosen, self._number(0))
+
     def read(self, question: Question, case: Case, result: Any) -> Found:
         if isinstance(result, Exception):
             note = _last_line(result)
@@ -205,8 +212,9 @@ class Tvm:
             note = str(result.errors[0]) if len(result.errors) else ""
             return Found("no" if any(s in note for s in _UNDERSTOOD) else "unknown", note[:160])
         if question == "invert":
-            inverse = map_from_tvm(result[0])
-            return Found("inverse", "", inverse, from_tvm(result[1], {str(v): v for v in inverse.inputs}))
+            back, padding = self._renamed(*result)
+            inverse = map_from_tvm(back)
+            return Found("inverse", "", inverse, from_tvm(padding, {str(v): v for v in inverse.inputs}))
         known = {n: t.var(n) for n in (case.box if question == "simplify map" else case.cell_box)}
         terms = tuple(from_tvm(x, known) for x in result)
         return Found("terms", terms=terms, size=sum(cost(x) for x in terms))
