@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_expr import Expressions, Scope, index_type
+from eqsat.backends.c_half import HALF
 from eqsat.backends.c_library import Library, Part, plain
 from eqsat.backends.c_moves import print_moves
-from eqsat.backends.c_types import HALF, c_type, helper
+from eqsat.backends.c_types import c_type, helper
 from eqsat.backends.choose import schedule
 from eqsat.backends.interface import Buffer, Unit
 from eqsat.backends.lowered import Lowered

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.backends.c_types import HALF_TYPE, c_type
+from eqsat.backends.c_half import HALF_TYPE
+from eqsat.backends.c_types import c_type
 from eqsat.backends.interface import ALIGNMENT, Buffer, Entry, HostCall, Interface, Unit
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 
@@ -211,8 +212,7 @@ def data(name: str, array: NDArray, dtype: str) -> str:
 def numbers(array: NDArray, dtype: str) -> list[str]:
     """Elements as C constants that are read back exactly."""
     if dtype == "float16":
-        values = numbers(array.astype("float32"), "float32")
-        return [f"HALF({v}, {b})" for v, b in zip(values, array.view("uint16").tolist(), strict=True)]
+        return [str(bits) for bits in array.view("uint16").tolist()]
     values: Sequence[object] = array.astype("int64").tolist() if dtype in ("bool", INDEX) else array.tolist()
     form = {"float32": "%.9g ", "float64": "%.17g ", "uint64": "%du ", "uint32": "%du "}.get(dtype, "%d ")
     tokens = (form * len(values) % tuple(values)).split()

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_checks import check, check_statements, inputs_of, programs, sample
 
-from eqsat.backends.c_types import HALF
 from eqsat.backends.compile import compile
 from eqsat.backends.lower import lower
 from eqsat.ir import contraction, pointwise, reductions
@@ -125,19 +124,6 @@ def test_scalar_operations(dtype: str) -> None:
         x[:8], y[:8] = [-7, 7, -7, 7, 0, -0.0, np.inf, -3.5], [2, -2, -2, 2, 3, 3, 2, np.inf]
     outputs = operations(dtype)
     check(outputs, {"x": x, "y": y})
-
-
-def test_half_without_compiler_support(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EQSAT_CFLAGS", "-O1 -DEQSAT_SOFT_HALF -Wall -Werror")
-    x, d = input("x", (1 << 16,), "uint16"), input("d", (40000,), "float64")
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    finite = bits[np.isfinite(bits.view(np.float16))]
-    h = input("h", (finite.size,), "float16")
-    numbers = np.ldexp(np.random.default_rng(3).standard_normal(40000), np.arange(40000) % 60 - 35)
-    numbers[:1000] = (np.arange(1000) + 0.5) * 2.0**-24
-    feeds = {"d": numbers, "h": finite.view(np.float16), "x": bits}
-    assert "EQSAT_SOFT_HALF" in HALF
-    check({"round": d.cast("float16"), "wide": h.cast("float64"), "neg": -h, "near": x.cast("float16")}, feeds)
 
 
 def test_signed_zeros_and_order_of_evaluation() -> None:

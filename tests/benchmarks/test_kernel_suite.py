@@ -185,12 +185,13 @@ def test_slow_peers_sit_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(ours.read.values()) == {10.0}
 
 
-def test_the_order_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_always_follows_the_same_contender(monkeypatch: pytest.MonkeyPatch) -> None:
     contenders, log = timed_by({"a": 1.0, "b": 1.0, "c": 1.0}, monkeypatch)
-    measure(contenders, 4, 1)
-    turns = log[-4 * 9 :]  # to warm up, alone, with the reader: three calls of three contenders in each of four rounds
-    assert turns[0::9] == ["a", "b", "c", "a"]
-    assert turns[3::9] == ["b", "c", "a", "b"]
+    measure(contenders, 12, 1)
+    # To warm up twice, alone, with the reader: four calls of three contenders in each of the rounds.
+    turns = [log[-12 * 12 :][k : k + 12 : 4] for k in range(0, 12 * 12, 12)]
+    assert all(sorted(turn) == ["a", "b", "c"] for turn in turns)
+    assert {(turn[n], turn[n + 1]) for turn in turns for n in (0, 1)} == {(x, y) for x in "abc" for y in "abc" if x != y}
 
 
 def test_goals_count_what_lies_below() -> None:

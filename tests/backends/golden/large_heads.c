@@ -1,42 +1,44 @@
 #include <math.h>
 #include <stdint.h>
-
+#include <string.h>
 #ifndef EQSAT_HALF
 #define EQSAT_HALF
-#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF) && !defined(__cplusplus)
-typedef _Float16 eqsat_half;
-#else
-typedef uint16_t eqsat_half;
+typedef uint16_t eqsat_half; /* the bits of an IEEE 754 binary16 number */
 #endif
-#endif
-#if defined(__FLT16_MANT_DIG__) && !defined(EQSAT_SOFT_HALF)
-#define HALF(value, bits) value
-static inline float half_to_float(eqsat_half h) { return (float)h; }
-static inline eqsat_half double_to_half(double x) { return (eqsat_half)x; }
-static inline eqsat_half float_to_half(float x) { return (eqsat_half)x; }
-#else /* binary16 in software, rounding to nearest, ties to even */
-#define HALF(value, bits) bits
+static inline uint32_t float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits;
+}
+static inline float bits_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, 4);
+    return x;
+}
 static inline float half_to_float(eqsat_half h)
 {
-    const int exponent = (h >> 10) & 31, mantissa = h & 1023;
-    const float sign = (h >> 15) != 0 ? -1.0f : 1.0f;
-    if (exponent == 31) return mantissa != 0 ? NAN : sign * INFINITY;
-    if (exponent == 0) return sign * ldexpf((float)mantissa, -24);
-    return sign * ldexpf((float)(mantissa + 1024), exponent - 25);
+    const uint32_t places = (uint32_t)(h & 0x7fff) << 13, exponent = places & 0x0f800000u;
+    const uint32_t shifted = places + 0x38000000u + (exponent == 0x0f800000u ? 0x38000000u : 0u);
+    const uint32_t least = float_bits(bits_float(shifted + 0x00800000u) - 0x1p-14f); /* zero or subnormal */
+    return bits_float((exponent == 0 ? least : shifted) | (uint32_t)(h & 0x8000) << 16);
+}
+static inline eqsat_half float_to_half(float x)
+{
+    const uint32_t all = float_bits(x), a = all & 0x7fffffffu;
+    const uint32_t usual = (a - 0x38000000u + 0x0fffu + (a >> 13 & 1u)) >> 13;
+    const uint32_t least = float_bits(bits_float(a) + 0.5f) - 0x3f000000u; /* the sum is rounded at 2^-24 */
+    const uint32_t beyond = a > 0x7f800000u ? 0x7e00u | (a >> 13 & 0x03ffu) : 0x7c00u;
+    const uint32_t finite = a < 0x38800000u ? least : usual;
+    return (eqsat_half)((a >= 0x47800000u ? beyond : finite) | (all >> 16 & 0x8000u));
 }
 static inline eqsat_half double_to_half(double x)
 {
-    const unsigned sign = signbit(x) != 0 ? 0x8000u : 0u;
-    double a = fabs(x);
-    int exponent;
-    if (isnan(x)) return (eqsat_half)0x7e00u;
-    if (a >= 65520.0) return (eqsat_half)(sign | 0x7c00u);
-    if (a < 0x1p-14) return (eqsat_half)(sign | (unsigned)rint(a * 0x1p24));
-    a = frexp(a, &exponent);
-    return (eqsat_half)(sign | (unsigned)((int)rint(a * 2048.0) - 1024 + (exponent + 14) * 1024));
+    const float near = (float)x;
+    const uint32_t bits = float_bits(near), odd = (fabs((double)near) > fabs(x) ? bits - 1u : bits) | 1u;
+    return float_to_half(bits_float((double)near != x ? odd : bits));
 }
-static inline eqsat_half float_to_half(float x) { return double_to_half((double)x); }
-#endif
 
 
 #include <stddef.h>
