@@ -28,20 +28,26 @@ def _cache_bytes(text: str) -> int:
 def _caches() -> dict[int, int]:
     """Data cache sizes by level, as the kernel tells them."""
     found: dict[int, int] = {}
-    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+    for number in range(8):
+        folder = f"/sys/devices/system/cpu/cpu0/cache/index{number}/"
         try:
-            kind, level, size = ((folder / name).read_text().strip() for name in ("type", "level", "size"))
+            kind, level, size = (Path(folder + name).read_text().strip() for name in ("type", "level", "size"))
             if kind in ("Data", "Unified"):
                 found[int(level)] = _cache_bytes(size)
         except (OSError, ValueError):
-            continue
+            break
     return found
 
 
 def _vector() -> int:
     """The widest vectors the processor has; 16 bytes where nothing is known."""
+    words: set[str] = set()
     try:
-        words = set(Path("/proc/cpuinfo").read_text(errors="replace").split())
+        with Path("/proc/cpuinfo").open(errors="replace") as lines:
+            for line in lines:  # the first processor speaks for all
+                if line.startswith("flags"):
+                    words = set(line.split())
+                    break
     except OSError:
         return 16
     return 64 if {"avx512f", "avx512bw"} <= words else 32 if "avx" in words else 16

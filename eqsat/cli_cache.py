@@ -1,53 +1,65 @@
-"""`eqsat cache`: where verdicts and compiled objects are kept, how much there is, and removing it."""
+"""`eqsat cache`: what is kept between runs, where, how much of it there is, and removing it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from eqsat.backends.cc import cache_directory
 from eqsat.cli_output import Output, count
 from eqsat.prove_cache import cache_clear, cache_info
 
-SUFFIXES = (".so", ".sum")
+FOLDERS = {
+    "objects": r"[0-9a-f]+\.(so|sum)",
+    "programs": r"[0-9a-f]+\.json",
+    "tuned": r"(cl-)?[0-9a-f]+\.json",
+    "compilers": r"[0-9a-f]+",
+}
+"""The names of the files that each folder holds."""
 
 
-def _objects() -> tuple[Path | None, list[Path]]:
+def _kept() -> dict[str, tuple[Path | None, list[Path]]]:
+    """For each kind of file, its folder (None: caching is off) and what there is."""
     base = cache_directory()
-    if base is None:
-        return None, []
-    folder = base / "objects"
-    found = sorted(p for p in folder.iterdir() if p.suffix in SUFFIXES) if folder.is_dir() else []
-    return folder, found
+    found: dict[str, tuple[Path | None, list[Path]]] = {}
+    for kind, name in FOLDERS.items():
+        folder = None if base is None else base / kind
+        files = sorted(folder.iterdir()) if folder is not None and folder.is_dir() else []
+        found[kind] = folder, [p for p in files if re.fullmatch(name, p.name) and p.is_file()]
+    return found
+
+
+def _entries(files: list[Path]) -> int:
+    """How many things there are: a sum belongs to its object."""
+    return sum(p.suffix != ".sum" for p in files)
 
 
 def run_info(out: Output) -> int:
     """Print what there is."""
     verdicts = cache_info()
-    folder, files = _objects()
-    size = sum(p.stat().st_size for p in files)
-    libraries = sum(p.suffix == ".so" for p in files)
-    data = {
-        "verdicts": {"path": verdicts.path, "entries": verdicts.entries, "bytes": verdicts.size},
-        "objects": {"path": folder, "entries": libraries, "bytes": size},
+    rows: dict[str, tuple[object, int, int]] = {"verdicts": (verdicts.path, verdicts.entries, verdicts.size)}
+    for kind, (folder, files) in _kept().items():
+        rows[kind] = folder, _entries(files), sum(p.stat().st_size for p in files)
+    data: Mapping[str, object] = {
+        kind: {"path": path, "entries": entries, "bytes": held} for kind, (path, entries, held) in rows.items()
     }
-    kept = {"verdicts": (verdicts.path, verdicts.entries, verdicts.size), "objects": (folder, libraries, size)}
     lines = [
         f"{kind}: off" if path is None else f"{kind}: {count(entries)} in {path} ({count(held)} bytes)"
-        for kind, (path, entries, held) in kept.items()
+        for kind, (path, entries, held) in rows.items()
     ]
-    out.answer(data, "\n".join(lines))
+    out.answer(dict(data), "\n".join(lines))
     return 0
 
 
 def run_clear(out: Output) -> int:
-    """Remove the verdicts and the objects; nothing else in the folder is touched."""
-    verdicts = cache_info().entries
-    _, files = _objects()
+    """Remove what there is; nothing else in the folders is touched."""
+    removed = {"verdicts": cache_info().entries}
+    kept = _kept()
     cache_clear()
-    for file in files:
-        file.unlink(missing_ok=True)
-    objects = sum(p.suffix == ".so" for p in files)
-    out.answer(
-        {"verdicts": verdicts, "objects": objects}, f"removed {count(verdicts)} verdicts, {count(objects)} objects"
-    )
+    for kind, (_, files) in kept.items():
+        removed[kind] = _entries(files)
+        for file in files:
+            file.unlink(missing_ok=True)
+    out.answer(dict(removed), "removed " + ", ".join(f"{count(n)} {kind}" for kind, n in removed.items()))
     return 0

@@ -222,14 +222,23 @@ def test_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     monkeypatch.setenv("EQSAT_CACHE", str(folder))
     assert run("cache", "info", "--json").data["objects"]["entries"] == 0
     assert run("kernel", "i, j -> j, i", "--shape", "3,5").code == 0
-    (folder / "mine.txt").touch()
-    assert run("cache", "info", "--json").data["objects"]["entries"] == 1
-    assert "1 objects" in run("cache", "clear").out
-    assert run("cache", "info", "--json").data["objects"]["entries"] == 0
-    assert (folder / "mine.txt").exists()
+    mine = [folder / name for name in ("mine.txt", "objects/notes.so.txt", "programs/mine.toml", "tuned/My notes")]
+    (folder / "tuned").mkdir(exist_ok=True)
+    for path in mine:
+        path.touch()
+    kept = run("cache", "info", "--json").data
+    assert {kind: kept[kind]["entries"] for kind in ("objects", "programs", "tuned", "compilers")} == {
+        "objects": 1, "programs": 1, "tuned": 0, "compilers": 1
+    }  # fmt: skip
+    assert "1 objects, 1 programs, 0 tuned, 1 compilers" in run("cache", "clear").out
+    kept = run("cache", "info", "--json").data
+    assert all(entry["entries"] == 0 for entry in kept.values())
+    assert sorted(p for p in folder.rglob("*") if p.is_file() and "sqlite" not in p.name) == sorted(mine)
     monkeypatch.setenv("EQSAT_CACHE", "off")
     assert run("kernel", "i, j -> j, i", "--shape", "3,7").code == 0
-    assert run("cache", "info").out == "verdicts: off\nobjects: off\n"
+    assert run("cache", "info").out == "".join(
+        f"{kind}: off\n" for kind in ("verdicts", "objects", "programs", "tuned", "compilers")
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["cache"]
 
 
