@@ -26,6 +26,8 @@ COLLECT = 1 << 10
 """Bytes of such a stretch that are collected at a time."""
 LINES = 16
 """Lines of a row of the result that are written one after the other, where the source is near."""
+PLACES = 16
+"""So many places of the source are followed by the processor at a time."""
 WAYS = 8
 """Rows of the source which share a set of the first cache and fit into it together."""
 SHORT = 512
@@ -52,14 +54,14 @@ def along(access: Access, i: int | None) -> bool:
     return i is not None and access.strides[i] in (1, -1)
 
 
-def chain(move: Move, access: Access, first: int, taken: Sequence[int], enough: int) -> Chain:
-    """The contiguous run of an access that starts with a loop, up to about `enough` elements."""
+def chain(move: Move, access: Access, first: int, taken: Sequence[int], enough: int, most: int) -> Chain:
+    """The contiguous run of an access that starts with a loop: `enough` elements or more, but at most `most`."""
     loops, size = [first], move.extents[first]
     boxed = move.boxed
     while size < enough and first not in boxed:
         more = [k for k, s in enumerate(access.strides) if s == size and k not in taken and k not in loops]
         more = [k for k in more if k not in boxed]
-        if not more or size * move.extents[more[0]] > 4 * enough:
+        if not more or size * move.extents[more[0]] > most:
             break
         loops.append(more[0])
         size *= move.extents[more[0]]
@@ -118,8 +120,10 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     stream = streams(move, machine)
     line = LINE // size
     enough = (8 if stream else 4) * line
-    run_i = chain(move, move.out, i, [j], enough)
-    run_j = chain(move, source, j, run_i.loops, enough)
+    # Lines that rows share are written once if a row goes on: far, where the result is streamed.
+    most = (64 if stream else 4) * enough
+    run_i = chain(move, move.out, i, [j], enough, most)
+    run_j = chain(move, source, j, run_i.loops, enough, most)
     if run_i.size < e or run_j.size < e:
         return None
     ti = run_i.size if move.boxed else tile_extent(run_i.size, line, e)
@@ -210,8 +214,12 @@ def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip 
     if move.extents[small] > SMALL or move.extents[long] < 4:
         return None
     others = [k for k in range(len(move.extents)) if k not in (i, j)]
-    # Short rows share lines of the source: those are read one after the other.
-    if move.extents[long] * source.size < LINE:
+    # Short rows of the source are read one after the other where they share lines, or where they would be read in too
+    # many places by turns.
+    row = move.extents[long]
+    after = next((n for n, k in enumerate(others) if source.strides[k] == row), None)
+    places = 1 if after is None else prod(move.extents[k] for k in others[after + 1 :]) * move.extents[small]
+    if row * source.size < LINE or (row * source.size <= 4 * LINE and places > PLACES):
         others.sort(key=lambda k: -abs(source.strides[k]))
     order = tuple(others)
     block = min(move.extents[long], 512)
