@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from test_moves import DTYPES, MACHINES, chosen_cases, leaves_of
+from test_shuffle import small_orders
 
 from eqsat.backends.c_code import print_unit
 from eqsat.backends.cc import find_compiler
@@ -58,5 +59,5 @@ def sanitized(outputs: dict[str, Tensor], number: int, folder: Path) -> subproce
 @pytest.mark.parametrize("number", [0, 1, 3, 4])
 @pytest.mark.parametrize("dtype", DTYPES[:4])
 def test_no_access_leaves_its_buffer(dtype: str, number: int, tmp_path: Path) -> None:
-    done = sanitized(chosen_cases((dtype,)), number, tmp_path)
+    done = sanitized({**chosen_cases((dtype,)), **small_orders(dtype)}, number, tmp_path)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]

@@ -191,7 +191,8 @@ def test_nobody_always_follows_the_same_contender(monkeypatch: pytest.MonkeyPatc
     # To warm up twice, alone, with the reader: four calls of three contenders in each of the rounds.
     turns = [log[-12 * 12 :][k : k + 12 : 4] for k in range(0, 12 * 12, 12)]
     assert all(sorted(turn) == ["a", "b", "c"] for turn in turns)
-    assert {(turn[n], turn[n + 1]) for turn in turns for n in (0, 1)} == {(x, y) for x in "abc" for y in "abc" if x != y}
+    pairs = {(turn[n], turn[n + 1]) for turn in turns for n in (0, 1)}
+    assert pairs == {(x, y) for x in "abc" for y in "abc" if x != y}
 
 
 def test_goals_count_what_lies_below() -> None:
