@@ -15,6 +15,11 @@ HALF = (
     "#include <string.h>\n"
     + HALF_TYPE
     + r"""
+#ifdef __GNUC__
+#define EQSAT_UNUSED __attribute__((unused)) /* of these functions a program may need some only */
+#else
+#define EQSAT_UNUSED
+#endif
 static inline uint32_t float_bits(float x)
 {
     uint32_t bits;
@@ -27,14 +32,14 @@ static inline float bits_float(uint32_t bits)
     memcpy(&x, &bits, 4);
     return x;
 }
-static inline float half_to_float(eqsat_half h)
+EQSAT_UNUSED static inline float half_to_float(eqsat_half h)
 {
     const uint32_t places = (uint32_t)(h & 0x7fff) << 13, exponent = places & 0x0f800000u;
     const uint32_t shifted = places + 0x38000000u + (exponent == 0x0f800000u ? 0x38000000u : 0u);
     const uint32_t least = float_bits(bits_float(shifted + 0x00800000u) - 0x1p-14f); /* zero or subnormal */
     return bits_float((exponent == 0 ? least : shifted) | (uint32_t)(h & 0x8000) << 16);
 }
-static inline eqsat_half float_to_half(float x)
+EQSAT_UNUSED static inline eqsat_half float_to_half(float x)
 {
     const uint32_t all = float_bits(x), a = all & 0x7fffffffu;
     const uint32_t usual = (a - 0x38000000u + 0x0fffu + (a >> 13 & 1u)) >> 13;
@@ -43,7 +48,7 @@ static inline eqsat_half float_to_half(float x)
     const uint32_t finite = a < 0x38800000u ? least : usual;
     return (eqsat_half)((a >= 0x47800000u ? beyond : finite) | (all >> 16 & 0x8000u));
 }
-static inline eqsat_half double_to_half(double x)
+EQSAT_UNUSED static inline eqsat_half double_to_half(double x)
 {
     const float near = (float)x;
     const uint32_t bits = float_bits(near), odd = (fabs((double)near) > fabs(x) ? bits - 1u : bits) | 1u;
