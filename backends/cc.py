@@ -21,7 +21,7 @@ from pathlib import Path
 from eqsat.ir.errors import BackendError
 
 FLAGS = (
-    "-std=c99", "-O3", "-fPIC", "-shared", "-Wall", "-Wextra",
+    "-std=c99", "-O3", "-fPIC", "-Wall", "-Wextra",
     # Values exactly as written: no fused multiply-add; the other two change no value, only errno and trap flags.
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
     # The workspace holds one type after another.
@@ -175,7 +175,8 @@ def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> sub
     if len(units) > 1:
 
         def one(unit: Path) -> subprocess.CompletedProcess[str]:
-            return _run((*command, "-c", "-o", str(unit.with_suffix(".o")), str(unit)), TIMEOUT)
+            # Parts have the same beginning, of which each needs some.
+            return _run((*command, "-Wno-unused-function", "-c", "-o", str(unit.with_suffix(".o")), str(unit)), TIMEOUT)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             runs = list(pool.map(one, units))
@@ -183,7 +184,7 @@ def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> sub
         if failed:
             return failed[0]
         units = [unit.with_suffix(".o") for unit in units]
-    return _run((*command, "-o", str(made), *map(str, units), "-lm"), TIMEOUT)
+    return _run((*command, "-shared", "-o", str(made), *map(str, units), "-lm"), TIMEOUT)
 
 
 def _digest(path: Path) -> str:
