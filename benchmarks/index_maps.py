@@ -10,8 +10,9 @@ answer, in memory or on disk ("warm": asked again). The questions are the same, 
   decide              eqsat: is_bijective onto the declared shape, a no with a witness. TVM: detect_iter_map, which
                       ignores strides and offsets and has no witness. isl: is_injective, and the range is the whole box.
   invert              the inverse and the cells without a point, or that two points share a cell. eqsat tries its
-                      inverse before it returns it (steps that hold at every point: at 4,096 points, all of a smaller
-                      box; others at all points, or proved), TVM does not; isl's function is a piecewise one.
+                      inverse before it returns it (steps that hold at every point: at all points of a box of up to
+                      16,384, at 4,096 of a larger one; others at all points, or proved), TVM does not; isl's function
+                      is a piecewise one.
   simplify map        the inverse after the map, which is the identity. eqsat derives its result by proved rules and
                       tries it at points.
   simplify predicate  the cells that the inverse leads into the box.

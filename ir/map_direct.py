@@ -183,20 +183,26 @@ class Direct:
         return masks is not None and found is not None and is_padding(self.problem, either(masks, size), found, env)
 
 
-def is_padding(problem: Problem, mask: NDArray, values: Sequence[NDArray], cells: Mapping[Term, NDArray]) -> bool:
-    """Whether a mask of cells marks those whose values do not lie in the box, or do not lead back."""
+def astray(problem: Problem, values: Sequence[NDArray], cells: Mapping[Term, NDArray]) -> NDArray | None:
+    """A mask of the cells whose values do not lie in the box, or do not lead back; None where that is undefined."""
     assert problem.numbers is not None
     extents = dict(zip(problem.inputs, problem.numbers[0], strict=True))
     found = dict(zip(problem.inputs, values, strict=True))
-    wrong = either([(x < 0) | (x >= extents[v]) for v, x in found.items()], len(mask))
+    size = max((len(a) for a in cells.values()), default=1)
+    wrong = either([(x < 0) | (x >= extents[v]) for v, x in found.items()], size)
     inside = {v: np.where(wrong, 0, x) for v, x in found.items()}
     back = plain_values(problem.outputs, inside, extents)
     if back is None:
-        back = values_at(problem.outputs, inside, len(mask))
+        back = values_at(problem.outputs, inside, size)
     if back is None:
-        return False
-    wrong = either([wrong, *(x != p for x, p in zip(back, cells.values(), strict=True))], len(mask))
-    return bool((mask == wrong).all())
+        return None
+    return either([wrong, *(x != p for x, p in zip(back, cells.values(), strict=True))], size)
+
+
+def is_padding(problem: Problem, mask: NDArray, values: Sequence[NDArray], cells: Mapping[Term, NDArray]) -> bool:
+    """Whether a mask of cells marks those whose values do not lie in the box, or do not lead back."""
+    wrong = astray(problem, values, cells)
+    return wrong is not None and bool((mask == wrong).all())
 
 
 @dataclass(frozen=True, eq=False)

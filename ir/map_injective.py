@@ -7,11 +7,13 @@ from functools import lru_cache
 from math import prod
 from typing import cast
 
+import numpy as np
+
 from eqsat.ir.bounds import overflowing
 from eqsat.ir.decide import Proof, decider
-from eqsat.ir.map_direct import direct
+from eqsat.ir.map_direct import astray, direct
 from eqsat.ir.map_pieces import joined
-from eqsat.ir.map_points import scan
+from eqsat.ir.map_points import probe, scan, values_at
 from eqsat.ir.map_problem import FEW_POINTS, Pair, Problem
 from eqsat.ir.map_solution import certified, solution
 from eqsat.ir.map_symbolic import symbolic_solution
@@ -144,4 +146,16 @@ def _missed(part: Problem) -> tuple[int, ...] | None:
     cell = None if found is None else found.missed()
     if cell is not None:
         return cell
-    return None if part.points is None else part.points.missed()
+    return _astray(part) if part.points is None else part.points.missed()
+
+
+def _astray(part: Problem) -> tuple[int, ...] | None:
+    """A cell from which the inverse of a component does not lead into the box and back, if one of a few is."""
+    solved = solution(part)
+    if part.numbers is None or solved is None:
+        return None
+    cells = probe(part.numbers[1])
+    values = values_at(list(solved.values.values()), dict(zip(part.physical, cells, strict=True)), len(cells[0]))
+    mask = None if values is None else astray(part, values, dict(zip(part.physical, cells, strict=True)))
+    places: list[int] = [] if mask is None else np.flatnonzero(mask).tolist()
+    return min((tuple(int(c[k]) for c in cells) for k in places), default=None)

@@ -16,7 +16,7 @@ from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
 
 SAMPLES = 4096
-PROBES, CORNERS, RANKS = 4096, 64, 16
+ALL_POINTS, PROBES, CORNERS, RANKS = 1 << 14, 4096, 64, 16
 LARGEST_RANDOM = LARGEST_KEY = 1 << 62
 _CHUNK = 1 << 18
 
@@ -184,7 +184,7 @@ def scan(
 def probe(extents: Sequence[int]) -> list[NDArray]:
     """Flat coordinates of a few points of a box, always the same: all of a small one, else corners, what is near edges,
     and others."""
-    if prod(extents) <= PROBES:
+    if prod(extents) <= ALL_POINTS:
         return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
     result: list[NDArray] = []
     for k, extent in enumerate(extents):

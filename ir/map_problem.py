@@ -26,7 +26,7 @@ from eqsat.ir.map_points import (
 )
 from eqsat.ir.shape import Dim, static_shape
 from eqsat.ir.term import Term
-from eqsat.ir.walk import free_variables, leaves, substitute, symbols
+from eqsat.ir.walk import free_variables, postorder, substitute, symbols
 
 FEW_POINTS = 1 << 14
 Pair = tuple[dict[str, int], dict[str, int]]
@@ -185,10 +185,13 @@ _many = lru_cache(maxsize=1)(_enumerated)
 
 def partial(*terms: Term) -> bool:
     """Whether terms may be undefined somewhere: they load, or divide or shift by what is not a suitable number."""
-    for op in ("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"):
-        if any((t.int_value(n.args[1]) or 0) < 1 for n in leaves(op, *terms)):
+    for node in postorder(*terms):
+        if node.op == "load" or (node.op in _DIVIDING and (t.int_value(node.args[1]) or 0) < 1):
             return True
-    return bool(leaves("load", *terms))
+    return False
+
+
+_DIVIDING = frozenset(("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"))
 
 
 def defined(term: Term) -> Term:
