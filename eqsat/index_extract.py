@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from eqsat.egglog_adapter import EGraph
@@ -38,6 +39,7 @@ def operation_cost(node: Term) -> int:
     return _WEIGHT.get(node.op, 2)
 
 
+@lru_cache(maxsize=1 << 14)
 def cost(term: Term) -> int:
     """The cost of a term, each shared part counted once, and 1 per leaf that occurs."""
     return sum(operation_cost(n) for n in postorder(term)) + 1

@@ -21,7 +21,7 @@ from eqsat.prove_read import read
 from eqsat.prove_rules import normaliser
 from eqsat.prover import Portfolio
 from eqsat.rules import tagged
-from eqsat.simplify_trial import Trial
+from eqsat.simplify_trial import Trial, ranges_of
 
 MOST_ROUNDS = 4
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
@@ -90,8 +90,16 @@ def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = No
 
 def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = None) -> Term:
     """`simplify` for a term and a box of half-open ranges (None: no bound)."""
+    if term.op in LEAVES and assuming is None and not _is_single(term, box or {}):
+        return term
     key = tuple(sorted(((leaf, r) for leaf, r in (box or {}).items()), key=lambda item: hash(item[0])))
     return _simplified(term, key, assuming)
+
+
+def _is_single(leaf: Term, box: Box) -> bool:
+    """Whether a leaf has one value in its range."""
+    start, stop = ranges_of([leaf], box)[leaf]
+    return start is not None and stop is not None and stop - start == 1
 
 
 @lru_cache(maxsize=4096)

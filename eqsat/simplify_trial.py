@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -74,30 +74,32 @@ class Trial:
         self.points = self._points(shallow(*roots) if any(x.args for x in leaves) else nodes)
         self.whole = False
         self.keep: Any = True
-        self.values = Values({})
-        sides = {x: _side(*r, x.payload[3] if x.op == "sym" else 1) for x, r in self.ranges.items()}
+        self.sides = {x: _side(*r, x.payload[3] if x.op == "sym" else 1) for x, r in self.ranges.items()}
         self.possible = (
             term.dtype in (INDEX, BOOL)
             and all(r.lanes == 1 for r in roots)
             and all(n.dtype == INDEX for n in leaves)
-            and not any(abs(first) >= FAR or abs(first + n * step) >= FAR for first, n, step in sides.values())
+            and not any(abs(first) >= FAR or abs(first + n * step) >= FAR for first, n, step in self.sides.values())
             and evaluable(roots)
         )
         self.possible = self.possible and not self.empty
         if not self.possible:
             return
         closed = all(None not in r for r in self.ranges.values())
-        self.whole = closed and prod(n for _, n, _ in sides.values()) <= EVERY_POINT
-        if self.whole and self.points is not None and self.points.values.leaves.keys() == sides.keys():
-            self.values = self.points.values
-        else:
-            self.values = Values(_grid(sides) if self.whole else _chosen(sides))
+        self.whole = closed and prod(n for _, n, _ in self.sides.values()) <= EVERY_POINT
         symbolic = [x for x in leaves if x.op != "sym" and x.args and x.args[0].op != "const" and x not in box]
         inside = [x < x.args[0] for x in symbolic]
         for fact in inside if assuming is None else [*inside, assuming]:
             value, bad = self.values.of(fact)
             self.keep = self.keep & value if bad is None else self.keep & value & ~bad
         self.possible = bool(np.any(self.keep))
+
+    @cached_property
+    def values(self) -> Values:
+        """The values of terms at the points."""
+        if self.whole and self.points is not None and self.points.values.leaves.keys() == self.sides.keys():
+            return self.points.values
+        return Values(_grid(self.sides) if self.whole else _chosen(self.sides))
 
     def _points(self, nodes: Sequence[Term]) -> BoxValues | None:
         """The values over the box, where every variable of the term has a small range."""

@@ -30,7 +30,7 @@ from eqsat.ir.map_verdicts import bijective, equivalent
 from eqsat.ir.serialize import TermReader, TermWriter
 from eqsat.ir.shape import Shape, as_shape, format_shape
 from eqsat.ir.term import Term
-from eqsat.ir.text import format_term, parse_expr
+from eqsat.ir.text import format_term, leaf_name, parse_expr
 from eqsat.ir.walk import free_variables, leaves, substitute
 
 SEPARATOR_NAME = "AXIS_SEPARATOR"
@@ -346,7 +346,7 @@ class IndexMap:
                 f"not surjective: no index reaches the cells where {found.padding}{where}",
                 "use non_surjective_inverse",
             )
-        return self._as_map(as_shape(shape), found)
+        return _map_of(found)
 
     def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, Term]:
         """The inverse on the cells that are reached, and the predicate of the padding over its inputs.
@@ -356,8 +356,7 @@ class IndexMap:
         p0, p1 -> 4*p0 + p1 | 14 <= 4*p0 + p1
         """
         found = self._inverse(as_shape(shape))
-        plain = {p: t.var(str(p)) for p in self._problem(as_shape(shape)).physical}
-        return self._as_map(as_shape(shape), found), substitute(found.padding, plain)
+        return _map_of(found), substitute(found.padding, found.problem.plain)
 
     def first_padding(self, shape: Any) -> tuple[int, ...] | None:
         """The first physical cell that no index reaches; None without padding, or where sizes are symbolic."""
@@ -449,13 +448,12 @@ class IndexMap:
     def _inverse(self, extents: Shape) -> Inverse:
         return _solved(self, tuple(t.as_index(e) for e in extents))
 
-    def _as_map(self, extents: Shape, found: Inverse) -> IndexMap:
-        problem = self._problem(extents)
-        if not found.values and not problem.physical:
-            return IndexMap((), ())
-        plain = {p: t.var(str(p)) for p in problem.physical}
-        outputs = tuple(substitute(v, plain) for v in found.values)
-        return IndexMap(tuple(str(p) for p in problem.physical), outputs)
+
+def _map_of(found: Inverse) -> IndexMap:
+    physical, plain = found.problem.physical, found.problem.plain
+    if not found.values and not physical:
+        return IndexMap((), ())
+    return IndexMap(tuple(leaf_name(p) for p in physical), tuple(substitute(v, plain) for v in found.values))
 
 
 @lru_cache(maxsize=1024)

@@ -30,7 +30,7 @@ def injective(problem: Problem) -> Proof:
     if problem.numbers is not None:
         if set(problem.inputs) <= set(problem.outputs):
             return Proof("proved", method="structure")
-        if prod(problem.numbers[0]) <= prod(problem.numbers[1]) and direct(problem) is not None:
+        if prod(problem.numbers[0]) <= prod(problem.numbers[1]) and direct(problem.core) is not None:
             return Proof("proved", method="equations")
     methods: list[str] = []
     unknown: Proof | None = None
@@ -120,10 +120,10 @@ def whole_witness(problem: Problem, witness: Mapping[str, object] | None) -> dic
 
 def missed_cell(problem: Problem) -> tuple[int, ...] | None:
     """A cell that no point of an injective map reaches, the first one in a small box; None where none is found."""
-    whole = direct(problem)
+    whole = direct(problem.core)
     cell = None if whole is None else whole.missed()
     if cell is not None:
-        return cell
+        return problem.widened(problem.core, cell)
     found: list[tuple[int, ...]] = []
     for part in problem.parts:
         if part.numbers is None:
@@ -134,8 +134,7 @@ def missed_cell(problem: Problem) -> tuple[int, ...] | None:
         cell = _missed(part)
         if cell is None:
             return None
-        own = dict(zip(part.physical, cell, strict=True))
-        found.append(tuple(own.get(p, 0) for p in problem.physical))
+        found.append(problem.widened(part, cell))
     return min(found, default=None)
 
 

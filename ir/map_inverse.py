@@ -74,8 +74,7 @@ class Inverse:
             cell = None if part.numbers is None else find(padding, part.physical, part.numbers[1])
             if cell is None:
                 return None
-            own = dict(zip(part.physical, cell, strict=True))
-            found.append(tuple(own.get(p, 0) for p in self.problem.physical))
+            found.append(self.problem.widened(part, cell))
         return min(found, default=None)
 
 
@@ -154,9 +153,11 @@ def invert(problem: Problem, given: Sequence[Term] | None = None) -> Inverse:
     values: dict[Term, Term] = {}
     paddings: list[tuple[Problem, Term]] = []
     user = None if given is None else dict(zip(problem.inputs, given, strict=True))
-    whole = direct(problem) if given is None else None
+    whole = direct(problem.core) if given is None else None
     if whole is not None and whole.padding is not None:
-        return Inverse(problem, tuple(whole.terms), whole.padding, ((problem, whole.padding),))
+        values = {**problem.passed, **dict(zip(problem.core.inputs, whole.terms, strict=True))}
+        padding = whole.padding
+        return Inverse(problem, tuple(values[v] for v in problem.inputs), padding, ((problem.core, padding),))
     parts = problem.parts
     if user is not None and not all(set(free_variables(user[v])) <= set(p.physical) for p in parts for v in p.inputs):
         parts = [problem]

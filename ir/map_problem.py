@@ -26,6 +26,7 @@ from eqsat.ir.map_points import (
 )
 from eqsat.ir.shape import Dim, static_shape
 from eqsat.ir.term import Term
+from eqsat.ir.text import leaf_name
 from eqsat.ir.walk import free_variables, postorder, substitute, symbols
 
 FEW_POINTS = 1 << 14
@@ -65,6 +66,48 @@ class Problem:
     def parts(self) -> list[Problem]:
         """The components of the map."""
         return components(self)
+
+    @property
+    def plain(self) -> dict[Term, Term]:
+        """The variables for outputs that carry an extent, with the same ones without."""
+        return {p: t.var(leaf_name(p)) for p in self.physical if p.args}
+
+    @cached_property
+    def passed(self) -> dict[Term, Term]:
+        """The inputs that one output is and no other depends on, with the variables for these outputs."""
+        found: dict[Term, Term] = {}
+        used: set[Term] = set()
+        inputs = set(self.inputs)
+        for p, output in zip(self.physical, self.outputs, strict=True):
+            if output in inputs and output not in found:
+                found[output] = p
+            else:
+                used.update(free_variables(output))
+        return {v: p for v, p in found.items() if v not in used} if used else found
+
+    @cached_property
+    def core(self) -> Problem:
+        """The map without the inputs that are passed on as they are."""
+        if not self.passed:
+            return self
+        places = [n for n, v in enumerate(self.inputs) if v not in self.passed]
+        return self.part(places, [n for n, o in enumerate(self.outputs) if o not in self.passed])
+
+    def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Problem:
+        """The map of some inputs to some outputs, by number."""
+        return Problem(
+            self.title,
+            tuple([self.inputs[n] for n in inputs]),
+            tuple([self.extents[n] for n in inputs]),
+            tuple([self.outputs[n] for n in outputs]),
+            tuple([self.physical[n] for n in outputs]),
+            tuple([self.declared[n] for n in outputs]),
+        )
+
+    def widened(self, part: Problem, cell: Sequence[int]) -> tuple[int, ...]:
+        """A cell of a part of the map as one of the map, zero elsewhere."""
+        own = dict(zip(part.physical, cell, strict=True))
+        return tuple([own.get(p, 0) for p in self.physical])
 
     @cached_property
     def numbers(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
@@ -213,17 +256,7 @@ def components(problem: Problem) -> list[Problem]:
         for g in touched:
             merged[1].extend(g[1])
         groups = [g for g in groups if not any(g is x for x in touched)] + [merged]
-    result: list[Problem] = []
-    for variables, numbers in groups:
-        places = [n for n, v in enumerate(problem.inputs) if v in variables]
-        result.append(
-            Problem(
-                problem.title,
-                tuple(problem.inputs[n] for n in places),
-                tuple(problem.extents[n] for n in places),
-                tuple(problem.outputs[n] for n in sorted(numbers)),
-                tuple(problem.physical[n] for n in sorted(numbers)),
-                tuple(problem.declared[n] for n in sorted(numbers)),
-            )
-        )
-    return result
+    return [
+        problem.part([n for n, v in enumerate(problem.inputs) if v in variables], sorted(numbers))
+        for variables, numbers in groups
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from eqsat.ir import coefficient as co
 from eqsat.ir import term as t
@@ -34,6 +35,7 @@ def put(members: Sequence[Term], used: Sequence[int], new: Term) -> list[Term]:
     return [new if k == first else m for k, m in enumerate(members) if k == first or k not in used]
 
 
+@lru_cache(maxsize=1 << 14)
 def is_total(a: Term) -> bool:
     """Whether a term is defined for all values of its variables by its looks: no loads, all divisors numbers."""
     for node in postorder(a):

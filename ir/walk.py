@@ -49,6 +49,8 @@ def substitute(term: Term, table: Mapping[Term, Term]) -> Term:
     >>> str(substitute(i // 4 + j, {i: j, j: i}))
     'i + j // 4'
     """
+    if not table:
+        return term
     done: dict[int, Term] = {known.serial: value for known, value in table.items()}
     stack: list[Term] = [term]
     while stack:
