@@ -10,6 +10,8 @@ from typing import Any
 
 from eqsat.index_extract import cost
 from eqsat.ir import term as t
+from eqsat.ir.bit_forms import bit_form
+from eqsat.ir.bounds import Bounds
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rewrite import Rewriter, Session
@@ -120,8 +122,8 @@ def _simplified(term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]
 class _Maker:
     """Terms equal to one over its box; the passes remember what they have rewritten.
 
-    `borrowed` are forms that isl proposed: they, and what was made of them, have to be proved; the others come from
-    proved rules, so trying them at points is a check of the rules.
+    `borrowed` are forms that isl or the algebra of bits proposed: they, and what was made of them, have to be proved;
+    the others come from proved rules, so trying them at points is a check of the rules.
     """
 
     def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial) -> None:
@@ -164,6 +166,8 @@ class _Maker:
         other: list[Term] = []
         if operations >= _DIGITS or (compares and operations & _CHOICES):
             other.append(self.rewritten(normal, "normal", "expansive"))
+        if "bitxor" in operations and normal.dtype == t.INDEX:
+            other += self.by_bits(normal)
         if not operations & _SPELLED:
             return [normal, *other]
         if not compares:
@@ -177,6 +181,21 @@ class _Maker:
                     self.borrowed.update(set(more) - set(forms))
                     forms += more
         return forms
+
+    def by_bits(self, normal: Term) -> list[Term]:
+        """A term that is linear over bits, said with fewer bits of its variables."""
+        closed = {x: (a, b) for x, (a, b) in self.trial.ranges.items() if a is not None and b is not None}
+        limits = Bounds(closed)
+
+        def width(atom: Term) -> int | None:
+            low, high = limits.of(atom)
+            return None if low is None or high is None or low < 0 else high.bit_length()
+
+        proposed = bit_form(normal, width)
+        if proposed is None or cost(proposed) >= cost(normal):
+            return []
+        self.borrowed.add(proposed)
+        return [proposed]
 
     def is_open(self, predicate: Term) -> bool:
         """Whether a predicate may be the same at all points, for all that trying some has shown."""

@@ -78,14 +78,15 @@ def mod_mod_multiple(x: Idx, y: Idx, c: Pos, k: Pos, m: Pos):
 
 
 @rule("mod-digits-merge", tags=["expansive"])
-def mod_digits_merge(x: Idx, y: Idx, m: Pos, c: Pos, a: Num, b: Num):
+def mod_digits_merge(x: Idx, z: Idx, y: Idx, m: Pos, c: Pos, a: Num, b: Num):
     """Two digits below a remainder are the number where their factors fit together modulo the divisor."""
     whole = t.compare("eq", (b * m - a) % c, 0)
     lemma = hint(
+        t.compare("eq", z % m, x % m),
         t.compare("eq", a * (x // m) + b * (x % m) + y, b * x + y - (b * m - a) // c * c * (x // m)),
         t.compare("eq", (a * (x // m) + b * (x % m) + y) // c, (b * x + y) // c - (b * m - a) // c * (x // m)),
     )
-    return (a * (x // m) + b * (x % m) + y) % c, (b * x + y) % c, when(whole), lemma
+    return (a * (x // m) + b * (z % m) + y) % c, (b * x + y) % c, when(whole, t.compare("eq", (x - z) % m, 0)), lemma
 
 
 @rule("mod-div-mod", tags=["normal"])

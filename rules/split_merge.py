@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from eqsat.ir import term as t
 from eqsat.ir.rule import Family, Idx, Pos, hint, when
+from eqsat.ir.term import Term
 from eqsat.rules.index_arith import low_digits
 
 RULES = Family("split_merge")
 rule = RULES.rule
 
 
+def _same(x: Term, z: Term, c: Term) -> Term:
+    """That two numbers are the same modulo c."""
+    return t.compare("eq", (x - z) % c, 0)
+
+
 @rule("split-merge", source="RFC 39", tags=["normal"])
-def split_merge(x: Idx, c: Pos):
-    """Splitting by c and merging again is the identity."""
-    return x // c * c + x % c, x
+def split_merge(x: Idx, z: Idx, c: Pos):
+    """Splitting by c and merging again is the identity; what the low part is of need only be the same modulo c."""
+    return x // c * c + z % c, x, when(_same(x, z, c)), hint(t.compare("eq", z % c, x % c))
 
 
 @rule("split-rest", tags=["normal"])
@@ -38,9 +44,10 @@ def digit_merge(x: Idx, a: Pos, b: Pos):
 
 
 @rule("digit-mod", tags=["normal"])
-def digit_mod(x: Idx, a: Pos, b: Pos):
+def digit_mod(x: Idx, z: Idx, a: Pos, b: Pos):
     """Two neighbouring low digits merge to one remainder."""
-    return a * (x // a % b) + x % a, x % (a * b), hint(t.compare("eq", x // (a * b), x // a // b))
+    lemmas = hint(t.compare("eq", z % a, x % a), t.compare("eq", x // (a * b), x // a // b))
+    return a * (x // a % b) + z % a, x % (a * b), when(_same(x, z, a)), lemmas
 
 
 @rule("digit-run", tags=["normal"])

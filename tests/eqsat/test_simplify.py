@@ -103,6 +103,15 @@ MOVED = "where(i < 70, i, i + 3)"
         ("minimum(i, 20) + maximum(i, -1)", {"i": 16}, "2*i"),
         ("truncdiv(i, 4) * 4 + truncmod(i, 4)", {"i": 99}, "i"),
         ("abs(i - 20)", {"i": 16}, "20 - i"),
+        # Digits of numbers that are the same modulo the radix, as reduced forms write them.
+        ("(8*i + j) // 7 * 7 + (i + j) % 7", {}, "8*i + j"),
+        ("(8*i + j) // 7 % 3 * 7 + (i + j) % 7", {}, "(8*i + j) % 21"),
+        ("(8*i + j) // 7 * 7 + (i + j + 1) % 7", {}, "(8*i + j) // 7 * 7 + (i + j + 1) % 7"),
+        ("((8*i + j) % 7 - (8*i + j) // 7) % 8", {"i": 10**7, "j": 8}, "j"),
+        # Bits: the inverse of a Gray code after it, a swizzle twice, a permutation of bits there and back.
+        ("i ^ i//2 ^ (i//2 ^ i//4) ^ (i//4 ^ i//8 ^ i//8)", {"i": 10**9}, "i"),
+        ("(j ^ i%8) ^ (i + 8*k)%8", {"i": 64, "j": 64}, "j"),
+        ("i%2*4 + i//2%2*2 + i//4 ^ i//4", {"i": 8}, "i % 2 * 4 + i // 2 % 2 * 2"),
         ("i * 4294967296 * 4294967296 // (4294967296 * 4294967296)", {}, "i"),
         ("x // 4", {}, "x // 4"),
         # equal maps print equal: A15, A16 and their kin
