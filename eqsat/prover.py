@@ -188,6 +188,12 @@ class Portfolio:
 
         return normal_forms(terms, box)
 
+    def shortest(self, terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
+        """Terms with the same values on the box and as few operations as `eq.simplify` finds."""
+        from eqsat.simplify import simplify_term
+
+        return [simplify_term(x, dict(box)) for x in terms]
+
     def consistent(self, assuming: Term, box: Box) -> Proof:
         """Does the assumption hold somewhere on the box? Refuted: nowhere."""
         asked = claim(t.FALSE, box, assuming)

@@ -65,6 +65,10 @@ class Decider(Protocol):
         """Terms with the same values on the box and no more operations, as quick rules find them."""
         ...
 
+    def shortest(self, terms: Sequence[Term], box: Box, /) -> list[Term]:
+        """The same with as few operations as can be found."""
+        ...
+
 
 def grid(box: Box) -> dict[Term, NDArray]:
     """Every axis as a broadcastable array over its range."""
@@ -145,6 +149,8 @@ class Enumerator:
     def simplify(self, terms: Sequence[Term], box: Box) -> list[Term]:
         """The terms themselves: enumeration knows no rules."""
         return list(terms)
+
+    shortest = simplify
 
     def _open(self, used: Iterable[Term], box: Box) -> str:
         """Why enumeration cannot answer, or ''."""

@@ -439,7 +439,7 @@ class IndexMap:
         return {v: (0, e) for v, e in zip(self._variables, extents, strict=False) if isinstance(e, int)}
 
     def _simplified(self, box: dict[Term, tuple[int, int]]) -> IndexMap:
-        outputs = tuple(decider().simplify(normal(self.final_indices, box), box))
+        outputs = tuple(decider().shortest(normal(self.final_indices, box), box))
         return IndexMap(self.names, outputs, self.axis_separators, self.inverse_index_map)
 
     def _problem(self, extents: Shape) -> Problem:
