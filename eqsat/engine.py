@@ -10,6 +10,7 @@ from eqsat.cost import layout_nodes, map_bytes, map_steps, pair_bytes, program_b
 from eqsat.decode import Decoder
 from eqsat.encode import Encoded, encode
 from eqsat.extract import SCALE, alternatives, greedy
+from eqsat.extract_exact import improve
 from eqsat.forms import is_selection_node, operator_name
 from eqsat.holes_search import assignments
 from eqsat.ir.dtypes import itemsize
@@ -23,6 +24,7 @@ from eqsat.universe import Reindex
 from eqsat.worker import search
 
 TARGETS = ("c", "numpy", "onnx", "opencl")
+EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
 
 
 @dataclass(frozen=True)
@@ -181,15 +183,17 @@ def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> R
         return Result(program, initial, measure(program), "time-limit", Progress("time-limit"), notes=notes)
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
-    decoded = extract_program(encoded, snapshot)
+    left = max(0.5, min(EXACT_SECONDS, limits.seconds - snapshot.progress.seconds))
+    decoded, gap = extract_program(encoded, snapshot, left)
     chosen = program if decoded is None else decoded
     return Result(
-        chosen, initial, measure(chosen), snapshot.progress.status, snapshot.progress, None, snapshot.obligations, notes
+        chosen, initial, measure(chosen), snapshot.progress.status, snapshot.progress, gap, snapshot.obligations, notes
     )
 
 
-def extract_program(encoded: Encoded, snapshot: Snapshot) -> Program | None:
-    """The cheapest program of a snapshot that the greedy extraction finds; None where an output cannot be built."""
+def extract_program(encoded: Encoded, snapshot: Snapshot, seconds: float) -> tuple[Program | None, float | None]:
+    """The cheapest program of a snapshot that is found in so many seconds, and its gap (None: not known); no program
+    where an output cannot be built."""
     encoded.universe = snapshot.universe
     u = encoded.universe
 
@@ -215,7 +219,11 @@ def extract_program(encoded: Encoded, snapshot: Snapshot) -> Program | None:
 
     table = alternatives(snapshot.nodes, u, view_cost, pair_cost, form_cost, constant)
     found = greedy(table, snapshot.roots)
-    return None if found is None else Decoder(encoded, dict(found.choices)).program(snapshot.roots)
+    if found is None:
+        return None, None
+    exact = improve(table, snapshot.roots, found, seconds)
+    chosen, gap = (found, None) if exact is None else (exact.extraction, exact.gap)
+    return Decoder(encoded, dict(chosen.choices)).program(snapshot.roots), gap
 
 
 __all__ = ["Limits", "Measure", "Result", "measure", "optimize", "program_bytes"]
