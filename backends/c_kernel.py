@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from eqsat.backends import stored
-from eqsat.backends.c_library import library_source
 from eqsat.backends.call import Runner, named_arguments, output_arrays, readable
 from eqsat.backends.cc import load_library
 from eqsat.backends.interface import Interface, Unit
@@ -49,6 +48,8 @@ class CModule:
 
     @cached_property
     def _whole(self) -> str:
+        from eqsat.backends.c_library import library_source
+
         return library_source(self.program.name, self.interface, self.unit)
 
     @property

@@ -7,18 +7,18 @@ import hashlib
 import importlib.util
 import os
 import platform
-import shlex
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from eqsat.backends.machine import processor
 from eqsat.ir.errors import BackendError
+
+if TYPE_CHECKING:
+    # What runs a compiler is imported when one runs: a program in the cache starts without it.
+    from subprocess import CompletedProcess
 
 FLAGS = (
     "-std=c99", "-O3", "-fPIC", "-Wall", "-Wextra",
@@ -45,7 +45,25 @@ def cache_directory() -> Path | None:
 
 def extra_flags() -> tuple[str, ...]:
     """What the user adds to every compilation, $EQSAT_CFLAGS: a sanitizer, -g, another -march."""
-    return tuple(shlex.split(os.environ.get("EQSAT_CFLAGS", "")))
+    given = os.environ.get("EQSAT_CFLAGS", "").strip()
+    return _words(given) if given else ()
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """What a shell would make of a line."""
+    import shlex
+
+    return tuple(shlex.split(text))
+
+
+def _program(name: str) -> str | None:
+    """The path of a program, as a shell would find it."""
+    folders = [""] if os.path.dirname(name) else os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for folder in folders:
+        path = os.path.join(folder, name)
+        if os.access(path, os.X_OK) and os.path.isfile(path):
+            return path
+    return None
 
 
 def has_zig() -> bool:
@@ -61,14 +79,14 @@ def find_compiler() -> tuple[str, ...]:
     named = os.environ.get("CC", "").strip()
     if named:
         try:
-            words = shlex.split(named)
+            words = _words(named)
         except ValueError as error:
             raise BackendError(f"compiler CC={named!r}", str(error), "name a C compiler, or unset CC") from error
-        if shutil.which(words[0]) is None:
+        if _program(words[0]) is None:
             raise BackendError(f"compiler CC={named!r}", "is not a program", "name a C compiler, or unset CC")
-        return tuple(words)
+        return words
     for name in ("cc", "gcc", "clang"):
-        found = shutil.which(name)
+        found = _program(name)
         if found:
             return (found,)
     if has_zig():
@@ -77,49 +95,35 @@ def find_compiler() -> tuple[str, ...]:
     raise BackendError("target c", "there is no C compiler", fix)
 
 
-@lru_cache(maxsize=16)
-def compiler_version(command: tuple[str, ...]) -> str:
-    """What the compiler says about itself; asked once for each file that it may be, and then remembered."""
-    base, place = cache_directory(), shutil.which(command[0])
-    if base is None or place is None:
-        return _asked_version(command)
-    facts = os.stat(place)
-    question = repr((command, os.path.realpath(place), facts.st_size, facts.st_mtime_ns))
-    path = base / "compilers" / hashlib.sha256(question.encode()).hexdigest()[:32]
-    try:
-        return path.read_text()
-    except (OSError, ValueError):
-        answer = _asked_version(command)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(answer)
-        os.replace(partial, path)
-    except OSError:
-        # A cache that cannot be written costs a question next time, nothing else.
-        return answer
-    return answer
+def compiler_identity(command: tuple[str, ...]) -> str:
+    """The files that a command consists of, their sizes and times: another compiler is another file.
 
-
-def _asked_version(command: tuple[str, ...]) -> str:
-    done = _run((*command, "--version"), 60.0)
-    return done.stdout + done.stderr
+    >>> compiler_identity(("no such program",))
+    ''
+    """
+    found: list[str] = []
+    paths = [_program(word) for word in command]
+    if "ziglang" in command:
+        wheel = importlib.util.find_spec("ziglang")
+        paths.append(wheel.origin if wheel else None)
+    for path in paths:
+        if path is not None:
+            facts = os.stat(path)
+            found.append(f"{path} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}")
+    return "\n".join(found)
 
 
 @lru_cache(maxsize=1)
 def machine() -> str:
     """The processor that -march=native means."""
-    try:
-        with open("/proc/cpuinfo", errors="replace") as file:
-            # One processor is described up to an empty line; the others are alike.
-            lines = list(takewhile(str.strip, file))
-    except OSError:
-        return f"{platform.machine()} {platform.processor()}"
-    facts = [line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))]
-    return platform.machine() + "".join(facts)
+    named = ("model name", "flags", "Features", "CPU part")
+    facts = [line for line in processor().splitlines() if line.startswith(named)]
+    return platform.machine() + ("\n".join(facts) or platform.processor())
 
 
-def _run(command: tuple[str, ...], timeout: float) -> subprocess.CompletedProcess[str]:
+def _run(command: tuple[str, ...], timeout: float) -> CompletedProcess[str]:
+    import subprocess
+
     try:
         return subprocess.run(
             command,
@@ -152,29 +156,30 @@ def build(
 
     `parts` are the same text as several, which are compiled at the same time.
     """
+    import tempfile
+
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
         made = Path(folder) / "unit.so"
         texts = list(parts) or [source]
         units = [Path(folder) / f"unit{n}.c" for n in range(len(texts))]
         for unit, text in zip(units, texts, strict=True):
             unit.write_text(text)
-        done = subprocess.CompletedProcess[str]((), 1)
-        for native in ((NATIVE,), ()):
-            done = _compile((*command, *FLAGS, *native, *flags), units, made)
-            if done.returncode == 0 and made.is_file():
-                break
-        else:
+        done = _compile((*command, *FLAGS, NATIVE, *flags), units, made)
+        if done.returncode != 0:
+            done = _compile((*command, *FLAGS, *flags), units, made)
+        if done.returncode != 0 or not made.is_file():
             fix = "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else "please report the program"
             raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{elided(done.stderr or done.stdout)}", fix)
         target.with_suffix(".sum").write_text(_digest(made))
         os.replace(made, target)
 
 
-def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> subprocess.CompletedProcess[str]:
+def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> CompletedProcess[str]:
     """One run of the compiler, or one for each unit at the same time and one that links; the first that failed."""
     if len(units) > 1:
+        from concurrent.futures import ThreadPoolExecutor
 
-        def one(unit: Path) -> subprocess.CompletedProcess[str]:
+        def one(unit: Path) -> CompletedProcess[str]:
             # Parts have the same beginning, of which each needs some.
             return _run((*command, "-Wno-unused-function", "-c", "-o", str(unit.with_suffix(".o")), str(unit)), TIMEOUT)
 
@@ -208,7 +213,7 @@ def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] 
     flags = (*flags, *extra_flags())
     if "ziglang" in command:
         flags = (*flags, "-fno-sanitize=undefined")
-    question = "\0".join((source, *FLAGS, *flags, *command, compiler_version(command), machine()))
+    question = "\0".join((source, *FLAGS, *flags, *command, compiler_identity(command), machine()))
     name = hashlib.sha256(question.encode()).hexdigest()[:32]
     base = cache_directory()
     if base is None:
@@ -241,6 +246,8 @@ def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctype
 
 def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str]) -> ctypes.CDLL:
     """Without a place to keep objects, the library is deleted once it is mapped."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
         path = Path(scratch) / "unit.so"
         build(source, path, command, flags, parts)

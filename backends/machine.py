@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 LINE = 64
 """Bytes of a cache line."""
@@ -25,31 +25,42 @@ def _cache_bytes(text: str) -> int:
     return int(text.rstrip("KMG")) * scale
 
 
+def _beginning(path: str) -> str:
+    """The first bytes of a file that the kernel makes up; nothing where there is none."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(file, 1 << 14).decode(errors="replace")
+    finally:
+        os.close(file)
+
+
+@lru_cache(maxsize=1)
+def processor() -> str:
+    """What the kernel tells of the first processor, which speaks for all; nothing where it tells nothing."""
+    return _beginning("/proc/cpuinfo").partition("\n\n")[0]
+
+
 def _caches() -> dict[int, int]:
     """Data cache sizes by level, as the kernel tells them."""
     found: dict[int, int] = {}
     for number in range(8):
         folder = f"/sys/devices/system/cpu/cpu0/cache/index{number}/"
-        try:
-            kind, level, size = (Path(folder + name).read_text().strip() for name in ("type", "level", "size"))
-            if kind in ("Data", "Unified"):
-                found[int(level)] = _cache_bytes(size)
-        except (OSError, ValueError):
+        size = _beginning(folder + "size").strip()
+        if not size:
             break
+        level, kind = _beginning(folder + "level").strip(), _beginning(folder + "type").strip()
+        if kind in ("Data", "Unified") and level.isdigit():
+            found[int(level)] = _cache_bytes(size)
     return found
 
 
 def _vector() -> int:
     """The widest vectors the processor has; 16 bytes where nothing is known."""
-    words: set[str] = set()
-    try:
-        with Path("/proc/cpuinfo").open(errors="replace") as lines:
-            for line in lines:  # the first processor speaks for all
-                if line.startswith("flags"):
-                    words = set(line.split())
-                    break
-    except OSError:
-        return 16
+    line = next((line for line in processor().splitlines() if line.startswith("flags")), "")
+    words = set(line.split())
     return 64 if {"avx512f", "avx512bw"} <= words else 32 if "avx" in words else 16
 
 

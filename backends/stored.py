@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import sys
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from functools import lru_cache
@@ -35,17 +35,21 @@ class Stored:
     calls: tuple[HostCall | None, ...]
 
 
-@lru_cache(maxsize=1)
-def generator_state() -> str:
-    """Names, sizes and times of the modules that make kernels: changed ones may make other kernels."""
-    here = Path(__file__).parent
-    found: list[str] = []
-    for folder in (here, here.parent / "ir"):
-        for item in os.scandir(folder):
-            if item.name.endswith(".py"):
-                facts = item.stat()
-                found.append(f"{folder.name}/{item.name} {facts.st_size} {facts.st_mtime_ns}")
-    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+@lru_cache(maxsize=4096)
+def _state(path: str) -> list[int]:
+    """What tells a changed file from the same one; nothing of one that is gone."""
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return []
+    return [facts.st_size, facts.st_mtime_ns]
+
+
+def generator_state() -> dict[str, list[int]]:
+    """The files of the modules that have made kernels in this process, and of others: changed ones may make others."""
+    names = [name for name in sys.modules if name.startswith(("eqsat.ir.", "eqsat.backends."))]
+    files = sorted(os.path.realpath(file) for name in names if (file := sys.modules[name].__file__) is not None)
+    return {file: _state(file) for file in files}
 
 
 def _facts(value: Value) -> tuple[Any, ...] | None:
@@ -65,7 +69,7 @@ def stored_key(name: str, inputs: Mapping[str, str], flat: Flat, *settings: obje
     facts = [_facts(value) for value in flat.values]
     if any(f is None for f in facts):
         return None
-    question = repr((name, tuple(inputs.items()), tuple(flat.outputs.items()), facts, settings, generator_state()))
+    question = repr((name, tuple(inputs.items()), tuple(flat.outputs.items()), facts, settings, __file__))
     return hashlib.sha256(question.encode()).hexdigest()[:32]
 
 
@@ -86,6 +90,8 @@ def find(key: str | None, flat: Flat) -> tuple[Stored, Unit] | None:
         data = json.loads(text)
     except (OSError, ValueError):
         return None
+    if any(_state(file) != facts for file, facts in data["generator"].items()):
+        return None
     arrays = {v.name: v.array for v in flat.values if v.array is not None}
     constants = {n: arrays[n] for n in data["constants"]}
     for name, (source, split, order) in data["packed"].items():
@@ -105,6 +111,7 @@ def keep(key: str | None, lowered: Lowered, unit: Unit) -> None:
     outside = [b for b in lowered.buffers.values() if b.role != "workspace"]
     kept = [b for b in outside if b.role == "constant"]
     data = {
+        "generator": generator_state(),
         "source": unit.source,
         "header": unit.header,
         "entries": [(e.name, e.buffers) for e in unit.entries],
@@ -118,6 +125,8 @@ def keep(key: str | None, lowered: Lowered, unit: Unit) -> None:
         "workspace": lowered.workspace_bytes,
     }
     text = json.dumps(data)
+    import tempfile
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsat.backends.c_code import print_unit
 from eqsat.backends.call import Runner
-from eqsat.backends.cc import cache_directory, compiler_version, find_compiler, load_library
+from eqsat.backends.cc import cache_directory, compiler_identity, find_compiler, load_library
 from eqsat.backends.choose import schedule
 from eqsat.backends.lower import HostCall, Lowered
 from eqsat.backends.machine import Machine
@@ -45,7 +45,7 @@ def generator_digest() -> str:
 def question(planned: Sequence[tuple[Move, Plan]], threads: int, machine: Machine) -> str:
     """What an answer of the tuner depends on, as a file name."""
     moves = [(m.extents, m.box, m.out, m.operands, str(m.body), str(m.fill)) for m, _ in planned]
-    text = repr((moves, threads, machine, generator_digest(), compiler_version(find_compiler())))
+    text = repr((moves, threads, machine, generator_digest(), compiler_identity(find_compiler())))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -14,7 +14,6 @@ FOLDERS = {
     "objects": r"[0-9a-f]+\.(so|sum)",
     "programs": r"[0-9a-f]+\.json",
     "tuned": r"(cl-)?[0-9a-f]+\.json",
-    "compilers": r"[0-9a-f]+",
 }
 """The names of the files that each folder holds."""
 

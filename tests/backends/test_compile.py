@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -247,21 +250,35 @@ def test_objects_are_cached_and_corrupt_ones_rebuilt(monkeypatch: pytest.MonkeyP
     assert len(builds) == 3
 
 
-def test_a_compiler_is_asked_for_its_version_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """In later processes the answer is read, as long as the program is the same file."""
+def test_another_compiler_makes_other_objects(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A compiler is known by its files: a new one in the place of an old one is another."""
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-    program = tmp_path / "compiler"
-    program.write_text("#!/bin/sh\necho one\n")
-    program.chmod(0o700)
-    command = (str(program),)
-    assert cc.compiler_version(command) == "one\n"
-    (kept,) = (tmp_path / "cache" / "compilers").iterdir()
-    kept.write_text("remembered")
-    cc.compiler_version.cache_clear()
-    assert cc.compiler_version(command) == "remembered"
-    program.write_text("#!/bin/sh\necho other\n")
-    cc.compiler_version.cache_clear()
-    assert cc.compiler_version(command) == "other\n"
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    compiler, real = folder / "compiler", " ".join(cc.find_compiler())
+    monkeypatch.setenv("CC", "compiler")
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+    objects: list[int] = []
+    for text in (f'exec {real} "$@"\n', f'exec {real} "$@"\n', f'# new\nexec {real} "$@"\n'):
+        if not compiler.exists() or compiler.read_text() != "#!/bin/sh\n" + text:
+            compiler.write_text("#!/bin/sh\n" + text)
+            compiler.chmod(0o700)
+        np.testing.assert_array_equal(compile(double())(x=np.ones((3, 4), "float32")), np.full((3, 4), 2, "float32"))
+        objects.append(len(list((tmp_path / "cache" / "objects").glob("*.so"))))
+    assert objects == [1, 1, 2]
+
+
+def test_a_cached_program_needs_few_modules() -> None:
+    """What runs a compiler, and what lowers and prints, is not imported where nothing is compiled."""
+    code = """
+import sys, eqsat
+y = eqsat.input("x", (3, 4), "float32") * 2
+eqsat.compile(y)
+modules = "subprocess", "tempfile", "shutil", "concurrent.futures", "eqsat.backends.lower", "eqsat.backends.c_code"
+print([module for module in modules if module in sys.modules])
+"""
+    run = [subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True) for _ in range(2)]
+    assert run[1].stdout == "[]\n"
 
 
 def test_an_unwritable_cache_is_only_slower(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

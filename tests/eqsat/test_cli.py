@@ -228,16 +228,13 @@ def test_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         path.touch()
     kept = run("cache", "info", "--json").data
     assert [kept[kind]["entries"] for kind in ("objects", "programs", "tuned")] == [1, 1, 0]
-    assert kept["compilers"]["entries"] < 2, "a process asks each compiler once"
-    assert "1 objects, 1 programs, 0 tuned, " in run("cache", "clear").out
+    assert "1 objects, 1 programs, 0 tuned\n" in run("cache", "clear").out
     kept = run("cache", "info", "--json").data
     assert all(entry["entries"] == 0 for entry in kept.values())
     assert sorted(p for p in folder.rglob("*") if p.is_file() and "sqlite" not in p.name) == sorted(mine)
     monkeypatch.setenv("EQSAT_CACHE", "off")
     assert run("kernel", "i, j -> j, i", "--shape", "3,7").code == 0
-    assert run("cache", "info").out == "".join(
-        f"{kind}: off\n" for kind in ("verdicts", "objects", "programs", "tuned", "compilers")
-    )
+    assert run("cache", "info").out == "".join(f"{kind}: off\n" for kind in ("verdicts", "objects", "programs", "tuned"))
     assert [p.name for p in tmp_path.iterdir()] == ["cache"]
 
 
