@@ -234,7 +234,8 @@ def test_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert sorted(p for p in folder.rglob("*") if p.is_file() and "sqlite" not in p.name) == sorted(mine)
     monkeypatch.setenv("EQSAT_CACHE", "off")
     assert run("kernel", "i, j -> j, i", "--shape", "3,7").code == 0
-    assert run("cache", "info").out == "".join(f"{kind}: off\n" for kind in ("verdicts", "objects", "programs", "tuned"))
+    kinds = ("verdicts", "objects", "programs", "tuned")
+    assert run("cache", "info").out == "".join(f"{kind}: off\n" for kind in kinds)
     assert [p.name for p in tmp_path.iterdir()] == ["cache"]
 
 
