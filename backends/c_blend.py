@@ -6,22 +6,17 @@ compilers vectorise, computes a row of the result from rows of all operands.
 
 from __future__ import annotations
 
-from eqsat.backends.affine import Folder
-from eqsat.backends.c_expr import Expressions, Scope
 from eqsat.backends.c_nest import Level, Text, address, nest
+from eqsat.backends.c_row import RowPrinter
 from eqsat.backends.c_tile import cover
 from eqsat.backends.c_turn import Block
 from eqsat.backends.c_types import c_type
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move
 from eqsat.backends.schedule import TILE_I, TILE_J, Blend
-from eqsat.ir import term as t
-from eqsat.ir.dtypes import BOOL
-from eqsat.ir.term import Term, load
-from eqsat.ir.walk import transform
 
-LANE = t.ax(0, 1 << 30)
-"""The position in a row of the tile."""
+WAYS = 8
+"""Rows of an operand which share a set of the first cache and fit into it together."""
 
 
 class BlendPrinter:
@@ -84,8 +79,10 @@ class BlendPrinter:
                 row = f"t{k} + {plan.ti} * c" if self.across(access) else self.row(f"a{k}", access.strides[plan.j])
                 inner.add(f"const {kinds[k]} *restrict p{k} = {row};")
             inner.add(f"{kinds[-1]} *restrict q = {self.row('o', move.out.strides[plan.j])};")
-            with inner.block(f"for (int r = 0; r < {plan.ti}; ++r)"):
-                self.body(inner, names)
+            still = [a.strides[plan.i] == 0 for a in move.operands]
+            row = RowPrinter(inner, move.body, [a.dtype for a in move.operands], still)
+            row.print(names, "q", plan.ti)
+            self.helpers |= row.helpers
         head = f"static inline void {self.name}_tile({', '.join([*params, f'{kinds[-1]} *restrict o'])})"
         note = f"/* {plan.ti} x {plan.tj} elements: operands along the result, then the formula row by row. */"
         self.text.pieces[f"{self.name}_tile"] = "\n".join([note, head, "{", *inner.lines, "}"])
@@ -94,42 +91,24 @@ class BlendPrinter:
     def row(name: str, stride: int) -> str:
         return address(name, [("c", stride)]) if stride else name
 
-    def body(self, inner: Text, names: dict[int, str]) -> None:
-        """One element of a row."""
-        operands = self.move.operands
-
-        def place(node: Term) -> Term | None:
-            if node.op != "load":
-                return None
-            number: int = node.payload
-            still = operands[number].strides[self.plan.i] == 0
-            return load(number, [t.index_const(0) if still else LANE], node.dtype)
-
-        # Operands are numbered in the body of a move: their names are looked up by number.
-        expressions = Expressions(names, "int32_t", Folder())  # pyright: ignore[reportArgumentType]
-        expressions.axes[LANE] = "r"
-        scope = Scope()
-        value = transform(self.move.body, place)
-        (text,) = expressions.print_terms([value], scope)
-        for line in scope.lines:
-            inner.add(line)
-        text = f"(uint8_t)({text})" if value.dtype == BOOL else expressions.narrowed(value.dtype, text)
-        inner.add(f"q[r] = {text};")
-        self.helpers |= expressions.helpers
-
     def turns(self, inner: Text, access: Access, number: int) -> None:
         """A tile of one operand, its rows along the result."""
         plan, size = self.plan, access.size
         e = 16 // size
         row, column = access.strides[plan.i] * size, plan.ti * size
         lanes = min(self.machine.vector // 16, max(1, plan.ti // e))
-        with inner.loop("c", -(-plan.tj // e)):
-            last = plan.tj - e
-            inner.add(f"const ptrdiff_t at = {f'{e} * c > {last} ? {last} : {e} * c' if plan.tj % e else f'{e} * c'};")
-            for first, wide in cover(plan.ti, e, lanes):
-                block = Block(size, wide, False, False, 0, wide * e)
-                for name, piece in {**block.pieces, block.name: block.text()}.items():
-                    inner.pieces.setdefault(name, piece)
-                s = f"(const char *)a{number} + {size} * at + {row * first}"
-                d = f"(char *)t{number} + {column} * at + {size * first}"
-                inner.add(f"{block.name}({s}, {row}, {d}, {column});")
+        parts = cover(plan.ti, e, lanes)
+        # Rows that share a set of the cache are read to their ends, few at a time; others side by side.
+        crowded = row % 4096 == 0
+        bands = [[part] for part in cover(plan.ti, e, min(lanes, max(1, WAYS // e)))] if crowded else [parts]
+        for band in bands:
+            with inner.loop("c", -(-plan.tj // e)):
+                last, start = plan.tj - e, f"{e} * c"
+                inner.add(f"const ptrdiff_t at = {f'{start} > {last} ? {last} : {start}' if plan.tj % e else start};")
+                for first, wide in band:
+                    block = Block(size, wide, False, False, 0, wide * e)
+                    for name, piece in {**block.pieces, block.name: block.text()}.items():
+                        inner.pieces.setdefault(name, piece)
+                    s = f"(const char *)a{number} + {size} * at + {row * first}"
+                    d = f"(char *)t{number} + {column} * at + {size * first}"
+                    inner.add(f"{block.name}({s}, {row}, {d}, {column});")

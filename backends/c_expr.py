@@ -50,9 +50,13 @@ class Scope:
 
 
 class Expressions:
-    """Prints the terms of one function. `buffers` gives C names, `index` is the C type of index terms."""
+    """Prints the terms of one function. `buffers` gives C names, `index` is the C type of index terms.
 
-    def __init__(self, buffers: Mapping[str, str], index: str, folder: Folder) -> None:
+    With `wide`, binary16 values are floats that hold them: nothing is converted, the caller rounds.
+    """
+
+    def __init__(self, buffers: Mapping[str, str], index: str, folder: Folder, wide: bool = False) -> None:
+        self.wide = wide
         self.buffers = dict(buffers)
         self.index = index
         self.folder = folder
@@ -100,6 +104,8 @@ class Expressions:
 
     def type_of(self, node: Term) -> str:
         """The C type in which a value is held."""
+        if node.dtype == "float16" and self.wide:
+            return "float"
         return "int" if node.dtype == BOOL else c_type(node.dtype, self.index)
 
     def name(self) -> str:
@@ -169,7 +175,8 @@ class Expressions:
         if op == "const":
             if node.dtype == INDEX:
                 return t_int(node.payload), ATOM if node.payload >= 0 else PLUS
-            return literal(const_value(node), node.dtype), ATOM
+            wide = node.dtype == "float16" and self.wide
+            return literal(const_value(node), "float32" if wide else node.dtype), ATOM
         args: list[Text] = []
         for a in node.args:
             text = scope.find(a)
@@ -200,12 +207,12 @@ class Expressions:
 
     def as_float(self, text: Text, dtype: str) -> Text:
         """A float16 value as float; others as they are."""
-        return (f"half_to_float({text[0]})", ATOM) if dtype == "float16" else text
+        return (f"half_to_float({text[0]})", ATOM) if dtype == "float16" and not self.wide else text
 
     def _float_op(self, node: Term, args: list[Text]) -> Text:
         if node.dtype == "float16":
             inner = self._float_in("float32", node, [self.as_float(a, "float16") for a in args])
-            return f"float_to_half({inner[0]})", ATOM
+            return inner if self.wide else (f"float_to_half({inner[0]})", ATOM)
         return self._float_in(node.dtype, node, args)
 
     def _float_in(self, dtype: str, node: Term, args: list[Text]) -> Text:
@@ -290,8 +297,9 @@ class Expressions:
             return self.helper(INDEX_CLAMP[source], x)
         if target == "float16":
             if source == "float64":
-                return f"double_to_half({x[0]})", ATOM
-            return f"float_to_half({x[0] if source == 'float32' else f'(float){wrap(x, CAST)}'})", ATOM
+                return f"double_to_{'odd' if self.wide else 'half'}({x[0]})", ATOM
+            x = x if source == "float32" else (f"(float){wrap(x, CAST)}", CAST)
+            return x if self.wide else (f"float_to_half({x[0]})", ATOM)
         if is_float(source) and is_int(target):
             return self.helper(f"cast_{source}_to_{target}", x)
         return (x[0], x[1]) if source == target else (f"({c_type(target, self.index)}){wrap(x, CAST)}", CAST)

@@ -9,12 +9,13 @@ from eqsat.backends.c_nest import Text
 from eqsat.backends.c_run import RunPrinter
 from eqsat.backends.c_shear import ShearPrinter
 from eqsat.backends.c_shuffle import ShufflePrinter
+from eqsat.backends.c_strip import StripPrinter
 from eqsat.backends.c_tile import TurnPrinter
 from eqsat.backends.c_vector import HEADER
 from eqsat.backends.c_zip import ZipPrinter
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Blend, Plan, Run, Shear, Shuffle, Turn
+from eqsat.backends.schedule import Blend, Plan, Run, Shear, Shuffle, Strip, Turn
 
 
 def print_moves(
@@ -37,9 +38,9 @@ def print_moves(
         text.depth += 1
     for n, (move, plan) in enumerate(moves):
         with text.block(""):
-            if move.operands and not isinstance(plan, Blend):
+            if move.operands and not isinstance(plan, (Blend, Strip)):
                 text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
-            if not isinstance(plan, Blend):
+            if not isinstance(plan, (Blend, Strip)):
                 text.add(f"char *d = (char *){buffers[move.out.buffer]};")
             if isinstance(plan, Run):
                 RunPrinter(text, move, plan, machine).print()
@@ -51,6 +52,10 @@ def print_moves(
                 blend = BlendPrinter(text, move, plan, machine, f"{name}_{n}" if n else name, dict(buffers))
                 blend.print()
                 helpers |= blend.helpers
+            elif isinstance(plan, Strip):
+                strip = StripPrinter(text, move, plan, dict(buffers))
+                strip.print()
+                helpers |= strip.helpers
             elif isinstance(plan, Shuffle):
                 ShufflePrinter(text, move, plan).print()
             else:

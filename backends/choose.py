@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
+from eqsat.backends.c_row import has_halves
 from eqsat.backends.c_weave import interleavable, separable
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move, normalise, without_border
-from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Shuffle, Turn, Zip
+from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Shuffle, Strip, Turn, Zip
 
 SMALL = 16
 """A zip has at most so many statements."""
@@ -36,6 +37,8 @@ LONG = 512
 """Rows of the source of so many bytes are fetched along the row."""
 BLEND = 64
 """Elements of a row of the tiles in which a body is computed."""
+STRIP = 256
+"""So are about so many of a row along which all operands lie."""
 INLINE = 1024
 """Padding is written together with what it surrounds, where the steps of its loop are shorter than so many bytes."""
 STRETCH = 32 << 10
@@ -267,9 +270,23 @@ def plan_blend(move: Move, threads: int, i: int) -> Blend | None:
     j = loops.pop() if len(loops) == 1 else None
     if j is None or move.boxed or any(min(move.extents[i], move.extents[j]) * a.size < 16 for a in across):
         return None
-    ti, tj = tile_extent(move.extents[i], BLEND, 1), tile_extent(move.extents[j], BLEND // 2, 1)
+    wide = 2 * BLEND if move.out.size <= 2 else BLEND
+    ti, tj = tile_extent(move.extents[i], wide, 1), tile_extent(move.extents[j], wide // 2, 1)
     others = [k for k in range(len(move.extents)) if k not in (i, j)]
     return Blend(i, j, ti, tj, (*others, TILE_J, TILE_I), threads)
+
+
+def plan_strip(move: Move, threads: int, i: int) -> Strip | None:
+    """Pieces of rows of a body with binary16 numbers, all of whose operands lie along the result."""
+    if move.boxed or move.extents[i] < BLEND // 2 or not has_halves(move.body):
+        return None
+    if any(a.strides[i] not in (0, 1) for a in move.operands):
+        return None
+    # Pieces of one length, in whole vectors.
+    pieces = -(-move.extents[i] // STRIP)
+    ti = min(-(-move.extents[i] // pieces + 15) // 16 * 16, move.extents[i]) if pieces > 1 else move.extents[i]
+    others = [k for k in range(len(move.extents)) if k != i]
+    return Strip(i, ti, (*others, TILE_I), threads)
 
 
 def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
@@ -282,7 +299,7 @@ def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
     if move.is_fill:
         return plan_run(move, machine, threads)
     if not move.is_copy:
-        return plan_blend(move, threads, i)
+        return plan_strip(move, threads, i) or plan_blend(move, threads, i)
     j = unit(move.operands[0])
     short = move.extents[i] * move.out.size
     shuffled = plan_shuffle(move, threads) if short < 16 or (short < 32 and move.operands[0].strides[i] != 1) else None

@@ -112,6 +112,17 @@ class Blend:
 
 
 @dataclass(frozen=True)
+class Strip:
+    """Compute a body along the result's contiguous loop `i`, `ti` elements at a time: TILE_I in `order`."""
+
+    i: int
+    ti: int
+    order: tuple[int, ...]
+    threads: int = 1
+    stream: bool = False
+
+
+@dataclass(frozen=True)
 class Shuffle:
     """Permute blocks of 16 bytes: `inside` has the loops that walk a block and how many of their steps that takes.
 
@@ -127,4 +138,4 @@ class Shuffle:
     stream: bool = False
 
 
-Plan = Run | Turn | Shear | Zip | Blend | Shuffle
+Plan = Run | Turn | Shear | Zip | Blend | Strip | Shuffle

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_half_rows import all_halves, odd_rows
 from test_moves import DTYPES, MACHINES, chosen_cases, leaves_of
 from test_shuffle import small_orders
 
@@ -60,4 +61,12 @@ def sanitized(outputs: dict[str, Tensor], number: int, folder: Path) -> subproce
 @pytest.mark.parametrize("dtype", DTYPES[:4])
 def test_no_access_leaves_its_buffer(dtype: str, number: int, tmp_path: Path) -> None:
     done = sanitized({**chosen_cases((dtype,)), **small_orders(dtype)}, number, tmp_path)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]
+
+
+# feature: K5
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 2])
+def test_rows_of_halves_stay_in_their_buffers(number: int, tmp_path: Path) -> None:
+    done = sanitized(all_halves() | odd_rows(), number, tmp_path)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]

@@ -38,11 +38,15 @@ EQSAT_UNUSED static inline eqsat_half float_to_half(float x)
     const uint32_t finite = a < 0x38800000u ? least : usual;
     return (eqsat_half)((a >= 0x47800000u ? beyond : finite) | (all >> 16 & 0x8000u));
 }
-EQSAT_UNUSED static inline eqsat_half double_to_half(double x)
+EQSAT_UNUSED static inline float double_to_odd(double x)
 {
     const float near = (float)x;
     const uint32_t bits = float_bits(near), odd = (fabs((double)near) > fabs(x) ? bits - 1u : bits) | 1u;
-    return float_to_half(bits_float((double)near != x ? odd : bits));
+    return bits_float((double)near != x ? odd : bits);
+}
+EQSAT_UNUSED static inline eqsat_half double_to_half(double x)
+{
+    return float_to_half(double_to_odd(x));
 }
 
 
