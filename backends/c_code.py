@@ -12,12 +12,15 @@ from eqsat.backends.c_half import HALF
 from eqsat.backends.c_library import Library, Part, plain
 from eqsat.backends.c_moves import print_moves
 from eqsat.backends.c_types import c_type, helper
+from eqsat.backends.c_vector import HEADER
+from eqsat.backends.c_wrap import SWIZZLE, Swizzle, Wrap, find_swizzle, find_wrap, replaced
 from eqsat.backends.choose import schedule
 from eqsat.backends.interface import Buffer, Unit
 from eqsat.backends.lowered import Lowered
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.moves import Move
 from eqsat.backends.schedule import Plan
+from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.stmt import Alias, Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.stmt_check import require_rank
@@ -77,6 +80,7 @@ class _FunctionPrinter:
         self.index = index_type([*terms, *axes], folder)
         self.expressions = Expressions(self.signature.names, self.index, folder)
         self.locals = 0
+        self.pieces: dict[str, str] = {}
 
     def type_of(self, dtype: str) -> str:
         return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
@@ -124,9 +128,52 @@ class _FunctionPrinter:
         lines: list[str] = []
         if parallel and stmt.extent > 1 and _points(stmt) >= PARALLEL_POINTS:
             lines.append(f"#pragma omp parallel for num_threads({self.threads})")
+        elif (swizzle := find_swizzle(stmt, self.expressions.folder)) is not None:
+            return [indent + line for line in self.swizzle(swizzle)]
+        elif (wrap := find_wrap(stmt)) is not None and self.fits(stmt, wrap):
+            return self.wrapped(stmt, wrap, depth, loops)
         inner = parallel and not lines and stmt.extent < self.threads
         lines.append(f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{")
         return [*lines, *self.statement(stmt.body, depth + 1, loops + 1, inner), f"{indent}}}"]
+
+    def swizzle(self, row: Swizzle) -> list[str]:
+        """A loop that permutes the bytes of a row by an exclusive or."""
+        self.pieces |= {"vectors": HEADER, "swizzle": SWIZZLE}
+        scope, buffers = Scope(), self.expressions.buffers
+        index, source, turn = self.expressions.print_terms([row.index, row.source, row.turn], scope)
+        there, here = f"(char *)({buffers[row.buffer]} + {index})", f"(const char *)({buffers[row.operand]} + {source})"
+        turned = f"(ptrdiff_t)({turn}) * {row.unit}" if row.unit > 1 else turn
+        return [*scope.lines, f"swizzle_bytes({there}, {here}, {row.nbytes}, {turned});"]
+
+    def held(self, stmt: For, wrap: Wrap) -> Term:
+        """The term that stands for where a loop starts."""
+        return t.make("axis", (t.index_const(wrap.modulus),), (stmt.axis.payload[0], 10000 + self.locals))
+
+    def fits(self, stmt: For, wrap: Wrap) -> bool:
+        """Whether what is left of an index that wraps round is no wider than the index was."""
+        pieces = [replaced(stmt.body, wrap.node, value) for value in wrap.values(stmt, self.held(stmt, wrap))]
+        terms = [x for piece in pieces for s in statements(piece) for x in stmt_terms(s)]
+        return self.index == "int64_t" or index_type(terms, self.expressions.folder) == self.index
+
+    def wrapped(self, stmt: For, wrap: Wrap, depth: int, loops: int) -> list[str]:
+        """A loop cut where an index wraps round."""
+        indent, name, size, m = "    " * depth, f"i{loops}", stmt.extent, wrap.modulus
+        start, cut, held = f"start{self.locals}", f"cut{self.locals}", self.held(stmt, wrap)
+        self.locals += 1
+        scope = Scope()
+        (first,) = self.expressions.print_terms([t.binary("mod", wrap.shift, t.index_const(m))], scope)
+        self.expressions.axes[held] = start
+        lines = [*scope.lines, f"const {self.index} {start} = {first};"]
+        steps = f"{m} - {start}" if wrap.sign > 0 else f"{start} + 1"
+        short = size < m or wrap.sign < 0
+        lines.append(f"const {self.index} {cut} = {f'{steps} < {size} ? {steps} : {size}' if short else steps};")
+        lines = [indent + line for line in lines]
+        ends = ("0", cut, str(size))
+        for low, high, value in zip(ends, ends[1:], wrap.values(stmt, held), strict=False):
+            lines.append(f"{indent}for ({self.index} {name} = {low}; {name} < {high}; ++{name}) {{")
+            body = replaced(stmt.body, wrap.node, value)
+            lines += [*self.statement(body, depth + 1, loops + 1, False), f"{indent}}}"]
+        return lines
 
     def alias(self, stmt: Alias, depth: int, loops: int, parallel: bool) -> list[str]:
         """The same memory under another name and type."""
@@ -208,6 +255,7 @@ def print_unit(
             printer = _FunctionPrinter(func, threads, folder)
             signature, lines = printer.signature, printer.lines()
             helpers.update(printer.expressions.helpers)
+            pieces |= printer.pieces
         text = re.sub(rf"\b{func.name}\b", "", "\n".join(lines))
         if text not in printed:
             printed[text] = func.name

@@ -272,7 +272,7 @@ class Expressions:
             if divisor is not None and divisor > 0 and plain:
                 return f"{wrap(args[0], TIMES)} {'/' if op.endswith('div') else '%'} {args[1][0]}", TIMES
         if op in _BITS:
-            return f"{wrap(args[0], COMPARED + 1)} {_BITS[op]} {wrap(args[1], COMPARED + 1)}", LOOSE
+            return f"{wrap(args[0], TIMES)} {_BITS[op]} {wrap(args[1], TIMES)}", LOOSE
         return self.helper(f"{op}_{self.index.removesuffix('_t')}", *args)
 
     def _sum(self, node: Term, args: list[Text]) -> Text:

@@ -176,18 +176,24 @@ def generic() -> list[Fused]:
     table = np.random.default_rng(7).permutation(columns)
     declared = f"static const int table[{columns}] = {{{', '.join(map(str, table))}}};\n"
 
-    def swizzled(dtype: str, step: int) -> Fused:
+    def swizzled(dtype: str, step: int, rows: int = 8) -> Fused:
         def program() -> Tensor:
             x = eq.input("x", shape, dtype)
-            return eq.compute(shape, lambda i, j: x[i, j ^ (i % 8 * step)])
+            return eq.compute(shape, lambda i, j: x[i, j ^ (i % rows * step)])
 
-        source = i * columns + (j ^ (i % 8 * step))
-        at = f"x[i0 * {columns} + (i1 ^ (i0 % 8 * {step}))]"
-        return gathered(f"swizzle_4096x1024_by{step}_{dtype}", dtype, shape, source, program, at)
+        source = i * columns + (j ^ (i % rows * step))
+        at = f"x[i0 * {columns} + (i1 ^ (i0 % {rows} * {step}))]"
+        name = f"swizzle_4096x1024_by{step}" + (f"of{rows}" if rows != 8 else "")
+        return gathered(f"{name}_{dtype}", dtype, shape, source, program, at)
 
-    def skewed() -> Tensor:
-        x = eq.input("x", shape, "float32")
-        return eq.compute(shape, lambda i, j: x[i, (i + j) % columns])
+    def skewed(dtype: str) -> Fused:
+        def program() -> Tensor:
+            x = eq.input("x", shape, dtype)
+            return eq.compute(shape, lambda i, j: x[i, (i + j) % columns])
+
+        name = "skew_4096x1024" + (f"_{dtype}" if dtype != "float32" else "")
+        at = f"x[i0 * {columns} + (i0 + i1) % {columns}]"
+        return gathered(name, dtype, shape, i * columns + (i + j) % columns, program, at)
 
     def picked(of_rows: bool) -> Callable[[], Tensor]:
         def program() -> Tensor:
@@ -205,10 +211,10 @@ def generic() -> list[Fused]:
         swizzled("float32", 4),
         swizzled("float16", 8),
         swizzled("int8", 1),
-        gathered(
-            "skew_4096x1024", "float32", shape, i * columns + (i + j) % columns, skewed,
-            f"x[i0 * {columns} + (i0 + i1) % {columns}]",
-        ),
+        swizzled("float32", 1, 64),
+        swizzled("int8", 1, 1024),
+        skewed("float32"),
+        skewed("int8"),
         gathered(
             "take_columns_4096x1024", "float32", shape, i * columns + table[j], picked(False),
             f"x[i0 * {columns} + table[i1]]", declared,

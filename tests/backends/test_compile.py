@@ -303,6 +303,7 @@ def test_an_index_too_wide_is_refused_by_name() -> None:
 # feature: K5
 def test_sources_are_deterministic(golden: Callable[[str, str], None]) -> None:
     x = input("x", (1, 32, 6, 7), "float32")
+    bits = input("bits", (40, 64), "uint8")
     image, a, b = input("image", (4, 6, 3), "uint8"), input("a", (5, 7), "float32"), input("b", (7, 6), "float32")
     blocked = x.pad(((0, 0), (0, 0), (1, 1), (1, 1))).relu().reshape((1, 2, 16, 8, 9)).permute_dims((0, 1, 3, 4, 2))
     scaled = ((image.cast("float32") - 127.5) / 255.0).permute_dims((2, 0, 1)).cast("float16")
@@ -312,6 +313,8 @@ def test_sources_are_deterministic(golden: Callable[[str, str], None]) -> None:
         "matmul": Program([a, b], {"y": reductions.matmul(a, b)}),
         "concat_roll": Program([a], {"y": reductions.concat([a.roll(2, 1), a.flip(0)], 0)}),
         "softmax": Program([a], {"y": a.softmax(1)}),
+        "rotated_rows": Program([bits], {"y": compute((40, 64), lambda i, j: bits[i, (i + j) % 64])}),
+        "swizzled_rows": Program([bits], {"y": compute((40, 64), lambda i, j: bits[i, j ^ i % 32])}),
     }
     for name, program in chosen.items():
         k = CKernel(program, 1, Machine())

@@ -9,6 +9,8 @@ import pytest
 from test_half_rows import all_halves, odd_rows
 from test_moves import DTYPES, MACHINES, chosen_cases, leaves_of
 from test_shuffle import small_orders
+from test_wrap import DTYPES as BITS
+from test_wrap import bodies, rotated, swizzled
 
 from eqsat.backends.c_code import print_unit
 from eqsat.backends.cc import find_compiler
@@ -69,4 +71,13 @@ def test_no_access_leaves_its_buffer(dtype: str, number: int, tmp_path: Path) ->
 @pytest.mark.parametrize("number", [0, 2])
 def test_rows_of_halves_stay_in_their_buffers(number: int, tmp_path: Path) -> None:
     done = sanitized(all_halves() | odd_rows(), number, tmp_path)
+    assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]
+
+
+# feature: K5
+@pytest.mark.slow
+def test_rotated_and_swizzled_rows_stay_in_their_buffers(tmp_path: Path) -> None:
+    outputs = {dtype: swizzled(f"x{dtype}", dtype, (37, 96), 32, 1) for dtype in BITS}
+    outputs |= {f"{d} turned": rotated(f"y{d}", d, (21, 35), 31, 3, -1, 5) for d in BITS}
+    done = sanitized(outputs | {"blocks": swizzled("b", "int8", (33, 128), 32, 4)} | bodies(), 0, tmp_path)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]

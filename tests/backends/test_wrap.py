@@ -1,0 +1,97 @@
+"""Rotated rows and exclusive ors over many positions: equal to numpy bit by bit, in contiguous pieces."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_moves import check_bits, leaves_of
+
+from eqsat.backends.c_code import print_unit
+from eqsat.backends.lower import lower
+from eqsat.backends.machine import this_machine
+from eqsat.ir.tensor import Program, Tensor, compute, input
+
+DTYPES = ("int8", "float16", "float32", "float64", "bool")
+
+
+def source_of(y: Tensor) -> str:
+    return print_unit(lower(Program(leaves_of(y), {"y": y}))).source
+
+
+def rotated(name: str, dtype: str, shape: tuple[int, int], columns: int, factor: int, sign: int, shift: int) -> Tensor:
+    """Row i begins at place factor * i + shift, and goes round."""
+    x = input(name, shape, dtype)
+    return compute((shape[0], columns), lambda i, j: x[i, (factor * i + sign * j + shift) % shape[1]])
+
+
+def swizzled(name: str, dtype: str, shape: tuple[int, int], turns: int, run: int) -> Tensor:
+    """Blocks of `run` elements of row i change places by an exclusive or with i % turns."""
+    x = input(name, shape, dtype)
+    return compute(shape, lambda i, j: x[i, (j // run ^ (i % turns)) * run + j % run])
+
+
+# feature: K1
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(DTYPES), st.integers(2, 40), st.integers(9, 200), st.integers(0, 9), st.sampled_from([1, -1, 3]),
+    st.sampled_from([1, -1]), st.integers(-3, 300), st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_rotations_bit_by_bit(
+    dtype: str, rows: int, columns: int, less: int, factor: int, sign: int, shift: int, threads: int
+) -> None:
+    shape, taken = (rows, columns), max(columns - less, 1)
+    y = rotated("x", dtype, shape, taken, factor, sign, shift)
+    z = rotated("z", dtype, (64, 1024), 1024, factor, sign, shift)
+    check_bits({"y": y, "z": z}, threads, this_machine(), shift % 7)
+    assert "cut0" in source_of(z)
+
+
+# feature: K1
+@settings(max_examples=15, deadline=None)
+@given(
+    st.sampled_from(DTYPES), st.sampled_from([32, 64, 128]), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 3),
+    st.integers(0, 5), st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_swizzles_of_many_positions_bit_by_bit(
+    dtype: str, turns: int, run: int, times: int, more: int, threads: int
+) -> None:
+    shape = (2 * turns + more, turns * run * times)
+    y = swizzled("x", dtype, shape, turns, run)
+    check_bits({"y": y}, threads, this_machine(), more)
+    assert ("swizzle_bytes(" in source_of(y)) == (run != 3)
+
+
+def bodies() -> dict[str, Tensor]:
+    """Work on rotated and swizzled elements; indices that wrap in an outer loop, twice, or not at all."""
+    x, w = input("x", (20, 65), "float32"), input("w", (3, 20, 33), "uint8")
+    return {
+        "relu": compute((20, 65), lambda i, j: x[i, (i + j) % 65]).relu() * 2,
+        "both": compute((20, 65), lambda i, j: x[i, (i + j) % 65] + x[(i + j) % 20, j] - x[i, (j - i) % 65]),
+        "outer": compute((20, 65), lambda i, j: x[(i + j) % 20, j]),
+        "deep": compute((3, 20, 33), lambda a, i, j: w[a, i, (j + a + i) % 33]),
+        "sums": compute((20,), lambda i, j: x[i, (i + j) % 65] * x[i, j], reduce=(65,)),
+        "twice round": compute((20, 130), lambda i, j: x[i, (i + j) % 65]),
+        "turned": compute((64, 16), lambda i, j: w[i % 3, j, (i ^ j) % 33]),
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bodies_bit_by_bit(threads: int) -> None:
+    exact = {name: y for name, y in bodies().items() if name not in ("sums",)}
+    check_bits(exact, threads, this_machine())
+
+
+@pytest.mark.parametrize("flags", ["-Werror", "-O1 -DEQSAT_PLAIN_LOOPS -Werror", "-Werror -mno-ssse3 -mno-avx"])
+def test_with_and_without_vectors(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CFLAGS", flags)
+    check_bits({dtype: swizzled(dtype, dtype, (40, 96), 32, 1) for dtype in DTYPES}, 1, this_machine(), 3)
+    check_bits({dtype: rotated(dtype, dtype, (40, 33), 33, 1, -1, 5) for dtype in DTYPES}, 1, this_machine(), 3)
+
+
+def test_an_index_does_not_leave_32_bits_on_its_way() -> None:
+    """What is left after the cut could be too wide, although the index that it is for is not."""
+    wide = (1 << 20) - 1
+    sources = [source_of(rotated("x", "int8", (rows, wide), wide, 1, 1, 0)) for rows in (1024, 2048)]
+    assert all("int32_t i0" in text for text in sources)
+    assert ["cut0" in text for text in sources] == [True, False]
