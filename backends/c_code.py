@@ -13,7 +13,7 @@ from eqsat.backends.c_library import Library, Part, plain
 from eqsat.backends.c_moves import print_moves
 from eqsat.backends.c_types import c_type, helper
 from eqsat.backends.c_vector import HEADER
-from eqsat.backends.c_wrap import SWIZZLE, Swizzle, Wrap, find_swizzle, find_wrap, replaced
+from eqsat.backends.c_wrap import SCALAR, SWIZZLE, Swizzle, Wrap, find_swizzle, find_wrap, is_gather, replaced
 from eqsat.backends.choose import schedule
 from eqsat.backends.interface import Buffer, Unit
 from eqsat.backends.lowered import Lowered
@@ -88,7 +88,11 @@ class _FunctionPrinter:
     def lines(self) -> list[str]:
         params = [f"{kind}{name}" for kind, name in self.signature.types(self.index)]
         body = self.statement(self.func.body, 1, 0, self.threads > 1)
-        return [f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
+        lines = [f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
+        if is_gather(self.func.body):
+            self.pieces["scalar"] = SCALAR
+            return ["EQSAT_SCALAR", *lines]
+        return lines
 
     def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
         """The lines of a statement; `loops` counts the loops around it, `parallel` asks for threads on the next one."""

@@ -2,7 +2,8 @@
 
 A loop in which (axis + e) % m wraps round once, where `e` is the same for all of it, is two loops in which it does not:
 rows that are rotated by a number of their own become contiguous pieces. A loop that reads at axis ^ e copies blocks
-of 16 bytes, whose bytes change places in all of them alike.
+of 16 bytes, whose bytes change places in all of them alike. A loop that copies from places in a table is kept from
+being made of gathers, which are slower than loads.
 """
 
 from __future__ import annotations
@@ -19,6 +20,12 @@ SHORTEST = 8
 """A loop of fewer steps is not worth two."""
 MOST_STORES = 4
 """Nor is one around more stores than this."""
+
+SCALAR = """#if defined(__GNUC__) && !defined(__clang__)
+#define EQSAT_SCALAR __attribute__((optimize("no-tree-vectorize", "unroll-loops"))) /* loads beat gathers */
+#else
+#define EQSAT_SCALAR
+#endif"""
 
 SWIZZLE = """/* Byte k of d is byte k ^ turn of s: in blocks of 16 bytes, whose bytes all change places alike. */
 static inline void swizzle_bytes(char *restrict d, const char *restrict s, ptrdiff_t n, ptrdiff_t turn)
@@ -130,3 +137,16 @@ def find_swizzle(loop: For, folder: Folder) -> Swizzle | None:
     if known is None or known[0] < 0 or not all(_outside(x, _inside(loop)) for x in (turn, rest, there)):
         return None
     return Swizzle(store.buffer, there, value.payload, rest, turn, size, loop.extent * size)
+
+
+def is_gather(body: Stmt) -> bool:
+    """Whether all loops copy elements from places that a table gives one by one."""
+    stores = [s for s in statements(body) if isinstance(s, Store)]
+    inner = [s for s in statements(body) if isinstance(s, For) and isinstance(s.body, Store)]
+    return len(stores) == len(inner) > 0 and all(_gathers(loop.axis, loop.body) for loop in inner)
+
+
+def _gathers(axis: Term, store: Stmt) -> bool:
+    if not isinstance(store, Store) or store.value.op != "load":
+        return False
+    return any(axis in set(free_variables(table)) for table in leaves("load", *store.value.args))

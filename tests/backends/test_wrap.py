@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,3 +96,12 @@ def test_an_index_does_not_leave_32_bits_on_its_way() -> None:
     sources = [source_of(rotated("x", "int8", (rows, wide), wide, 1, 1, 0)) for rows in (1024, 2048)]
     assert all("int32_t i0" in text for text in sources)
     assert ["cut0" in text for text in sources] == [True, False]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_columns_from_a_table_are_loaded_one_by_one(dtype: str) -> None:
+    x, places = input("x", (33, 70), dtype), list(np.random.default_rng(1).permutation(70))
+    columns, rows = x.take(places, 1), x.take([p % 33 for p in places], 0)
+    assert "EQSAT_SCALAR\nstatic void kernel_0(" in source_of(columns)
+    assert "EQSAT_SCALAR" not in source_of(rows)
+    check_bits({"columns": columns, "rows": rows}, 2, this_machine(), 1)
