@@ -79,8 +79,9 @@ class BlendPrinter:
                 row = f"t{k} + {plan.ti} * c" if self.across(access) else self.row(f"a{k}", access.strides[plan.j])
                 inner.add(f"const {kinds[k]} *restrict p{k} = {row};")
             inner.add(f"{kinds[-1]} *restrict q = {self.row('o', move.out.strides[plan.j])};")
-            still = [a.strides[plan.i] == 0 for a in move.operands]
-            row = RowPrinter(inner, move.body, [a.dtype for a in move.operands], still)
+            # Transposed operands are rows of a tile, one element behind the other.
+            strides = [int(a.strides[plan.i] != 0) for a in move.operands]
+            row = RowPrinter(inner, move.body, [a.dtype for a in move.operands], strides)
             row.print(names, "q", plan.ti)
             self.helpers |= row.helpers
         head = f"static inline void {self.name}_tile({', '.join([*params, f'{kinds[-1]} *restrict o'])})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c_blend import BlendPrinter
+from eqsat.backends.c_cross import CrossPrinter
 from eqsat.backends.c_nest import Text
 from eqsat.backends.c_run import RunPrinter
 from eqsat.backends.c_shear import ShearPrinter
@@ -15,7 +16,7 @@ from eqsat.backends.c_vector import HEADER
 from eqsat.backends.c_zip import ZipPrinter
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Blend, Plan, Run, Shear, Shuffle, Strip, Turn
+from eqsat.backends.schedule import Blend, Cross, Plan, Run, Shear, Shuffle, Strip, Turn
 
 
 def print_moves(
@@ -38,9 +39,9 @@ def print_moves(
         text.depth += 1
     for n, (move, plan) in enumerate(moves):
         with text.block(""):
-            if move.operands and not isinstance(plan, (Blend, Strip)):
+            if move.operands and not isinstance(plan, (Blend, Cross, Strip)):
                 text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
-            if not isinstance(plan, (Blend, Strip)):
+            if not isinstance(plan, (Blend, Cross, Strip)):
                 text.add(f"char *d = (char *){buffers[move.out.buffer]};")
             if isinstance(plan, Run):
                 RunPrinter(text, move, plan, machine).print()
@@ -52,6 +53,10 @@ def print_moves(
                 blend = BlendPrinter(text, move, plan, machine, f"{name}_{n}" if n else name, dict(buffers))
                 blend.print()
                 helpers |= blend.helpers
+            elif isinstance(plan, Cross):
+                cross = CrossPrinter(text, move, plan, machine, f"{name}_{n}" if n else name, dict(buffers))
+                cross.print()
+                helpers |= cross.helpers
             elif isinstance(plan, Strip):
                 strip = StripPrinter(text, move, plan, dict(buffers))
                 strip.print()

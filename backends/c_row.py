@@ -25,6 +25,7 @@ LANE = t.ax(0, 1 << 30)
 EXACT = frozenset({"load", "const", "neg", "abs", "min", "max", "where", "floor", "ceil", "trunc", "round"})
 """Operations that answer a half for halves, before rounding."""
 HALF = "float16"
+ALIGNED = f"__attribute__((aligned({LINE})))"
 
 
 def has_halves(body: Term) -> bool:
@@ -33,46 +34,55 @@ def has_halves(body: Term) -> bool:
 
 
 class RowPrinter:
-    """Prints rows of one body; `still` are the operands of which all elements of a row are one."""
+    """Prints rows of one body; `strides` says how far apart the elements of each operand are in a row, or 0."""
 
-    def __init__(self, text: Text, body: Term, dtypes: Sequence[str], still: Sequence[bool]) -> None:
+    def __init__(self, text: Text, body: Term, dtypes: Sequence[str], strides: Sequence[int]) -> None:
         self.text = text
         self.body = body
         self.dtypes = dtypes
-        self.still = still
+        self.strides = strides
         self.helpers: dict[str, None] = {}
 
-    def print(self, names: Mapping[int, str], result: str, count: int, most: int = 0) -> None:
-        """The row at the pointers `names` and `result`; with `most`, of `m` elements, where m is at most that."""
+    def print(self, names: Mapping[int, str], result: str, count: int) -> None:
+        """The row of so many elements at the pointers `names` and `result`."""
+        names = {n: self._gathered(n, name, count) for n, name in names.items()}
         if has_halves(self.body):
             self.text.pieces["half rows"] = HALF_ROWS
-            return self._staged(names, result, str(count) if not most else "m", most or count)
+            return self._staged(names, result, count)
         body = transform(self.body, lambda node: self._element(node, dict[int, str]()))
-        return self._loop(body, names, f"{result}[r]", str(count) if not most else "m", False)
+        return self._loop(body, names, f"{result}[r]", count, False)
+
+    def _gathered(self, number: int, name: str, count: int) -> str:
+        """The operand itself, or its elements side by side: one loop that only moves them is faster than another."""
+        stride = self.strides[number]
+        if stride < 2:
+            return name
+        self.text.add(f"{c_type(self.dtypes[number], '')} dense{number}[{count}] {ALIGNED};")
+        self.text.add(f"for (int r = 0; r < {count}; ++r) dense{number}[r] = {name}[{stride} * r];")
+        return f"dense{number}"
 
     def _element(self, node: Term, held: Mapping[int, str]) -> Term | None:
         if node.op != "load" or not isinstance(node.payload, int):
             return None
         number = node.payload
-        place = t.index_const(0) if self.still[number] else LANE
+        place = LANE if self.strides[number] else t.index_const(0)
         return load(held.get(number, number), [place], node.dtype)
 
-    def _staged(self, names: Mapping[int, str], result: str, count: str, most: int) -> None:
+    def _staged(self, names: Mapping[int, str], result: str, count: int) -> None:
         """A loop for each value that is rounded."""
         text, body = self.text, self.body
         if body.op == "cast" and body.args[0].op == "load" and {body.dtype, body.args[0].dtype} == {HALF, "float32"}:
             number: int = body.args[0].payload
-            if not self.still[number]:
+            if self.strides[number]:
                 change = "floats_to_halves" if body.dtype == HALF else "halves_to_floats"
                 text.add(f"{change}({result}, {names[number]}, {count});")
                 return
-        aligned = f"__attribute__((aligned({LINE})))"
         held = {number: f"h{number}" for number in names if self.dtypes[number] == HALF}
         for number, name in held.items():
-            if self.still[number]:
+            if not self.strides[number]:
                 text.add(f"const float {name}[1] = {{half_to_float(*{names[number]})}};")
             else:
-                text.add(f"float {name}[{most}] {aligned};")
+                text.add(f"float {name}[{count}] {ALIGNED};")
                 text.add(f"halves_to_floats({name}, {names[number]}, {count});")
         done: dict[Term, Term] = {}
         for node in postorder(body):
@@ -81,7 +91,7 @@ class RowPrinter:
             new = new if element is None else element
             if node.dtype == HALF and (node.op not in EXACT or node is body):
                 name = text.name("v")
-                text.add(f"float {name}[{most}] {aligned};")
+                text.add(f"float {name}[{count}] {ALIGNED};")
                 self._loop(new, names, f"{name}[r]", count, True)
                 if node is body:
                     text.add(f"floats_to_halves({result}, {name}, {count});")
@@ -91,7 +101,7 @@ class RowPrinter:
             done[node] = new
         self._loop(done[body], names, f"{result}[r]", count, True)
 
-    def _loop(self, value: Term, names: Mapping[int, str], place: str, count: str, wide: bool) -> None:
+    def _loop(self, value: Term, names: Mapping[int, str], place: str, count: int, wide: bool) -> None:
         local = {n.payload: n.payload for n in postorder(value) if n.op == "load" and isinstance(n.payload, str)}
         # Operands are numbered in the body of a move: their names are looked up by number.
         expressions = Expressions({**names, **local}, "int32_t", Folder(), wide)  # pyright: ignore[reportArgumentType]

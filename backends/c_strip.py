@@ -1,4 +1,4 @@
-"""Strips: an element-wise body over operands that all lie along the result, some hundred elements at a time."""
+"""Strips: an element-wise body over operands that all lie along the result, a few vectors at a time."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ class StripPrinter:
         """Loops over rows and over pieces of a row, and in them the loops that compute one."""
         move, plan, text = self.move, self.plan, self.text
         i = plan.i
-        size, count = move.extents[i], -(-move.extents[i] // plan.ti)
+        count = -(-move.extents[i] // plan.ti)
         names = {n: text.name("i") for n in plan.order}
         levels = [Level(names[n], count if n == TILE_I else move.extents[n]) for n in plan.order]
-        row = RowPrinter(text, move.body, [a.dtype for a in move.operands], [not a.strides[i] for a in move.operands])
+        row = RowPrinter(text, move.body, [a.dtype for a in move.operands], [a.strides[i] for a in move.operands])
 
         def start(access: Access) -> str:
             terms = [(names[n], access.strides[n]) for n in plan.order if n >= 0 and move.extents[n] > 1]
-            terms += [(names[TILE_I], plan.ti * access.strides[i])] if count > 1 else []
+            terms += [("at", access.strides[i])] if count > 1 else []
             return address(self.buffers[access.buffer], terms, access.offset)
 
         with nest(text, levels, plan.threads, 8):
+            if count > 1:
+                # The last piece overlaps the one before: all have the same length.
+                last, place = move.extents[i] - plan.ti, f"{plan.ti} * {names[TILE_I]}"
+                place = f"{place} > {last} ? {last} : {place}" if last % plan.ti else place
+                text.add(f"const ptrdiff_t at = {place};")
             for k, access in enumerate(move.operands):
                 text.add(pointer(access.dtype, f"p{k}", start(access)))
             text.add(pointer(move.out.dtype, "q", start(move.out), False))
-            uneven = size % plan.ti != 0
-            if uneven:
-                last, at = size % plan.ti, names[TILE_I]
-                text.add(f"const int m = {f'{at} == {count - 1} ? {last} : {plan.ti}'};")
-            row.print({k: f"p{k}" for k in range(len(move.operands))}, "q", plan.ti, plan.ti if uneven else 0)
+            row.print({k: f"p{k}" for k in range(len(move.operands))}, "q", plan.ti)
         self.helpers |= row.helpers

@@ -75,6 +75,8 @@ class Block:
             return [f"    for (int m = 0; m < {e}; ++m) x[m] = {value};"]
         splat = ", ".join([f"{self.fill:#x}u{'ll' if self.size == 8 else ''}"] * e)
         lines = [f"    static const {half} fill = {{{splat}}};"]
+        if self.low == self.high:
+            lines.append("    (void)s, (void)row;")
         for m in range(e):
             rows = [m + k * e for k in range(self.lanes)]
             parts = [f"({self.row(str(r))})" if self.low <= r < self.high else "&fill" for r in rows]

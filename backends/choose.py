@@ -11,7 +11,7 @@ from eqsat.backends.c_row import has_halves
 from eqsat.backends.c_weave import interleavable, separable
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move, normalise, without_border
-from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Plan, Run, Shear, Shuffle, Strip, Turn, Zip
+from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Chain, Cross, Plan, Run, Shear, Shuffle, Strip, Turn, Zip
 
 SMALL = 16
 """A zip has at most so many statements."""
@@ -37,8 +37,10 @@ LONG = 512
 """Rows of the source of so many bytes are fetched along the row."""
 BLEND = 64
 """Elements of a row of the tiles in which a body is computed."""
-STRIP = 256
-"""So are about so many of a row along which all operands lie."""
+STRIP = 64
+"""So are so many of a row along which all operands lie: few enough for loops over them to be unrolled."""
+NEAR = 4
+"""Elements of operands at most so far apart are read along a row of a body."""
 INLINE = 1024
 """Padding is written together with what it surrounds, where the steps of its loop are shorter than so many bytes."""
 STRETCH = 32 << 10
@@ -276,17 +278,42 @@ def plan_blend(move: Move, threads: int, i: int) -> Blend | None:
     return Blend(i, j, ti, tj, (*others, TILE_J, TILE_I), threads)
 
 
+def cross_loop(move: Move) -> int | None:
+    """The loop along which a body with binary16 numbers is computed, before its rows are turned into the result."""
+    i = unit(move.out)
+    if i is None or move.is_copy or not has_halves(move.body) or move.out.size > 2:
+        return None
+    j = next((k for k, s in enumerate(move.out.strides) if s == move.extents[i]), None)
+    e = 16 // move.out.size
+    if j is None or move.box[j][1] - move.box[j][0] < BLEND // 2 or NEAR < move.extents[i] < e:
+        return None
+    near = all(0 <= a.strides[j] <= NEAR for a in move.operands)
+    turned = any(a.strides[j] == 1 for a in move.operands) or i in move.boxed
+    return j if near and turned and (i not in move.boxed or e <= move.extents[i] <= BLEND) else None
+
+
+def plan_cross(move: Move, threads: int, i: int) -> Cross | None:
+    """Tiles of such a body."""
+    j = cross_loop(move)
+    if j is None or move.boxed not in ((), (i,)):
+        return None
+    ti = move.extents[i] if move.boxed else tile_extent(move.extents[i], BLEND, 1)
+    tj = tile_extent(move.extents[j], BLEND, 1)
+    others = [k for k in range(len(move.extents)) if k not in (i, j)]
+    return Cross(i, j, ti, tj, (*others, TILE_J, TILE_I), threads)
+
+
 def plan_strip(move: Move, threads: int, i: int) -> Strip | None:
     """Pieces of rows of a body with binary16 numbers, all of whose operands lie along the result."""
     if move.boxed or move.extents[i] < BLEND // 2 or not has_halves(move.body):
         return None
-    if any(a.strides[i] not in (0, 1) for a in move.operands):
+    if not all(0 <= a.strides[i] <= NEAR for a in move.operands):
         return None
-    # Pieces of one length, in whole vectors.
-    pieces = -(-move.extents[i] // STRIP)
-    ti = min(-(-move.extents[i] // pieces + 15) // 16 * 16, move.extents[i]) if pieces > 1 else move.extents[i]
+    ti = tile_extent(move.extents[i], STRIP, 1)
     others = [k for k in range(len(move.extents)) if k != i]
-    return Strip(i, ti, (*others, TILE_I), threads)
+    # What lies between the elements of a row is taken before the next piece.
+    among = [k for k in others if any(0 < a.strides[k] < a.strides[i] for a in move.operands)]
+    return Strip(i, ti, (*(k for k in others if k not in among), TILE_I, *among), threads)
 
 
 def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
@@ -299,7 +326,7 @@ def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
     if move.is_fill:
         return plan_run(move, machine, threads)
     if not move.is_copy:
-        return plan_strip(move, threads, i) or plan_blend(move, threads, i)
+        return plan_strip(move, threads, i) or plan_blend(move, threads, i) or plan_cross(move, threads, i)
     j = unit(move.operands[0])
     short = move.extents[i] * move.out.size
     shuffled = plan_shuffle(move, threads) if short < 16 or (short < 32 and move.operands[0].strides[i] != 1) else None
@@ -331,7 +358,7 @@ def prepared(move: Move) -> tuple[Move, ...]:
     i = unit(move.out)
     size = move.out.size
     if not move.is_copy:
-        keep: list[int] = []
+        keep = [k for k in move.boxed if k == i and cross_loop(move) is not None]
     elif along(move.operands[0], i):
         step = {k: move.out.strides[k] * size for k in move.boxed}
         keep = [k for k in move.boxed if _dense(move, k) and step[k] < INLINE and step[k] * move.extents[k] <= STRETCH]

@@ -123,6 +123,19 @@ class Strip:
 
 
 @dataclass(frozen=True)
+class Cross:
+    """Compute a body along `j`, tile by tile, and transpose what it answers into the result, contiguous along `i`."""
+
+    i: int
+    j: int
+    ti: int
+    tj: int
+    order: tuple[int, ...]
+    threads: int = 1
+    stream: bool = False
+
+
+@dataclass(frozen=True)
 class Shuffle:
     """Permute blocks of 16 bytes: `inside` has the loops that walk a block and how many of their steps that takes.
 
@@ -138,4 +151,4 @@ class Shuffle:
     stream: bool = False
 
 
-Plan = Run | Turn | Shear | Zip | Blend | Strip | Shuffle
+Plan = Run | Turn | Shear | Zip | Blend | Cross | Strip | Shuffle

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from kernel_checks import program_of, sample
 from test_half import HALVES, same
@@ -15,12 +15,14 @@ from test_moves import parts
 from eqsat.backends.compile import compile
 from eqsat.backends.lower import lower
 from eqsat.backends.machine import this_machine
-from eqsat.backends.schedule import Blend, Strip
+from eqsat.backends.schedule import Blend, Cross, Strip
 from eqsat.ir import pointwise
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.run import evaluate
 from eqsat.ir.tensor import Tensor, input
 
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Every example is compiled: a smaller one would take minutes to find."""
 Unary = Callable[[Tensor], Tensor]
 UNARY: dict[str, Unary] = {
     "double": lambda x: x * 2, "third": lambda x: x / 3, "negative": lambda x: -x, "relu": lambda x: x.relu(),
@@ -59,6 +61,52 @@ def check(outputs: dict[str, Tensor], threads: int = 1, seed: int = 0) -> None:
         same(got[name] if len(outputs) > 1 else got, want[name])
 
 
+def image(name: str, shape: tuple[int, ...], last: bool, channels: int, border: int, blocked: bool) -> Tensor:
+    """Bytes as halves: channels last or not, with more channels and a border of zeros, in blocks of 16 or last."""
+    n, h, w, c = shape
+    x = input(name, (n, h, w, c) if last else (n, c, h, w), "uint8")
+    y = ((x.cast("float32") - 127.5) / 255.0).cast("float16")
+    y = y.permute_dims((0, 3, 1, 2)) if last else y
+    y = y.pad(((0, 0), (0, channels - c), (border, border), (border, 0)))
+    if not blocked:
+        return y.permute_dims((0, 2, 3, 1))
+    tall, wide = (d for d in y.shape[2:] if isinstance(d, int))
+    return y.reshape((n, channels // 16, 16, tall, wide)).permute_dims((0, 1, 3, 4, 2))
+
+
+def images() -> dict[str, Tensor]:
+    """Images of odd sizes: rows of the result have three channels, or more than the image."""
+    return {
+        "3 to 16": image("a", (2, 9, 37, 3), True, 16, 0, True),
+        "planes": image("b", (1, 8, 70, 3), False, 16, 2, True),
+        "4 to 16": image("c", (1, 5, 130, 4), True, 16, 1, False),
+        "3 last": image("d", (2, 7, 51, 3), False, 3, 0, False),
+        "20 to 32": image("e", (1, 6, 45, 20), False, 32, 0, True),
+        "2 last": image("f", (1, 40, 33, 2), False, 2, 0, False),
+        "apart": image("g", (1, 40, 33, 3), True, 3, 0, False).permute_dims((0, 3, 1, 2)),
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_images_bit_by_bit(threads: int) -> None:
+    outputs = images()
+    low = lower(program_of(outputs))
+    assert sum(isinstance(plan, Cross) for _, plan in parts(low, this_machine())) >= 6
+    check(outputs, threads)
+
+
+# feature: K1
+@settings(max_examples=10, deadline=None, phases=UNSHRUNK)
+@given(
+    st.tuples(st.integers(1, 2), st.integers(1, 9), st.integers(20, 90), st.integers(1, 5)), st.booleans(),
+    st.sampled_from([1, 2]), st.integers(0, 2), st.booleans(), st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_random_images_bit_by_bit(
+    shape: tuple[int, int, int, int], last: bool, times: int, border: int, blocked: bool, threads: int
+) -> None:
+    check({"y": image("x", shape, last, 16 * times, border, blocked)}, threads)
+
+
 @st.composite
 def bodies(draw: st.DrawFn) -> dict[str, Tensor]:
     shape = draw(st.sampled_from([(3, 70), (2, 33), (5, 300), (1, 1000), (64, 48), (37, 41)]))
@@ -73,7 +121,7 @@ def bodies(draw: st.DrawFn) -> dict[str, Tensor]:
 
 # feature: K1
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=20, deadline=None, phases=UNSHRUNK)
 @given(bodies(), st.sampled_from([1, 2]), st.integers(0, 3))
 def test_random_bodies_bit_by_bit(outputs: dict[str, Tensor], threads: int, seed: int) -> None:
     check(outputs, threads, seed)

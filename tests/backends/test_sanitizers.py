@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_half_rows import all_halves, odd_rows
+from test_half_rows import all_halves, images, odd_rows
 from test_moves import DTYPES, MACHINES, chosen_cases, leaves_of
 from test_shuffle import small_orders
 from test_wrap import DTYPES as BITS
@@ -70,7 +70,7 @@ def test_no_access_leaves_its_buffer(dtype: str, number: int, tmp_path: Path) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 2])
 def test_rows_of_halves_stay_in_their_buffers(number: int, tmp_path: Path) -> None:
-    done = sanitized(all_halves() | odd_rows(), number, tmp_path)
+    done = sanitized(all_halves() | odd_rows() | images(), number, tmp_path)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]
 
 

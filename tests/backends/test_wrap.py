@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_half_rows import UNSHRUNK
 from test_moves import check_bits, leaves_of
 
 from eqsat.backends.c_code import print_unit
@@ -33,7 +34,7 @@ def swizzled(name: str, dtype: str, shape: tuple[int, int], turns: int, run: int
 
 
 # feature: K1
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, phases=UNSHRUNK)
 @given(
     st.sampled_from(DTYPES), st.integers(2, 40), st.integers(9, 200), st.integers(0, 9), st.sampled_from([1, -1, 3]),
     st.sampled_from([1, -1]), st.integers(-3, 300), st.sampled_from([1, 2]),
@@ -49,7 +50,7 @@ def test_rotations_bit_by_bit(
 
 
 # feature: K1
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15, deadline=None, phases=UNSHRUNK)
 @given(
     st.sampled_from(DTYPES), st.sampled_from([32, 64, 128]), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 3),
     st.integers(0, 5), st.sampled_from([1, 2]),
