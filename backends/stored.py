@@ -36,7 +36,7 @@ class Stored:
 
 
 @lru_cache(maxsize=4096)
-def _state(path: str) -> list[int]:
+def file_state(path: str) -> list[int]:
     """What tells a changed file from the same one; nothing of one that is gone."""
     try:
         facts = os.stat(path)
@@ -49,7 +49,7 @@ def generator_state() -> dict[str, list[int]]:
     """The files of the modules that have made kernels in this process, and of others: changed ones may make others."""
     names = [name for name in sys.modules if name.startswith(("eqsat.ir.", "eqsat.backends."))]
     files = sorted(os.path.realpath(file) for name in names if (file := sys.modules[name].__file__) is not None)
-    return {file: _state(file) for file in files}
+    return {file: file_state(file) for file in files}
 
 
 def _facts(value: Value) -> tuple[Any, ...] | None:
@@ -90,7 +90,7 @@ def find(key: str | None, flat: Flat) -> tuple[Stored, Unit] | None:
         data = json.loads(text)
     except (OSError, ValueError):
         return None
-    if any(_state(file) != facts for file, facts in data["generator"].items()):
+    if any(file_state(file) != facts for file, facts in data["generator"].items()):
         return None
     arrays = {v.name: v.array for v in flat.values if v.array is not None}
     constants = {n: arrays[n] for n in data["constants"]}

@@ -17,6 +17,7 @@ import pytest
 from kernel_checks import check, check_statements
 
 import eqsat as eq
+from eqsat.backends import stored
 from eqsat.backends.c_code import print_unit
 from eqsat.backends.c_library import numbers
 from eqsat.backends.cc import build, find_compiler, has_zig
@@ -203,6 +204,19 @@ def test_the_second_compile_is_read_from_the_cache(monkeypatch: pytest.MonkeyPat
             compile(other)
     with pytest.raises(AssertionError, match="lowered again"):
         compile(program([1, 2, 3, 4]), threads=2)
+    # A module that made it has another size or time now.
+    made_by = {Path(file).name for file in stored.generator_state()}
+    assert {"c_code.py", "lower.py", "c_kernel.py", "term.py"} <= made_by
+    with monkeypatch.context() as patch:
+        state = stored.file_state
+
+        def changed(file: str) -> list[int]:
+            return [1, 2] if file.endswith("c_code.py") else state(file)
+
+        patch.setattr(stored, "file_state", changed)
+        with pytest.raises(AssertionError, match="lowered again"):
+            compile(program([1, 2, 3, 4]))
+    compile(program([1, 2, 3, 4]))
     for file in (tmp_path / "programs").glob("*.json"):
         file.write_text(file.read_text().replace("kernel_0", "kernel_1"))
     with pytest.raises(AssertionError, match="lowered again"):
