@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_expr import Expressions, Scope, index_type
 from eqsat.backends.c_half import HALF
 from eqsat.backends.c_library import Library, Part, plain
 from eqsat.backends.c_moves import print_moves
+from eqsat.backends.c_registers import Tile
 from eqsat.backends.c_types import c_type, helper
 from eqsat.backends.c_vector import HEADER
 from eqsat.backends.c_wrap import SCALAR, SWIZZLE, Swizzle, Wrap, find_swizzle, find_wrap, is_gather, replaced
@@ -19,6 +21,7 @@ from eqsat.backends.interface import Buffer, Unit
 from eqsat.backends.lowered import Lowered
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.moves import Move
+from eqsat.backends.registers import REGISTERS
 from eqsat.backends.schedule import Plan
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, INDEX
@@ -33,6 +36,8 @@ STATIC = "static void "
 HIDDEN = '__attribute__((visibility("hidden")))'
 """What functions are in place of static where the others may be in another source."""
 
+SHORT = 16
+"""Compilers unroll loops of so few steps."""
 PARALLEL_POINTS = 1 << 15
 """A loop nest of fewer stores than this is not worth waking threads for."""
 
@@ -71,9 +76,12 @@ class _Signature:
 class _FunctionPrinter:
     """One PrimFunc as a static C function, its loops as they are."""
 
-    def __init__(self, func: PrimFunc, threads: int, folder: Folder) -> None:
+    def __init__(self, func: PrimFunc, threads: int, folder: Folder, vector: int) -> None:
         self.func = func
         self.threads = threads
+        self.folder = folder
+        self.vector = vector
+        self.pieces: dict[str, str] = {}
         self.signature = _Signature(func)
         terms = [x for s in statements(func.body) for x in stmt_terms(s)]
         axes: list[Term] = [s.axis for s in statements(func.body) if isinstance(s, For)]
@@ -103,6 +111,8 @@ class _FunctionPrinter:
             return self.loop(stmt, depth, loops, parallel)
         if isinstance(stmt, Store):
             return [indent + line for line in self.store(stmt)]
+        if isinstance(stmt, Alloc) and stmt.buffer.note == REGISTERS:
+            return self.tile(stmt, depth, loops)
         if isinstance(stmt, Alloc):
             name, decl = f"acc{self.locals}", stmt.buffer
             self.locals += 1
@@ -125,6 +135,29 @@ class _FunctionPrinter:
             return lines
         assert isinstance(stmt, Assume)
         return []
+
+    def tile(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+        """A tile of vector registers, and the same as plain loops."""
+        decl = stmt.buffer
+        tile = Tile(decl.name, decl.dtype, self.vector, self.expressions, self.folder)
+        lines = self.in_tile(stmt.body, tile, depth + 1, loops)
+        self.pieces |= tile.pieces
+        plain = self.statement(Alloc(replace(decl, note=""), stmt.body), depth + 1, loops, False)
+        indent = "    " * depth
+        return [f"{indent}{{", "#ifdef EQSAT_TILES", *lines, "#else", *plain, "#endif", f"{indent}}}"]
+
+    def in_tile(self, stmt: Stmt, tile: Tile, depth: int, loops: int) -> list[str]:
+        """The lines of the loops of a reduction over a tile of vector registers."""
+        indent = "    " * depth
+        if isinstance(stmt, Seq):
+            return [line for part in stmt.parts for line in self.in_tile(part, tile, depth, loops)]
+        assert isinstance(stmt, For)
+        if stmt.kind != "serial":
+            return [indent + line for line in tile.lines(stmt)]
+        name = self.expressions.axes[stmt.axis] = f"i{loops}"
+        few = "ROLLED " if stmt.extent <= SHORT else ""
+        head = f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
+        return [head, *self.in_tile(stmt.body, tile, depth + 1, loops + 1), f"{indent}}}"]
 
     def loop(self, stmt: For, depth: int, loops: int, parallel: bool) -> list[str]:
         indent, name = "    " * depth, f"i{loops}"
@@ -256,7 +289,7 @@ def print_unit(
             pieces |= needed
             helpers.update(scalar)
         else:
-            printer = _FunctionPrinter(func, threads, folder)
+            printer = _FunctionPrinter(func, threads, folder, machine.vector)
             signature, lines = printer.signature, printer.lines()
             helpers.update(printer.expressions.helpers)
             pieces |= printer.pieces

@@ -31,6 +31,7 @@ class CModule:
     interface: Interface
     unit: Unit
     threads: int
+    machine: Machine
 
     def accepts(self, given: Mapping[str, NDArray]) -> bool:
         """Whether every array has the shape and the dtype of its buffer."""
@@ -71,7 +72,7 @@ class CModule:
     def _steps(self) -> Lowered:
         from eqsat.backends.lower import lower
 
-        return lower(self.program, self.sizes)
+        return lower(self.program, self.sizes, self.machine)
 
     @property
     def lowered(self) -> Lowered:
@@ -101,17 +102,17 @@ class CKernel(Specialised[CModule]):
         key = None if self.tune else stored.stored_key(self.program.name, inputs, flat, *settings)
         found = stored.find(key, flat)
         if found is not None:
-            return CModule(self.program, sizes, *found, self.threads)
+            return CModule(self.program, sizes, *found, *settings)
         # What lowers and prints is imported where it is needed: a program in the cache starts without it.
         from eqsat.backends.c_code import print_unit
         from eqsat.backends.lower import lower_flat
         from eqsat.backends.tune import tuned
 
-        lowered = lower_flat(self.program, flat)
+        lowered = lower_flat(self.program, flat, self.machine)
         schedules = tuned(lowered, *settings) if self.tune else None
         unit = print_unit(lowered, *settings, schedules)
         stored.keep(key, lowered, unit)
-        return CModule(self.program, sizes, lowered, unit, self.threads)
+        return CModule(self.program, sizes, lowered, unit, *settings)
 
     def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays; the result is an array, or a dict for several outputs.

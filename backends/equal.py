@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.kernel import build_kernel, kernel_moves
+from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.values import RESULT, Value
 from eqsat.ir.dtypes import NDArray
@@ -34,8 +35,14 @@ def _loaded(value: Value) -> tuple[str, ...]:
 class Kernels:
     """Builds the kernels of a program. `shapes` and `dtypes` are those of every buffer."""
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], folder: Folder) -> None:
-        self.shapes, self.dtypes, self.folder = shapes, dtypes, folder
+    def __init__(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        dtypes: Mapping[str, str],
+        folder: Folder,
+        machine: Machine | None = None,
+    ) -> None:
+        self.shapes, self.dtypes, self.folder, self.machine = shapes, dtypes, folder, machine
         self._known: dict[object, Made] = {}
         self.equal: dict[str, str] = {}
         """Functions that are another one with other buffers, by name: the name of the other one."""
@@ -46,7 +53,7 @@ class Kernels:
         key = self._key(value, names)
         known = self._known.get(key)
         if known is None:
-            func, tables = build_kernel(name, value, self.shapes, self.dtypes, self.folder)
+            func, tables = build_kernel(name, value, self.shapes, self.dtypes, self.folder, self.machine)
             made = Made(func, kernel_moves(value, self.shapes, self.folder), tables, names)
             self._known[key] = made
             return made

@@ -9,6 +9,7 @@ from math import prod
 from eqsat.backends.access import flat_index, flatten_loads, load_claims, settle
 from eqsat.backends.affine import Folder
 from eqsat.backends.extract import find_moves
+from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.order import Order, loop_order, tile_transpose
 from eqsat.backends.reduce import Reduction, choose_tile
@@ -28,8 +29,11 @@ POLICIES = (Policy(), Policy(split=False), Policy(cut=False, split=False, pieces
 class KernelBuilder:
     """Builds the function of one value. `shapes` gives the logical shape of every buffer its body loads."""
 
-    def __init__(self, value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Folder) -> None:
+    def __init__(
+        self, value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Folder, machine: Machine | None = None
+    ) -> None:
         assert value.body is not None
+        self.machine = machine
         self.value = value
         self.folder = folder
         self.spatial = [t.ax(n, d) for n, d in enumerate(value.shape)]
@@ -99,7 +103,7 @@ class KernelBuilder:
                 result = transform(roots[2], lambda n: result if n.op == "load" and n.payload == RESULT else None)
             return Store(value.name, (roots[1],), result)
 
-        tile = choose_tile(order, dtype, str(value.combiner), value.ordered, self.elements)
+        tile = choose_tile(order, dtype, str(value.combiner), value.ordered, self.elements, self.machine)
         work = Reduction(str(value.combiner), dtype, order, tile, self.folder, self.settle, store)
         return seq(work.statements(policy, 1 if value.after is None else 2))
 
@@ -115,10 +119,15 @@ def kernel_moves(value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Fo
 
 
 def build_kernel(
-    name: str, value: Value, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str], folder: Folder
+    name: str,
+    value: Value,
+    shapes: Mapping[str, tuple[int, ...]],
+    dtypes: Mapping[str, str],
+    folder: Folder,
+    machine: Machine | None = None,
 ) -> tuple[PrimFunc, dict[str, NDArray]]:
     """The function that fills the buffer of a value, and the constant tables that it reads, by parameter name."""
-    body = KernelBuilder(value, shapes, folder).statements()
+    body = KernelBuilder(value, shapes, folder, machine).statements()
     tables: dict[Table, str] = {}
     body = _name_tables(_number_loops(body, 0, {}), tables)
     names = [*_loaded(body), value.name]

@@ -10,6 +10,7 @@ from eqsat.backends.equal import Kernels
 from eqsat.backends.fuse import fuse
 from eqsat.backends.interface import Buffer, HostCall, Role
 from eqsat.backends.lowered import Lowered, Step, plan_workspace
+from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.pack import pack_weights
 from eqsat.backends.values import Flat, Value, flatten_program
@@ -19,8 +20,8 @@ from eqsat.ir.tensor import Program
 from eqsat.ir.term import Term
 
 
-def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
-    """The kernels of a program; `sizes` gives values to its symbols.
+def lower(program: Program, sizes: Mapping[Term, int] | None = None, machine: Machine | None = None) -> Lowered:
+    """The kernels of a program; `sizes` gives values to its symbols, `machine` names vector registers to sum in.
 
     Raises BackendError for symbols without a value and operators without a meaning, BoundsError for accesses that are
     not shown to be in range.
@@ -34,10 +35,10 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None) -> Lowered:
         for i1 in 2:
           v2[2*i0 + i1] = maximum(v0[3*i1 + i0], float32(0.0))
     """
-    return lower_flat(program, flatten_program(program, sizes))
+    return lower_flat(program, flatten_program(program, sizes), machine)
 
 
-def lower_flat(program: Program, flat: Flat) -> Lowered:
+def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> Lowered:
     """The kernels of a program from its values."""
     folder = Folder(flat.tables())
     fused = fuse(flat, folder)
@@ -47,7 +48,7 @@ def lower_flat(program: Program, flat: Flat) -> Lowered:
     constants: dict[str, NDArray] = {}
     steps: list[Step] = []
     shapes, dtypes = {v.name: v.shape for v in values}, {v.name: v.dtype for v in values}
-    work = Kernels(shapes, dtypes, folder)
+    work = Kernels(shapes, dtypes, folder, machine)
     called: dict[int, int] = {}
     moves: dict[str, tuple[Move, ...]] = {}
     for value in values:

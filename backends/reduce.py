@@ -8,11 +8,14 @@ loaded, is used for every row. Both are read off the strides of the loads, not o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from eqsat.backends.affine import Folder
+from eqsat.backends.machine import Machine
 from eqsat.backends.order import Order, data_loads, stride
+from eqsat.backends.reduce_blocks import Blocks, choose_blocks, register_leaf
+from eqsat.backends.registers import in_registers, one_block, register_file
 from eqsat.backends.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, itemsize
@@ -31,6 +34,8 @@ ROW = 64
 """Bytes of a row of a register tile: two vectors of 32 bytes."""
 FULL = 0.95
 """Rows that fill less of their vectors than this are narrow: other lanes are worth looking for."""
+FEW = 4
+"""Reductions of fewer terms have no rows."""
 FAR = 4
 """Lanes may skip so many elements: loads of such a stride are still whole vectors, shuffled."""
 
@@ -57,10 +62,17 @@ class Tile:
     rows: Term | None = None
     turned: bool = False
     """Whether the rows come after the lanes in the order of the loops."""
+    blocks: Blocks | None = None
+    """How sums are held in vector registers; None where compilers are to choose."""
 
 
-def choose_tile(order: Order, dtype: str, combiner: str, ordered: bool, sizes: Mapping[str, int]) -> Tile:
-    """The tile of a reduction; `sizes` gives the elements of the buffers that it loads."""
+def choose_tile(
+    order: Order, dtype: str, combiner: str, ordered: bool, sizes: Mapping[str, int], machine: Machine | None = None
+) -> Tile:
+    """The tile of a reduction; `sizes` gives the elements of the buffers that it loads.
+
+    With a machine, the tile is one of its vector registers where the body allows that.
+    """
     loads = data_loads(order.roots[0])
     spatial, reduced = order.spatial, order.reduced
     strides = {a: [stride(load.args[0], a) for load in loads] for a in (*spatial, *reduced)}
@@ -76,19 +88,47 @@ def choose_tile(order: Order, dtype: str, combiner: str, ordered: bool, sizes: M
     shared = [n for n, s in enumerate(strides[lanes]) if s]
     across = spatial[::-1] if any(a is lanes for a in spatial[:1]) else spatial
     rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
-    if rows is None or prod(map(extent_of, reduced)) < 4:
+    terms = prod(map(extent_of, reduced))
+    if machine is not None and combiner == "sum" and terms >= FEW and lanes in set(spatial):
+        body, lane = one_block(t.cast_to(order.roots[0], held_as(dtype)), lanes, Folder())
+        file = register_file(machine, held_as(dtype), extent_of(lane))
+        if in_registers(body, lane, held_as(dtype), file):
+            if rows is None:
+                rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _shared(strides[a])), None)
+            free = [a for a in across if a is not rows and all(strides[a][n] == 0 for n in shared)]
+            blocks = choose_blocks(lanes, extent_of(lane), rows, free, reduced, file, size, machine)
+            chosen = _streamed(Tile(spatial, {}, lanes, rows, blocks=blocks), loads, shared, strides, sizes)
+            return replace(chosen, sizes=blocks.sizes)
+    if rows is None or terms < FEW:
         # Over a window with steps, compilers keep few sums in registers; extremes become vectors in a long loop only.
         steps = combiner in ("sum", "prod") and any((s or 0) > 1 for s in strides[lanes])
         return Tile(spatial, {lanes: DEEP if lanes in set(reduced) else ROW // size if steps else WIDE}, lanes)
     width, height = _register_tile(along, extent_of(rows), ROW // size)
+    tile = Tile(spatial, {lanes: width, rows: height}, lanes, rows)
+    return _streamed(tile, loads, shared, strides, sizes)
+
+
+def _streamed(
+    tile: Tile,
+    loads: Sequence[Term],
+    shared: Sequence[int],
+    strides: Mapping[Term, Sequence[int | None]],
+    sizes: Mapping[str, int],
+) -> Tile:
+    """The tile with the loop over its rows around that over its lanes, if fewer elements are read again that way."""
+    spatial, lanes, rows = tile.spatial, tile.lanes, tile.rows
+    if rows is None or lanes is None:
+        return tile
+    height = tile.blocks.sizes[rows] if tile.blocks else tile.sizes[rows]
+    width = tile.blocks.sizes[lanes] if tile.blocks else tile.sizes[lanes]
     turned = next(a for a in (*spatial, lanes) if a is lanes or a is rows) is lanes and lanes in set(spatial)
     if lanes in set(spatial) and not turned:
         again = ceil_div(extent_of(rows), height) * _elements(loads, shared, sizes)
         others = [n for n, s in enumerate(strides[rows]) if s]
-        tiles = prod(extent_of(a) for a in spatial if a is not rows) // min(width, along)
+        tiles = prod(extent_of(a) for a in spatial if a is not rows) // min(width, extent_of(lanes))
         if tiles * _elements(loads, others, sizes) < again:
             spatial, turned = (*(a for a in spatial if a is not rows), rows), True
-    return Tile(spatial, {lanes: width, rows: height}, lanes, rows, turned)
+    return replace(tile, spatial=spatial, turned=turned)
 
 
 def lanes_of(order: Order, strides: Mapping[Term, Sequence[int | None]]) -> Term | None:
@@ -115,6 +155,11 @@ def _runs(steps: Sequence[int | None], far: int) -> bool:
 def _reused(steps: Sequence[int | None], shared: Sequence[int]) -> bool:
     """Whether an operand of the lanes is the same in every row, and each access moves by known steps."""
     return all(s is not None for s in steps) and any(steps[n] == 0 for n in shared) and any(steps)
+
+
+def _shared(steps: Sequence[int | None]) -> bool:
+    """Whether each access moves by known steps, and one of them not at all."""
+    return all(s is not None for s in steps) and 0 in steps and any(steps)
 
 
 def _register_tile(along: int, across: int, row: int) -> tuple[int, int]:
@@ -156,6 +201,7 @@ class Reduction:
         self.combiner, self.dtype = combiner, held_as(dtype)
         self.order, self.tile, self.folder = order, tile, folder
         self.settle, self.store = settle, store
+        self.keep = 1
         self.clear = t.const(neutral(combiner, self.dtype), self.dtype)
         self.lanes = tile.lanes if tile.lanes in set(order.reduced) else None
         self.width = 1 if self.lanes is None else min(tile.sizes[self.lanes], extent_of(self.lanes))
@@ -172,6 +218,8 @@ class Reduction:
             lane = self.folder.fold(t.binary("mod", self.lanes, self.width))
         sizes = dict(self.tile.sizes)
         self.nest = nest = Nest(self.folder, policy, sizes, keep + 2)
+        if self.tile.blocks is not None:
+            nest.least[self.tile.blocks.lanes] = self.tile.blocks.file.lanes
         self.keep = keep
         roots = (body, *order.roots[1 : keep + 1], lane, *order.roots[keep + 1 :])
         return nest.build(self.tile.spatial, roots, self.leaf)
@@ -188,6 +236,10 @@ class Reduction:
         """One tile of accumulators: clear, combine, store."""
         nest, width, keep = self.nest, self.width, self.keep
         nest.leaves -= 1
+        if self.tile.blocks is not None:
+            found = register_leaf(self, self.tile.blocks, roots, deferred)
+            if found is not None:
+                return found
         if self.tile.turned:
             deferred = deferred[::-1]
         row = t.index_const(0)

@@ -62,15 +62,21 @@ class Nest:
         self.folder = folder
         self.policy = policy
         self.tiles = tiles
+        self.least: dict[Term, int] = {}
+        """How long the last tile of an axis is at least: it may overlap the one before."""
         self.questions = questions
         """How many of the roots, from the first, may ask for cuts and splits."""
+        self.origin: dict[Term, Term] = {}
+        """The axis of the order that a digit or a piece is a part of."""
         self.made = 0
         self.leaves = 0
 
     def fresh(self, like: Term, extent: int) -> Term:
         """A new axis of the same role."""
         self.made += 1
-        return t.make("axis", (t.index_const(extent),), (like.payload[0], 1000 + self.made))
+        axis = t.make("axis", (t.index_const(extent),), (like.payload[0], 1000 + self.made))
+        self.origin[axis] = self.origin.get(like, like)
+        return axis
 
     def put(self, roots: Roots, axis: Term, value: Term) -> Roots:
         """The roots with another term for an axis."""
@@ -98,6 +104,9 @@ class Nest:
                 return self.build(rest, self.put(roots, axis, low), leaf, (*deferred, low))
             cuts = {extent // tile * tile} - {extent}
             step = 0 if cuts else tile
+            if cuts:
+                last = max(extent % tile, min(self.least.get(axis, 0), extent))
+                return self.segments(axis, sorted(cuts), rest, roots, leaf, deferred, last)
         if cuts:
             return self.segments(axis, sorted(cuts), rest, roots, leaf, deferred)
         if step:
@@ -110,15 +119,18 @@ class Nest:
         return [For(axis, seq(body))] if body else []
 
     def segments(
-        self, axis: Term, cuts: Sequence[int], rest: Axes, roots: Roots, leaf: Leaf, deferred: Axes
+        self, axis: Term, cuts: Sequence[int], rest: Axes, roots: Roots, leaf: Leaf, deferred: Axes, last: int = 0
     ) -> list[Stmt]:
-        """One nest for each piece of the axis."""
+        """One nest for each piece of the axis; the last one is of length `last` at least."""
         parts: list[Stmt] = []
         extent = extent_of(axis)
         for start, stop in zip([0, *cuts], [*cuts, extent], strict=True):
+            start = min(start, stop - last) if stop == extent else start
             piece = self.fresh(axis, stop - start)
             if axis in self.tiles:
                 self.tiles[piece] = self.tiles[axis]
+            if axis in self.least:
+                self.least[piece] = self.least[axis]
             parts += self.build((piece, *rest), self.put(roots, axis, start + piece), leaf, deferred)
         return parts
 

@@ -1,19 +1,77 @@
 #include <math.h>
 #include <stdint.h>
 
+#if defined(__GNUC__) && !defined(EQSAT_PLAIN_LOOPS)
+#define EQSAT_TILES 1 /* sums in vector registers */
+#endif
+#if defined(EQSAT_TILES) && !defined(__clang__)
+#define ROLLED _Pragma("GCC unroll 1") /* copies of a step would compete for registers */
+#else
+#define ROLLED
+#endif
+
+#ifdef EQSAT_TILES
+typedef float tile16_float32 __attribute__((vector_size(16), aligned(4), may_alias));
+#endif
+
+#if defined(EQSAT_TILES) && defined(__SSE2__)
+#define HOLD16(v) __asm__("" : "+x"(v)) /* used often: kept, not read from memory each time */
+#else
+#define HOLD16(v) ((void)0)
+#endif
+
 /* matmul */
 static void kernel_0(const float *restrict in0, const float *restrict in1, float *restrict out0)
 {
     float acc0[30];
-    for (int32_t i0 = 0; i0 < 30; ++i0) {
-        acc0[i0] = 0.0f;
-    }
-    for (int32_t i0 = 0; i0 < 7; ++i0) {
-        for (int32_t i1 = 0; i1 < 5; ++i1) {
-            for (int32_t i2 = 0; i2 < 6; ++i2) {
-                acc0[6 * i1 + i2] = acc0[6 * i1 + i2] + in0[7 * i1 + i0] * in1[6 * i0 + i2];
+    {
+#ifdef EQSAT_TILES
+        tile16_float32 s0 = {0}; tile16_float32 s1 = {0};
+        tile16_float32 s2 = {0}; tile16_float32 s3 = {0};
+        tile16_float32 s4 = {0}; tile16_float32 s5 = {0};
+        tile16_float32 s6 = {0}; tile16_float32 s7 = {0};
+        tile16_float32 s8 = {0}; tile16_float32 s9 = {0};
+        ROLLED for (int32_t i0 = 0; i0 < 7; ++i0) {
+            const float *const p0 = in0 + i0;
+            const float x0 = *(p0);
+            const float *const p1 = in1 + 6 * i0;
+            tile16_float32 v0 = *(const tile16_float32 *)(p1); HOLD16(v0);
+            tile16_float32 v1 = *(const tile16_float32 *)(p1 + 2); HOLD16(v1);
+            s0 = s0 + x0 * v0; s1 = s1 + x0 * v1;
+            const float x1 = *(p0 + 7);
+            s2 = s2 + x1 * v0; s3 = s3 + x1 * v1;
+            const float x2 = *(p0 + 14);
+            s4 = s4 + x2 * v0; s5 = s5 + x2 * v1;
+            const float x3 = *(p0 + 21);
+            s6 = s6 + x3 * v0; s7 = s7 + x3 * v1;
+            const float x4 = *(p0 + 28);
+            s8 = s8 + x4 * v0; s9 = s9 + x4 * v1;
+        }
+        *(tile16_float32 *)(acc0) = s0; *(tile16_float32 *)(acc0 + 2) = s1;
+        *(tile16_float32 *)(acc0 + 6) = s2; *(tile16_float32 *)(acc0 + 8) = s3;
+        *(tile16_float32 *)(acc0 + 12) = s4; *(tile16_float32 *)(acc0 + 14) = s5;
+        *(tile16_float32 *)(acc0 + 18) = s6; *(tile16_float32 *)(acc0 + 20) = s7;
+        *(tile16_float32 *)(acc0 + 24) = s8; *(tile16_float32 *)(acc0 + 26) = s9;
+#else
+        float acc1[30];
+        for (int32_t i0 = 0; i0 < 5; ++i0) {
+            for (int32_t i1 = 0; i1 < 6; ++i1) {
+                acc1[6 * i0 + i1] = 0.0f;
             }
         }
+        for (int32_t i0 = 0; i0 < 7; ++i0) {
+            for (int32_t i1 = 0; i1 < 5; ++i1) {
+                for (int32_t i2 = 0; i2 < 6; ++i2) {
+                    acc1[6 * i1 + i2] = acc1[6 * i1 + i2] + in0[7 * i1 + i0] * in1[6 * i0 + i2];
+                }
+            }
+        }
+        for (int32_t i0 = 0; i0 < 5; ++i0) {
+            for (int32_t i1 = 0; i1 < 6; ++i1) {
+                acc0[6 * i0 + i1] = acc1[6 * i0 + i1];
+            }
+        }
+#endif
     }
     for (int32_t i0 = 0; i0 < 5; ++i0) {
         for (int32_t i1 = 0; i1 < 6; ++i1) {

@@ -1,0 +1,166 @@
+"""Reductions in vector registers: blocks of the reduced axes, and chunks of the output, that stay in the first cache.
+
+The lanes' operand of a tile, its panel, is read for every tile of rows. Where it is larger than the first cache holds
+beside the rest, the outermost reduced axis is cut into blocks; the sums of a chunk of the output wait in local memory
+while a block of the panel is used for all of its tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from eqsat.backends.affine import Folder
+from eqsat.backends.machine import Machine
+from eqsat.backends.order import Order, stride
+from eqsat.backends.registers import REGISTERS, File, in_registers, over_tile, register_tile
+from eqsat.backends.split import Axes, Nest, Roots, ceil_div, extent_of
+from eqsat.ir import term as t
+from eqsat.ir.stmt import Alloc, BufferDecl, Stmt, Store, seq
+from eqsat.ir.term import Term, load
+
+
+class Work(Protocol):
+    """What the builder of a reduction gives: its nest, its accumulators, and what stores a result."""
+
+    nest: Nest
+    folder: Folder
+    order: Order
+    dtype: str
+    clear: Term
+    keep: int
+    settle: Callable[[Sequence[Term]], None]
+    store: Callable[[Roots, Term], Store]
+
+    def at(self, place: Term) -> Term: ...
+    def over(self, axes: Axes, store: Store) -> Stmt: ...
+
+
+USES = 4
+"""Tiles of rows that make it worth to keep a block of the panel in the cache."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The axis of the lanes, rows of a register tile, the extents of what one chunk holds, and steps of a block."""
+
+    lanes: Term
+    rows: Term | None
+    height: int
+    sizes: dict[Term, int]
+    block: int
+    file: File
+
+
+def choose_blocks(
+    lanes: Term,
+    along: int,
+    rows: Term | None,
+    free: Sequence[Term],
+    reduced: Axes,
+    file: File,
+    size: int,
+    machine: Machine,
+) -> Blocks:
+    """The tile and its blocks for elements of `size` bytes.
+
+    `along` is how many lanes lie in a row, `free` are the other output axes that the panel does not depend on.
+    """
+    across = 1 if rows is None else extent_of(rows)
+    width, height = register_tile(along, across, file)
+    sizes = {lanes: width}
+    if rows is not None:
+        sizes[rows] = height
+    panel = prod(map(extent_of, reduced)) * width * size
+    half = machine.first // 2
+    uses = prod(map(extent_of, free)) * across // height
+    if rows is None or panel <= half or uses < USES:
+        return Blocks(lanes, rows, height, sizes, 0, file)
+    steps = extent_of(reduced[0])
+    block = _part(steps, half * steps // panel)
+    cells = half // (width * size)
+    sizes[rows] = _rows_of_chunk(across, height, cells)
+    cells //= sizes[rows]
+    for axis in free:
+        if cells > 1 and extent_of(axis) > 1 and sizes[rows] == across:
+            sizes[axis] = _part(extent_of(axis), cells)
+            break
+    return Blocks(lanes, rows, height, sizes, block if block < steps else 0, file)
+
+
+def _part(extent: int, most: int) -> int:
+    """A part of an extent, at most so long: one that leaves no rest, unless that is less than half as long."""
+    most = max(1, min(most, extent))
+    whole = next(n for n in range(most, 0, -1) if extent % n == 0)
+    return whole if 2 * whole > most else ceil_div(extent, ceil_div(extent, most))
+
+
+def _rows_of_chunk(across: int, height: int, cells: int) -> int:
+    """The rows of a chunk: all of them, or whole tiles."""
+    if across <= cells:
+        return across
+    return height * _part(across // height, max(1, cells // height))
+
+
+def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> list[Stmt] | None:
+    """One chunk of sums: for each block of the reduced axes every tile of it, then what is stored; None if unfit."""
+    nest, folder, keep = work.nest, work.folder, work.keep
+    lane = next((a for a in deferred if nest.origin.get(a) is blocks.lanes), None)
+    if lane is None or not in_registers(roots[0], lane, work.dtype, blocks.file):
+        return None
+    rows = tuple(a for a in deferred if a is not lane)
+    place = t.index_const(0)
+    for axis in (*rows, lane):
+        place = extent_of(axis) * place + axis
+    place = folder.fold(place)
+    cells = prod(map(extent_of, deferred))
+    reduced = work.order.reduced
+    inner = (*roots[: keep + 1], place, *roots[keep + 2 :])
+    blocked = 0 < blocks.block < extent_of(reduced[0])
+    if blocked:
+        nest.tiles[reduced[0]] = blocks.block
+
+    def block(roots: Roots, low: Axes) -> list[Stmt]:
+        """Every tile of the chunk."""
+        nest.leaves -= 1
+        for axis in rows:
+            nest.tiles.pop(axis, None)
+            if nest.origin.get(axis) is blocks.rows:
+                nest.tiles[axis] = blocks.height
+
+        def tile(roots: Roots, row: Axes) -> list[Stmt]:
+            nest.leaves -= 1
+            return _sums(work, (*row, lane), (*low, *(reduced[1:] if blocked else reduced)), roots, blocked)
+
+        return nest.build(rows, roots, tile)
+
+    loops = nest.build(reduced[:1], inner, block) if blocked else block(inner, ())
+    start: list[Stmt] = []
+    if blocked:
+        cell = t.ax(2000, cells)
+        start = [work.over((cell,), Store("acc", (cell,), work.clear))]
+    order = sorted(deferred, key=lambda a: -abs(stride(roots[1], a) or 0))
+    result = work.over(tuple(order), work.store(roots, work.at(place)))
+    return [Alloc(BufferDecl("acc", (cells,), work.dtype), seq([*start, *loops, result]))]
+
+
+def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool) -> list[Stmt]:
+    """The sums of one tile in vector registers, from and to their places."""
+    nest = work.nest
+    place = t.index_const(0)
+    for axis in tile:
+        place = extent_of(axis) * place + axis
+    place = work.folder.fold(place)
+    held, there = load("sums", [place], work.dtype), roots[work.keep + 1]
+
+    def step(roots: Roots, _: Axes) -> list[Stmt]:
+        work.settle(roots[work.keep + 2 :])
+        return [over_tile(tile, Store("sums", (place,), held + roots[0]))]
+
+    loops = nest.build(steps, roots, step)
+    start = over_tile(tile, Store("sums", (place,), work.at(there) if blocked else work.clear))
+    finish = over_tile(tile, Store("acc", (there,), held))
+    decl = BufferDecl("sums", (prod(map(extent_of, tile)),), work.dtype, REGISTERS)
+    return [Alloc(decl, seq([start, *loops, finish]))]
