@@ -27,6 +27,8 @@ from eqsat.ir.walk import leaves, transform
 TERMS = 24
 """Reductions of fewer terms do not pay for stores of results across their rows."""
 
+LONG = 4
+"""Rows of more blocks than this lie far from each other."""
 
 Packed = dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]
 """Constants made here, by name: the constant, its shape with one axis split, and the order of those axes."""
@@ -40,7 +42,7 @@ def pack_weights(values: Sequence[Value], folder: Folder) -> tuple[tuple[Value, 
     done: Packed = {}
     for value in values:
         found = _weights(value, by_name)
-        if found is not None and _narrow(value, shapes, folder):
+        if found is not None and (_narrow if found[0].args[-1] is not found[2] else _spread)(value, shapes, folder):
             node, source, along = found
             at = next(k for k, a in enumerate(node.args) if a is along)
             block = ROW // itemsize(source.dtype)
@@ -56,7 +58,7 @@ def pack_weights(values: Sequence[Value], folder: Folder) -> tuple[tuple[Value, 
 
 
 def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term] | None:
-    """A load of a constant by plain axes, one of them the output axis that no other load has, and not the last."""
+    """A load of a constant by plain axes, one of them the output axis that no other load has."""
     if value.combiner is None or value.body is None or value.ordered or prod(value.reduce) < TERMS:
         return None
     loads = leaves("load", value.body)
@@ -67,7 +69,7 @@ def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term
             continue
         spatial = [a for a in node.args if a.op == "axis" and a.payload[0] == "ax" and extent_of(a) > 1]
         plain = all(a.op == "axis" for a in node.args) and len(set(node.args)) == len(node.args)
-        if plain and len(spatial) == 1 and node.args[-1] is not spatial[0]:
+        if plain and len(spatial) == 1:
             along = spatial[0]
             whole = extent_of(along) % (ROW // itemsize(source.dtype)) == 0
             if whole and not any(a is along for a in leaves("axis", *others)):
@@ -77,6 +79,18 @@ def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term
 
 def _narrow(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> bool:
     """Whether rows of the result fill vectors badly."""
+    lanes = _lanes(value, shapes, folder)
+    return lanes is None or fullness(extent_of(lanes), value.dtype) < FULL
+
+
+def _spread(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> bool:
+    """Whether rows of the result are those of the weights, and the blocks of one row far from those of the next."""
+    lanes = _lanes(value, shapes, folder)
+    return lanes is not None and extent_of(lanes) == value.shape[-1] > LONG * ROW // itemsize(value.dtype)
+
+
+def _lanes(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> Term | None:
+    """The axis along which rows of the result would be computed as they are."""
     assert value.body is not None
     spatial = [t.ax(n, d) for n, d in enumerate(value.shape)]
     reduced = [t.red(n, d) for n, d in enumerate(value.reduce)]
@@ -84,8 +98,7 @@ def _narrow(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) ->
     order = loop_order(spatial, reduced, roots, folder)
     loads = data_loads(order.roots[0])
     steps = {a: [stride(n.args[0], a) for n in loads] for a in order.spatial}
-    lanes = lanes_of(order, steps)
-    return lanes is None or fullness(extent_of(lanes), value.dtype) < FULL
+    return lanes_of(order, steps)
 
 
 def packed_array(array: NDArray, split: Sequence[int], order: Sequence[int]) -> NDArray:

@@ -96,7 +96,7 @@ def choose_tile(
             if rows is None:
                 rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _shared(strides[a])), None)
             free = [a for a in across if a is not rows and all(strides[a][n] == 0 for n in shared)]
-            blocks = choose_blocks(lanes, extent_of(lane), rows, free, reduced, file, size, machine)
+            blocks = choose_blocks(lanes, extent_of(lane), rows, free, reduced, strides, file, size, machine)
             chosen = _streamed(Tile(spatial, {}, lanes, rows, blocks=blocks), loads, shared, strides, sizes)
             return replace(chosen, sizes=blocks.sizes)
     if rows is None or terms < FEW:

@@ -7,7 +7,7 @@ while a block of the panel is used for all of its tiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Protocol
@@ -15,11 +15,12 @@ from typing import Protocol
 from eqsat.backends.affine import Folder
 from eqsat.backends.machine import Machine
 from eqsat.backends.order import Order, stride
-from eqsat.backends.registers import REGISTERS, File, in_registers, over_tile, register_tile
+from eqsat.backends.registers import REGISTERS, File, in_registers, lane_step, over_tile, register_tile
 from eqsat.backends.split import Axes, Nest, Roots, ceil_div, extent_of
 from eqsat.ir import term as t
 from eqsat.ir.stmt import Alloc, BufferDecl, Stmt, Store, seq
 from eqsat.ir.term import Term, load
+from eqsat.ir.walk import free_variables, postorder, transform
 
 
 class Work(Protocol):
@@ -40,18 +41,25 @@ class Work(Protocol):
 
 USES = 4
 """Tiles of rows that make it worth to keep a block of the panel in the cache."""
+FAR = 2
+"""A panel that reaches over so many times its size is copied together: its lines are far from each other."""
+MOST = 4
+"""Tiles of lanes in a chunk, of which each line of the output is a line of the cache or two."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The axis of the lanes, rows of a register tile, the extents of what one chunk holds, and steps of a block."""
+    """The axes of lanes and rows, the register tile, the extents of what one chunk holds, and the steps of a block."""
 
     lanes: Term
     rows: Term | None
+    width: int
     height: int
     sizes: dict[Term, int]
     block: int
     file: File
+    packed: bool = False
+    """Whether a block of the panel is copied to lie as it is read."""
 
 
 def choose_blocks(
@@ -60,34 +68,51 @@ def choose_blocks(
     rows: Term | None,
     free: Sequence[Term],
     reduced: Axes,
+    strides: Mapping[Term, Sequence[int | None]],
     file: File,
     size: int,
     machine: Machine,
 ) -> Blocks:
     """The tile and its blocks for elements of `size` bytes.
 
-    `along` is how many lanes lie in a row, `free` are the other output axes that the panel does not depend on.
+    `along` is how many lanes lie in a row, `free` are the other output axes that the panel does not depend on,
+    `strides` tells how each load moves along each axis.
     """
     across = 1 if rows is None else extent_of(rows)
     width, height = register_tile(along, across, file)
     sizes = {lanes: width}
-    if rows is not None:
-        sizes[rows] = height
+    if rows is None:
+        return Blocks(lanes, rows, width, height, sizes, 0, file)
+    sizes[rows] = height
     panel = prod(map(extent_of, reduced)) * width * size
     half = machine.first // 2
     uses = prod(map(extent_of, free)) * across // height
-    if rows is None or panel <= half or uses < USES:
-        return Blocks(lanes, rows, height, sizes, 0, file)
-    steps = extent_of(reduced[0])
-    block = _part(steps, half * steps // panel)
+    held = [n for n, s in enumerate(strides[lanes]) if s and strides[rows][n] == 0]
+    far = any(_span(n, {a: extent_of(a) for a in reduced}, strides) * size > FAR * panel for n in held)
+    if uses < USES or not (far or panel > half):
+        return Blocks(lanes, rows, width, height, sizes, 0, file)
     cells = half // (width * size)
+    if far:
+        # Several lines of the panel and of the output at a time; the sums pass through the second cache in order.
+        tiles = max(1, min(MOST, along // width))
+        sizes[lanes], panel = width * tiles, panel * tiles
+        cells = machine.second // (8 * sizes[lanes] * size)
     sizes[rows] = _rows_of_chunk(across, height, cells)
     cells //= sizes[rows]
     for axis in free:
         if cells > 1 and extent_of(axis) > 1 and sizes[rows] == across:
             sizes[axis] = _part(extent_of(axis), cells)
             break
-    return Blocks(lanes, rows, height, sizes, block if block < steps else 0, file)
+    steps = extent_of(reduced[0])
+    chunk = {a: n for a, n in sizes.items() if a is not lanes} | {a: extent_of(a) for a in reduced[1:]}
+    beside = max((_span(n, chunk, strides) * size for n, s in enumerate(strides[rows]) if s == 1), default=0)
+    block = _part(steps, min(half * steps // panel, (half + half // 2) * steps // (panel + steps * beside)))
+    return Blocks(lanes, rows, width, height, sizes, block if block < steps else 0, file, far)
+
+
+def _span(load: int, extents: Mapping[Term, int], strides: Mapping[Term, Sequence[int | None]]) -> int:
+    """How many elements of memory a load reaches over while axes run through so many positions."""
+    return 1 + sum(abs(strides[a][load] or 0) * (n - 1) for a, n in extents.items())
 
 
 def _part(extent: int, most: int) -> int:
@@ -129,12 +154,18 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
             nest.tiles.pop(axis, None)
             if nest.origin.get(axis) is blocks.rows:
                 nest.tiles[axis] = blocks.height
+        nest.tiles[lane], nest.least[lane] = blocks.width, blocks.file.lanes
 
-        def tile(roots: Roots, row: Axes) -> list[Stmt]:
+        steps = (*low, *(reduced[1:] if blocked else reduced))
+
+        def tile(roots: Roots, tile: Axes) -> list[Stmt]:
             nest.leaves -= 1
-            return _sums(work, (*row, lane), (*low, *(reduced[1:] if blocked else reduced)), roots, blocked)
+            return _sums(work, tile, steps, roots, blocked)
 
-        return nest.build(rows, roots, tile)
+        if not blocks.packed:
+            return nest.build((*rows, lane), roots, tile)
+        body, copy = _panel(work, roots[0], (*steps, lane), rows)
+        return copy(nest.build((*rows, lane), (body, *roots[1:]), tile))
 
     loops = nest.build(reduced[:1], inner, block) if blocked else block(inner, ())
     start: list[Stmt] = []
@@ -144,6 +175,26 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
     order = sorted(deferred, key=lambda a: -abs(stride(roots[1], a) or 0))
     result = work.over(tuple(order), work.store(roots, work.at(place)))
     return [Alloc(BufferDecl("acc", (cells,), work.dtype), seq([*start, *loops, result]))]
+
+
+def _panel(work: Work, body: Term, axes: Axes, rows: Axes) -> tuple[Term, Callable[[list[Stmt]], list[Stmt]]]:
+    """A body that reads what all rows share, along the lanes, from a local copy; and what puts the copy around it."""
+    place = t.index_const(0)
+    for axis in axes:
+        place = extent_of(axis) * place + axis
+    place, cells = work.folder.fold(place), prod(map(extent_of, axes))
+    shared: dict[Term, Term] = {}
+    for node in postorder(body):
+        if node.op == "load" and lane_step(node.args[0], axes[-1]) == 1 and not set(rows) & set(free_variables(node)):
+            shared[node] = load(f"panel{len(shared)}", [place], work.dtype)
+
+    def copy(inside: list[Stmt]) -> list[Stmt]:
+        for source, there in shared.items():
+            decl = BufferDecl(str(there.payload), (cells,), work.dtype)
+            inside = [Alloc(decl, seq([work.over(axes, Store(decl.name, (place,), source)), *inside]))]
+        return inside
+
+    return transform(body, shared.get), copy
 
 
 def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool) -> list[Stmt]:
