@@ -8,9 +8,14 @@ static inline float max_float32(float a, float b)
 }
 
 #include <string.h>
-static inline float power_of_two(int32_t n)
+#if defined(FP_FAST_FMAF) || defined(__FMA__)
+#define PLUS_TIMES(c, a, b) fmaf(a, b, c)
+#else
+#define PLUS_TIMES(c, a, b) ((a) * (b) + (c))
+#endif
+static inline float power_of_two(uint32_t n)
 {
-    const uint32_t bits = (uint32_t)(n + 127) << 23;
+    const uint32_t bits = n << 23;
     float x;
     memcpy(&x, &bits, 4);
     return x;
@@ -18,13 +23,16 @@ static inline float power_of_two(int32_t n)
 
 static inline float exp_float32(float x)
 {
-    const float top = x < 89.0f ? x : 89.0f, a = top > -105.0f ? top : -105.0f;
-    const float n = a * 1.44269504f + 12582912.0f - 12582912.0f;
-    const float r = a - n * 0.693359375f - n * -2.12194440e-4f;
-    const float z = r * r, p = (((0.0001979014f * r + 0.0013944869f) * z + (0.008333499f * r + 0.04166629f)) * z + (0.16666666f * r + 0.5f));
-    const int32_t k = (int32_t)n, half = k >> 1;
-    const float y = (p * z + r + 1.0f) * power_of_two(half) * power_of_two(k - half);
-    return isnan(x) ? x : y;
+    const float shifted = PLUS_TIMES(12582912.0f, x, 1.44269504f), n = shifted - 12582912.0f;
+    const float r = PLUS_TIMES(PLUS_TIMES(x, n, -0.693359375f), n, 2.12194440e-4f), z = r * r;
+    const float far = PLUS_TIMES(PLUS_TIMES(0.04166839f, 0.00836871f, r), 0.0013814614f, z);
+    const float p = PLUS_TIMES(r, PLUS_TIMES(PLUS_TIMES(0.49999994f, 0.16666521f, r), far, z), z);
+    uint32_t bits;
+    memcpy(&bits, &shifted, 4);
+    const uint32_t k = bits - 0x4b400000u + 254u, half = k >> 1; /* 2^n in two factors, which need not be in range */
+    const float y = (p + 1.0f) * power_of_two(half) * power_of_two(k - half);
+    const float low = x < -105.0f ? 0.0f : y;
+    return x > 89.0f ? INFINITY : low;
 }
 
 /* reduce_max */
