@@ -38,6 +38,8 @@ HIDDEN = '__attribute__((visibility("hidden")))'
 
 SHORT = 16
 """Compilers unroll loops of so few steps."""
+COPIED = 8
+"""Innermost loops of so few steps become straight lines, where the rows of a tile share its vectors."""
 PARALLEL_POINTS = 1 << 15
 """A loop nest of fewer stores than this is not worth waking threads for."""
 
@@ -155,9 +157,12 @@ class _FunctionPrinter:
         if stmt.kind != "serial":
             return [indent + line for line in tile.lines(stmt)]
         name = self.expressions.axes[stmt.axis] = f"i{loops}"
+        inner = self.in_tile(stmt.body, tile, depth + 1, loops + 1)
         few = "ROLLED " if stmt.extent <= SHORT else ""
+        if stmt.extent <= COPIED and isinstance(stmt.body, For) and stmt.body.kind != "serial" and tile.named["v"]:
+            few = f"COPIES({stmt.extent}) "
         head = f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
-        return [head, *self.in_tile(stmt.body, tile, depth + 1, loops + 1), f"{indent}}}"]
+        return [head, *inner, f"{indent}}}"]
 
     def loop(self, stmt: For, depth: int, loops: int, parallel: bool) -> list[str]:
         indent, name = "    " * depth, f"i{loops}"

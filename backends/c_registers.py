@@ -27,9 +27,14 @@ HEADER = """#if defined(__GNUC__) && !defined(EQSAT_PLAIN_LOOPS)
 #define EQSAT_TILES 1 /* sums in vector registers */
 #endif
 #if defined(EQSAT_TILES) && !defined(__clang__)
-#define ROLLED _Pragma("GCC unroll 1") /* copies of a step would compete for registers */
+#define PRAGMA(text) _Pragma(#text)
+#define ROLLED PRAGMA(GCC unroll 1) /* copies of a step would compete for registers */
+#define COPIES(n) PRAGMA(GCC unroll n)
+#define FRESH(p) __asm__("" : "+r"(p)) /* what it points to is loaded in each step, not kept from the one before */
 #else
 #define ROLLED
+#define COPIES(n)
+#define FRESH(p) ((void)0)
 #endif"""
 
 
@@ -167,7 +172,7 @@ class Tile:
             assert number is not None
             return self.sums[number]
         if load not in self.loaded:
-            at = self.address(load.buffer, load.place)
+            at = self.address(load.buffer, load.place, fresh=not load.moves)
             scalar = c_type(element(self.dtype), "")
             kind, first = (self.type, "v") if load.moves else (scalar, "x")
             text = f"*(const {kind} *)({at})" if load.moves or not is_float(self.dtype) else f"*({at})"
@@ -181,7 +186,7 @@ class Tile:
                 self.block.append(f"const {kind} {name} = {text};")
         return self.loaded[load]
 
-    def address(self, buffer: str, index: Term, const: str = "const ") -> str:
+    def address(self, buffer: str, index: Term, const: str = "const ", fresh: bool = False) -> str:
         """A place of memory, from a pointer that all places at a constant distance share."""
         constant, _ = linear_parts(index)
         base = self.folder.fold(index - constant)
@@ -194,7 +199,8 @@ class Tile:
                 scope = Scope()
                 (text,) = self.expressions.print_terms([base], scope)
                 name = self.pointers[buffer, base] = self.new("p")
-                self.block += [*scope.lines, f"{const}{c_type(self.dtype, '')} *const {name} = {array} + {text};"]
+                kind, after = f"{const}{c_type(self.dtype, '')} *", f" FRESH({name});" if fresh else ""
+                self.block += [*scope.lines, f"{kind}{'' if fresh else 'const '}{name} = {array} + {text};{after}"]
             array = self.pointers[buffer, base]
         return f"{array} + {constant}" if constant else array
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from eqsat.backends.access import flat_index, flatten_loads
 from eqsat.backends.affine import Folder
+from eqsat.backends.machine import LINE
 from eqsat.backends.order import data_loads, loop_order, stride
 from eqsat.backends.reduce import FULL, ROW, fullness, lanes_of
 from eqsat.backends.split import extent_of
@@ -102,8 +103,13 @@ def _lanes(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> 
 
 
 def packed_array(array: NDArray, split: Sequence[int], order: Sequence[int]) -> NDArray:
-    """A constant with one axis split, its axes in another order."""
-    return np.ascontiguousarray(array.reshape(split).transpose(order))
+    """A constant with one axis split, its axes in another order, from the start of a cache line on."""
+    turned = array.reshape(split).transpose(order)
+    memory = np.empty(turned.nbytes + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    packed = memory[start : start + turned.nbytes].view(turned.dtype).reshape(turned.shape)
+    packed[...] = turned
+    return packed
 
 
 def _packed(

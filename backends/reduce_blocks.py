@@ -13,7 +13,7 @@ from math import prod
 from typing import Protocol
 
 from eqsat.backends.affine import Folder
-from eqsat.backends.machine import Machine
+from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.order import Order, stride
 from eqsat.backends.registers import REGISTERS, File, in_registers, lane_step, over_tile, register_tile
 from eqsat.backends.split import Axes, Nest, Roots, ceil_div, extent_of
@@ -43,6 +43,8 @@ USES = 4
 """Tiles of rows that make it worth to keep a block of the panel in the cache."""
 FAR = 2
 """A panel that reaches over so many times its size is copied together: its lines are far from each other."""
+STEPS = 96
+"""Steps of a block that are worth to bring its sums into registers and back."""
 MOST = 4
 """Tiles of lanes in a chunk, of which each line of the output is a line of the cache or two."""
 
@@ -98,15 +100,26 @@ def choose_blocks(
         sizes[lanes], panel = width * tiles, panel * tiles
         cells = machine.second // (8 * sizes[lanes] * size)
     sizes[rows] = _rows_of_chunk(across, height, cells)
-    cells //= sizes[rows]
-    for axis in free:
-        if cells > 1 and extent_of(axis) > 1 and sizes[rows] == across:
-            sizes[axis] = _part(extent_of(axis), cells)
-            break
     steps = extent_of(reduced[0])
-    chunk = {a: n for a, n in sizes.items() if a is not lanes} | {a: extent_of(a) for a in reduced[1:]}
-    beside = max((_span(n, chunk, strides) * size for n, s in enumerate(strides[rows]) if s == 1), default=0)
-    block = _part(steps, min(half * steps // panel, (half + half // 2) * steps // (panel + steps * beside)))
+    block = _part(steps, half * steps // panel)
+    room = (half + half // 2 - block * panel // steps) // (block * size)
+    near = [n for n, s in enumerate(strides[rows]) if s and abs(s) * size < LINE]
+    within = {a: extent_of(a) for a in reduced[1:]}
+
+    def beside(more: Mapping[Term, int]) -> int:
+        """Elements that the rows of a chunk share lines of, for one step of the block."""
+        return max((_span(n, {rows: sizes[rows], **within, **more}, strides) for n in near), default=0)
+
+    if sizes[rows] == across:
+        axis = next((a for a in free if extent_of(a) > 1), None)
+        if axis is not None:
+            most = cells // across
+            while most > 1 and beside({axis: most}) > room:
+                most -= 1
+            sizes[axis] = _part(extent_of(axis), most)
+    inner = prod(within.values())
+    block = min(block, max(block * room // max(1, beside({})), ceil_div(STEPS, inner)))
+    block = _part(steps, block)
     return Blocks(lanes, rows, width, height, sizes, block if block < steps else 0, file, far)
 
 

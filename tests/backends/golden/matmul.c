@@ -5,9 +5,14 @@
 #define EQSAT_TILES 1 /* sums in vector registers */
 #endif
 #if defined(EQSAT_TILES) && !defined(__clang__)
-#define ROLLED _Pragma("GCC unroll 1") /* copies of a step would compete for registers */
+#define PRAGMA(text) _Pragma(#text)
+#define ROLLED PRAGMA(GCC unroll 1) /* copies of a step would compete for registers */
+#define COPIES(n) PRAGMA(GCC unroll n)
+#define FRESH(p) __asm__("" : "+r"(p)) /* what it points to is loaded in each step, not kept from the one before */
 #else
 #define ROLLED
+#define COPIES(n)
+#define FRESH(p) ((void)0)
 #endif
 
 #ifdef EQSAT_TILES
@@ -31,8 +36,8 @@ static void kernel_0(const float *restrict in0, const float *restrict in1, float
         tile16_float32 s4 = {0}; tile16_float32 s5 = {0};
         tile16_float32 s6 = {0}; tile16_float32 s7 = {0};
         tile16_float32 s8 = {0}; tile16_float32 s9 = {0};
-        ROLLED for (int32_t i0 = 0; i0 < 7; ++i0) {
-            const float *const p0 = in0 + i0;
+        COPIES(7) for (int32_t i0 = 0; i0 < 7; ++i0) {
+            const float *p0 = in0 + i0; FRESH(p0);
             const float x0 = *(p0);
             const float *const p1 = in1 + 6 * i0;
             tile16_float32 v0 = *(const tile16_float32 *)(p1); HOLD16(v0);
