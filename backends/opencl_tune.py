@@ -57,9 +57,7 @@ def tuned_profile(
     if any(call is None for call in calls):
         # Operators in Python are called as often as the program says, not to measure.
         return profile
-    times = tune.measure([call for call in calls if call is not None])
-    best = min(range(len(times)), key=times.__getitem__)
-    winner = best if times[best] < tune.MARGIN * times[0] else 0
+    winner, times = tune.best_of([call for call in calls if call is not None])
     if path is not None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

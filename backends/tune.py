@@ -1,22 +1,29 @@
-"""Measured schedules: candidates of a kernel, each followed by a reader of its result; the winner is remembered."""
+"""Measured schedules: candidates of a kernel, each followed by a reader of its result; the winner is remembered.
+
+The default is always among them, all work on the same memory, and another one replaces it only after a second
+measurement, of those two alone, has found it quicker again, and by a margin.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from math import ceil, prod
 from pathlib import Path
+from random import Random
 from statistics import median
 from time import perf_counter
 
 import numpy as np
 
 from eqsat.backends.c_code import print_unit
-from eqsat.backends.call import Runner
+from eqsat.backends.call import Runner, address
 from eqsat.backends.cc import cache_directory, compiler_identity, find_compiler, load_library
 from eqsat.backends.choose import schedule
+from eqsat.backends.interface import ALIGNMENT
 from eqsat.backends.lower import HostCall, Lowered
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
@@ -26,8 +33,14 @@ from eqsat.ir.dtypes import NDArray
 
 ROUNDS = 7
 """How often every candidate is measured, by turns."""
+AGAIN = 15
+"""How often a candidate that seems better is measured again, by turns with the default."""
+HEARINGS = 2
+"""So many candidates are measured again at most."""
 MARGIN = 0.97
 """A candidate replaces the default only where it takes less than this part of its time."""
+SAMPLE = 1e-3
+"""Seconds that a sample lasts about: quicker calls are made several times, so that they find their caches warm."""
 
 Planned = list[tuple[Move, Plan]]
 
@@ -58,36 +71,81 @@ def _variants(planned: Planned, machine: Machine, threads: int) -> list[Planned]
 
 
 def _stand_in(shape: tuple[int, ...], dtype: str) -> NDArray:
-    """An array to measure on; its pages are really there."""
-    return np.ones(shape, dtype)
+    """An array to measure on, which starts at a cache line; its pages are really there."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    memory = np.ones(size + ALIGNMENT, np.uint8)
+    start = -address(memory) % ALIGNMENT
+    array = memory[start : start + size].view(dtype).reshape(shape)
+    array.fill(1)
+    return array
 
 
-def _call(lowered: Lowered, threads: int, machine: Machine, function: str, planned: Planned) -> Callable[[], None]:
-    unit = print_unit(lowered, threads, machine, {function: planned})
-    library = load_library(unit.source, ("-fopenmp",) if threads > 1 else ())
-    inputs = {n: _stand_in(lowered.buffers[b].shape, lowered.buffers[b].dtype) for n, b in lowered.inputs.items()}
-    outputs = {n: _stand_in(lowered.buffers[b].shape, lowered.buffers[b].dtype) for n, b in lowered.outputs.items()}
-    run = Runner(lowered, unit, library).bind(inputs, outputs)
+def _calls(
+    lowered: Lowered, threads: int, machine: Machine, function: str, variants: Sequence[Planned]
+) -> list[Callable[[], None]]:
+    """A call of every variant, on the same arrays, and a reader of what it wrote."""
 
-    def call() -> None:
-        run()
-        for array in outputs.values():
-            array.reshape(-1).view(np.uint8).max(initial=0)
+    def arrays(ends: Mapping[str, str]) -> dict[str, NDArray]:
+        return {n: _stand_in(lowered.buffers[b].shape, lowered.buffers[b].dtype) for n, b in ends.items()}
 
-    return call
+    inputs, outputs = arrays(lowered.inputs), arrays(lowered.outputs)
+
+    def made(planned: Planned) -> Callable[[], None]:
+        unit = print_unit(lowered, threads, machine, {function: planned})
+        library = load_library(unit.source, ("-fopenmp",) if threads > 1 else ())
+        run = Runner(lowered, unit, library).bind(inputs, outputs)
+
+        def call() -> None:
+            run()
+            for array in outputs.values():
+                array.reshape(-1).view(np.uint8).max(initial=0)
+
+        return call
+
+    return [made(planned) for planned in variants]
 
 
-def measure(calls: Sequence[Callable[[], None]], rounds: int = ROUNDS) -> list[float]:
-    """The median time of each call, measured by turns so that all see the same machine."""
-    times: list[list[float]] = [[] for _ in calls]
+def measure(calls: Sequence[Callable[[], None]], rounds: int = ROUNDS) -> list[list[float]]:
+    """The times of each call, round by round, measured by turns so that all see the same machine."""
+    repeats: list[int] = []
     for call in calls:
         call()
-    for _ in range(rounds):
-        for call, taken in zip(calls, times, strict=True):
+        start = perf_counter()
+        call()
+        repeats.append(min(ceil(SAMPLE / max(perf_counter() - start, 1e-9)), 1000))
+    times: list[list[float]] = [[0.0] * rounds for _ in calls]
+    for turn in range(rounds):
+        # Any order but a fixed one: who always follows the same call finds the caches as that one leaves them.
+        for k in Random(turn).sample(range(len(calls)), len(calls)):
+            if repeats[k] > 1:
+                calls[k]()
             start = perf_counter()
-            call()
-            taken.append(perf_counter() - start)
-    return [median(taken) for taken in times]
+            for _ in range(repeats[k]):
+                calls[k]()
+            times[k][turn] = (perf_counter() - start) / repeats[k]
+    return times
+
+
+def quicker(times: Sequence[float], default: Sequence[float]) -> bool:
+    """Whether a call beats the default beyond doubt: by the margin, and in nearly all rounds.
+
+    >>> quicker([0.9] * 15, [1.0] * 15), quicker([0.99] * 15, [1.0] * 15), quicker([0.5] * 8 + [2.0] * 7, [1.0] * 15)
+    (True, False, False)
+    """
+    ratios = sorted(a / b for a, b in zip(times, default, strict=True))
+    # With 15 rounds, the upper end of a 95 % interval of the median.
+    return median(ratios) < MARGIN and ratios[len(ratios) * 3 // 4] < 1
+
+
+def best_of(calls: Sequence[Callable[[], None]]) -> tuple[int, list[float]]:
+    """The number of the best call, the first one where none is better beyond doubt; and the median times."""
+    times = [median(taken) for taken in measure(calls)]
+    better = sorted((k for k in range(1, len(times)) if times[k] < MARGIN * times[0]), key=times.__getitem__)
+    for k in better[:HEARINGS]:
+        default, other = measure([calls[0], calls[k]], AGAIN)
+        if quicker(other, default):
+            return k, times
+    return 0, times
 
 
 def _remembered(path: Path | None, count: int) -> int | None:
@@ -127,9 +185,7 @@ def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Planned
         path = None if base is None else base / "tuned" / f"{question(planned, threads, machine)}.json"
         winner = _remembered(path, len(variants))
         if winner is None:
-            times = measure([_call(lowered, threads, machine, name, v) for v in variants])
-            best = min(range(len(times)), key=times.__getitem__)
-            winner = best if times[best] < MARGIN * times[0] else 0
+            winner, times = best_of(_calls(lowered, threads, machine, name, variants))
             _remember(path, winner, times)
         result[name] = variants[winner]
     return result
