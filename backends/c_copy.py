@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from eqsat.backends.c_nest import Text
-from eqsat.backends.c_vector import copy_name, define_block_copies, define_copy, define_type, vector_type
+from eqsat.backends.c_vector import (
+    copy_name,
+    define_block_copies,
+    define_copy,
+    define_long_copy,
+    define_type,
+    vector_type,
+)
 from eqsat.ir.dtypes import to_bits
 from eqsat.ir.term import Term, const_value
 
 STRAIGHT = 512
 """Copies of at most so many bytes are straight lines of vector moves."""
+LOOP = 16 << 10
+"""Copies of at most so many bytes are loops of vector moves; what the library does instead starts slowly."""
 
 
 def bits_of(value: Term) -> int:
@@ -18,8 +27,13 @@ def bits_of(value: Term) -> int:
 
 def emit_copy(text: Text, d: str, s: str, nbytes: int, vector: int) -> None:
     """A copy of a known number of bytes."""
-    if nbytes > STRAIGHT:
+    if nbytes > LOOP:
         text.add(f"memcpy({d}, {s}, {nbytes});")
+        return
+    if nbytes > STRAIGHT:
+        text.pieces["blocks"] = define_block_copies(vector)
+        text.pieces["copy_long"] = define_long_copy(vector)
+        text.add(f"copy_long({d}, {s}, {nbytes});")
         return
     text.pieces["blocks"] = define_block_copies(vector)
     text.pieces[copy_name(nbytes)] = define_copy(nbytes, vector)

@@ -158,6 +158,18 @@ def define_copy(nbytes: int, vector: int) -> str:
     return f"{head}\n{{\n{body}\n}}"
 
 
+def define_long_copy(vector: int) -> str:
+    """Vector copies, four at a time; the last four may overlap those before."""
+    moves = " ".join(f"C{vector}(d + k + {at}, s + k + {at});" for at in range(0, 4 * vector, vector))
+    return (
+        f"/* n >= {4 * vector} bytes. */\n"
+        "static inline void copy_long(char *restrict d, const char *restrict s, ptrdiff_t n)\n{\n"
+        f"    for (ptrdiff_t k = 0; k < n; k += {4 * vector}) {{\n"
+        f"        if (k > n - {4 * vector}) k = n - {4 * vector};\n"
+        f"        {moves}\n    }}\n}}"
+    )
+
+
 def define_block_copies(vector: int) -> str:
     """C16, C32 and C64: one vector from anywhere to anywhere."""
     widths = [w for w in (16, 32, 64) if w <= vector]

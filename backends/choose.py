@@ -78,11 +78,23 @@ def streams(move: Move, machine: Machine) -> bool:
     return 4 * move.points * move.out.size >= 3 * machine.last
 
 
+def passes(move: Move, machine: Machine, i: int, j: int) -> bool:
+    """Whether source and result together fill the last cache, and rows of a transpose would leave much of it unused."""
+    size = move.out.size
+    crowded = crowds(move.operands[0].strides[i] * size) or crowds(move.out.strides[j] * size)
+    return crowded and 2 * move.points * size >= machine.last
+
+
 def tile_extent(size: int, whole: int, e: int) -> int:
     """A tile of about `whole` elements (a multiple of lines) along a run of `size`, with little overlap at its end."""
     if size <= whole + whole // 2:
         return size
-    return whole
+
+    def work(tile: int) -> float:
+        # Tiles of whole lines are worth a little overlap.
+        return -(-size // tile) * tile / size + (0.05 if tile != whole else 0) + (0.05 if tile % (4 * e) else 0)
+
+    return min(range(whole // 2 // e * e, whole + whole // 2 + 1, e), key=lambda t: (work(t), -t))
 
 
 def dense_tile(extent: int, row: int, e: int) -> int:
@@ -92,6 +104,16 @@ def dense_tile(extent: int, row: int, e: int) -> int:
         return extent
     fitting = [w for w in range(best, e - 1, -e) if extent % w * row >= LINE or extent % w == 0]
     return fitting[0] if fitting else extent
+
+
+def shear_lines(row: int) -> int:
+    """Lines that leave at a time of a row of so many bytes: several, such that little is left at its end."""
+    return min((k for k in range(8, 1, -1) if k * LINE <= row), key=lambda k: row % (k * LINE) // LINE, default=1)
+
+
+def crowds(stride: int) -> bool:
+    """Whether places that many bytes apart are in few sets of the caches, and in few banks of the memory."""
+    return stride % 2048 == 0
 
 
 def ahead(move: Move, j: Chain, order: Sequence[int]) -> int:
@@ -122,7 +144,7 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     size = move.out.size
     e = 16 // size
     source = move.operands[0]
-    stream = streams(move, machine)
+    stream = streams(move, machine) or passes(move, machine, i, j)
     line = LINE // size
     enough = (8 if stream else 4) * line
     # Lines that rows share are written once if a row goes on: far, where the result is streamed.
@@ -154,16 +176,23 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         turns = prod(move.extents[k] for k in outer)
         blocks = max(-(-run_j.size // HELD_ROWS), -(-4 * threads // turns) if threads > 1 else 1)
         blocks = min(blocks, max(run_j.size // (4 * line), 1))
-        return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), pack=thrash, fetch=fetch, threads=threads)
+        # Where rows crowd together, fewer of them at a time, and more of each.
+        apart = source.strides[i] * size, move.out.strides[j] * size
+        lines = shear_lines(run_i.size * size) if any(crowds(step) for step in apart) else 1
+        fetch = max(1, 2 // lines)
+        return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)
-    crowded = run_j.plain and move.out.strides[j] * size % 2048 == 0
+    crowded = run_j.plain and crowds(move.out.strides[j] * size)
     if (thrash or crowded) and run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
         band = WAYS if thrash and e <= WAYS else 0
         tile = replace(plain, ti=4 * line, tj=4 * line, pack=thrash and not band, stage=True, band=band)
         return replace(tile, order=by_result(move, tile))
+    if sweeps(move, machine, plain):
+        return replace(plain, order=order)
     plane = run_i.size * run_j.size * size
-    if not stream and not move.boxed and 2 * plane <= machine.second < 2 * move.points * size and run_j.size > 2 * line:
+    resident = 2 * plane <= machine.second < 2 * move.points * size and source.strides[i] * size % 1024
+    if not move.boxed and resident and run_j.size > 2 * line:
         # What is read stays in the second cache: the result is written from its beginning to its end.
         wide = tile_extent(run_j.size, line, e) if run_j.size > 4 * line else run_j.size
         rows = tile_extent(run_i.size, LINES * line // wide * line, e)
@@ -173,6 +202,23 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     if thrash and not move.boxed and e <= WAYS:
         return replace(plain, order=by_result(move, plain), band=WAYS)
     return replace(plain, order=by_result(move, plain), pack=thrash and not move.boxed)
+
+
+def sweeps(move: Move, machine: Machine, plan: Turn) -> bool:
+    """Whether a few rows of a source beyond the second cache are read along, past all of what the result has of them.
+
+    The processor follows few rows; but lines that rows of the result share have to stay in the cache until they are
+    whole.
+    """
+    order, size = by_source(move, plan), move.out.size
+    rows = [k for k in range(len(move.extents)) if k not in plan.i.loops]
+    at = order.index(TILE_I)
+    if TILE_J not in order[at:] or plan.i.size <= plan.ti or move.boxed:
+        return False
+    places = plan.j.size * prod(move.extents[k] for k in order[at:] if k >= 0)
+    whole = plan.ti * size % LINE == 0 and all(move.out.strides[k] * size % LINE == 0 for k in rows)
+    far = places * plan.i.size * size > machine.second
+    return far and (whole or 2 * LINE * places <= machine.second // 4)
 
 
 def plan_run(move: Move, machine: Machine, threads: int) -> Run:

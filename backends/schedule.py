@@ -66,8 +66,9 @@ class Shear:
     """Transpose large blocks line by line: each row of the result leaves in whole lines wherever it starts.
 
     `i` and `j` as in a turn; `blocks` cuts j so that what the rows hold back stays in the second cache, `tj` columns
-    are turned at a time, `order` has the other loops and TILE_J for the blocks, `lines` of a row leave
-    at a time, `fetch` bytes ahead the source is asked for.
+    are turned at a time, `order` has the other loops and TILE_J for the blocks, `lines` of a row leave at a time.
+    `pack` copies a few rows of the source side by side before they are turned; the rows of the tile `fetch`
+    tiles ahead are asked for.
     """
 
     i: Chain
@@ -77,7 +78,7 @@ class Shear:
     order: tuple[int, ...]
     lines: int = 1
     pack: bool = False
-    fetch: int = 0
+    fetch: int = 1
     threads: int = 1
     stream: bool = True
 

@@ -30,11 +30,13 @@ def _turns(move: Move, plan: Turn) -> Iterator[Plan]:
 
 
 def _shears(move: Move, plan: Shear) -> Iterator[Plan]:
-    source = move.operands[0]
-    steps = [abs(source.strides[k]) * source.size for k in plan.order if k >= 0]
-    for fetch in (0, LINE, 2 * LINE, *steps[-1:]):
+    line = LINE // move.out.size
+    for lines in (1, 2, 4, 6, 8):
+        if lines * line <= plan.i.size and lines != plan.lines:
+            yield replace(plan, lines=lines, fetch=max(1, 2 // lines))
+    for fetch in (0, 1, 2, 3):
         yield replace(plan, fetch=fetch)
-    yield replace(plan, lines=2)
+    yield replace(plan, tj=2 * line)
     yield replace(plan, pack=not plan.pack)
 
 
