@@ -163,12 +163,13 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     fetch = ahead(move, run_j, order) if stream else 0
     row = move.extents[i] * size
     near = row <= LONGEST and move.extents[i] * move.extents[j] * size <= 2 * machine.second
-    if stream and (row <= DENSE or near) and move.out.strides[j] == move.extents[i]:
-        alone = [k for k in range(len(move.extents)) if k not in (i, j)]
-        alone.sort(key=lambda k: -abs(source.strides[k]))
+    alone = min(move.extents[i], move.extents[j]) >= e and move.out.strides[j] == move.extents[i]
+    if stream and alone and (row <= DENSE or near):
+        others = [k for k in range(len(move.extents)) if k not in (i, j)]
+        others.sort(key=lambda k: -abs(source.strides[k]))
         return replace(
             plain, i=Chain((i,), row // size), j=Chain((j,), move.extents[j]), ti=row // size,
-            tj=dense_tile(move.extents[j], row, e), order=(*alone, TILE_J), pack=thrash, stage=True, stream=True,
+            tj=dense_tile(move.extents[j], row, e), order=(*others, TILE_J), pack=thrash, stage=True, stream=True,
             dense=True, fetch=fetch,
         )  # fmt: skip
     if stream and not move.boxed and run_i.size >= 2 * line:

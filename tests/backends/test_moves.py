@@ -167,6 +167,9 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         cases[f"matrix {dtype}"] = m.permute_dims((1, 0))
         s = input(f"s_{dtype}", (256, 1024), dtype)
         cases[f"power of two {dtype}"] = s.permute_dims((1, 0))
+        cases[f"crowded {dtype}"] = input(f"c_{dtype}", (523, 1024), dtype).permute_dims((1, 0))
+        short = input(f"a_{dtype}", (31, 5, 3, 4), dtype)
+        cases[f"short rows {dtype}"] = short.permute_dims((2, 1, 3, 0))
         for c in (3, 5, 7):
             cases[f"woven {c} {dtype}"] = input(f"o_{c}_{dtype}", (2, c, 70), dtype).permute_dims((0, 2, 1))
             cases[f"taken apart {c} {dtype}"] = input(f"p_{c}_{dtype}", (2, 70, c), dtype).permute_dims((0, 2, 1))
@@ -257,6 +260,8 @@ FEATURES: dict[str, Callable[[Move, Plan], bool]] = {
     "turn dense": lambda m, p: isinstance(p, Turn) and p.dense,
     "shear": lambda m, p: isinstance(p, Shear),
     "shear packed": lambda m, p: isinstance(p, Shear) and p.pack,
+    "shear of several lines": lambda m, p: isinstance(p, Shear) and p.lines > 1,
+    "shear of one line": lambda m, p: isinstance(p, Shear) and p.lines == 1,
     "shear of chains": lambda m, p: isinstance(p, Shear) and not (p.i.plain and p.j.plain),
     "zip": lambda m, p: isinstance(p, Zip),
     "braid": lambda m, p: isinstance(p, Zip) and p.braid,
