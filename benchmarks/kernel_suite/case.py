@@ -61,6 +61,26 @@ class Case:
         return (read + prod(self.out_shape)) * np.dtype(self.dtype).itemsize
 
     @property
+    def run(self) -> int:
+        """The bytes that lie side by side both in the input and in the result.
+
+        >>> Case("heads", "g", "float32", (8, 197, 12, 64), (8, 197, 12, 64), (0, 2, 1, 3)).run
+        256
+        """
+        size, last = np.dtype(self.dtype).itemsize, len(self.reshape) - 1
+        for place, axis in enumerate(reversed(self.transpose)):
+            if axis != last - place:
+                break
+            size *= self.reshape[axis]
+        kept = zip(reversed(self.ranges), reversed(self.shape), reversed(self.pads), strict=True)
+        whole = np.dtype(self.dtype).itemsize
+        for (start, stop), extent, pad in kept:
+            whole *= stop - start
+            if (start, stop) != (0, extent) or pad != (0, 0):
+                return min(size, whole)
+        return size
+
+    @property
     def groups(self) -> list[list[int]]:
         """The axes of the reshape that each axis of the padded input is split into."""
         found: list[list[int]] = []

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from statistics import median
 from typing import Any
 
-from kernel_suite.native import COPIES
+import numpy as np
+
+from eqsat.backends.machine import this_machine
+from kernel_suite.case import Case
+from kernel_suite.native import COPIES, LINE
 from kernel_suite.peers import Task
 from kernel_suite.rounds import Contender
 from kernel_suite.statistics import Interval, geometric_mean, median_interval, spread
@@ -16,6 +21,10 @@ FLOOR = 0.97
 """A case is lost where the whole interval of its ratio to the best peer lies below this."""
 GOALS = {"a": 1.5, "b": 1.1, "c": 1.1, "d": 1.5, "e": 1.5, "f": 1.1, "g": 1.5}
 """Geometric means of the ratio to the best peer, by family."""
+ROOF = 0.95
+"""What part of the speed of a copy is asked for where `at_roof` says that the access pattern allows it."""
+ROOF_RUN = 4 * LINE
+"""Bytes that lie side by side on both sides, at least, of such a case: shorter runs share too many lines and pages."""
 GENERIC = 0.5
 """The least ratio for cases whose indices no strides describe (family x)."""
 OURS = ("eqsat", "eqsat tuned")
@@ -34,6 +43,16 @@ def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[float
     return [theirs[turn] / ours[turn] for turn in sorted(set(ours) & set(theirs))]
 
 
+def at_roof(task: Task) -> bool:
+    """Whether a case can be as quick as a copy: long runs on both sides, and a result beyond the last cache.
+
+    Its roof is the best of the copies of as many bytes, each followed by a reader, timed in the same rounds.
+    """
+    if not isinstance(task, Case) or task.run < ROOF_RUN:
+        return False
+    return prod(task.out_shape) * np.dtype(task.out_dtype).itemsize > this_machine().last
+
+
 @dataclass(frozen=True)
 class Row:
     """A case's result. Ratios are times of the other over ours: more than 1 is ahead."""
@@ -47,6 +66,8 @@ class Row:
     copy_alone: float
     copy_read: float
     tuned: Interval | None
+    roof: Interval | None
+    """The time of the best copy over ours, where the copy is the roof."""
 
     @property
     def ours(self) -> Contender:
@@ -73,6 +94,7 @@ class Row:
         peer = f" {self.best:>13} {self.speed(self.best):6.2f} {self.ratio.median:6.2f} {bounds:>12}"
         wrong = [name for name, why in self.failed.items() if name not in OURS and why == "wrong result"]
         tuned = f" tuned {self.tuned.median:.2f}" if self.tuned else ""
+        tuned += f" roof {self.roof.median:.2f} [{self.roof.low:.2f}, {self.roof.high:.2f}]" if self.roof else ""
         tail = f" {self.ratio_alone:6.2f} {spread(list(self.ours.read.values())):6.2f}{tuned}"
         return (
             f"{start}{copies}{peer}{tail}{' LOST' if self.lost else ''}{' wrong: ' if wrong else ''}{', '.join(wrong)}"
@@ -90,6 +112,7 @@ class Row:
             "ratio_alone": self.ratio_alone,
             "of_copy": [self.copy_alone, self.copy_read],
             "tuned": None if self.tuned is None else vars(self.tuned),
+            "roof": None if self.roof is None else vars(self.roof),
             "failed": dict(self.failed),
             "repeats": {c.name: c.repeats for c in self.contenders},
             "seconds_alone": {c.name: list(c.alone.values()) for c in self.contenders},
@@ -109,6 +132,7 @@ def row_of(task: Task, found: Sequence[Contender], failed: Mapping[str, str]) ->
     alone = min(median(c.alone.values()) for c in copies) / median(ours.alone.values())
     read = min(median(c.read.values()) for c in copies) / median(ours.read.values())
     tuned = by_name.get("eqsat tuned")
+    roof = min(copies, key=lambda c: median(c.read.values())) if at_roof(task) else None
     return Row(
         task,
         found,
@@ -119,7 +143,12 @@ def row_of(task: Task, found: Sequence[Contender], failed: Mapping[str, str]) ->
         alone,
         read,
         None if tuned is None else median_interval(paired(tuned.read, ours.read)),
+        None if roof is None else median_interval(paired(ours.read, roof.read)),
     )
+
+
+def _named(cases: Sequence[str]) -> str:
+    return f"{len(cases)} ({', '.join(cases)})" if cases else "none"
 
 
 def summary(rows: Sequence[Row], broken: Sequence[str], threads: int) -> str:
@@ -140,6 +169,25 @@ def summary(rows: Sequence[Row], broken: Sequence[str], threads: int) -> str:
             f" {geometric_mean(row.copy_read for row in some):8.2f} {mean:6.2f} {goal or '':>5} {lost:5}"
             f" {min(ratios, default=float('nan')):6.2f}"
         )
+    roofs = [(row.task.name, row.roof) for row in rows if row.roof is not None]
+    below = [f"{name} {r.median:.2f} [{r.low:.2f}, {r.high:.2f}]" for name, r in roofs if r.high < ROOF]
+    if roofs:
+        mean = geometric_mean(r.median for _, r in roofs)
+        lines.append(
+            f"{len(roofs)} cases of runs of {ROOF_RUN} bytes and a result beyond the last cache: {mean:.2f} of a copy; "
+            f"{_named(below)} below {ROOF}"
+        )
+    slower = [
+        f"{row.task.name} {row.tuned.median:.2f} [{row.tuned.low:.2f}, {row.tuned.high:.2f}]"
+        for row in rows
+        if row.tuned is not None and row.tuned.high < 1
+    ]
+    if any(row.tuned is not None for row in rows):
+        gain = geometric_mean(row.tuned.median for row in rows if row.tuned is not None)
+        lines.append(
+            f"tuned over default {gain:.2f}; slower in {len(slower)}{': ' if slower else ''}{', '.join(slower)}"
+        )
+    met = met and not below and not slower
     lost = [row for row in rows if row.lost]
     noise = median([spread(list(row.ours.read.values())) for row in rows]) if rows else 0.0
     lines += [f"BROKEN {text}" for text in broken]
