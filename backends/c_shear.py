@@ -89,15 +89,16 @@ class ShearPrinter:
             return []
         # One tile ahead, or more where tiles are small.
         over = (plan.fetch - 1) * plan.tj
-        last, final = f"c + {over + plan.tj} >= {width}", f"t == {self.steps - 1}"
+        down = plan.fetch if plan.j.size <= plan.tj else 1
+        last, final = f"c + {over + plan.tj} >= {width}", f"t >= {self.steps - down}"
         inner = self.move.operands[0].strides[loops[-1]] * size if loops else 0
-        below = f"{self.row} * {self.step} * (t + 1)" if plan.i.plain else "0"
+        below = f"{self.row} * {self.step} * (t + {down})" if plan.i.plain else "0"
         here = f"{self.row} * {self.step} * t" if plan.i.plain else "0"
         beside = f"{here} + {size} * (c + {over + plan.tj})"
         text.add(f"const char *const next = sb + ({last} ? {final} ? {inner} : {below} : {beside});")
         if plan.i.plain:
             return ["next"]
-        text.add(f"const ptrdiff_t *const rows = row + ({last} ? {final} ? 0 : t + 1 : t) * {self.step};")
+        text.add(f"const ptrdiff_t *const rows = row + ({last} ? {final} ? 0 : t + {down} : t) * {self.step};")
         return ["next", "rows"]
 
     def call(self, what: str, t: str, first: str, rest: list[str]) -> None:

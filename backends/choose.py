@@ -25,6 +25,8 @@ LONGEST = 4 << 10
 """So are rows of at most so many bytes, where the plane that they are turned from about fits into the second cache."""
 COLLECT = 1 << 10
 """Bytes of such a stretch that are collected at a time."""
+AHEAD = 2 << 10
+"""Bytes of the source between the tile that is turned and the one that is asked for, or one tile."""
 LINES = 16
 """Lines of a row of the result that are written one after the other, where the source is near."""
 PLACES = 16
@@ -180,7 +182,7 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         # Where rows crowd together, fewer of them at a time, and more of each.
         apart = source.strides[i] * size, move.out.strides[j] * size
         lines = shear_lines(run_i.size * size) if any(crowds(step) for step in apart) else 1
-        fetch = max(1, 2 // lines)
+        fetch = max(1, AHEAD // (lines * LINE * line))
         return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)

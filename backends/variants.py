@@ -33,8 +33,8 @@ def _shears(move: Move, plan: Shear) -> Iterator[Plan]:
     line = LINE // move.out.size
     for lines in (1, 2, 4, 6, 8):
         if lines * line <= plan.i.size and lines != plan.lines:
-            yield replace(plan, lines=lines, fetch=max(1, 2 // lines))
-    for fetch in (0, 1, 2, 3):
+            yield replace(plan, lines=lines, fetch=max(1, plan.fetch * plan.lines // lines))
+    for fetch in (0, 1, 2, 4):
         yield replace(plan, fetch=fetch)
     yield replace(plan, tj=2 * line)
     yield replace(plan, pack=not plan.pack)
