@@ -119,7 +119,7 @@ class ShearPrinter:
         self.text.pieces["stream"] = stream_pieces(self.machine.vector)
         self.text.pieces["stream_out"] = STREAM_OUT
         to = f"d + {self.column} * c" if plan.j.plain else "d + column[c]"
-        for what in ("lines", "ends"):
+        for what in ("lines", "ends") if self.steps else ("ends",):
             whole = what == "lines"
             params = ["const char *restrict s"]
             params += [] if plan.i.plain else ["const ptrdiff_t *restrict row"]

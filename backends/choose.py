@@ -22,9 +22,11 @@ HELD_ROWS = 1024
 DENSE = 512
 """Rows of the result of at most so many bytes, one behind the other, are streamed as one stretch of memory."""
 LONGEST = 4 << 10
-"""So are rows of at most so many bytes, where the plane that they are turned from about fits into the second cache."""
+"""So are rows of at most so many bytes, where the plane that they are turned from fits into the second cache."""
 COLLECT = 1 << 10
 """Bytes of such a stretch that are collected at a time."""
+PAGE_LINES = 4
+"""Lines that leave at a time of rows one behind the other, of which several share a page."""
 AHEAD = 2 << 10
 """Bytes of the source between the tile that is turned and the one that is asked for, or one tile."""
 LINES = 16
@@ -109,7 +111,7 @@ def dense_tile(extent: int, row: int, e: int) -> int:
 
 
 def shear_lines(row: int) -> int:
-    """Lines that leave at a time of a row of so many bytes: several, such that little is left at its end."""
+    """Lines that leave at a time of a row of so many bytes in a crowd: several, such that little is left at its end."""
     return min((k for k in range(8, 1, -1) if k * LINE <= row), key=lambda k: row % (k * LINE) // LINE, default=1)
 
 
@@ -164,7 +166,7 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     thrash = run_i.plain and source.strides[i] * size % 4096 == 0
     fetch = ahead(move, run_j, order) if stream else 0
     row = move.extents[i] * size
-    near = row <= LONGEST and move.extents[i] * move.extents[j] * size <= 2 * machine.second
+    near = row <= LONGEST and move.extents[i] * move.extents[j] * size <= machine.second
     alone = min(move.extents[i], move.extents[j]) >= e and move.out.strides[j] == move.extents[i]
     if stream and alone and (row <= DENSE or near):
         others = [k for k in range(len(move.extents)) if k not in (i, j)]
@@ -181,7 +183,9 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         blocks = min(blocks, max(run_j.size // (4 * line), 1))
         # Where rows crowd together, fewer of them at a time, and more of each.
         apart = source.strides[i] * size, move.out.strides[j] * size
-        lines = shear_lines(run_i.size * size) if any(crowds(step) for step in apart) else 1
+        lines = PAGE_LINES if alone and row <= LONGEST else 1
+        if any(crowds(step) for step in apart):
+            lines = shear_lines(run_i.size * size)
         fetch = max(1, AHEAD // (lines * LINE * line))
         return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
     if stream:

@@ -88,13 +88,13 @@ class Row:
         """The result as a line of the table."""
         start = f"{self.task.name:42} {self.task.moved / 1e6:6.1f} {self.speed('eqsat'):6.2f}"
         copies = f" {self.copy_alone:5.2f} {self.copy_read:5.2f}"
+        tuned = f" tuned {self.tuned.median:.2f}" if self.tuned else ""
+        tuned += f" roof {self.roof.median:.2f} [{self.roof.low:.2f}, {self.roof.high:.2f}]" if self.roof else ""
         if self.best is None or self.ratio is None:
-            return f"{start}{copies} {'no peer':>13}"
+            return f"{start}{copies} {'no peer':>13}{tuned}"
         bounds = f"[{self.ratio.low:.2f}, {self.ratio.high:.2f}]"
         peer = f" {self.best:>13} {self.speed(self.best):6.2f} {self.ratio.median:6.2f} {bounds:>12}"
         wrong = [name for name, why in self.failed.items() if name not in OURS and why == "wrong result"]
-        tuned = f" tuned {self.tuned.median:.2f}" if self.tuned else ""
-        tuned += f" roof {self.roof.median:.2f} [{self.roof.low:.2f}, {self.roof.high:.2f}]" if self.roof else ""
         tail = f" {self.ratio_alone:6.2f} {spread(list(self.ours.read.values())):6.2f}{tuned}"
         return (
             f"{start}{copies}{peer}{tail}{' LOST' if self.lost else ''}{' wrong: ' if wrong else ''}{', '.join(wrong)}"
