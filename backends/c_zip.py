@@ -7,7 +7,7 @@ from math import prod
 
 from eqsat.backends.c_nest import Level, Text, address, nest
 from eqsat.backends.c_vector import STREAM_OUT, stream_pieces
-from eqsat.backends.c_weave import weave_name, weave_pieces
+from eqsat.backends.c_weave import weave_name, weave_pieces, weave_width
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.schedule import Zip
@@ -93,13 +93,14 @@ class ZipPrinter:
         (small,) = plan.small
         count, nbytes = self.move.extents[small], plan.block * size
         apart = out[plan.long] == 1
-        for name, piece in weave_pieces(count, size, apart).items():
+        width = weave_width(count, nbytes, self.vector)
+        for name, piece in weave_pieces(count, size, apart, width).items():
             text.pieces.setdefault(name, piece)
         row = (out if apart else self.move.operands[0].strides)[small] * size
-        with text.block(f"for (ptrdiff_t k = 0; k < {nbytes}; k += 16)"):
+        with text.block(f"for (ptrdiff_t k = 0; k < {nbytes}; k += {width})"):
             at = "k"
-            if nbytes % 16:
-                text.add(f"const ptrdiff_t at16 = k > {nbytes - 16} ? {nbytes - 16} : k;")
-                at = "at16"
+            if nbytes % width:
+                text.add(f"const ptrdiff_t from = k > {nbytes - width} ? {nbytes - width} : k;")
+                at = "from"
             d, s = (at, f"{count} * {at}") if apart else (f"{count} * {at}", at)
-            text.add(f"{weave_name(count, size, apart)}((char *)o + {d}, (const char *)a + {s}, {row});")
+            text.add(f"{weave_name(count, size, apart, width)}((char *)o + {d}, (const char *)a + {s}, {row});")
