@@ -20,8 +20,14 @@ def _same(x: Term, z: Term, c: Term) -> Term:
 
 
 @rule("split-merge", source="RFC 39", tags=["normal"])
-def split_merge(x: Idx, z: Idx, c: Pos):
-    """Splitting by c and merging again is the identity; what the low part is of need only be the same modulo c."""
+def split_merge(x: Idx, c: Pos):
+    """Splitting by c and merging again is the identity."""
+    return x // c * c + x % c, x
+
+
+@rule("split-merge-same", tags=["normal"])
+def split_merge_same(x: Idx, z: Idx, c: Pos):
+    """The low part may be that of another number which is the same modulo c."""
     return x // c * c + z % c, x, when(_same(x, z, c)), hint(t.compare("eq", z % c, x % c))
 
 
@@ -44,8 +50,14 @@ def digit_merge(x: Idx, a: Pos, b: Pos):
 
 
 @rule("digit-mod", tags=["normal"])
-def digit_mod(x: Idx, z: Idx, a: Pos, b: Pos):
+def digit_mod(x: Idx, a: Pos, b: Pos):
     """Two neighbouring low digits merge to one remainder."""
+    return a * (x // a % b) + x % a, x % (a * b), hint(t.compare("eq", x // (a * b), x // a // b))
+
+
+@rule("digit-mod-same", tags=["normal"])
+def digit_mod_same(x: Idx, z: Idx, a: Pos, b: Pos):
+    """The lowest digit may be that of another number which is the same modulo a."""
     lemmas = hint(t.compare("eq", z % a, x % a), t.compare("eq", x // (a * b), x // a // b))
     return a * (x // a % b) + z % a, x % (a * b), when(_same(x, z, a)), lemmas
 
