@@ -53,6 +53,7 @@ def test_optimised_and_compiled_programs_equal_the_original(program: Program) ->
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @settings(max_examples=1000, suppress_health_check=ANY)
 @given(bundles())
 def test_many_compiled_programs(program: Program) -> None:
