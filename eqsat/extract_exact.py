@@ -12,6 +12,7 @@ from eqsat.extract import Alternative, ClassId, Extraction
 WORKERS = 4  # fewer prove nothing for long, however many processors there are
 CLOSE = 1e-6  # of the cost: what is left then are nodes that move nothing
 LARGEST = 20_000  # alternatives: more take longer than they are worth
+DEAREST = 1 << 62  # all costs together, in 64 bits
 Table = Mapping[ClassId, Sequence[Alternative]]
 
 
@@ -43,7 +44,8 @@ def improve(table: Table, roots: Sequence[ClassId], known: Extraction, seconds: 
     bound = max((least[root] for root in roots), default=0)
     if bound >= known.cost:
         return Exact(known, known.cost)
-    if sum(map(len, reduced.values())) > LARGEST:
+    ways = [w for some in reduced.values() for w in some]
+    if len(ways) > LARGEST or known.cost + sum(w.cost for w in ways) >= DEAREST:
         return None
     return _solve(reduced, roots, known, bound, seconds)
 

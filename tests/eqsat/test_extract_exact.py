@@ -93,6 +93,14 @@ def test_too_many_alternatives_are_left_to_greedy(monkeypatch: pytest.MonkeyPatc
     assert known is not None and improve(table, [0], known, 5.0) is None
 
 
+def test_costs_beyond_64_bits_are_left_to_greedy() -> None:
+    huge = 1 << 70
+    table: Table = {c: [Alternative(Take(c), huge, ())] for c in (1, 2)}
+    table[0] = [Alternative(Spell(0, 0, (1, 2)), 1, (1, 2))]
+    known = greedy(table, [0])
+    assert known is not None and known.cost == 2 * huge + 1 and improve(table, [0], known, 5.0) is None
+
+
 def test_results_tell_their_gap() -> None:  # feature: G12
     x = eq.input("x", (1, 32, 8, 8), "float32")
     y = x.layout_transform("NCHW", "NHWC").relu().layout_transform("NHWC", "NCHW")

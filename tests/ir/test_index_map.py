@@ -357,27 +357,6 @@ def test_inverse_pairs_are_the_identity() -> None:  # feature: A17
     assert pack.is_identity((2, 32, 5, 5)).verdict == "refuted"
 
 
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        ("n, c -> n, c//4, c%4", (2, 32)),
-        ("i -> i ^ i//2", (1 << 20,)),
-        ("i, j -> i, j ^ i%8", (64, 64)),
-        ("i, j -> i, j ^ 3*i%8", (8, 8)),
-        ("i, j -> (8*i + j)//7, (8*i + j)%7", (7, 8)),
-        ("i -> 5*i%16", (16,)),
-        ("i -> i%3, i%5", (15,)),
-        ("i -> i%2*4 + i//2%2*2 + i//4", (8,)),
-        ("i, j -> i, (i + j)%8", (8, 8)),
-        ("i -> 255 - i", (256,)),
-    ],
-)
-def test_there_and_back_is_the_plain_indices(text: str, shape: tuple[int, ...]) -> None:  # feature: A16, A17
-    m = IndexMap.parse(text)
-    again = m.then(m.inverse(shape), shape)
-    assert all(a is b for a, b in zip(again.final_indices, m.inputs, strict=True))
-
-
 def test_numpy_reading() -> None:  # feature: A21 A18 A5
     a = np.arange(2 * 8 * 3 * 5).reshape(2, 8, 3, 5)
     packed = IndexMap.parse("n, c, h, w -> n, c//4, h, w, c%4").map_ndarray(a)
