@@ -68,6 +68,8 @@ class Row:
     tuned: Interval | None
     roof: Interval | None
     """The time of the best copy over ours, where the copy is the roof."""
+    room: float | None
+    """The ratio to the best peer that a copy of as many bytes would have, or ours where that is more."""
 
     @property
     def ours(self) -> Contender:
@@ -113,6 +115,7 @@ class Row:
             "of_copy": [self.copy_alone, self.copy_read],
             "tuned": None if self.tuned is None else vars(self.tuned),
             "roof": None if self.roof is None else vars(self.roof),
+            "room": self.room,
             "failed": dict(self.failed),
             "repeats": {c.name: c.repeats for c in self.contenders},
             "seconds_alone": {c.name: list(c.alone.values()) for c in self.contenders},
@@ -132,7 +135,8 @@ def row_of(task: Task, found: Sequence[Contender], failed: Mapping[str, str]) ->
     alone = min(median(c.alone.values()) for c in copies) / median(ours.alone.values())
     read = min(median(c.read.values()) for c in copies) / median(ours.read.values())
     tuned = by_name.get("eqsat tuned")
-    roof = min(copies, key=lambda c: median(c.read.values())) if at_roof(task) else None
+    copy = min(copies, key=lambda c: median(c.read.values()))
+    roof = copy if at_roof(task) else None
     return Row(
         task,
         found,
@@ -144,6 +148,7 @@ def row_of(task: Task, found: Sequence[Contender], failed: Mapping[str, str]) ->
         read,
         None if tuned is None else median_interval(paired(tuned.read, ours.read)),
         None if roof is None else median_interval(paired(ours.read, roof.read)),
+        None if best is None else max(median(paired(c.read, best.read)) for c in (copy, ours)),
     )
 
 
@@ -155,19 +160,22 @@ def summary(rows: Sequence[Row], broken: Sequence[str], threads: int) -> str:
     """Geometric means by family, and whether the goals are met."""
     lines = [
         "",
-        f"{'family':7} {'cases':>5} {'GB/s':>6} {'of copy':>8} {'ratio':>6} {'goal':>5} {'lost':>5} {'least':>6}",
+        f"{'family':7} {'cases':>5} {'GB/s':>6} {'of copy':>8} {'ratio':>6} {'goal':>5} {'room':>5} {'lost':>5}"
+        f" {'least':>6}",
     ]
     met = not broken
     for family in sorted({row.task.family for row in rows}):
         some = [row for row in rows if row.task.family == family]
         ratios = [row.ratio.median for row in some if row.ratio is not None]
         mean, goal = geometric_mean(ratios), GOALS.get(family)
+        room = geometric_mean(row.room for row in some if row.room is not None)
         lost = sum(row.lost for row in some)
         met = met and not lost and (goal is None or mean >= goal)
         lines.append(
             f"{family:7} {len(some):5} {geometric_mean(row.speed('eqsat') for row in some):6.2f}"
-            f" {geometric_mean(row.copy_read for row in some):8.2f} {mean:6.2f} {goal or '':>5} {lost:5}"
+            f" {geometric_mean(row.copy_read for row in some):8.2f} {mean:6.2f} {goal or '':>5} {room:5.2f} {lost:5}"
             f" {min(ratios, default=float('nan')):6.2f}"
+            f"{' (a copy would not reach the goal)' if goal is not None and mean < goal and room < goal else ''}"
         )
     roofs = [(row.task.name, row.roof) for row in rows if row.roof is not None]
     below = [f"{name} {r.median:.2f} [{r.low:.2f}, {r.high:.2f}]" for name, r in roofs if r.high < ROOF]

@@ -217,3 +217,15 @@ def test_goals_count_what_lies_below() -> None:
     slower = replace(ahead, ratio=median_interval([GOALS["d"] - 0.1] * 15))
     assert not slower.lost
     assert "goals NOT met" in summary([slower], [], 1)
+
+
+@pytest.mark.parametrize(("copy", "room"), [(1.0, 1.2), (0.5, 2.4)])
+def test_a_goal_may_be_beyond_a_copy(copy: float, room: float) -> None:
+    def timed(name: str, seconds: float, peer: bool = True) -> Contender:
+        times = dict.fromkeys(range(15), seconds)
+        return Contender(name, [], [], None, peer, alone=times, read=times)
+
+    found = [timed("eqsat", 1.1, False), timed("torch", 1.2), *(timed(name, copy, False) for name in COPIES)]
+    row = row_of(CASES["tr_512x512"], found, {})
+    assert row.room == pytest.approx(room)
+    assert ("a copy would not reach the goal" in summary([row], [], 1)) == (room < GOALS["d"])
