@@ -44,7 +44,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall", help="cpu: for a busy machine, 1 thread only"
     )
-    parser.add_argument("--tune", action="store_true", help="also tune=True, as a contender of its own")
+    parser.add_argument("--tune", action="store_true", help="also tune=True, where it chooses differently")
     parser.add_argument("--cpu", type=int, default=None, help="the first core to use; the last ones if not given")
     parser.add_argument("--json", type=Path, default=None, help="write all times to this file")
     return parser.parse_args(arguments)

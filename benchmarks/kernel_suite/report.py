@@ -191,9 +191,10 @@ def summary(rows: Sequence[Row], broken: Sequence[str], threads: int) -> str:
         if row.tuned is not None and row.tuned.high < 1
     ]
     if any(row.tuned is not None for row in rows):
-        gain = geometric_mean(row.tuned.median for row in rows if row.tuned is not None)
+        gains = [row.tuned.median for row in rows if row.tuned is not None]
         lines.append(
-            f"tuned over default {gain:.2f}; slower in {len(slower)}{': ' if slower else ''}{', '.join(slower)}"
+            f"tuned over default {geometric_mean(gains):.2f} in {len(gains)} cases where it chose another schedule; "
+            f"slower in {_named(slower)}"
         )
     met = met and not below and not slower
     lost = [row for row in rows if row.lost]

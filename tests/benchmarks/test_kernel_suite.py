@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from math import isclose, prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,3 +230,14 @@ def test_a_goal_may_be_beyond_a_copy(copy: float, room: float) -> None:
     row = row_of(CASES["tr_512x512"], found, {})
     assert row.room == pytest.approx(room)
     assert ("a copy would not reach the goal" in summary([row], [], 1)) == (room < GOALS["d"])
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_a_tuned_kernel_takes_part_where_it_differs(
+    winner: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    monkeypatch.setattr("eqsat.backends.tune.best_of", lambda calls: (winner, [1.0] * len(calls)))
+    case = CASES["tr_512x512"]
+    x, out = aligned(case.shape, case.dtype), aligned(case.out_shape, case.dtype)
+    assert len(Eqsat(tune=True).prepare(case, x, out, 1)) == winner
