@@ -14,6 +14,10 @@ from eqsat.backends.moves import Access, Move
 from eqsat.backends.schedule import TILE_I, TILE_J, Chain, Turn
 
 
+UNROLLED = 4
+"""So many lines of a row are asked for one by one, without a loop."""
+
+
 def cover(count: int, e: int, lanes: int) -> list[tuple[int, int]]:
     """(first row, lanes) of the blocks that cover `count` rows: wide ones, then one that just fits or overlaps."""
     pieces: list[tuple[int, int]] = []
@@ -133,12 +137,38 @@ class TurnPrinter:
             with text.loop("t", -(-j.size // plan.tj)):
                 self.tile_start("tj", "t", j.size, plan.tj)
                 from_ = address("s", [*source, ("tj", size)], self.source.offset * size)
-                rows = "" if i.plain else ", row"
+                if plan.fetch:
+                    self.fetch_share(address("s", source, self.source.offset * size))
                 done = f"{plan.tj} * t - tj" if j.size % plan.tj else "0"
-                text.add(f"{self.name}_tile({from_}, start + {row} * tj{rows}, {done}, line + {LINE}, t == 0);")
+                text.add(f"{self.name}_tile({from_}, start + {row} * tj, {done}, line + {LINE}, t == 0);")
             total = row * j.size
             text.add(f"const size_t held = (size_t)((uintptr_t)(start + {total}) & {LINE - 1});")
             text.add(f"if (held != 0) memcpy(start + {total} - held, line + {LINE}, held);")
+
+    def fetch_share(self, block: str) -> None:
+        """Ask for a part of the rows that come next, each tile for another: few at a time, so that none has to wait.
+
+        Of the next block of rows all tiles together ask for all; along a row, those of one line for the next line.
+        """
+        plan, text, rows = self.plan, self.text, self.plan.i.size
+        row = self.stride(self.source, plan.i.loops[0])
+        width = plan.tj * self.size
+        if plan.next is not None:
+            turns, turn, ahead = -(-plan.j.size // plan.tj), "t", self.stride(self.source, plan.next)
+            lines = range(ahead, ahead + plan.j.size * self.size, LINE)
+        else:
+            turns = max(1, LINE // width)
+            turn = f"t % {turns}" if turns > 1 else "0"
+            block += f" + {LINE} * (t / {turns})" if turns > 1 else f" + {width} * t"
+            lines = range(plan.fetch, plan.fetch + max(width, LINE), LINE)
+        first, last = f"{turn} * {rows} / {turns}", f"({turn} + 1) * {rows} / {turns}"
+        with text.block(f"for (ptrdiff_t r = {first}; r < {last}; ++r)"):
+            text.add(f"const char *at = {block} + {row} * r;")
+            if len(lines) > UNROLLED:
+                head = f"for (ptrdiff_t n = {lines.start}; n < {lines.stop}; n += {LINE})"
+                text.add(f"{head} __builtin_prefetch(at + n, 0, 2);")
+            for line in lines if len(lines) <= UNROLLED else ():
+                text.add(f"__builtin_prefetch(at + {line});")
 
     def tile_start(self, name: str, counter: str, extent: int, tile: int) -> None:
         """The first element of a tile; the last tile ends where the run ends, overlapping the one before."""
@@ -171,7 +201,7 @@ class TurnPrinter:
             inner.add(f"char pack[{plan.ti} * {width}] __attribute__((aligned({LINE})));")
             at = f"s + {row} * r" if plan.i.plain else "s + row[r]"
             with inner.loop("r", last, first):
-                if plan.fetch:
+                if plan.fetch and not plan.dense:
                     inner.add(f"__builtin_prefetch({at} + {plan.fetch});")
                 emit_copy(inner, f"pack + {width} * r", at, run, self.machine.vector)
             row = str(width)
@@ -214,11 +244,11 @@ class TurnPrinter:
         whole = [b for k, b in enumerate(bands) if b == [(at + k * height, w) for at, w in bands[0]]]
         if len(whole) > 2 and self.present() == (0, plan.ti):
             with inner.loop("k", len(whole)):
-                if plan.fetch and not plan.pack:
+                if plan.fetch and not (plan.pack or plan.dense):
                     self.fetch(inner, source, row, height, f"{height} * (k + 1)", 0)
                 self.band(inner, bands[0], f"{height} * k", (source, row, target, column))
             bands = bands[len(whole) :]
-        elif plan.fetch and not plan.pack:
+        elif plan.fetch and not (plan.pack or plan.dense):
             low, high = self.present()
             self.fetch(inner, source, row, high - low, str(low), plan.fetch)
         for band in bands:

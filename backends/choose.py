@@ -171,10 +171,12 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     if stream and alone and (row <= DENSE or near):
         others = [k for k in range(len(move.extents)) if k not in (i, j)]
         others.sort(key=lambda k: -abs(source.strides[k]))
+        plane = move.extents[i] * move.extents[j] * size
+        following = others[-1] if others and 2 * plane <= machine.second else None
         return replace(
             plain, i=Chain((i,), row // size), j=Chain((j,), move.extents[j]), ti=row // size,
             tj=dense_tile(move.extents[j], row, e), order=(*others, TILE_J), pack=thrash, stage=True, stream=True,
-            dense=True, fetch=fetch,
+            dense=True, fetch=LINE, next=following,
         )  # fmt: skip
     if stream and not move.boxed and run_i.size >= 2 * line:
         outer = tuple(k for k in order if k >= 0)

@@ -44,7 +44,8 @@ class Turn:
 
     `pack` first copies the tile's source rows side by side. `stage` collects the tile's rows of the result before they
     leave, by streaming stores with `stream`; with `dense` they follow each other, and so do the tiles along j. `fetch`
-    asks for source rows so many bytes ahead. At most `band` rows of a tile, if given, are read at a time.
+    asks for source rows so many bytes ahead, or with `next` where that loop goes next. At most `band` rows of a tile,
+    if given, are read at a time.
     """
 
     i: Chain
@@ -59,6 +60,7 @@ class Turn:
     fetch: int = 0
     threads: int = 1
     band: int = 0
+    next: int | None = None
 
 
 @dataclass(frozen=True)
