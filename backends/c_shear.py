@@ -83,22 +83,25 @@ class ShearPrinter:
                 self.call("ends", str(self.steps), first, ["n", str(LINE * plan.lines * self.steps)])
 
     def next(self, width: str, loops: list[int]) -> list[str]:
-        """Where the tile to come starts: behind this one, else in the next step, else in the next turn of a loop."""
-        plan, text, size = self.plan, self.text, self.size
+        """Where the tile to come starts: further along, in a step to come, or where the loops around go next."""
+        plan, text, size, step = self.plan, self.text, self.size, self.step
         if not plan.fetch:
             return []
-        # One tile ahead, or more where tiles are small.
-        over = (plan.fetch - 1) * plan.tj
-        down = plan.fetch if plan.j.size <= plan.tj else 1
-        last, final = f"c + {over + plan.tj} >= {width}", f"t >= {self.steps - down}"
-        inner = self.move.operands[0].strides[loops[-1]] * size if loops else 0
-        below = f"{self.row} * {self.step} * (t + {down})" if plan.i.plain else "0"
-        here = f"{self.row} * {self.step} * t" if plan.i.plain else "0"
-        beside = f"{here} + {size} * (c + {over + plan.tj})"
-        text.add(f"const char *const next = sb + ({last} ? {final} ? {inner} : {below} : {beside});")
+        if plan.blocks > 1:
+            # The next block lies beside this one.
+            tiles, inner = f"(({width} + {plan.tj - 1}) / {plan.tj})", f"{size} * {width}"
+        else:
+            tiles = str(-(-plan.j.size // plan.tj))
+            inner = str(self.move.operands[0].strides[loops[-1]] * size if loops else 0)
+        text.add(f"const ptrdiff_t u = c / {plan.tj} + {plan.fetch}, v = t + u / {tiles};")
+        text.add(f"const ptrdiff_t beyond = v >= {self.steps};")
+        below = f"(beyond ? (v - {self.steps}) % {self.steps} : v) * {step}"
+        column = f"{size * plan.tj} * (u % {tiles}) + (beyond ? {inner} : 0)"
         if plan.i.plain:
+            text.add(f"const char *const next = sb + {self.row} * ({below}) + {column};")
             return ["next"]
-        text.add(f"const ptrdiff_t *const rows = row + ({last} ? {final} ? 0 : t + {down} : t) * {self.step};")
+        text.add(f"const char *const next = sb + {column};")
+        text.add(f"const ptrdiff_t *const rows = row + {below};")
         return ["next", "rows"]
 
     def call(self, what: str, t: str, first: str, rest: list[str]) -> None:

@@ -25,10 +25,12 @@ LONGEST = 4 << 10
 """So are rows of at most so many bytes, where the plane that they are turned from fits into the second cache."""
 COLLECT = 1 << 10
 """Bytes of such a stretch that are collected at a time."""
-PAGE_LINES = 4
-"""Lines that leave at a time of rows one behind the other, of which several share a page."""
-AHEAD = 2 << 10
-"""Bytes of the source between the tile that is turned and the one that is asked for, or one tile."""
+PAGE_LINES = 2
+"""Lines that leave at a time of rows that meet in few places, or of which several share a page."""
+AHEAD = 8 << 10
+"""Bytes of the source between the tile that is turned and the one that is asked for."""
+FAR_AHEAD = 24 << 10
+"""So many where several lines leave at a time."""
 LINES = 16
 """Lines of a row of the result that are written one after the other, where the source is near."""
 PLACES = 16
@@ -185,10 +187,12 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         blocks = min(blocks, max(run_j.size // (4 * line), 1))
         # Where rows crowd together, fewer of them at a time, and more of each.
         apart = source.strides[i] * size, move.out.strides[j] * size
-        lines = PAGE_LINES if alone and row <= LONGEST else 1
+        lines, far = 1, AHEAD
+        if (alone and row <= LONGEST) or any(step % 512 == 0 for step in apart):
+            lines, far = PAGE_LINES, FAR_AHEAD
         if any(crowds(step) for step in apart):
-            lines = shear_lines(run_i.size * size)
-        fetch = max(1, AHEAD // (lines * LINE * line))
+            lines, far = shear_lines(run_i.size * size), 0
+        fetch = max(1, far // (lines * LINE * line))
         return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)
