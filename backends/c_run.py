@@ -86,7 +86,7 @@ class RunPrinter:
                 text.pieces["stream"] = stream_pieces(self.vector)
             straight = not move.boxed and not self.backward
             if plan.stream and start is not None and len(inner) > 1 and straight and run * self.size >= LINE:
-                self.append(inner, start, end)
+                self.append(inner, start, end, names)
             elif cut and plan.stream and self.backward:
                 self.collected(end, piece * self.size, lambda: self.piece("stage", start, piece))
             elif plan.stream and (len(inner) > 1 or not straight):
@@ -109,7 +109,7 @@ class RunPrinter:
         else:
             emit_copy(self.text, d, s, count * self.size, self.vector)
 
-    def append(self, inner: list[int], start: str, end: str) -> None:
+    def append(self, inner: list[int], start: str, end: str, outer: dict[int, str]) -> None:
         """Runs that follow each other in the result: only the lines that two of them share are put together first."""
         move, text, size = self.move, self.text, self.size
         assert self.source is not None
@@ -125,7 +125,10 @@ class RunPrinter:
         source = address(start, [(name, self.source.strides[n] * size) for n, name in names.items()])
         first = " && ".join(f"{name} == 0" for name in names.values())
         with text.block(""):
-            self.fetch(source, run)
+            if self.plan.group:
+                self.fetch_group(inner, start, [*outer.values()][-1], names[inner[0]])
+            else:
+                self.fetch(source, run)
             text.add(f"stream_next({target}, {source}, {run}, line + {LINE}, {first});")
         text.depth -= len(names)
         total = prod(move.extents[n] for n in inner) * size
@@ -137,6 +140,19 @@ class RunPrinter:
         if self.plan.fetch:
             for at in range(0, min(nbytes, FETCHED), LINE):
                 self.text.add(f"__builtin_prefetch({source} + {self.plan.fetch + at});")
+
+    def fetch_group(self, inner: list[int], start: str, step: str, row: str) -> None:
+        """Ask for some lines of the group of runs to come: row after row, for memory is read best in long pieces."""
+        assert self.source is not None and len(inner) == 2
+        text, group = self.text, self.plan.group
+        rows, run = self.move.extents[inner[0]], self.move.extents[inner[1]] * self.size
+        each, lines = -(-run // LINE), -(-group * run // LINE)
+        text.add(f"const ptrdiff_t done = (({step} % {group}) * {rows} + {row}) * {each};")
+        text.add(f"ptrdiff_t r = done / {lines}, n = done % {lines};")
+        with text.block(f"for (int k = 0; k < {each}; ++k)"):
+            place = address(start, [("r", self.source.strides[inner[0]] * self.size), ("n", LINE)])
+            text.add(f"__builtin_prefetch({place} + {run} * ({group} - {step} % {group}), 0, 2);")
+            text.add(f"if (++n == {lines}) n = 0, ++r;")
 
     def collect(self, inner: list[int], start: str | None, end: str) -> None:
         """The collected loops go to a local buffer, which leaves by streaming stores."""

@@ -13,7 +13,6 @@ from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Access, Move
 from eqsat.backends.schedule import TILE_I, TILE_J, Chain, Turn
 
-
 UNROLLED = 4
 """So many lines of a row are asked for one by one, without a loop."""
 
@@ -128,7 +127,7 @@ class TurnPrinter:
     def sequence(self, names: dict[int, str], source: list[tuple[str, int]], target: list[tuple[str, int]]) -> None:
         """Tiles along j one after the other: their results are one stretch of memory, which leaves line by line."""
         plan, text, size = self.plan, self.text, self.size
-        i, j = plan.i, plan.j
+        j = plan.j
         levels = [Level(names[n], self.extent(n)) for n in plan.order if n >= 0]
         row = plan.ti * size
         with nest(text, levels, plan.threads, 8):

@@ -41,6 +41,8 @@ SHORT = 512
 """Runs of fewer bytes are copied in pieces that read so many bytes of the source one after the other."""
 LONG = 512
 """Rows of the source of so many bytes are fetched along the row."""
+GROUPED = 4 << 10
+"""Runs that lie side by side are asked for together, at most so many bytes of them."""
 BLEND = 64
 """Elements of a row of the tiles in which a body is computed."""
 STRIP = 64
@@ -254,7 +256,19 @@ def plan_run(move: Move, machine: Machine, threads: int) -> Run:
         # Such rows are turned round in a local buffer before they leave.
         stream = stream and (len(move.extents) == 1 or prod(move.extents[-chunk:]) * size <= STRETCH)
     plain = Run((*outer, *inner), stream, chunk, fetch, threads)
+    if stream and chunk == 2 and outer and not boxed:
+        plain = replace(plain, group=group_of(move, machine, outer[-1], inner[0]))
     return tiled_run(move, plain) if move.operands and chunk == 1 and not (stream or boxed) else plain
+
+
+def group_of(move: Move, machine: Machine, step: int, row: int) -> int:
+    """How many runs of each row are asked for at once, where those that follow each other lie side by side."""
+    run = move.extents[-1]
+    beside = move.operands[0].strides[step] == run
+    if not beside or move.extents[row] <= PLACES or not LINE < run * move.out.size < GROUPED:
+        return 0
+    most = min(GROUPED // (run * move.out.size), machine.second // (2 * move.extents[row] * run * move.out.size))
+    return max((n for n in range(1, most + 1) if move.extents[step] % n == 0), default=0)
 
 
 def tiled_run(move: Move, plan: Run) -> Run:

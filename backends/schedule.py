@@ -26,6 +26,8 @@ class Run:
     """Copy contiguous runs. The innermost `chunk` loops are walked in the order of the result, as one stretch of it.
 
     With `stream` the stretch leaves by streaming stores; `fetch` asks for the source so many bytes ahead of a run.
+    With `group` the runs of so many steps of the loop around the stretch, which lie side by side, are asked for
+    together, while the same number of steps before them are copied.
     The loop `tiled` is cut into pieces of `tile` steps, which the entry TILE_I of the order counts.
     """
 
@@ -36,6 +38,7 @@ class Run:
     threads: int = 1
     tiled: int | None = None
     tile: int = 0
+    group: int = 0
 
 
 @dataclass(frozen=True)

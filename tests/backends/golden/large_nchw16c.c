@@ -87,9 +87,6 @@ static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff
 static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdiff_t done, char *restrict line, int first)
 {
     char stage[16 * 64] __attribute__((aligned(64)));
-    for (ptrdiff_t r = 0; r < 16; ++r) {
-        __builtin_prefetch(s + 168 * (0 + r) + 2688);
-    }
     for (ptrdiff_t c = 0; c < 4; ++c) {
         turn_u32_8x4(s + 16 * c, 168, stage + 64 * (4 * c), 64);
         turn_u32_8x4(s + 16 * c + 168 * 8, 168, stage + 64 * (4 * c) + 32, 64);
@@ -108,6 +105,12 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
             char *const start = d + 2688 * i0;
             for (ptrdiff_t t = 0; t < 3; ++t) {
                 const ptrdiff_t tj = t * 16 > 26 ? 26 : t * 16;
+                for (ptrdiff_t r = t * 16 / 3; r < (t + 1) * 16 / 3; ++r) {
+                    const char *at = s + 2688 * i0 + 168 * r;
+                    __builtin_prefetch(at + 2688);
+                    __builtin_prefetch(at + 2752);
+                    __builtin_prefetch(at + 2816);
+                }
                 kernel_0_tile(s + 2688 * i0 + 4 * tj, start + 64 * tj, 16 * t - tj, line + 64, t == 0);
             }
             const size_t held = (size_t)((uintptr_t)(start + 2688) & 63);

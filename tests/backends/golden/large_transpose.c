@@ -88,9 +88,6 @@ static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdi
 {
     char stage[4 * 640] __attribute__((aligned(64)));
     for (ptrdiff_t k = 0; k < 10; ++k) {
-        for (ptrdiff_t r = 0; r < 16; ++r) {
-            __builtin_prefetch(s + 384 * (16 * (k + 1) + r) + 0);
-        }
         {
             const char *sk = s + 384 * (16 * k);
             char *dk = stage + 4 * (16 * k);
@@ -115,6 +112,10 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
             char *const start = d;
             for (ptrdiff_t t = 0; t < 24; ++t) {
                 const ptrdiff_t tj = t * 4;
+                for (ptrdiff_t r = t % 4 * 160 / 4; r < (t % 4 + 1) * 160 / 4; ++r) {
+                    const char *at = s + 64 * (t / 4) + 384 * r;
+                    __builtin_prefetch(at + 64);
+                }
                 kernel_0_tile(s + 4 * tj, start + 640 * tj, 0, line + 64, t == 0);
             }
             const size_t held = (size_t)((uintptr_t)(start + 61440) & 63);
