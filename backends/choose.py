@@ -176,7 +176,9 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         others = [k for k in range(len(move.extents)) if k not in (i, j)]
         others.sort(key=lambda k: -abs(source.strides[k]))
         plane = move.extents[i] * move.extents[j] * size
-        following = others[-1] if others and 2 * plane <= machine.second else None
+        # Where a small block has more rows than the processor follows, all of the next one is asked for.
+        many = move.extents[i] > PLACES and 8 * plane <= machine.second
+        following = others[-1] if others and many else None
         return replace(
             plain, i=Chain((i,), row // size), j=Chain((j,), move.extents[j]), ti=row // size,
             tj=dense_tile(move.extents[j], row, e), order=(*others, TILE_J), pack=thrash, stage=True, stream=True,

@@ -105,11 +105,9 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
             char *const start = d + 2688 * i0;
             for (ptrdiff_t t = 0; t < 3; ++t) {
                 const ptrdiff_t tj = t * 16 > 26 ? 26 : t * 16;
-                for (ptrdiff_t r = t * 16 / 3; r < (t + 1) * 16 / 3; ++r) {
-                    const char *at = s + 2688 * i0 + 168 * r;
-                    __builtin_prefetch(at + 2688);
-                    __builtin_prefetch(at + 2752);
-                    __builtin_prefetch(at + 2816);
+                for (ptrdiff_t r = 0 * 16 / 1; r < (0 + 1) * 16 / 1; ++r) {
+                    const char *at = s + 2688 * i0 + 64 * t + 168 * r;
+                    __builtin_prefetch(at + 64);
                 }
                 kernel_0_tile(s + 2688 * i0 + 4 * tj, start + 64 * tj, 16 * t - tj, line + 64, t == 0);
             }
