@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -36,7 +37,9 @@ LINES = 16
 PLACES = 16
 """So many places of the source are followed by the processor at a time."""
 WAYS = 8
-"""Rows of the source which share a set of the first cache and fit into it together."""
+"""Rows which share a set of the first cache and fit into it together."""
+SPAN = 4 << 10
+"""Places so many bytes apart share a set of the first cache."""
 SHORT = 512
 """Runs of fewer bytes are copied in pieces that read so many bytes of the source one after the other."""
 LONG = 512
@@ -124,6 +127,16 @@ def crowds(stride: int) -> bool:
     return stride % 2048 == 0
 
 
+def sharing(stride: int, rows: int) -> int:
+    """The most of so many rows that meet in one set of the first cache, where they are that many bytes apart.
+
+    >>> sharing(4096, 16), sharing(4092, 16), sharing(2048, 16), sharing(2800, 64)
+    (16, 15, 8, 2)
+    """
+    places = Counter(row * stride % SPAN // LINE for row in range(rows))
+    return max(places.values())
+
+
 def ahead(move: Move, j: Chain, order: Sequence[int]) -> int:
     """How many bytes ahead a source is asked for: along a long row, else where the innermost loop goes next."""
     source = move.operands[0]
@@ -200,11 +213,10 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)
-    crowded = run_j.plain and crowds(move.out.strides[j] * size)
-    if (thrash or crowded) and run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
-        band = WAYS if thrash and e <= WAYS else 0
-        tile = replace(plain, ti=4 * line, tj=4 * line, pack=thrash and not band, stage=True, band=band)
-        return replace(tile, order=by_result(move, tile))
+    if run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
+        crowd = plan_crowd(move, plain)
+        if crowd is not None:
+            return replace(crowd, order=by_source(move, crowd))
     if sweeps(move, machine, plain):
         return replace(plain, order=order)
     plane = run_i.size * run_j.size * size
@@ -219,6 +231,22 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     if thrash and not move.boxed and e <= WAYS:
         return replace(plain, order=by_result(move, plain), band=WAYS)
     return replace(plain, order=by_result(move, plain), pack=thrash and not move.boxed)
+
+
+def plan_crowd(move: Move, plain: Turn) -> Turn | None:
+    """Tiles for rows of which too many meet in a set of the first cache: few of those at a time, each for long."""
+    size, line = move.out.size, LINE // move.out.size
+    e, i, j, source, result = 16 // size, plain.i, plain.j, move.operands[0].strides, move.out.strides
+    crossed = i.plain and sharing(abs(source[i.loops[0]]) * size, line) >= WAYS
+    crowded = j.plain and sharing(result[j.loops[0]] * size, 4 * line) >= line
+    # Such rows of the source are read few at a time or, where a register tile has many of them, copied side by side.
+    many = crossed and e > WAYS // 2
+    plain = replace(plain, band=0 if many or not crossed else WAYS, pack=many)
+    if crossed and (not crowded or e > WAYS):
+        return replace(plain, ti=line, tj=4 * line)
+    if crowded and not crossed and e <= WAYS:
+        return replace(plain, ti=min(8 * line, i.size), tj=WAYS)
+    return replace(plain, ti=4 * line, tj=2 * line if many else 4 * line, stage=True) if crowded else None
 
 
 def sweeps(move: Move, machine: Machine, plan: Turn) -> bool:
