@@ -213,7 +213,10 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)
-    if run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
+    # Far more than the caches hold comes from memory either way: there the detour pays where all rows meet exactly.
+    exact = crowds(source.strides[i] * size) or crowds(move.out.strides[j] * size)
+    inside = exact or 6 * move.points * size <= machine.last
+    if inside and run_i.size >= 4 * line and run_j.size >= 4 * line and not move.boxed:
         crowd = plan_crowd(move, plain)
         if crowd is not None:
             return replace(crowd, order=by_source(move, crowd))
