@@ -137,6 +137,15 @@ def sharing(stride: int, rows: int) -> int:
     return max(places.values())
 
 
+def beside(stride: int) -> bool:
+    """Whether many places that many bytes apart are in few sets of the caches, though each a little further.
+
+    >>> beside(16380), beside(16000), beside(21504)
+    (True, False, True)
+    """
+    return min(stride % 1024, -stride % 1024) <= 16
+
+
 def ahead(move: Move, j: Chain, order: Sequence[int]) -> int:
     """How many bytes ahead a source is asked for: along a long row, else where the innermost loop goes next."""
     source = move.operands[0]
@@ -204,13 +213,15 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         blocks = min(blocks, max(run_j.size // (4 * line), 1))
         # Where rows crowd together, fewer of them at a time, and more of each.
         apart = source.strides[i] * size, move.out.strides[j] * size
+        paged = alone and row <= LONGEST
         lines, far = 1, AHEAD
-        if (alone and row <= LONGEST) or any(step % 512 == 0 for step in apart):
-            lines, far = PAGE_LINES, FAR_AHEAD
-        if any(crowds(step) for step in apart):
+        if any(crowds(step) for step in apart) or (run_j.plain and beside(apart[1]) and not paged):
             lines, far = shear_lines(run_i.size * size), 0
+        elif paged or any(step % 512 == 0 for step in apart):
+            lines, far = PAGE_LINES, FAR_AHEAD
         fetch = max(1, far // (lines * LINE * line))
-        return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=thrash, fetch=fetch, threads=threads)
+        pack = thrash or (run_i.plain and e > WAYS // 2 and sharing(abs(apart[0]), line) >= WAYS)
+        return Shear(run_i, run_j, line, blocks, (*outer, TILE_J), lines, pack=pack, fetch=fetch, threads=threads)
     if stream:
         return replace(plain, order=order, pack=thrash, stage=True, stream=True)
     # Far more than the caches hold comes from memory either way: there the detour pays where all rows meet exactly.
