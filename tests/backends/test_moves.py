@@ -24,7 +24,7 @@ from eqsat.backends.moves import Move
 from eqsat.backends.schedule import Blend, Plan, Run, Shear, Turn, Zip
 from eqsat.backends.variants import candidates
 from eqsat.ir import pointwise, reductions, tensor
-from eqsat.ir.dtypes import DATA, NDArray, is_float
+from eqsat.ir.dtypes import DATA, NDArray, is_float, itemsize
 from eqsat.ir.run import evaluate
 from eqsat.ir.tensor import Program, Tensor, input
 
@@ -168,6 +168,10 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         s = input(f"s_{dtype}", (256, 1024), dtype)
         cases[f"power of two {dtype}"] = s.permute_dims((1, 0))
         cases[f"crowded {dtype}"] = input(f"c_{dtype}", (523, 1024), dtype).permute_dims((1, 0))
+        page = min(4096 // itemsize(dtype), 2048)
+        shapes = {"read": (300, page - 1), "written": (page - 1, 300), "both": (page + 1, page // 2 - 1)}
+        for name, shape in shapes.items():
+            cases[f"crowded when {name} {dtype}"] = input(f"c_{name}_{dtype}", shape, dtype).permute_dims((1, 0))
         short = input(f"a_{dtype}", (31, 5, 3, 4), dtype)
         cases[f"short rows {dtype}"] = short.permute_dims((2, 1, 3, 0))
         for c in (3, 5, 7):
@@ -255,6 +259,10 @@ FEATURES: dict[str, Callable[[Move, Plan], bool]] = {
     "turn staged": lambda m, p: isinstance(p, Turn) and p.stage,
     "turn with border": lambda m, p: isinstance(p, Turn) and bool(m.boxed),
     "turn in bands": lambda m, p: isinstance(p, Turn) and p.band > 0,
+    "turn in bands, staged": lambda m, p: isinstance(p, Turn) and p.band > 0 and p.stage,
+    "turn of few columns": lambda m, p: isinstance(p, Turn) and p.tj == 8 and p.ti * m.out.size == 512,
+    "turn packed and staged": lambda m, p: isinstance(p, Turn) and p.pack and p.stage and not p.stream,
+    "turn packed, not staged": lambda m, p: isinstance(p, Turn) and p.pack and not p.stage,
     "turn of rows": lambda m, p: isinstance(p, Turn) and not p.stream and p.ti == p.i.size > 64,
     "turn of chains": lambda m, p: isinstance(p, Turn) and not p.i.plain,
     "turn dense": lambda m, p: isinstance(p, Turn) and p.dense,
