@@ -201,9 +201,12 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
         # Where a small block has more rows than the processor follows, all of the next one is asked for.
         many = move.extents[i] > PLACES and 8 * plane <= machine.second
         following = others[-1] if others and many else None
+        # Lines that would not stay in the first cache until the next tile are read in wider pieces.
+        lost = following is not None and sharing(abs(source.strides[i]) * size, move.extents[i]) > WAYS
+        wide = dense_tile(move.extents[j], row, 2 * e if lost and move.extents[j] >= 4 * e else e)
         return replace(
             plain, i=Chain((i,), row // size), j=Chain((j,), move.extents[j]), ti=row // size,
-            tj=dense_tile(move.extents[j], row, e), order=(*others, TILE_J), pack=thrash, stage=True, stream=True,
+            tj=wide, order=(*others, TILE_J), pack=thrash, stage=True, stream=True,
             dense=True, fetch=LINE, next=following,
         )  # fmt: skip
     if stream and not move.boxed and run_i.size >= 2 * line:
