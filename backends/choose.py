@@ -176,9 +176,9 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     source = move.operands[0]
     stream = streams(move, machine) or passes(move, machine, i, j)
     line = LINE // size
-    enough = (8 if stream else 4) * line
+    enough = (10 if stream else 4) * line
     # Lines that rows share are written once if a row goes on: far, where the result is streamed.
-    most = (64 if stream else 4) * enough
+    most = (80 if stream else 4) * enough
     run_i = chain(move, move.out, i, [j], enough, most)
     run_j = chain(move, source, j, run_i.loops, enough, most)
     if run_i.size < e or run_j.size < e:
