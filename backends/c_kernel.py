@@ -94,6 +94,10 @@ class CKernel(Specialised[CModule]):
             self._static = self._module({})
             _ = self._static.runner
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Compiled again where it is unpickled, as a rule from the cache."""
+        return CKernel, (self.program, self.threads, self.machine, self.tune)
+
     def _made(self, sizes: Sizes) -> CModule:
         """A module from the cache, or printed now; what is measured has a cache of its own."""
         flat = flatten_program(self.program, sizes)
@@ -114,7 +118,7 @@ class CKernel(Specialised[CModule]):
         stored.keep(key, lowered, unit)
         return CModule(self.program, sizes, lowered, unit, *settings)
 
-    def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays; the result is an array, or a dict for several outputs.
 
         Dense arrays are passed as they are, others are copied. Wrong names, shapes and dtypes, and an `out` that does
@@ -124,7 +128,7 @@ class CKernel(Specialised[CModule]):
         call()
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
-    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+    def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
         """The call on these arrays as a function of no arguments: checked now, run as often as it is called.
 
         Inputs that are not dense are copied now. The function is not reentrant: it has one workspace.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Mapping, Sequence
+from threading import Thread
 from typing import Any, cast
 
 import numpy as np
@@ -20,8 +22,17 @@ def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping
     given = cast("Mapping[str, Any]", args[0]) if args else kwargs
     missing, extra = [n for n in names if n not in given], [str(n) for n in given if n not in names]
     if missing or extra:
-        raise EvaluationError("kernel call", f"missing inputs {missing}, unknown inputs {extra}")
-    return {n: np.asarray(given[n]) for n in names}
+        fix = "an input named 'out' is passed in a dict" if "out" in missing else ""
+        raise EvaluationError("kernel call", f"missing inputs {missing}, unknown inputs {extra}", fix)
+    return {n: _array(n, given[n]) for n in names}
+
+
+def _array(name: str, value: Any) -> NDArray:
+    """What numpy makes of an argument."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EvaluationError(f"input {name!r}", f"is no array: {error}") from error
 
 
 def readable(name: str, array: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
@@ -73,12 +84,36 @@ def address(array: NDArray) -> int:
     return array.__array_interface__["data"][0]
 
 
+Function = Callable[..., int]
+HOME = os.getpid()
+"""The process that this module was loaded in: others that hold it were forked from it."""
+
+
+def _in_any_process(function: Function) -> Function:
+    """A function with a team of threads, for forked processes too.
+
+    There the team of the thread that forked is gone, and OpenMP would wait for it; another thread gets its own team.
+    """
+
+    def call(*arguments: int) -> int:
+        if os.getpid() == HOME:
+            return function(*arguments)
+        answers: list[int] = []
+        thread = Thread(target=lambda: answers.append(function(*arguments)))
+        thread.start()
+        thread.join()
+        return answers[0]
+
+    return call
+
+
 class Runner:
     """A loaded program: the entries of its library, and the host calls between them, in order."""
 
     def __init__(self, interface: Interface, unit: Unit, library: ctypes.CDLL | None) -> None:
         self.interface = interface
-        self.plan: list[tuple[Any, Entry] | HostCall] = []
+        self.plan: list[tuple[Function, Entry] | HostCall] = []
+        shared = "#pragma omp" in unit.source
         entries = iter(unit.entries)
         for step in interface.calls:
             if step is not None:
@@ -88,7 +123,7 @@ class Runner:
                 function = getattr(library, entry.name)
                 function.argtypes = [ctypes.c_void_p] * (len(entry.buffers) + 1)
                 function.restype = ctypes.c_int
-                self.plan.append((function, entry))
+                self.plan.append((_in_any_process(function) if shared else function, entry))
 
     def run(self, inputs: Mapping[str, NDArray], outputs: Mapping[str, NDArray]) -> None:
         """Fill the output arrays; all arrays are checked and dense."""
@@ -103,7 +138,7 @@ class Runner:
         scratch: NDArray = np.empty(low.workspace_bytes + ALIGNMENT, np.uint8)
         start = -address(scratch) % ALIGNMENT
         base = address(scratch) + start
-        calls: list[tuple[Any, tuple[int, ...], Entry] | HostCall] = []
+        calls: list[tuple[Function, tuple[int, ...], Entry] | HostCall] = []
         for step in self.plan:
             if isinstance(step, HostCall):
                 calls.append(step)

@@ -9,10 +9,12 @@ import os
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eqsat.backends.cache import cache_directory, keep
 from eqsat.backends.machine import processor
 from eqsat.ir.errors import BackendError
 
@@ -32,28 +34,22 @@ TIMEOUT = 300.0
 SHOWN_LINES = 12
 
 
-def cache_directory() -> Path | None:
-    """Where compiled objects are kept: $EQSAT_CACHE, else $XDG_CACHE_HOME/eqsat, else ~/.cache/eqsat; None: off."""
-    chosen = os.environ.get("EQSAT_CACHE")
-    if chosen and chosen.lower() == "off":
-        return None
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "eqsat"
-
-
 def extra_flags() -> tuple[str, ...]:
     """What the user adds to every compilation, $EQSAT_CFLAGS: a sanitizer, -g, another -march."""
-    given = os.environ.get("EQSAT_CFLAGS", "").strip()
-    return _words(given) if given else ()
+    return _words("EQSAT_CFLAGS", "correct the flags, or unset EQSAT_CFLAGS")
 
 
-def _words(text: str) -> tuple[str, ...]:
-    """What a shell would make of a line."""
+def _words(variable: str, fix: str) -> tuple[str, ...]:
+    """What a shell would make of the value of a variable."""
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return ()
     import shlex
 
-    return tuple(shlex.split(text))
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise BackendError(f"{variable}={text!r}", str(error), fix) from error
 
 
 def _program(name: str) -> str | None:
@@ -76,14 +72,11 @@ def find_compiler() -> tuple[str, ...]:
 
     Raises BackendError where there is none, or where $CC does not name a program.
     """
-    named = os.environ.get("CC", "").strip()
-    if named:
-        try:
-            words = _words(named)
-        except ValueError as error:
-            raise BackendError(f"compiler CC={named!r}", str(error), "name a C compiler, or unset CC") from error
+    fix = "name a C compiler, or unset CC"
+    words = _words("CC", fix)
+    if words:
         if _program(words[0]) is None:
-            raise BackendError(f"compiler CC={named!r}", "is not a program", "name a C compiler, or unset CC")
+            raise BackendError(f"compiler CC={os.environ['CC']!r}", "is not a program", fix)
         return words
     for name in ("cc", "gcc", "clang"):
         found = _program(name)
@@ -168,10 +161,19 @@ def build(
         if done.returncode != 0:
             done = _compile((*command, *FLAGS, *flags), units, made)
         if done.returncode != 0 or not made.is_file():
-            fix = "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else "please report the program"
-            raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{elided(done.stderr or done.stdout)}", fix)
-        target.with_suffix(".sum").write_text(_digest(made))
+            words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
+            raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice(flags))
+        digest = _digest(made)
         os.replace(made, target)
+        keep(target.with_suffix(".sum"), digest)
+
+
+def _advice(flags: tuple[str, ...]) -> str:
+    """What to do about a compiler that fails: a user's own choices are looked at first."""
+    named = [name for name in ("CC", "EQSAT_CFLAGS") if os.environ.get(name, "").strip()]
+    if named:
+        return f"check {' and '.join(named)}"
+    return "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else "please report the program"
 
 
 def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> CompletedProcess[str]:
@@ -199,7 +201,7 @@ def _digest(path: Path) -> str:
 def _intact(path: Path) -> bool:
     """Whether a cached object is what was written: a truncated one would crash the process that loads it."""
     try:
-        return _digest(path) == path.with_suffix(".sum").read_text()
+        return _digest(path).encode() == path.with_suffix(".sum").read_bytes()
     except OSError:
         return False
 
@@ -218,20 +220,16 @@ def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] 
     base = cache_directory()
     if base is None:
         return _load_uncached(source, command, flags, parts)
-    folder = base / "objects"
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(folder)
-    except OSError:
-        return _load_uncached(source, command, flags, parts)
-    path = folder / f"{name}.so"
+    path = base / "objects" / f"{name}.so"
     if _intact(path):
-        try:
+        with suppress(OSError):
             return ctypes.CDLL(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-    build(source, path, command, flags, parts)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        build(source, path, command, flags, parts)
+    except OSError:
+        # A cache that cannot be written costs time, nothing else.
+        return _load_uncached(source, command, flags, parts)
     return _open(path, command, flags)
 
 
@@ -240,7 +238,8 @@ def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctype
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
-        fix = "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else "name another compiler in CC"
+        fix = "name another compiler in CC, or in EQSAT_CACHE a folder that libraries may be loaded from"
+        fix = "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else fix
         raise BackendError(f"compiler {' '.join(command)}", f"made what does not load: {error}", fix) from error
 
 
@@ -248,7 +247,11 @@ def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...]
     """Without a place to keep objects, the library is deleted once it is mapped."""
     import tempfile
 
-    with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
-        path = Path(scratch) / "unit.so"
-        build(source, path, command, flags, parts)
-        return _open(path, command, flags)
+    try:
+        with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
+            path = Path(scratch) / "unit.so"
+            build(source, path, command, flags, parts)
+            return _open(path, command, flags)
+    except OSError as error:
+        problem = f"its files cannot be written: {error}"
+        raise BackendError(f"compiler {' '.join(command)}", problem, "name a folder with room in TMPDIR") from error

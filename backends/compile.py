@@ -14,6 +14,9 @@ from eqsat.backends.separators import separators
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensor import Program, Tensor, as_program
 
+MOST_THREADS = 1024
+"""More threads than this end the process in some OpenMP libraries, where they cannot be started."""
+
 
 class Kernel(Protocol):
     """A compiled program: call it with arrays by name, `k(x=array)` or `k({"x": array})`, and perhaps `out=`."""
@@ -33,9 +36,9 @@ class Kernel(Protocol):
         """The memory that a call needs besides inputs and outputs."""
         ...
 
-    def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any: ...
+    def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any: ...
 
-    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+    def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
         """The call on these arrays as a function of no arguments: checked now, run as often as it is called."""
         ...
 
@@ -98,13 +101,20 @@ def compile(
     the result behind them, and keeps the best one in the cache; without it rules choose. Holes hold zeros. Raises
     BackendError where the target cannot do what was asked.
     """
-    make = TARGETS.get(target)
+    make = TARGETS.get(target) if isinstance(target, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if make is None:
         raise BackendError(f"target {target!r}", "is unknown", f"one of {', '.join(TARGETS)}")
     if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BackendError(f"threads={threads!r}", "is not a positive number")
+    if threads is not None and threads > MOST_THREADS:
+        raise BackendError(f"threads={threads}", f"is more than {MOST_THREADS}", "one for each core serves best")
+    if not isinstance(tune, (bool, np.bool_)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BackendError(f"tune={tune!r}", "is neither True nor False")
+    if buffers is not None and not isinstance(buffers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BackendError(f"buffers={buffers!r}", "is not a dict of an eq.Buffer for each name")
     if tune and target == "numpy":
         raise BackendError("tune=True for target 'numpy'", "this target has one variant of each kernel", "leave it out")
     if device is not None and target != "opencl":
         raise BackendError(f"device= for target {target!r}", "only target opencl has devices", "leave it out")
-    return make(as_program(program), Options(None if threads is None else int(threads), tune, device, buffers or {}))
+    options = Options(None if threads is None else int(threads), bool(tune), device, buffers or {})
+    return make(as_program(program), options)

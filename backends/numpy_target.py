@@ -33,19 +33,18 @@ class NumpyKernel:
         """0: numpy allocates as it goes."""
         return 0
 
-    def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays; the result is an array, or a dict for several outputs."""
         given = named_arguments([x.name for x in self.program.inputs], args, arrays)
         values = evaluate(self.program, given, undef=0)
-        if out is not None:
-            specs = {name: (value.shape, value.dtype.name) for name, value in values.items()}
-            outputs = output_arrays(out, specs, given)
-            for name, value in values.items():
-                np.copyto(outputs[name], value)
-            values = outputs
-        return next(iter(values.values())) if len(values) == 1 else values
+        # Copies, because a value may be an input, a constant or another output.
+        specs = {name: (value.shape, value.dtype.name) for name, value in values.items()}
+        outputs = output_arrays(out, specs, given)
+        for name, value in values.items():
+            np.copyto(outputs[name], value)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
-    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+    def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
         """The call on these arrays as a function of no arguments; the first call is made now, to check them."""
         self(*args, out=out, **arrays)
 

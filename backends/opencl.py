@@ -25,7 +25,7 @@ from eqsat.backends.opencl_tile import printers
 from eqsat.backends.opencl_tune import tuned_profile
 from eqsat.backends.separators import separators
 from eqsat.backends.specialised import Sizes, Specialised
-from eqsat.ir.errors import EvaluationError
+from eqsat.ir.errors import BackendError, EvaluationError
 from eqsat.ir.run import bind_sizes
 from eqsat.ir.tensor import Program
 from eqsat.ir.term import Term
@@ -111,6 +111,9 @@ class ClKernel(Specialised[ClModule]):
         if not self._symbolic:
             _ = self._module({}).runner
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise BackendError("pickle of an OpenCL kernel", "a device cannot be pickled", "pickle k.program, compile that")
+
     def _made(self, sizes: Sizes) -> ClModule:
         profile = self.where.profile
         if not self.tune:
@@ -131,7 +134,7 @@ class ClKernel(Specialised[ClModule]):
         lowered, unit, images = make_unit(self.program, sizes, self.separators, profile)
         return ClModule(lowered, unit, images, where)
 
-    def __call__(self, *args: Any, out: Any = None, **arrays: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays, or on pyopencl arrays and images of the kernel's context without copies.
 
         The result is an array, or a dict for several outputs: numpy arrays, unless an input or `out` is a device array.
@@ -142,7 +145,7 @@ class ClKernel(Specialised[ClModule]):
         call()
         return next(iter(outputs.values())) if len(outputs) == 1 else outputs
 
-    def bind(self, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+    def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
         """The call on these arrays as a function of no arguments: checked now, run as often as it is called.
 
         Numpy inputs that are not dense are copied now; the others are read anew by every call.

@@ -12,7 +12,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from eqsat.backends.cc import cache_directory, elided
+from eqsat.backends.cache import cache_directory
+from eqsat.backends.cc import elided
 from eqsat.backends.opencl_profile import Profile
 from eqsat.ir.errors import BackendError
 
@@ -25,6 +26,19 @@ def opencl() -> Any:
         return import_module("pyopencl")
     except ImportError as error:
         raise BackendError("target opencl", f"pyopencl cannot be imported: {error}", INSTALL) from error
+
+
+@lru_cache(maxsize=1)
+def _home() -> int:
+    """The process that uses OpenCL first."""
+    return os.getpid()
+
+
+def check_process() -> None:
+    """Refuse a process that was forked from one that had used OpenCL: a driver's threads are gone, and it waits."""
+    if os.getpid() != _home():
+        problem = "this process was forked from one that had used OpenCL, and drivers do not survive that"
+        raise BackendError("target opencl", problem, "start processes with 'spawn', or use OpenCL in the children only")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +63,7 @@ def place(device: Any = None, threads: int | None = None) -> Place:
     Raises BackendError without pyopencl, without a device, and for what is none of these.
     """
     cl = opencl()
+    check_process()
     if device is None and threads is None:
         return _chosen(os.environ.get("PYOPENCL_CTX", ""))
     if device is None:

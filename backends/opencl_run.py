@@ -14,7 +14,7 @@ from eqsat.backends.interface import Buffer, HostCall
 from eqsat.backends.lowered import Lowered
 from eqsat.backends.opencl_arrays import image_format, is_queued, settle
 from eqsat.backends.opencl_code import ClUnit, Launch
-from eqsat.backends.opencl_device import Place, build, failures, opencl
+from eqsat.backends.opencl_device import Place, build, check_process, failures, opencl
 from eqsat.backends.opencl_image import Image
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError
@@ -49,6 +49,7 @@ class ClRunner:
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Fill the outputs, numpy or device arrays, which are checked."""
+        check_process()
         with self.lock, failures(f"program {self.lowered.program.name} on {self.where.profile.name}"):
             try:
                 _Call(self, inputs, outputs).run()

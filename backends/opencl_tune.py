@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqsat.backends import tune
-from eqsat.backends.cc import cache_directory
+from eqsat.backends.cache import cache_directory, keep
 from eqsat.backends.interface import HostCall, Interface
 from eqsat.backends.opencl_profile import Profile
 from eqsat.backends.stored import stored_key
@@ -59,14 +58,7 @@ def tuned_profile(
         return profile
     winner, times = tune.best_of([call for call in calls if call is not None])
     if path is not None:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            partial = path.with_suffix(f".{os.getpid()}")
-            partial.write_text(json.dumps({"winner": winner, "seconds": times}))
-            os.replace(partial, path)
-        except OSError:
-            # A cache that cannot be written costs a measurement next time, nothing else.
-            return found[winner]
+        keep(path, json.dumps({"winner": winner, "seconds": times}))
     return found[winner]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsat.backends.cc import cache_directory
+from eqsat.backends import cache
 from eqsat.backends.interface import Buffer, Entry, HostCall, Unit
 from eqsat.backends.values import Flat, Value
 from eqsat.ir.dtypes import INDEX, NDArray
@@ -74,7 +74,7 @@ def stored_key(name: str, inputs: Mapping[str, str], flat: Flat, *settings: obje
 
 
 def _path(key: str | None) -> Path | None:
-    base = cache_directory()
+    base = cache.cache_directory()
     return None if base is None or key is None else base / "programs" / f"{key}.json"
 
 
@@ -125,12 +125,4 @@ def keep(key: str | None, lowered: Lowered, unit: Unit) -> None:
         "workspace": lowered.workspace_bytes,
     }
     text = json.dumps(data)
-    import tempfile
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
-            file.write(hashlib.sha256(text.encode()).hexdigest() + "\n" + text)
-        os.replace(file.name, path)
-    except OSError:
-        return
+    cache.keep(path, hashlib.sha256(text.encode()).hexdigest() + "\n" + text)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import ceil, prod
@@ -20,8 +19,9 @@ from time import perf_counter
 import numpy as np
 
 from eqsat.backends.c_code import print_unit
+from eqsat.backends.cache import cache_directory, keep
 from eqsat.backends.call import Runner, address
-from eqsat.backends.cc import cache_directory, compiler_identity, find_compiler, load_library
+from eqsat.backends.cc import compiler_identity, find_compiler, load_library
 from eqsat.backends.choose import schedule
 from eqsat.backends.interface import ALIGNMENT
 from eqsat.backends.lower import HostCall, Lowered
@@ -158,19 +158,6 @@ def _remembered(path: Path | None, count: int) -> int | None:
     return number if isinstance(number, int) and 0 <= number < count else None
 
 
-def _remember(path: Path | None, winner: int, times: Sequence[float]) -> None:
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text(json.dumps({"winner": winner, "seconds": list(times)}))
-        os.replace(partial, path)
-    except OSError:
-        # A cache that cannot be written costs a measurement next time, nothing else.
-        return
-
-
 def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Planned]:
     """The best measured schedules of the kernels that have several, by function name."""
     result: dict[str, Planned] = {}
@@ -186,6 +173,7 @@ def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Planned
         winner = _remembered(path, len(variants))
         if winner is None:
             winner, times = best_of(_calls(lowered, threads, machine, name, variants))
-            _remember(path, winner, times)
+            if path is not None:
+                keep(path, json.dumps({"winner": winner, "seconds": times}))
         result[name] = variants[winner]
     return result

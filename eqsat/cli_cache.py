@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from eqsat.backends.cc import cache_directory
+from eqsat.backends.cache import cache_directory
 from eqsat.cli_output import Output, count
 from eqsat.prove_cache import cache_clear, cache_info
 
 FOLDERS = {
-    "objects": r"[0-9a-f]+\.(so|sum)",
-    "programs": r"[0-9a-f]+\.json",
-    "tuned": r"(cl-)?[0-9a-f]+\.json",
+    "objects": r"[0-9a-f]+\.(so|sum(\.\d+-\d+)?)",
+    "programs": r"[0-9a-f]+\.json(\.\d+-\d+)?",
+    "tuned": r"(cl-)?[0-9a-f]+\.json(\.\d+-\d+)?",
 }
-"""The names of the files that each folder holds."""
+"""The names of the files that each folder holds, those included that a killed process left behind."""
 
 
 def _kept() -> dict[str, tuple[Path | None, list[Path]]]:

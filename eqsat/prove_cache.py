@@ -19,6 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from eqsat.backends.cache import cache_directory
 from eqsat.prove_points import Answer
 from eqsat.rules import FAMILIES
 
@@ -38,17 +39,6 @@ class CacheInfo:
     path: Path | None
     entries: int
     size: int
-
-
-def cache_directory() -> Path | None:
-    """The directory of eqsat's caches: EQSAT_CACHE, else below the XDG cache directory; None for `off`."""
-    named = os.environ.get("EQSAT_CACHE", "")
-    if named.lower() == "off":
-        return None
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "eqsat"
 
 
 def cache_file() -> Path | None:

@@ -72,6 +72,7 @@ WRONG_CALLS: list[tuple[str, Callable[[CKernel, NDArray], Any]]] = [
     ("missing inputs", lambda k, a: k()),
     ("unknown inputs", lambda k, a: k(x=a, y=a)),
     ("by name", lambda k, a: k(a)),
+    ("is no array", lambda k, a: k(x=[[0.0], [1.0, 2.0]])),
     ("by name", lambda k, a: k({"x": a}, x=a)),
     ("shares memory", lambda k, a: k(x=a, out=a)),
     ("shares memory", lambda k, a: k(x=a[:, ::-1], out=a)),
@@ -204,6 +205,39 @@ def test_wrong_options() -> None:
         compile(y, threads=0)
     with pytest.raises(BackendError, match="one variant"):
         compile(y, "numpy", tune=True)
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("unknown", {"target": ["c"]}), ("more than", {"threads": 1 << 31}), ("neither True", {"tune": "no"}),
+        ("not a dict", {"buffers": 3}),
+    ]  # fmt: skip
+    for message, options in wrong:
+        with pytest.raises(BackendError, match=message):
+            compile(y, **options)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_results_are_the_callers_own(target: str) -> None:
+    """An output that is an input, a constant or another output is a copy."""
+    array = np.arange(12, dtype="float32").reshape(3, 4)
+    x, fixed = input("x", (3, 4), "float32"), constant(array)
+    kernel = compile(Program([x], {"a": x, "b": x, "c": fixed, "d": x.permute_dims((1, 0))}), target)
+    for _ in range(2):
+        found = kernel(x=array)
+        for name in ("a", "b", "c"):
+            np.testing.assert_array_equal(found[name], np.arange(12, dtype="float32").reshape(3, 4))
+        np.testing.assert_array_equal(found["d"], array.T)
+        for part in found.values():
+            part += 1
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_name_is_an_argument(target: str) -> None:
+    names = ("self", "args", "arrays", "x")
+    inputs = [input(n, (2,), "int32") for n in names]
+    program = Program(inputs, {x.name: x + 1 for x in inputs})
+    found = compile(program, target)(**{n: np.full(2, k, "int32") for k, n in enumerate(names)})
+    assert {n: a.tolist() for n, a in found.items()} == {n: [k + 1] * 2 for k, n in enumerate(names)}
+    with pytest.raises(EvaluationError, match="in a dict"):
+        compile(input("out", (2,), "int32") + 1, target)(out=np.ones(2, "int32"))
 
 
 def test_missing_and_broken_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
