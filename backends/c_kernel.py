@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.specialised import Sizes, Specialised
 from eqsat.backends.values import flatten_program
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import BackendError
 from eqsat.ir.run import bind_sizes
 from eqsat.ir.tensor import Program
 
@@ -113,6 +115,10 @@ class CKernel(Specialised[CModule]):
         from eqsat.backends.tune import tuned
 
         lowered = lower_flat(self.program, flat, self.machine)
+        for buffer in lowered.buffers.values():
+            if buffer.nbytes > sys.maxsize:
+                what = f"{buffer.role} {buffer.label or buffer.name}"
+                raise BackendError(what, f"has {buffer.nbytes} bytes, more than pointers reach", "use smaller arrays")
         schedules = tuned(lowered, *settings) if self.tune else None
         unit = print_unit(lowered, *settings, schedules)
         stored.keep(key, lowered, unit)

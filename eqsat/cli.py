@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(args, str(error), BAD)
     except MemoryError as error:
         _debug()
-        return _complain(args, f"not enough memory: {error}", BAD)
+        return _complain(args, f"not enough memory: {error}".removesuffix(": "), BAD)
     except Exception as error:
         return _internal(args, error)
 

@@ -101,7 +101,7 @@ def kernel(
     dtype: Annotated[str, typer.Option(help="The element type.")] = "float32",
     target: Annotated[KernelTarget, typer.Option(help="What to write the kernel in.")] = KernelTarget.c,
     pad_value: Annotated[
-        float | None, typer.Option(metavar="V", help="What padded cells hold, where the map pads.")
+        str | None, typer.Option(metavar="V", help="What padded cells hold, where the map pads.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the source.")] = None,
     bench: Annotated[bool, typer.Option("--bench", help="Compile it, check it, and time it against a copy.")] = False,

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from eqsat.backends.compile import compile
+from eqsat.backends.compile import Kernel, compile
 from eqsat.cli_output import Output, writable, write_text
-from eqsat.ir.dtypes import DATA
+from eqsat.ir.dtypes import BOOL, DATA, is_float
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.layout import Layout
@@ -68,18 +67,33 @@ def shape_of(text: str) -> tuple[int, ...]:
     >>> shape_of("1, 64"), shape_of("")
     ((1, 64), ())
     """
-    pieces = [p.strip() for p in text.strip().strip("()").split(",") if p.strip()]
+    inside = text.strip().strip("()").strip().removesuffix(",")
+    pieces = [p.strip() for p in inside.split(",")] if inside else []
     if not all(p.isascii() and p.isdecimal() for p in pieces):
         raise EqsatError(f"--shape {text!r}", "is not a list of sizes", "for example --shape 1,64,56,56")
     return tuple(map(int, pieces))
 
 
+def number_of(text: str, dtype: str) -> float | int | bool:
+    """The element of a dtype that a text such as 0, -1.5, nan or true means.
+
+    >>> number_of("0", "uint8"), number_of("0", "float32"), number_of("0", "bool"), number_of("inf", "float16")
+    (0, 0.0, False, inf)
+    """
+    try:
+        if dtype == BOOL:
+            return {"0": False, "false": False, "1": True, "true": True}[text.strip().lower()]
+        return float(text) if is_float(dtype) else int(text)
+    except (KeyError, ValueError) as error:
+        raise EqsatError(f"--pad-value {text}", f"is not a {dtype} value") from error
+
+
 def run_kernel(
-    text: str, shape: str, dtype: str, target: str, pad_value: float | None, path: Path | None, bench: bool, out: Output
+    text: str, shape: str, dtype: str, target: str, pad_value: str | None, path: Path | None, bench: bool, out: Output
 ) -> int:
     """Do it; the answer is the exit code."""
     file = writable(path)
-    y = conversion_of(text, shape_of(shape), dtype, pad_value)
+    y = conversion_of(text, shape_of(shape), dtype, None if pad_value is None else number_of(pad_value, dtype))
     with out.progress("compiling"):
         kernel = compile(y, target=target)
     timing = None
@@ -118,17 +132,16 @@ def _input(y: Tensor) -> Tensor:
     return y
 
 
-def timed(y: Tensor, kernel: Callable[..., Any], dtype: str) -> Timing:
+def timed(y: Tensor, kernel: Kernel, dtype: str) -> Timing:
     """Time a kernel and a copy in turns, after comparing the kernel's answer with numpy's."""
     x = _input(y)
     shape = require_static(x.shape, "kernel")
-    cells = int(np.prod(shape))
-    array = (np.arange(cells) % 251).astype(dtype).reshape(shape)
+    array = np.resize(np.arange(251).astype(dtype), shape)
     result: Any = kernel({x.name: array})
     expected: Any = evaluate(y, {x.name: array})
-    if not np.array_equal(result, expected):
+    if not np.array_equal(result, expected, equal_nan=is_float(dtype)):
         raise RuntimeError("the compiled kernel and numpy disagree")
     moved = array.nbytes + result.nbytes
     source, target = np.ones(moved // 2, np.uint8), np.zeros(moved // 2, np.uint8)
-    ours, copy = interleaved([lambda: kernel({x.name: array}, out=result), lambda: np.copyto(target, source)])
+    ours, copy = interleaved([kernel.bind({x.name: array}, out=result), lambda: np.copyto(target, source)])
     return Timing(ours, copy, moved)

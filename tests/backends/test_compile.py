@@ -332,6 +332,9 @@ def test_an_index_too_wide_is_refused_by_name() -> None:
     y = compute((4,), wide)
     with pytest.raises(BackendError, match="may not fit 64 bits"):
         compile(y)
+    compile(input("x", ((1 << 61) - 1,), "float32").slice((5,), (1,)))
+    with pytest.raises(BackendError, match=r"input x.*more than pointers reach"):
+        compile(input("x", (1 << 61,), "float32").slice((5,), (1,)))
 
 
 # feature: K5

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqsat.backends.call import named_arguments
+from eqsat.backends.compile import compile
 from eqsat.cli import main
-from eqsat.cli_kernel import conversion_of, shape_of
+from eqsat.cli_kernel import conversion_of, shape_of, timed
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.run import evaluate
 
@@ -169,10 +171,34 @@ def test_kernel_prints_source_and_speed(run: Run) -> None:
     assert written.code == 0 and "int8_t" in Path("t.c").read_text()
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("uint8", "255"), ("int64", "-1"), ("bool", "true"), ("float16", "nan"), ("float64", "-inf")]
+)
+def test_pad_values_of_every_kind(run: Run, dtype: str, value: str) -> None:
+    padded = run("kernel", "i -> i//4, i%4", "--shape", "14", "--dtype", dtype, "--pad-value", value, "--bench")
+    assert padded.code == 0 and "GB/s" in padded.out
+
+
+def test_a_kernel_is_timed_without_the_checks_of_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy beside it has none either."""
+    y = conversion_of("i, j -> j, i", (3, 4), "float32")
+    kernel = compile(y)
+    checks: list[int] = []
+
+    def counted(*args: Any) -> Any:
+        checks.append(1)
+        return named_arguments(*args)
+
+    monkeypatch.setattr("eqsat.backends.c_kernel.named_arguments", counted)
+    assert timed(y, kernel, "float32").kernel > 0 and len(checks) == 2
+
+
 def test_shape_text() -> None:
     assert shape_of("(1, 64)") == (1, 64)
-    with pytest.raises(EqsatError, match="not a list of sizes"):
-        shape_of("1,x")
+    assert (shape_of("(3,)"), shape_of("()"), shape_of(" 2 ,3, ")) == ((3,), (), (2, 3))
+    for wrong in ("1,x", "1,,2", ",1", "1;2", "1 2", "-1", "1.0"):
+        with pytest.raises(EqsatError, match="not a list of sizes"):
+            shape_of(wrong)
 
 
 # -- rules, explain, cache --------------------------------------------------------------------------------------------
