@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 
 
 @dataclass
@@ -77,6 +78,18 @@ def nest(text: Text, levels: Sequence[Level], threads: int, shared: int) -> Gene
     for _ in levels or [None]:
         text.depth -= 1
         text.add("}")
+
+
+def product(*factors: int | str) -> str:
+    """A product in C, which would multiply numbers in 32 bits: here, where they need more.
+
+    >>> product(168, 8, "t"), product(46349, 64, "(724)"), product("46349", 1 << 20, "t")
+    ('168 * 8 * t', '2147627264', '48600449024 * t')
+    """
+    texts = [str(factor) for factor in factors]
+    names = [text for text in texts if not text.strip("(-)").isdecimal()]
+    number = prod(int(text.strip("()")) for text in texts if text not in names)
+    return " * ".join(texts if abs(number) < 1 << 31 else [str(number), *names])
 
 
 def address(base: str, terms: Sequence[tuple[str, int]], constant: int = 0) -> str:

@@ -58,7 +58,8 @@ class RowPrinter:
         if stride < 2:
             return name
         self.text.add(f"{c_type(self.dtypes[number], '')} dense{number}[{count}] {ALIGNED};")
-        self.text.add(f"for (int r = 0; r < {count}; ++r) dense{number}[r] = {name}[{stride} * r];")
+        counter = "int" if stride * count < 1 << 31 else "ptrdiff_t"
+        self.text.add(f"for ({counter} r = 0; r < {count}; ++r) dense{number}[r] = {name}[{stride} * r];")
         return f"dense{number}"
 
     def _element(self, node: Term, held: Mapping[int, str]) -> Term | None:

@@ -9,7 +9,7 @@ one line leaves at a time, `held` is the local buffer too, with the step before 
 from __future__ import annotations
 
 from eqsat.backends.c_copy import emit_copy
-from eqsat.backends.c_nest import Level, Text, address, nest
+from eqsat.backends.c_nest import Level, Text, address, nest, product
 from eqsat.backends.c_tile import TurnPrinter, cover, padded_rows
 from eqsat.backends.c_turn import Block
 from eqsat.backends.c_vector import STREAM_OUT, stream_pieces
@@ -107,10 +107,10 @@ class ShearPrinter:
     def call(self, what: str, t: str, first: str, rest: list[str]) -> None:
         """A call for some columns of one step."""
         plan, size = self.plan, self.size
-        down = f" + {self.row} * {self.step} * {t}" if plan.i.plain else ""
+        down = f" + {product(self.row, self.step, t)}" if plan.i.plain else ""
         arguments = [f"sb{down} + {size} * c"]
         if not plan.i.plain:
-            arguments.append(f"row + {self.step} * {t}")
+            arguments.append(f"row + {product(self.step, t)}")
         arguments.append(f"db + {self.column} * c" if plan.j.plain else "db")
         if not plan.j.plain:
             arguments.append("column + c" if first == "0" else f"column + {first} + c")
@@ -210,7 +210,7 @@ class ShearPrinter:
         for first, many, width in runs_of(cover(rows, e, lanes), e):
             with inner.loop("k", many, 0) if many > 1 else inner.block(""):
                 base = f"({first} + {width * e} * k)" if many > 1 else f"({first})"
-                source, row = (f"s + {self.row} * {base}", self.row) if plan.i.plain else ("s", f"row + {base}")
+                source, row = (f"s + {product(self.row, base)}", self.row) if plan.i.plain else ("s", f"row + {base}")
                 table = not plan.i.plain
                 if plan.pack:
                     padded = padded_rows(run)

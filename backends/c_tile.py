@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqsat.backends.c_copy import bits_of, emit_copy, emit_fill
-from eqsat.backends.c_nest import Level, Text, address, nest
+from eqsat.backends.c_nest import Level, Text, address, nest, product
 from eqsat.backends.c_turn import Block
 from eqsat.backends.c_vector import STREAM_NEXT, STREAM_OUT, stream_pieces
 from eqsat.backends.machine import LINE, Machine
@@ -304,4 +304,4 @@ class TurnPrinter:
         if block.row_table:
             inner.add(f"{block.name}({s}, {row}{f' + {at}' if at else ''}, {into}, {column});")
         else:
-            inner.add(f"{block.name}({s}{f' + {row} * {at}' if at else ''}, {row}, {into}, {column});")
+            inner.add(f"{block.name}({s}{f' + {product(row, at)}' if at else ''}, {row}, {into}, {column});")
