@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.ir import term as t
 from eqsat.ir.bounds import bounds
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.shape import (
     Dim,
@@ -189,6 +189,9 @@ def fill_term(x: Tensor, pad_value: Any, axes: Sequence[Term], operation: str) -
         pad_value = pad_value(*axes)
     if pad_value is UNDEF:
         return new_hole(x.dtype, axes)
+    if x.dtype == BOOL and type(pad_value) is int and pad_value == 0:
+        # The default of a pad is the zero of every type.
+        pad_value = False
     value = pad_value if isinstance(pad_value, Term) else t.const(pad_value, x.dtype)
     if value.dtype != x.dtype:
         raise TypeMismatch(operation, f"pad value {value} is {value.dtype}, the tensor is {x.dtype}")

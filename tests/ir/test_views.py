@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import eqsat as eq
 from eqsat.ir import term as t
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import DATA, NDArray
 from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError, TypeMismatch
 from eqsat.ir.tensor import Tensor, View
 from eqsat.ir.term import Term
@@ -214,3 +214,12 @@ def test_reads_stay_inside() -> None:
         assert isinstance(hole.node, View) and hole.node.fill is not None
         fill = hole.node.fill
         eq.compute((5,), lambda i: x[eq.cast(fill, "index") + i])
+
+
+def test_the_default_pad_is_the_zero_of_every_type() -> None:
+    for dtype in DATA:
+        x = eq.input("x", (2,), dtype)
+        padded = eq.evaluate(x.pad(1), {"x": np.ones(2, dtype)})
+        assert padded.dtype == dtype and padded.tolist() == [0, 1, 1, 0]
+    with pytest.raises(TypeMismatch, match="does not fit bool"):
+        eq.input("x", (2,), "bool").pad(1, 1)
