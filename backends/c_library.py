@@ -15,6 +15,8 @@ from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 
 STATUS = {"NULL": "a null pointer", "MISALIGNED": "an address that is not aligned", "OVERLAP": "overlapping memory"}
 """Answers other than 0 of an exported function, from 1 on."""
+MOST_PAIRS = 64
+"""Of more arguments that may overlap, a loop compares each two: compilers take long over so many conditions."""
 PER_LINE = 16
 """Numbers in a line of data."""
 SPECIAL = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "(-INFINITY)", "-0": "-0.0"}
@@ -25,6 +27,19 @@ OVERLAP = """static int overlap(const void *a, uintptr_t bytes, const void *b, u
     return (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + bytes;
 }
 """
+
+
+def _overlap_table(used: Sequence[tuple[str, int, bool]]) -> list[str]:
+    """Statements that compare each written range (name, bytes, whether it is written) with every other one."""
+    ranges = sorted(used, key=lambda r: not r[2])
+    written = sum(writes for _, _, writes in ranges)
+    return [
+        f"const void *const at[] = {{{', '.join(name for name, _, _ in ranges)}}};",
+        f"static const uintptr_t bytes[] = {{{', '.join(str(size) for _, size, _ in ranges)}}};",
+        f"for (int k = 0; k < {written}; ++k)",
+        f"    for (int m = k + 1; m < {len(ranges)}; ++m)",
+        "        if (overlap(at[k], bytes[k], at[m], bytes[m])) return 3;",
+    ]
 
 
 def plain(text: str, limit: int = 120) -> str:
@@ -125,8 +140,10 @@ class Library:
             for b, m, also in used[:k]
             if (writes or also) and n and m
         ]
+        self.checks_overlap = self.checks_overlap or bool(pairs)
+        if len(pairs) > MOST_PAIRS:
+            return lines + _overlap_table([u for u in used if u[1]])
         if pairs:
-            self.checks_overlap = True
             lines += [f"{'if (' if not k else '    || '}{pair}" for k, pair in enumerate(pairs)]
             lines[-1] += ") return 3;"
         return lines

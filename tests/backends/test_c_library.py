@@ -120,6 +120,33 @@ def test_inputs_and_outputs_alone_reach_the_library() -> None:
     np.testing.assert_array_equal(k(x=np.zeros(3, "float32"), unused=np.zeros(2, "int8")), [1, 2, 3])
 
 
+@pytest.mark.parametrize("count", [2, 12])
+def test_overlapping_arguments_are_refused(count: int, tmp_path: Path) -> None:
+    """Each output with each other argument, whether conditions or a loop compare them; inputs may be one."""
+    inputs = [eq.input(n, (4,), "int32") for n in ("a", "b")]
+    program = Program(inputs, {f"o{k}": inputs[k % 2] + k for k in range(count)})
+    source = compile(program).source
+    assert ("bytes[]" in source) == (count == 12)
+    build(source, tmp_path / "unit.so", find_compiler(), ("-Werror", "-pedantic"))
+    function = ctypes.CDLL(str(tmp_path / "unit.so")).eqsat_program
+    function.argtypes = [ctypes.c_void_p] * (count + 3)
+    memory = np.zeros((count + 2, 8), "int32")
+    places = [int(memory[k].ctypes.data) for k in range(count + 2)]
+    assert function(*places, 0) == 0
+    assert function(places[0], *places[:1], *places[2:], 0) == 0
+    for k in range(2, count + 2):
+        for m in range(count + 2):
+            moved = list(places)
+            moved[k] = places[m] + 12
+            assert function(*moved, 0) == (0 if m == k else 3)
+
+
+def test_many_arguments_compile_quickly() -> None:
+    x = eq.input("x", (64,), "float32")
+    source = compile(Program([x], {f"o{k}": x + float(k) for k in range(80)})).source
+    assert source.count("overlap(") == 2
+
+
 EDGES: list[tuple[str, list[Any]]] = [
     ("float32", [0.1, -0.0, np.nan, np.inf, -np.inf, 1e-45, 3.4028235e38, 16777217]),
     ("float64", [0.1, -0.0, np.nan, np.inf, -np.inf, 5e-324, 1.7976931348623157e308]),
