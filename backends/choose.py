@@ -179,7 +179,9 @@ def plan_turn(move: Move, machine: Machine, threads: int, i: int, j: int) -> Tur
     enough = (10 if stream else 4) * line
     # Lines that rows share are written once if a row goes on: far, where the result is streamed.
     most = (80 if stream else 4) * enough
-    run_i = chain(move, move.out, i, [j], enough, most)
+    # One loop of whole lines has its rows of the source at one stride: no table of them is needed.
+    lines_only = all(n == 1 or n % line == 0 for n in (move.extents[i], *move.out.strides))
+    run_i = chain(move, move.out, i, [j], line if lines_only and not stream else enough, most)
     run_j = chain(move, source, j, run_i.loops, enough, most)
     if run_i.size < e or run_j.size < e:
         return None
