@@ -70,8 +70,10 @@ def _pair(name: str, at: int, x: str) -> str:
     return f"PLUS_TIMES({low!r}f, {high!r}f, {x})"
 
 
-# Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits. log(2) is taken in two parts, the first of
-# few bits. Far from 0 what is computed means nothing, and is replaced; a NaN passes through.
+# Adding 1.5 * 2^23 + 254 rounds to an integer, n + 254, which then stands in the low bits. log(2) is taken in two
+# parts, the first of few bits. Above 89 the terms are positive, and n at most 130: the result is infinite. Far below 0
+# what is computed means nothing, and is replaced; a NaN passes through. The least of bits is one of integers: compilers
+# would follow another condition of floats into both of its paths, which is no good as vectors.
 _EXP = f"""#include <string.h>
 #if defined(FP_FAST_FMAF) || defined(__FMA__)
 #define PLUS_TIMES(c, a, b) fmaf(a, b, c)
@@ -88,16 +90,19 @@ static inline float power_of_two(uint32_t n)
 
 static inline float exp_float32(float x)
 {{
-    const float shifted = PLUS_TIMES(12582912.0f, x, 1.44269504f), n = shifted - 12582912.0f;
+    const float wide = PLUS_TIMES(12583166.0f, x, 1.44269504f);
+    int32_t bits;
+    memcpy(&bits, &wide, 4);
+    bits = bits < 0x4b400180 ? bits : 0x4b400180; /* n is 130 at most */
+    float shifted;
+    memcpy(&shifted, &bits, 4);
+    const float n = shifted - 12583166.0f;
     const float r = PLUS_TIMES(PLUS_TIMES(x, n, -0.693359375f), n, 2.12194440e-4f), z = r * r;
     const float far = PLUS_TIMES({_pair("exp", 2, "r")}, {_POLYNOMIALS["exp"][4]!r}f, z);
     const float p = PLUS_TIMES(r, PLUS_TIMES({_pair("exp", 0, "r")}, far, z), z);
-    uint32_t bits;
-    memcpy(&bits, &shifted, 4);
-    const uint32_t k = bits - 0x4b400000u + 254u, half = k >> 1; /* 2^n in two factors, which need not be in range */
-    const float y = (p + 1.0f) * power_of_two(half) * power_of_two(k - half);
-    const float low = x < -105.0f ? 0.0f : y;
-    return x > 89.0f ? INFINITY : low;
+    const uint32_t k = (uint32_t)bits, half = k >> 1; /* 2^n in two factors, which need not be in range */
+    const float scale = power_of_two(half), y = PLUS_TIMES(scale, p, scale) * power_of_two(k - half);
+    return x < -105.0f ? 0.0f : y;
 }}"""
 
 _LOG = f"""#include <string.h>

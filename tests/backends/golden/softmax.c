@@ -23,16 +23,19 @@ static inline float power_of_two(uint32_t n)
 
 static inline float exp_float32(float x)
 {
-    const float shifted = PLUS_TIMES(12582912.0f, x, 1.44269504f), n = shifted - 12582912.0f;
+    const float wide = PLUS_TIMES(12583166.0f, x, 1.44269504f);
+    int32_t bits;
+    memcpy(&bits, &wide, 4);
+    bits = bits < 0x4b400180 ? bits : 0x4b400180; /* n is 130 at most */
+    float shifted;
+    memcpy(&shifted, &bits, 4);
+    const float n = shifted - 12583166.0f;
     const float r = PLUS_TIMES(PLUS_TIMES(x, n, -0.693359375f), n, 2.12194440e-4f), z = r * r;
     const float far = PLUS_TIMES(PLUS_TIMES(0.04166839f, 0.00836871f, r), 0.0013814614f, z);
     const float p = PLUS_TIMES(r, PLUS_TIMES(PLUS_TIMES(0.49999994f, 0.16666521f, r), far, z), z);
-    uint32_t bits;
-    memcpy(&bits, &shifted, 4);
-    const uint32_t k = bits - 0x4b400000u + 254u, half = k >> 1; /* 2^n in two factors, which need not be in range */
-    const float y = (p + 1.0f) * power_of_two(half) * power_of_two(k - half);
-    const float low = x < -105.0f ? 0.0f : y;
-    return x > 89.0f ? INFINITY : low;
+    const uint32_t k = (uint32_t)bits, half = k >> 1; /* 2^n in two factors, which need not be in range */
+    const float scale = power_of_two(half), y = PLUS_TIMES(scale, p, scale) * power_of_two(k - half);
+    return x < -105.0f ? 0.0f : y;
 }
 
 /* reduce_max */
