@@ -12,6 +12,7 @@ from eqsat.backends.c_expr import Expressions, Scope, index_type
 from eqsat.backends.c_half import HALF
 from eqsat.backends.c_library import Library, Part, plain
 from eqsat.backends.c_moves import print_moves
+from eqsat.backends.c_registers import HEADER as TILES
 from eqsat.backends.c_registers import Tile
 from eqsat.backends.c_types import c_type, helper
 from eqsat.backends.c_vector import HEADER
@@ -22,6 +23,7 @@ from eqsat.backends.lowered import Lowered
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.moves import Move
 from eqsat.backends.registers import REGISTERS
+from eqsat.backends.rows import ROW
 from eqsat.backends.schedule import Plan
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, INDEX
@@ -83,7 +85,8 @@ class _FunctionPrinter:
         self.threads = threads
         self.folder = folder
         self.vector = vector
-        self.pieces: dict[str, str] = {}
+        self.plain = False
+        """Whether what is printed stands beside a tile of vector registers, for compilers that have none."""
         self.signature = _Signature(func)
         terms = [x for s in statements(func.body) for x in stmt_terms(s)]
         axes: list[Term] = [s.axis for s in statements(func.body) if isinstance(s, For)]
@@ -116,7 +119,8 @@ class _FunctionPrinter:
         if isinstance(stmt, Alloc) and stmt.buffer.note == REGISTERS:
             return self.tile(stmt, depth, loops)
         if isinstance(stmt, Alloc):
-            name, decl = f"acc{self.locals}", stmt.buffer
+            decl = stmt.buffer
+            name = f"{'row' if decl.note == ROW else 'acc'}{self.locals}"
             self.locals += 1
             outside = self.expressions.buffers.get(decl.name)
             self.expressions.buffers[decl.name] = name
@@ -144,7 +148,9 @@ class _FunctionPrinter:
         tile = Tile(decl.name, decl.dtype, self.vector, self.expressions, self.folder)
         lines = self.in_tile(stmt.body, tile, depth + 1, loops)
         self.pieces |= tile.pieces
+        self.plain = True
         plain = self.statement(Alloc(replace(decl, note=""), stmt.body), depth + 1, loops, False)
+        self.plain = False
         indent = "    " * depth
         return [f"{indent}{{", "#ifdef EQSAT_TILES", *lines, "#else", *plain, "#endif", f"{indent}}}"]
 
@@ -175,7 +181,12 @@ class _FunctionPrinter:
         elif (wrap := find_wrap(stmt)) is not None and self.fits(stmt, wrap):
             return self.wrapped(stmt, wrap, depth, loops)
         inner = parallel and not lines and stmt.extent < self.threads
-        lines.append(f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{")
+        few = ""
+        if stmt.kind == "vectorized" and not self.plain:
+            # As straight lines compilers would take it element by element.
+            few = "ROLLED "
+            self.pieces.setdefault("EQSAT_TILES", TILES)
+        lines.append(f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{")
         return [*lines, *self.statement(stmt.body, depth + 1, loops + 1, inner), f"{indent}}}"]
 
     def swizzle(self, row: Swizzle) -> list[str]:

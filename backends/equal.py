@@ -9,6 +9,8 @@ from eqsat.backends.affine import Folder
 from eqsat.backends.kernel import build_kernel, kernel_moves
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
+from eqsat.backends.row_kernel import row_kernel
+from eqsat.backends.rows import Group
 from eqsat.backends.values import RESULT, Value
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.stmt import Alloc, For, If, PrimFunc, Seq, Stmt, Store
@@ -47,20 +49,28 @@ class Kernels:
         self.equal: dict[str, str] = {}
         """Functions that are another one with other buffers, by name: the name of the other one."""
 
-    def make(self, name: str, value: Value) -> Made:
-        """The function of a value."""
-        names = (*(n for n in _loaded(value) if n != RESULT), value.name)
-        key = self._key(value, names)
+    def make(self, name: str, step: Value | Group) -> Made:
+        """The function of a value, or of several that share rows."""
+        values = (step,) if isinstance(step, Value) else step.values
+        names = tuple(dict.fromkeys(n for v in values for n in (*_loaded(v), v.name) if n != RESULT))
+        key = tuple(self._key(v, names) for v in values)
+        if isinstance(step, Group):
+            key = (*key, step.rows.axes, tuple(n in step.rows.local for n in names))
         known = self._known.get(key)
         if known is None:
-            func, tables = build_kernel(name, value, self.shapes, self.dtypes, self.folder, self.machine)
-            made = Made(func, kernel_moves(value, self.shapes, self.folder), tables, names)
+            context = (self.shapes, self.dtypes, self.folder, self.machine)
+            if isinstance(step, Value):
+                func, tables = build_kernel(name, step, *context)
+                made = Made(func, kernel_moves(step, self.shapes, self.folder), tables, names)
+            else:
+                made = Made(*row_kernel(name, step, *context), names)
             self._known[key] = made
             return made
         self.equal[name] = known.func.name
-        table = dict(zip(known.names, names, strict=True))
+        local = set[str]() if isinstance(step, Value) else step.rows.local
+        table = {old: new for old, new in zip(known.names, names, strict=True) if new not in local}
         return Made(
-            replace(renamed(known.func, table), name=name, note=", ".join(value.steps)),
+            replace(renamed(known.func, table), name=name, note=", ".join(s for v in values for s in v.steps)),
             None if known.moves is None else tuple(_moved(m, table) for m in known.moves),
             known.tables,
             names,

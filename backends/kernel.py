@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from eqsat.backends.access import flat_index, flatten_loads, load_claims, settle
+from eqsat.backends.access import Claim, flat_index, flatten_loads, load_claims, settle
 from eqsat.backends.affine import Folder
 from eqsat.backends.extract import find_moves
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.order import Order, loop_order, tile_transpose
 from eqsat.backends.reduce import Reduction, choose_tile
+from eqsat.backends.rows import ALL, Rows
 from eqsat.backends.split import Axes, Nest, Policy, Roots, TooManyPieces
 from eqsat.backends.values import RESULT, Value
 from eqsat.ir import term as t
@@ -30,36 +31,54 @@ class KernelBuilder:
     """Builds the function of one value. `shapes` gives the logical shape of every buffer its body loads."""
 
     def __init__(
-        self, value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Folder, machine: Machine | None = None
+        self,
+        value: Value,
+        shapes: Mapping[str, tuple[int, ...]],
+        folder: Folder,
+        machine: Machine | None = None,
+        rows: Rows = ALL,
     ) -> None:
         assert value.body is not None
         self.machine = machine
         self.value = value
         self.folder = folder
-        self.spatial = [t.ax(n, d) for n, d in enumerate(value.shape)]
+        self.axes = [t.ax(n, d) for n, d in enumerate(value.shape)]
+        self.spatial = self.axes[rows.axes :]
         self.reduced = [t.red(n, d) for n, d in enumerate(value.reduce)]
         self.claims = load_claims(value.body, shapes, folder) if value.points else []
         self.elements = {name: prod(shape) for name, shape in shapes.items()}
         self.after = None
         if value.after is not None:
-            self.after = folder.fold(flatten_loads(value.after, {**shapes, RESULT: ()}))
-        self.flat = folder.fold(flatten_loads(value.body, shapes))
+            self.after = folder.fold(rows.flatten(value.after, {**shapes, RESULT: ()}))
+        self.flat = folder.fold(rows.flatten(value.body, shapes))
+        self.store = rows.place(value.name, self.axes, value.shape)
+        self.beside: KernelBuilder | None = None
+        """What a reduction stores as it reads it: an element-wise value, over the axes of the reduction."""
 
-    def statements(self) -> Stmt:
+    def roots(self) -> Roots:
+        """The body, where it is stored, what is applied to a result, what is stored beside; then evidence."""
+        after = () if self.after is None else (self.after,)
+        beside = () if self.beside is None else (self.beside.flat, self.beside.store)
+        return (self.flat, self.store, *after, *beside, *(x for c in self.all_claims for x in (c.guard, c.form)))
+
+    @property
+    def all_claims(self) -> list[Claim]:
+        """What is to be shown of every load."""
+        return self.claims + ([] if self.beside is None else self.beside.claims)
+
+    def statements(self, roots: Roots | None = None) -> Stmt:
         """The loop nest, the plainest policy last; every access of it is shown to be in range."""
         value = self.value
         if not all(value.shape):
             return Seq(())
-        store = flat_index(self.spatial, value.shape)
         if not all(value.reduce):
             assert value.combiner is not None
             empty = t.const(neutral(value.combiner, value.dtype), value.dtype)
-            order = loop_order(self.spatial, (), (empty, store), self.folder)
+            order = loop_order(self.spatial, (), (empty, self.store), self.folder)
             return self.pointwise(Nest(self.folder, POLICIES[-1], {}, 2), order)
-        evidence = [x for c in self.claims for x in (c.guard, c.form)]
-        after = () if self.after is None else (self.after,)
-        roots = (self.flat, store, *after, *evidence)
-        order = loop_order(self.spatial, self.reduced, roots, self.folder, 2 + len(after))
+        roots = self.roots() if roots is None else roots
+        watched = len(roots) - 2 * len(self.all_claims)
+        order = loop_order(self.spatial, self.reduced, roots, self.folder, watched)
         wheres = len(leaves("where", self.flat))
         for policy in POLICIES:
             policy = replace(policy, pieces=policy.pieces + 2 * wheres)
@@ -74,7 +93,7 @@ class KernelBuilder:
 
     def settle(self, evidence: Sequence[Term]) -> None:
         """Show every claim at one place of the kernel."""
-        for n, claim in enumerate(self.claims):
+        for n, claim in enumerate(self.all_claims):
             if 2 * n < len(evidence):
                 settle(claim, evidence[2 * n], evidence[2 * n + 1], self.folder)
 
@@ -103,9 +122,12 @@ class KernelBuilder:
                 result = transform(roots[2], lambda n: result if n.op == "load" and n.payload == RESULT else None)
             return Store(value.name, (roots[1],), result)
 
+        def beside(roots: Roots) -> list[Stmt]:
+            return [] if self.beside is None else [Store(self.beside.value.name, (roots[1],), roots[0])]
+
         tile = choose_tile(order, dtype, str(value.combiner), value.ordered, self.elements, self.machine)
-        work = Reduction(str(value.combiner), dtype, order, tile, self.folder, self.settle, store)
-        return seq(work.statements(policy, 1 if value.after is None else 2))
+        work = Reduction(str(value.combiner), dtype, order, tile, self.folder, self.settle, store, beside)
+        return seq(work.statements(policy, 1 if value.after is None else 2, 0 if self.beside is None else 2))
 
 
 def kernel_moves(value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Folder) -> tuple[Move, ...] | None:
@@ -128,9 +150,18 @@ def build_kernel(
 ) -> tuple[PrimFunc, dict[str, NDArray]]:
     """The function that fills the buffer of a value, and the constant tables that it reads, by parameter name."""
     body = KernelBuilder(value, shapes, folder, machine).statements()
+    return kernel_function(name, body, [value], shapes, dtypes)
+
+
+def kernel_function(
+    name: str, body: Stmt, values: Sequence[Value], shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str]
+) -> tuple[PrimFunc, dict[str, NDArray]]:
+    """A loop nest that fills the buffers of values as a function, and the constant tables that it reads."""
     tables: dict[Table, str] = {}
     body = _name_tables(_number_loops(body, 0, {}), tables)
-    names = [*_loaded(body), value.name]
+    filled = {v.name: None for v in values}
+    local = {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
+    names = [*(n for n in _loaded(body) if n not in filled), *(n for n in filled if n not in local)]
     decls: dict[str, BufferDecl] = {}
     arrays = {name: table.array for table, name in tables.items()}
     for n in names:
@@ -139,7 +170,8 @@ def build_kernel(
         else:
             shape = shapes[n]
             decls[n] = BufferDecl(n, (prod(shape),), dtypes[n], f"{dtypes[n]}[{', '.join(map(str, shape))}]")
-    return PrimFunc(name, tuple(names), decls, body, ", ".join(value.steps)), arrays
+    note = ", ".join(step for v in values for step in v.steps)
+    return PrimFunc(name, tuple(names), decls, body, note), arrays
 
 
 def _number_loops(stmt: Stmt, depth: int, axes: dict[Term, Term]) -> Stmt:

@@ -13,6 +13,7 @@ from eqsat.backends.lowered import Lowered, Step, plan_workspace
 from eqsat.backends.machine import Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.pack import pack_weights
+from eqsat.backends.rows import Group, share_rows
 from eqsat.backends.values import Flat, Value, flatten_program
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.stmt import PrimFunc
@@ -51,30 +52,32 @@ def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> 
     work = Kernels(shapes, dtypes, folder, machine)
     called: dict[int, int] = {}
     moves: dict[str, tuple[Move, ...]] = {}
-    for value in values:
-        buffers[value.name] = Buffer(value.name, value.shape, value.dtype, _role(value, outputs), value.label)
-        if value.kind == "constant":
-            assert value.array is not None
-            constants[value.name] = value.array
-        elif value.kind == "host":
-            assert value.operator is not None
-            at = called.setdefault(value.operator.serial, len(steps))
-            results = ((value.output, value.name),)
-            if at == len(steps):
-                steps.append(HostCall(value.operator, value.operands, results))
-            else:
-                earlier = steps[at]
-                assert isinstance(earlier, HostCall)
-                steps[at] = HostCall(value.operator, value.operands, earlier.results + results)
-        elif value.kind == "body" and prod(value.shape):
-            kernels = sum(isinstance(s, PrimFunc) for s in steps)
-            made = work.make(f"kernel_{kernels}", value)
+    for step in share_rows(values, outputs, folder, machine):
+        for value in (step,) if isinstance(step, Value) else step.values:
+            if isinstance(step, Value) or value.name not in step.rows.local:
+                role = _role(value, outputs)
+                buffers[value.name] = Buffer(value.name, value.shape, value.dtype, role, value.label)
+        if isinstance(step, Group) or (step.kind == "body" and prod(step.shape)):
+            made = work.make(f"kernel_{sum(isinstance(s, PrimFunc) for s in steps)}", step)
             steps.append(made.func)
             if made.moves is not None:
                 moves[made.func.name] = made.moves
             for name, array in made.tables.items():
                 constants[name] = array
                 buffers[name] = Buffer(name, array.shape, INDEX, "constant", "index table")
+        elif step.kind == "constant":
+            assert step.array is not None
+            constants[step.name] = step.array
+        elif step.kind == "host":
+            assert step.operator is not None
+            at = called.setdefault(step.operator.serial, len(steps))
+            results = ((step.output, step.name),)
+            if at == len(steps):
+                steps.append(HostCall(step.operator, step.operands, results))
+            else:
+                earlier = steps[at]
+                assert isinstance(earlier, HostCall)
+                steps[at] = HostCall(step.operator, step.operands, earlier.results + results)
     planned, total = plan_workspace(buffers, steps)
     inputs = flat.inputs(program)
     return Lowered(program, planned, tuple(steps), inputs, fused.outputs, constants, total, moves, work.equal, packed)

@@ -20,7 +20,7 @@ from eqsat.backends.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, itemsize
 from eqsat.ir.run import neutral
-from eqsat.ir.stmt import Alloc, BufferDecl, For, Stmt, Store, seq
+from eqsat.ir.stmt import Alloc, BufferDecl, For, Stmt, Store, seq, with_kind
 from eqsat.ir.term import Term, load
 from eqsat.ir.walk import substitute
 
@@ -34,6 +34,8 @@ ROW = 64
 """Bytes of a row of a register tile: two vectors of 32 bytes."""
 FULL = 0.95
 """Rows that fill less of their vectors than this are narrow: other lanes are worth looking for."""
+VECTOR = 4
+"""Sums of lanes two by two are vectors from here on."""
 FEW = 4
 """Reductions of fewer terms have no rows."""
 FAR = 4
@@ -186,7 +188,8 @@ def _elements(loads: Sequence[Term], chosen: Sequence[int], sizes: Mapping[str, 
 
 
 class Reduction:
-    """Builds the nest of one reduction. `store` makes the statement that takes a result to the place of the roots."""
+    """Builds the nest of one reduction. `store` makes the statement that takes a result to the place of the roots,
+    `beside` what each step stores besides, from the roots that are there for it."""
 
     def __init__(
         self,
@@ -197,11 +200,12 @@ class Reduction:
         folder: Folder,
         settle: Callable[[Sequence[Term]], None],
         store: Callable[[Roots, Term], Store],
+        beside: Callable[[Roots], list[Stmt]] = lambda roots: [],
     ) -> None:
         self.combiner, self.dtype = combiner, held_as(dtype)
         self.order, self.tile, self.folder = order, tile, folder
-        self.settle, self.store = settle, store
-        self.keep = 1
+        self.settle, self.store, self.beside = settle, store, beside
+        self.keep, self.extra = 1, 0
         self.clear = t.const(neutral(combiner, self.dtype), self.dtype)
         self.lanes = tile.lanes if tile.lanes in set(order.reduced) else None
         self.width = 1 if self.lanes is None else min(tile.sizes[self.lanes], extent_of(self.lanes))
@@ -209,28 +213,31 @@ class Reduction:
     def at(self, place: Term) -> Term:
         return load("acc", [place], self.dtype)
 
-    def statements(self, policy: Policy, keep: int) -> list[Stmt]:
-        """The loops. Roots: the body, `keep` roots for the store, the accumulator's place, then evidence."""
+    def statements(self, policy: Policy, keep: int, extra: int = 0) -> list[Stmt]:
+        """The loops. Roots: the body, `keep` for the store, the accumulator's place, `extra` for what is stored
+        beside, then evidence."""
         order = self.order
         body = t.cast_to(order.roots[0], self.dtype)
         lane = t.index_const(0)
         if self.lanes is not None:
             lane = self.folder.fold(t.binary("mod", self.lanes, self.width))
         sizes = dict(self.tile.sizes)
-        self.nest = nest = Nest(self.folder, policy, sizes, keep + 2)
+        self.nest = nest = Nest(self.folder, policy, sizes, keep + 2 + extra)
         if self.tile.blocks is not None:
             nest.least[self.tile.blocks.lanes] = self.tile.blocks.file.lanes
-        self.keep = keep
+        self.keep, self.extra = keep, extra
         roots = (body, *order.roots[1 : keep + 1], lane, *order.roots[keep + 1 :])
         return nest.build(self.tile.spatial, roots, self.leaf)
 
     def step(self, roots: Roots, _: Axes) -> list[Stmt]:
         """Combine one element into its accumulator."""
-        self.settle(roots[self.keep + 2 :])
+        first = self.keep + 2
+        self.settle(roots[first + self.extra :])
+        stored = self.beside(roots[first : first + self.extra])
         if roots[0] is self.clear:
-            return []
+            return stored
         place = roots[self.keep + 1]
-        return [Store("acc", (place,), combine(self.combiner, self.at(place), roots[0]))]
+        return [*stored, Store("acc", (place,), combine(self.combiner, self.at(place), roots[0]))]
 
     def leaf(self, roots: Roots, deferred: Axes) -> list[Stmt]:
         """One tile of accumulators: clear, combine, store."""
@@ -264,7 +271,8 @@ class Reduction:
             other = t.ax(2001, rest - half)
             into = width * row + other
             joined = combine(self.combiner, self.at(into), self.at(into + half))
-            finish.append(self.over((*deferred, other), Store("acc", (into,), joined)))
+            loop = self.over((*deferred, other), Store("acc", (into,), joined))
+            finish.append(with_kind(loop, "vectorized") if isinstance(loop, For) and loop.extent >= VECTOR else loop)
         result = self.over(deferred, self.store(roots, self.at(self.folder.fold(width * row))))
         return [Alloc(BufferDecl("acc", (cells,), self.dtype), seq([start, *loops, *finish, result]))]
 
