@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eqsat.backends.affine import Folder
 from eqsat.backends.c_expr import Expressions, Scope
 from eqsat.backends.c_types import c_type, literal
-from eqsat.backends.registers import lane_step
+from eqsat.backends.registers import APART, EXTREMES, lane_step
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX, is_float, itemsize
 from eqsat.ir.stmt import For, Stmt, Store, stmt_terms
@@ -74,6 +74,60 @@ def define_vector(dtype: str, width: int) -> str:
     return f"#ifdef EQSAT_TILES\n{kind}\n#endif"
 
 
+def evens_name(dtype: str, width: int) -> str:
+    """The macro that reads every other element, in an order of its own."""
+    return f"EVENS{width}_{element(dtype)}"
+
+
+def order_name(dtype: str, width: int) -> str:
+    """The macro that puts those in order."""
+    return f"ORDER{width}_{element(dtype)}"
+
+
+def define_evens(dtype: str, width: int) -> str:
+    """EVENS: a vector of every other element from p on, of two that read nothing behind the last of them; ORDER.
+
+    A shuffle within 16 bytes is cheap. What it does to the order is undone once, for the results.
+    """
+    kind, count = vector_name(dtype, width), width // itemsize(dtype)
+    quads = range(0, count, 4)
+    evens = [n for q in quads for n in (q, q + 2, count + q + 1, count + q + 3)]
+    order = [n for half in (0, 2) for q in quads for n in (q + half, q + half + 1)]
+    pair = f"*(const {kind} *)(p), *(const {kind} *)((p) + {count - 1})"
+    lines = ["#ifdef EQSAT_TILES", define_vector("uint32", width).splitlines()[1]]
+    heads = [(f"{evens_name(dtype, width)}(p)", pair, evens), (f"{order_name(dtype, width)}(v)", "v, v", order)]
+    for compiler, call, start, end in (
+        ("#ifdef __clang__", "__builtin_shufflevector", "", ""),
+        ("#else", "__builtin_shuffle", f"({vector_name('uint32', width)}){{", "}"),
+    ):
+        lines.append(compiler)
+        for head, operands, places in heads:
+            lines.append(f"#define {head} {call}({operands}, {start}{', '.join(map(str, places))}{end})")
+    return "\n".join([*lines, "#endif", "#endif"])
+
+
+def extreme_name(op: str, dtype: str, width: int) -> str:
+    """The macro of a maximum or a minimum."""
+    return f"{op.upper()}{width}_{element(dtype)}"
+
+
+def define_extreme(op: str, dtype: str, width: int) -> str:
+    """MAX or MIN of two vectors as of two numbers: of equal ones the second, and a NaN if there is one."""
+    kind, name, sign = vector_name(dtype, width), extreme_name(op, dtype, width), ">" if op == "max" else "<"
+    mask, whole = "__typeof__((a) == (a))", f"((a) {sign} (b)) | ((a) != (a))"
+    plain = f"(({kind})((({whole}) & ({mask})(a)) | (~({whole}) & ({mask})(b))))"
+    lines = ["#ifdef EQSAT_TILES"]
+    if width == 32:
+        end, letter = ("ps256", "ps") if dtype == "float32" else ("pd256", "pd")
+        extreme = f"__builtin_ia32_{op}{end}((a), (b))"
+        unordered = f"__builtin_ia32_cmp{end}((a), (a), 3)"
+        fast = f"(({kind})__builtin_ia32_blendv{letter}256({extreme}, (a), {unordered}))"
+        lines += ["#ifdef __AVX__", f"#define {name}(a, b) {fast}", "#else", f"#define {name}(a, b) {plain}", "#endif"]
+    else:
+        lines.append(f"#define {name}(a, b) {plain}")
+    return "\n".join([*lines, "#endif"])
+
+
 class Tile:
     """Prints the stores of one tile. `name` is the buffer of the sums, `vector` the bytes of a vector register."""
 
@@ -82,6 +136,8 @@ class Tile:
         self.expressions, self.folder = expressions, folder
         self.sums: dict[int, str] = {}
         self.named: Counter[str] = Counter()
+        self.cleared = self.turned = False
+        """Whether the sums start as constants, and whether they are held in the order of EVENS."""
         self.pieces: dict[str, str] = {}
 
     def lines(self, stmt: Stmt) -> list[str]:
@@ -122,13 +178,15 @@ class Tile:
         for node in postorder(value):
             if node.op == "load":
                 there = self.folder.fold(substitute(node.args[0], here))
-                loads[node] = _Load(node.payload, there, lane_step(node.args[0], lane) == 1)
+                loads[node] = _Load(node.payload, there, lane_step(node.args[0], lane) or 0)
         return _Vector(self.folder.fold(substitute(index, here)), value, loads)
 
     def store(self, buffer: str, vector: _Vector) -> str:
         """One vector to its variable, or to memory."""
         text = self.value(vector)
+        self.cleared = self.cleared or vector.value.op == "const"
         if buffer != self.name:
+            text = f"{order_name(self.dtype, self.width)}({text})" if self.turned else text
             return f"*({self.type} *)({self.address(buffer, vector.index, '')}) = {text};"
         number = int_value(vector.index)
         assert number is not None
@@ -139,7 +197,8 @@ class Tile:
     def value(self, vector: _Vector) -> str:
         """A vector, or a number for all of its lanes, as C."""
         if vector.value.op == "const":
-            return "{0}"
+            number = literal(const_value(vector.value), self.dtype)
+            return "{0}" if not const_value(vector.value) else f"({self.type}){{0}} + {number}"
         texts: dict[Term, str] = {}
         for node in postorder(vector.value):
             if node.dtype == INDEX:
@@ -150,6 +209,10 @@ class Tile:
                 texts[node] = literal(const_value(node), self.dtype)
                 if not is_float(self.dtype):
                     texts[node] = f"({c_type(element(self.dtype), '')}){texts[node]}"
+            elif node.op in EXTREMES:
+                name = extreme_name(node.op, self.dtype, self.width)
+                self.pieces.setdefault(name, define_extreme(node.op, self.dtype, self.width))
+                texts[node] = f"{name}({', '.join(texts[x] for x in node.args)})"
             else:
                 a, b = (self.wrapped(node, x, texts[x]) for x in node.args)
                 texts[node] = f"{a} {_SIGNS[node.op]} {b}"
@@ -172,14 +235,19 @@ class Tile:
             assert number is not None
             return self.sums[number]
         if load not in self.loaded:
-            at = self.address(load.buffer, load.place, fresh=not load.moves)
+            at = self.address(load.buffer, load.place, fresh=not load.step)
             scalar = c_type(element(self.dtype), "")
-            kind, first = (self.type, "v") if load.moves else (scalar, "x")
-            text = f"*(const {kind} *)({at})" if load.moves or not is_float(self.dtype) else f"*({at})"
+            kind, first = (self.type, "v") if load.step else (scalar, "x")
+            text = f"*(const {kind} *)({at})" if load.step or not is_float(self.dtype) else f"*({at})"
+            if load.step == APART:
+                name = evens_name(self.dtype, self.width)
+                self.pieces.setdefault(name, define_evens(self.dtype, self.width))
+                text = f"{name}({at})" if self.cleared else f"{order_name(self.dtype, self.width)}({name}({at}))"
+                self.turned = self.cleared
             if self.uses[load] == 1:
                 return text
             name = self.loaded[load] = self.new(first)
-            if load.moves:
+            if load.step:
                 self.pieces.setdefault(hold_name(self.width), define_hold(self.width))
                 self.block.append(f"{kind} {name} = {text}; {hold_name(self.width)}({name});")
             else:
@@ -216,19 +284,19 @@ class _Vector:
 
 @dataclass(frozen=True)
 class _Load:
-    """A buffer, an index, and whether the lanes lie side by side there."""
+    """A buffer, an index, and how far it is from one lane to the next there."""
 
     buffer: str
     place: Term
-    moves: bool
+    step: int
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _Load):
             return NotImplemented
-        return (self.buffer, self.moves) == (other.buffer, other.moves) and self.place is other.place
+        return (self.buffer, self.step) == (other.buffer, other.step) and self.place is other.place
 
     def __hash__(self) -> int:
-        return hash((self.buffer, self.moves, self.place))
+        return hash((self.buffer, self.step, self.place))
 
 
 def _in_lines(texts: Sequence[str]) -> list[str]:

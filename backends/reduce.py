@@ -13,9 +13,9 @@ from math import prod
 
 from eqsat.backends.affine import Folder
 from eqsat.backends.machine import Machine
-from eqsat.backends.order import Order, data_loads, stride
-from eqsat.backends.reduce_blocks import Blocks, choose_blocks, register_leaf
-from eqsat.backends.registers import in_registers, one_block, register_file
+from eqsat.backends.order import Order, data_loads, divisions, stride
+from eqsat.backends.reduce_blocks import Blocks, choose_blocks, combine, register_leaf
+from eqsat.backends.registers import EXTREMES, in_registers, inside, one_block, register_file
 from eqsat.backends.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, itemsize
@@ -40,13 +40,6 @@ FEW = 4
 """Reductions of fewer terms have no rows."""
 FAR = 4
 """Lanes may skip so many elements: loads of such a stride are still whole vectors, shuffled."""
-
-
-def combine(combiner: str, a: Term, b: Term) -> Term:
-    """One step of a reduction."""
-    if combiner in ("sum", "prod"):
-        return t.add(a, b) if combiner == "sum" else t.mul(a, b)
-    return t.binary(combiner, a, b)
 
 
 def held_as(dtype: str) -> str:
@@ -91,10 +84,12 @@ def choose_tile(
     across = spatial[::-1] if any(a is lanes for a in spatial[:1]) else spatial
     rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
     terms = prod(map(extent_of, reduced))
-    if machine is not None and combiner == "sum" and terms >= FEW and lanes in set(spatial):
-        body, lane = one_block(t.cast_to(order.roots[0], held_as(dtype)), lanes, Folder())
+    if machine is not None and combiner in ("sum", *EXTREMES) and terms >= FEW and lanes in set(spatial):
+        # A window of one operand is in registers away from its borders, where they are cut off.
+        body = inside(order.roots[0]) if len(loads) == 1 and not divisions(order.roots[:1]) else order.roots[0]
+        body, lane = one_block(t.cast_to(body, held_as(dtype)), lanes, Folder())
         file = register_file(machine, held_as(dtype), extent_of(lane))
-        if in_registers(body, lane, held_as(dtype), file):
+        if in_registers(body, lane, held_as(dtype), file, combiner):
             if rows is None:
                 rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _shared(strides[a])), None)
             free = [a for a in across if a is not rows and all(strides[a][n] == 0 for n in shared)]

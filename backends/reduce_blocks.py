@@ -29,6 +29,7 @@ class Work(Protocol):
     nest: Nest
     folder: Folder
     order: Order
+    combiner: str
     dtype: str
     clear: Term
     keep: int
@@ -37,6 +38,13 @@ class Work(Protocol):
 
     def at(self, place: Term) -> Term: ...
     def over(self, axes: Axes, store: Store) -> Stmt: ...
+
+
+def combine(combiner: str, a: Term, b: Term) -> Term:
+    """One step of a reduction."""
+    if combiner in ("sum", "prod"):
+        return t.add(a, b) if combiner == "sum" else t.mul(a, b)
+    return t.binary(combiner, a, b)
 
 
 USES = 4
@@ -146,7 +154,7 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
     """One chunk of sums: for each block of the reduced axes every tile of it, then what is stored; None if unfit."""
     nest, folder, keep = work.nest, work.folder, work.keep
     lane = next((a for a in deferred if nest.origin.get(a) is blocks.lanes), None)
-    if lane is None or not in_registers(roots[0], lane, work.dtype, blocks.file):
+    if lane is None or not in_registers(roots[0], lane, work.dtype, blocks.file, work.combiner):
         return None
     rows = tuple(a for a in deferred if a is not lane)
     place = t.index_const(0)
@@ -221,7 +229,7 @@ def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool) -> l
 
     def step(roots: Roots, _: Axes) -> list[Stmt]:
         work.settle(roots[work.keep + 2 :])
-        return [over_tile(tile, Store("sums", (place,), held + roots[0]))]
+        return [over_tile(tile, Store("sums", (place,), combine(work.combiner, held, roots[0])))]
 
     loops = nest.build(steps, roots, step)
     start = over_tile(tile, Store("sums", (place,), work.at(there) if blocked else work.clear))

@@ -15,10 +15,10 @@ from eqsat.backends.affine import Folder
 from eqsat.backends.machine import Machine
 from eqsat.backends.split import ceil_div, extent_of
 from eqsat.ir import term as t
-from eqsat.ir.dtypes import INDEX, itemsize
+from eqsat.ir.dtypes import INDEX, is_float, itemsize
 from eqsat.ir.stmt import For, Stmt, Store
 from eqsat.ir.term import Term, int_value, linear_parts
-from eqsat.ir.walk import free_variables, postorder, substitute
+from eqsat.ir.walk import free_variables, leaves, postorder, substitute, transform
 
 REGISTERS = "registers"
 """The note of a local buffer that is a tile of vector registers."""
@@ -26,6 +26,10 @@ DTYPES = ("float32", "float64", "int32", "uint32")
 ADDS, LOADS, DECODED, LATENCY = 2, 2, 6, 3
 LEAST = 16
 """Bytes of the narrowest vector."""
+EXTREMES = ("max", "min")
+"""Combiners besides sums that tiles of float registers hold."""
+APART = 2
+"""How far lanes may lie from each other, in elements of four bytes: two vectors are shuffled into one."""
 STEERING = 4
 """Instructions that a step of the reduction takes besides loads and arithmetic."""
 SPARE = 2
@@ -89,22 +93,38 @@ def register_tile(along: int, across: int, file: File) -> tuple[int, int]:
     return best[1], best[2]
 
 
-def in_registers(body: Term, lane: Term, dtype: str, file: File) -> bool:
-    """Whether a body is sums and products of plain loads that lie side by side along the lanes, or do not move."""
+def in_registers(body: Term, lane: Term, dtype: str, file: File, combiner: str = "sum") -> bool:
+    """Whether a body is sums and products of plain loads that lie side by side along the lanes, or do not move.
+
+    In extremes and in sums of one load each, lanes may also lie two elements apart.
+    """
     if dtype not in DTYPES or extent_of(lane) < file.lanes:
         return False
-    loads = 0
-    moving = False
+    if combiner != "sum" and (combiner not in EXTREMES or not is_float(dtype)):
+        return False
+    steps: list[int | None] = []
     for node in postorder(body):
         if node.op == "load":
-            step = lane_step(node.args[0], lane)
-            if node.dtype != dtype or len(node.args) != 1 or step not in (0, 1):
+            if node.dtype != dtype or len(node.args) != 1:
                 return False
-            loads += 1
-            moving = moving or step == 1
+            steps.append(lane_step(node.args[0], lane))
         elif node.dtype != INDEX and (node.dtype != dtype or node.op not in ("const", "add", "sub", "mul")):
             return False
-    return moving
+    if steps == [APART] and itemsize(dtype) == 4:
+        return True
+    return 1 in steps and all(s in (0, 1) for s in steps)
+
+
+def inside(body: Term) -> Term:
+    """A body as it is away from borders: what it loads where a position is inside."""
+
+    def change(node: Term) -> Term | None:
+        if node.op != "where" or any(n.dtype != INDEX for n in leaves("load", node.args[0])):
+            return None
+        loading = [a for a in node.args[1:] if leaves("load", a)]
+        return loading[0] if len(loading) == 1 else None
+
+    return transform(body, change)
 
 
 def one_block(body: Term, lane: Term, folder: Folder) -> tuple[Term, Term]:

@@ -132,3 +132,41 @@ def test_weights_that_an_ordered_sum_or_another_access_reads_stay() -> None:
     ordered = eq.compute((32, 7), product, reduce=(40,), ordered=True)
     twice = eq.compute((32, 7), lambda o, i, k: x[i, k] * w[o, k] + w[o, 39 - k], reduce=(40,))
     assert [bool(lower(as_program(y)).packed) for y in (plain, ordered, twice)] == [True, False, False]
+
+
+POOLS = [
+    # extent, window, stride, padding
+    (8, 2, 1, 0), (17, 3, 1, 1), (33, 3, 2, 1), (70, 2, 2, 0), (31, 5, 2, 2), (40, 3, 3, 1), (130, 3, 2, 0),
+]  # fmt: skip
+
+
+def pool(x: Tensor, combiner: str, window: int, stride: int, padding: int) -> Tensor:
+    """A pool whose windows count what is outside as the neutral element."""
+    least, dtype, extent = combiner == "max", x.dtype, int(str(x.shape[-1]))
+    limits = (-np.inf, np.inf) if dtype.startswith("float") else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    outside = limits[0 if least else 1]
+    wide = x.pad(((0, 0), (0, 0), (1, 1), (padding, padding)), 0 if combiner == "sum" else outside)
+    shape = (2, 3, (11 - window) // stride + 1, (extent + 2 * padding - window) // stride + 1)
+
+    def body(n: eq.Term, c: eq.Term, i: eq.Term, j: eq.Term, r: eq.Term, s: eq.Term) -> eq.Term:
+        return wide[n, c, i * stride + r, j * stride + s]
+
+    return eq.compute(shape, body, reduce=(window, window), combiner=combiner)
+
+
+# feature: K3
+@pytest.mark.parametrize("flags", ["", "-mno-avx2 -mno-avx", "-DEQSAT_PLAIN_LOOPS"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_windows_with_steps(dtype: str, flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Extremes and sums of windows in vector registers, lanes side by side or two apart; NaN and both zeros."""
+    monkeypatch.setenv("EQSAT_CFLAGS", f"-O1 -Wconversion -Wno-float-conversion -Werror {flags}")
+    rng = np.random.default_rng(0)
+    outputs: dict[str, Tensor] = {}
+    arrays: dict[str, NDArray] = {}
+    for n, (extent, *how) in enumerate(POOLS):
+        shape = (2, 3, 9, extent)
+        arrays |= {f"x{n}": sample(shape, dtype, n), f"whole{n}": rng.integers(-9, 9, shape).astype(dtype)}
+        x, whole = (eq.input(f"{name}{n}", shape, dtype) for name in ("x", "whole"))
+        outputs |= {f"max{n}": pool(x, "max", *how), f"min{n}": pool(x, "min", *how)}
+        outputs[f"sum{n}"] = pool(whole, "sum", *how)
+    check(outputs, arrays)
