@@ -236,8 +236,11 @@ def test_a_goal_may_be_beyond_a_copy(copy: float, room: float) -> None:
 def test_a_tuned_kernel_takes_part_where_it_differs(
     winner: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    def best_of(calls: list[object]) -> tuple[int, list[float]]:
+        return winner, [1.0] * len(calls)
+
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
-    monkeypatch.setattr("eqsat.backends.tune.best_of", lambda calls: (winner, [1.0] * len(calls)))
+    monkeypatch.setattr("eqsat.backends.tune.best_of", best_of)
     case = CASES["tr_512x512"]
     x, out = aligned(case.shape, case.dtype), aligned(case.out_shape, case.dtype)
     assert len(Eqsat(tune=True).prepare(case, x, out, 1)) == winner
