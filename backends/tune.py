@@ -42,6 +42,9 @@ MARGIN = 0.97
 SAMPLE = 1e-3
 """Seconds that a sample lasts about: quicker calls are made several times, so that they find their caches warm."""
 
+RULES = ("crowd", "machine", "moves", "runs", "schedule", "variants")
+"""Modules on which schedules depend, beside those that choose and print them."""
+
 Planned = list[tuple[Move, Plan]]
 
 
@@ -50,7 +53,7 @@ def generator_digest() -> str:
     """A digest of the modules that choose and print schedules: other ones make other kernels."""
     folder = Path(__file__).parent
     names = sorted(
-        [*folder.glob("c_*.py"), *(folder / f"{n}.py" for n in ("choose", "variants", "schedule", "moves", "machine"))]
+        [*folder.glob("c_*.py"), *folder.glob("choose*.py"), *(folder / f"{name}.py" for name in RULES)]
     )
     return hashlib.sha256(b"".join(path.read_bytes() for path in names)).hexdigest()
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from eqsat.backends.choose import by_result, by_source, choose
+from eqsat.backends.choose import choose
+from eqsat.backends.choose_turn import by_result, by_source
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.moves import Move
 from eqsat.backends.schedule import Plan, Run, Shear, Turn, Zip
