@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from eqsat.backends import stored
-from eqsat.backends.call import Runner, named_arguments, output_arrays, readable
+from eqsat.backends.call import Runner, bound_output, named_arguments, output_arrays, readable
 from eqsat.backends.cc import load_library
 from eqsat.backends.interface import Interface, Unit
 from eqsat.backends.machine import Machine, this_machine
@@ -139,7 +139,7 @@ class CKernel(Specialised[CModule]):
 
         Inputs that are not dense are copied now. The function is not reentrant: it has one workspace.
         """
-        return self._prepare(args, arrays, out)[0]
+        return self._prepare(args, arrays, bound_output(out))[0]
 
     def _prepare(
         self, args: tuple[Any, ...], arrays: Mapping[str, Any], out: Any

@@ -79,6 +79,13 @@ def output_arrays(
     return result
 
 
+def bound_output(out: Any) -> Any:
+    """The `out` of a bound call, which has no other way to give its results."""
+    if out is None:
+        raise EvaluationError("bind", "has no out=", "pass the array to fill, or a dict of arrays")
+    return out
+
+
 def address(array: NDArray) -> int:
     """Where the elements of an array lie."""
     return array.__array_interface__["data"][0]
@@ -95,7 +102,7 @@ def _in_any_process(function: Function) -> Function:
     There the team of the thread that forked is gone, and OpenMP would wait for it; another thread gets its own team.
     """
 
-    def call(*arguments: int) -> int:
+    def call(*arguments: ctypes.c_void_p) -> int:
         if os.getpid() == HOME:
             return function(*arguments)
         answers: list[int] = []
@@ -103,6 +110,19 @@ def _in_any_process(function: Function) -> Function:
         thread.start()
         thread.join()
         return answers[0]
+
+    return call
+
+
+def _one_call(
+    function: Function, arguments: Sequence[ctypes.c_void_p], entry: Entry, held: object
+) -> Callable[[], None]:
+    """A call of one entry with little around it, for it may take a few microseconds. It holds the memory it uses."""
+
+    def call(_held: object = held) -> None:
+        status = function(*arguments)
+        if status != 0:
+            raise EvaluationError(f"kernel {entry.name}", f"failed with status {status}")
 
     return call
 
@@ -138,13 +158,17 @@ class Runner:
         scratch: NDArray = np.empty(low.workspace_bytes + ALIGNMENT, np.uint8)
         start = -address(scratch) % ALIGNMENT
         base = address(scratch) + start
-        calls: list[tuple[Function, tuple[int, ...], Entry] | HostCall] = []
+        calls: list[tuple[Function, tuple[ctypes.c_void_p, ...], Entry] | HostCall] = []
         for step in self.plan:
             if isinstance(step, HostCall):
                 calls.append(step)
             else:
                 function, entry = step
-                calls.append((function, (*(address(arrays[b]) for b in entry.buffers), base), entry))
+                places = (*(address(arrays[b]) for b in entry.buffers), base)
+                # Made once: ctypes would wrap plain numbers in every call.
+                calls.append((function, tuple(ctypes.c_void_p(place) for place in places), entry))
+        if len(calls) == 1 and not isinstance(calls[0], HostCall):
+            return _one_call(*calls[0], (arrays, scratch))
 
         def call() -> None:
             for step in calls:

@@ -39,7 +39,7 @@ class Kernel(Protocol):
     def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any: ...
 
     def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
-        """The call on these arrays as a function of no arguments: checked now, run as often as it is called."""
+        """The call on these arrays, `out` among them, as a function of no arguments: checked now, run when called."""
         ...
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.call import named_arguments, output_arrays
+from eqsat.backends.call import bound_output, named_arguments, output_arrays
 from eqsat.ir.run import evaluate
 from eqsat.ir.tensor import Program
 
@@ -46,7 +46,7 @@ class NumpyKernel:
 
     def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
         """The call on these arrays as a function of no arguments; the first call is made now, to check them."""
-        self(*args, out=out, **arrays)
+        self(*args, out=bound_output(out), **arrays)
 
         def call() -> None:
             self(*args, out=out, **arrays)

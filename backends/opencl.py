@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.backends.affine import Folder
-from eqsat.backends.call import named_arguments, output_arrays, readable
+from eqsat.backends.call import bound_output, named_arguments, output_arrays, readable
 from eqsat.backends.interface import Buffer
 from eqsat.backends.lower import lower
 from eqsat.backends.lowered import Lowered, plan_workspace
@@ -150,7 +150,7 @@ class ClKernel(Specialised[ClModule]):
 
         Numpy inputs that are not dense are copied now; the others are read anew by every call.
         """
-        return self._prepare(args, arrays, out)[0]
+        return self._prepare(args, arrays, bound_output(out))[0]
 
     def _prepare(
         self, args: tuple[Any, ...], arrays: Mapping[str, Any], out: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -134,6 +135,26 @@ def test_constants_are_data_or_literals() -> None:
     assert " 999\n" in k.source and "0.5f" in k.source and "w*/" not in k.source + k.header
     assert " 999\n" not in print_unit(k.lowered).source if isinstance(k, CKernel) else False
     np.testing.assert_array_equal(k(x=weights), weights * weights + np.float32(0.5))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bound_calls_hold_what_they_work_on(target: str) -> None:
+    x = input("x", (3, 5), "float32")
+    kernel = compile(as_program(x.permute_dims((1, 0)) + 1), target=target)
+    a, out = np.arange(15, dtype="float32").reshape(3, 5), np.empty((5, 3), "float32")
+    call = kernel.bind(x=a, out=out)
+    assert call() is None
+    np.testing.assert_array_equal(out, a.T + 1)
+    a += 10
+    call()
+    np.testing.assert_array_equal(out, a.T + 1)
+    # The copies of inputs that are not dense belong to the call alone.
+    call = kernel.bind(x=np.arange(30, dtype="float32").reshape(3, 10)[:, ::2], out=out)
+    gc.collect()
+    call()
+    np.testing.assert_array_equal(out, np.arange(0, 30, 2).reshape(3, 5).T + 1)
+    with pytest.raises(EvaluationError, match="has no out="):
+        kernel.bind(x=a)
 
 
 @pytest.mark.parametrize("target", TARGETS)
