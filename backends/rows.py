@@ -193,7 +193,7 @@ def _read_once(reader: Value, value: Value, k: int, folder: Folder) -> bool:
     loads = [n for n in loads_of(reader) if n.payload == value.name]
     if value.combiner is not None or reader.combiner is None or reader.body is None or len(loads) != 1:
         return False
-    if loads[0] not in leaves("load", reader.body) or prod(value.shape[k:]) != prod(reader.reduce):
+    if not any(n is loads[0] for n in leaves("load", reader.body)) or prod(value.shape[k:]) != prod(reader.reduce):
         return False
     reduced = [t.red(n, d) for n, d in enumerate(reader.reduce)]
     single = {t.ax(n, 1): t.index_const(0) for n in range(k, len(reader.shape))}

@@ -59,6 +59,12 @@ def read_twice(x: Tensor) -> Outputs:
     return {"low": e.min(-1), "high": e.max(-1), "y": e - e.sum(-1, keepdims=True)}
 
 
+def weighed(x: Tensor) -> Outputs:
+    """A reduction reads a step and, before and behind it, what is no step."""
+    e = (x - x.max(-1, keepdims=True)).exp()
+    return {"e": e, "before": (x * e).sum(-1), "behind": eq.minimum(e, x).max(-1)}
+
+
 def turned_row(x: Tensor) -> Outputs:
     """A row is read from its other end."""
     e = (x - x.max(-1, keepdims=True)).exp()
@@ -73,7 +79,9 @@ def masked(x: Tensor) -> Outputs:
     return {"y": (x * 0.125 + eq.constant(wide)).softmax(-1)}
 
 
-SHARED: list[Build] = [softmax, log_softmax, normalised, kept, read_by_another, read_twice, turned_row, masked]
+SHARED: list[Build] = [
+    softmax, log_softmax, normalised, kept, read_by_another, read_twice, weighed, turned_row, masked,
+]  # fmt: skip
 
 
 def next_row(x: Tensor) -> Outputs:
@@ -136,11 +144,11 @@ def halved(x: Tensor) -> Outputs:
 
 STEPS: list[tuple[Build, tuple[int, ...], int]] = [
     (softmax, (96, 96), 1), (softmax, (2, 3, 5, 128), 1), (log_softmax, (96, 96), 1), (normalised, (5, 7, 64), 1),
-    (kept, (96, 96), 1), (read_by_another, (96, 96), 2), (read_twice, (4, 80), 1), (turned_row, (4, 80), 1),
-    (masked, (2, 3, 4, 66), 1), (next_row, (96, 96), 2), (other_axis, (96, 96), 2), (first_axis, (96, 96), 4),
-    (turned, (96, 96), 3), (scores, (96, 96), 2), (short, (96, 96), 4), (softmax, (1, 96), 4),
-    (softmax, (2, 70000), 4), (pairs, (9, 64), 2), (windows, (96, 96), 2), (each_twice, (96, 96), 1),
-    (halves, (96, 96), 4), (halved, (96, 96), 2),
+    (kept, (96, 96), 1), (read_by_another, (96, 96), 2), (read_twice, (4, 80), 1), (weighed, (4, 80), 1),
+    (turned_row, (4, 80), 1), (masked, (2, 3, 4, 66), 1), (next_row, (96, 96), 2), (other_axis, (96, 96), 2),
+    (first_axis, (96, 96), 4), (turned, (96, 96), 3), (scores, (96, 96), 2), (short, (96, 96), 4),
+    (softmax, (1, 96), 4), (softmax, (2, 70000), 4), (pairs, (9, 64), 2), (windows, (96, 96), 2),
+    (each_twice, (96, 96), 1), (halves, (96, 96), 4), (halved, (96, 96), 2),
 ]  # fmt: skip
 
 
@@ -167,7 +175,7 @@ def test_which_steps_share_rows(build: Build, shape: tuple[int, ...], steps: int
         assert_same(got[name] if len(outputs) > 1 else got, want[name], True, name)
 
 
-@pytest.mark.parametrize("build", [softmax, normalised, kept, read_by_another, read_twice, turned_row, masked])
+@pytest.mark.parametrize("build", [softmax, normalised, kept, read_by_another, read_twice, weighed, turned_row, masked])
 def test_statements_of_shared_rows(build: Build) -> None:
     """Interpreted, with local rows that start undefined."""
     shape = (2, 2, 64)
