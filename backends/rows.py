@@ -29,6 +29,8 @@ LEAST = 64
 """Elements of a row that are worth a loop of their own."""
 SHARE = 4
 """A row takes this part of the second cache at most."""
+STACK = 256 << 10
+"""Bytes of the rows that are local: they lie on the stack, which is small in some threads."""
 PLAIN = ("load", "cast", "const", "where", "and", "or", "not")
 """Operations of bodies that only move elements, which have schedules of their own."""
 
@@ -170,7 +172,7 @@ class Grouping:
         """A group, the values that nothing else reads local to its rows."""
         names = {v.name for v in group}
         local: set[str] = set()
-        room = self.machine.second // SHARE
+        room = min(self.machine.second // SHARE, STACK)
         beside: dict[str, str] = {}
         for n, value in enumerate(group):
             nbytes = prod(value.shape[k:]) * itemsize(value.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -218,3 +219,14 @@ def test_equal_groups_are_one_function() -> None:
     source = CKernel(program_of(outputs), 1, Machine()).source
     assert source.count("static void kernel") == 1 and source.count("    kernel_0(") == 2
     check(outputs, {"a": rows((32, 96), "float32"), "b": rows((32, 96), "float32", 1)}, close=True)
+
+
+def test_long_rows_do_not_fill_the_stack() -> None:
+    """Where the second cache is large, rows share a loop, but lie in the workspace."""
+    outputs = softmax(eq.input("x", (3, 1 << 20), "float32"))
+    kernel = CKernel(program_of(outputs), 1, Machine(second=64 << 20))
+    assert kernel.source.count("static void kernel") == 1
+    assert sum(4 * int(n) for n in re.findall(r"row\d+\[(\d+)\];", kernel.source)) == 8
+    assert kernel.workspace_bytes == 3 << 22
+    feeds = {"x": rows((3, 1 << 20), "float32")}
+    assert_same(kernel(feeds), evaluate(program_of(outputs), feeds)["y"], True, "y")
