@@ -94,7 +94,7 @@ def define_evens(dtype: str, width: int) -> str:
     evens = [n for q in quads for n in (q, q + 2, count + q + 1, count + q + 3)]
     order = [n for half in (0, 2) for q in quads for n in (q + half, q + half + 1)]
     pair = f"*(const {kind} *)(p), *(const {kind} *)((p) + {count - 1})"
-    lines = ["#ifdef EQSAT_TILES", define_vector("uint32", width).splitlines()[1]]
+    lines = ["#ifdef EQSAT_TILES"]
     heads = [(f"{evens_name(dtype, width)}(p)", pair, evens), (f"{order_name(dtype, width)}(v)", "v, v", order)]
     for compiler, call, start, end in (
         ("#ifdef __clang__", "__builtin_shufflevector", "", ""),
@@ -241,6 +241,7 @@ class Tile:
             text = f"*(const {kind} *)({at})" if load.step or not is_float(self.dtype) else f"*({at})"
             if load.step == APART:
                 name = evens_name(self.dtype, self.width)
+                self.pieces.setdefault(vector_name("uint32", self.width), define_vector("uint32", self.width))
                 self.pieces.setdefault(name, define_evens(self.dtype, self.width))
                 text = f"{name}({at})" if self.cleared else f"{order_name(self.dtype, self.width)}({name}({at}))"
                 self.turned = self.cleared

@@ -170,3 +170,14 @@ def test_windows_with_steps(dtype: str, flags: str, monkeypatch: pytest.MonkeyPa
         outputs |= {f"max{n}": pool(x, "max", *how), f"min{n}": pool(x, "min", *how)}
         outputs[f"sum{n}"] = pool(whole, "sum", *how)
     check(outputs, arrays)
+
+
+def test_every_type_is_defined_once() -> None:
+    """Windows with steps of several types in one source, which C99 lets define a type once."""
+
+    def windows(x: Tensor) -> Tensor:
+        return eq.compute((3, 198), lambda i, j, r: x[i, 2 * j + r], reduce=(4,), combiner="sum")
+
+    outputs = {d: windows(eq.input(f"x{d}", (3, 400), d)) for d in ("float32", "uint32", "int32")}
+    lines = [n for n in eq.compile(program_of(outputs)).source.splitlines() if n.startswith("typedef")]
+    assert len(lines) == len(set(lines))
