@@ -18,6 +18,8 @@ def _turns(move: Move, plan: Turn) -> Iterator[Plan]:
         wide = (w for w in (plan.tj // 2, 2 * plan.tj) if 16 // move.out.size <= w <= plan.j.size)
         yield from (replace(plan, tj=w) for w in wide if plan.j.size % w * row >= LINE or plan.j.size % w == 0)
         yield replace(plan, fetch=0 if plan.fetch else 2 * LINE)
+        if plan.next is not None:
+            yield replace(plan, next=None)
         return
     if move.boxed:
         return
@@ -35,7 +37,7 @@ def _shears(move: Move, plan: Shear) -> Iterator[Plan]:
     for lines in (1, 2, 4, 6, 8):
         if lines * line <= plan.i.size and lines != plan.lines:
             yield replace(plan, lines=lines, fetch=max(1, plan.fetch * plan.lines // lines))
-    for fetch in (0, 1, 2, 4):
+    for fetch in (0, plan.fetch // 2, 2 * plan.fetch):
         yield replace(plan, fetch=fetch)
     yield replace(plan, tj=2 * line)
     yield replace(plan, pack=not plan.pack)
@@ -52,8 +54,8 @@ def _runs(move: Move, plan: Run) -> Iterator[Plan]:
     rest = plan.order[len(outer) :]
     step = abs(move.operands[0].strides[outer[-1]]) * move.out.size
     for fetch in (0, step, 4 * step):
-        yield replace(plan, fetch=fetch)
-    yield replace(plan, order=(*sorted(outer), *rest), fetch=0)
+        yield replace(plan, fetch=fetch, group=0)
+    yield replace(plan, order=(*sorted(outer), *rest), fetch=0, group=0)
 
 
 def _zips(move: Move, plan: Zip) -> Iterator[Plan]:
