@@ -151,8 +151,11 @@ def test_bound_calls_hold_what_they_work_on(target: str) -> None:
     # The copies of inputs that are not dense belong to the call alone.
     call = kernel.bind(x=np.arange(30, dtype="float32").reshape(3, 10)[:, ::2], out=out)
     gc.collect()
+    # Whatever memory was let go of is used for something else now.
+    others = [np.full((3, 5), -1, "float32") for _ in range(100)]
     call()
     np.testing.assert_array_equal(out, np.arange(0, 30, 2).reshape(3, 5).T + 1)
+    assert all((other == -1).all() for other in others)
     with pytest.raises(EvaluationError, match="has no out="):
         kernel.bind(x=a)
 
