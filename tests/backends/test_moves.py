@@ -21,12 +21,12 @@ from eqsat.backends.compile import CKernel
 from eqsat.backends.lower import Lowered, lower
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.moves import Move
-from eqsat.backends.schedule import Blend, Plan, Run, Shear, Turn, Zip
+from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Plan, Run, Shear, Turn, Zip
 from eqsat.backends.variants import candidates
 from eqsat.ir import pointwise, reductions, tensor
 from eqsat.ir.dtypes import DATA, NDArray, is_float, itemsize
 from eqsat.ir.run import evaluate
-from eqsat.ir.tensor import Program, Tensor, input
+from eqsat.ir.tensor import Program, Tensor, as_program, input
 
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 MARGIN = 256
@@ -310,3 +310,17 @@ def test_every_candidate_computes_the_same(stream: bool) -> None:
             out = np.zeros(want.shape, want.dtype)
             Runner(low, unit, load_library(unit.source)).run({"x": feed}, {"y": out})
             assert np.array_equal(out.view(np.uint8), want.view(np.uint8)), plan
+
+
+def test_threads_write_near_results_in_parts() -> None:
+    y = input("x", (64, 3136), "float32").permute_dims((1, 0))
+    (moves,) = lower(as_program(y), {}).moves.values()
+
+    def outermost(threads: int, machine: Machine) -> int:
+        ((_, plan),) = schedule(moves, machine, threads) or []
+        assert isinstance(plan, Turn)
+        return plan.order[0]
+
+    # One thread reads the source along; two that hold the result in their caches each write a part of its rows.
+    assert outermost(1, Machine()) == outermost(2, Machine(second=256 << 10)) == TILE_I
+    assert outermost(2, Machine()) == TILE_J
