@@ -18,9 +18,11 @@ from eqsat.ir.intervals import (
     constant_span,
     meet,
     operation_span,
+    plus,
     symbol_span,
     table_span,
     times,
+    widened,
     wrapped,
 )
 from eqsat.ir.term import Term
@@ -59,7 +61,7 @@ class Bounds:
         if found is not None:
             return found
         for node in postorder(term, done=self._known):
-            self._known[node] = self._node(node)
+            self._known[node] = widened(self._node(node))
         return self._known[term]
 
     def under(self, condition: Term) -> Bounds:
@@ -95,7 +97,9 @@ class Bounds:
         """Use slack >= 0 on each summand."""
         constant, parts = t.linear_parts(slack)
         for c, x in parts:
-            rest = constant + sum(max(times(d, e) for e in self.span(y)) for d, y in parts if y is not x)
+            rest: End = constant
+            for d, y in parts:
+                rest = rest if y is x else plus(rest, max(times(d, e) for e in self.span(y)))
             if not isinstance(rest, int):
                 continue
             low, high = self.span(x)
@@ -158,7 +162,7 @@ class Bounds:
         high: End = constant
         for c, x in parts:
             ends = [times(c, e) for e in self.span(x)]
-            low, high = low + min(ends), high + max(ends)
+            low, high = plus(low, min(ends)), plus(high, max(ends))
         return low, high
 
     def _through_extents(self, term: Term) -> End:
@@ -277,7 +281,7 @@ def overflowing(term: Term, ranges: Ranges | None = None, bits: int = INT32) -> 
         elif node.op == "prod":
             size: End = 1
             for a in node.args:
-                size = size * max(1, *(abs(e) for e in box.span(a)))
+                size = times(size, max(1, *(abs(e) for e in box.span(a))))
             low, high = max(low, -size), max(high, size)
         if not (-limit <= low and high < limit):
             return node

@@ -14,6 +14,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.evaluate import Mask, evaluate_masked
+from eqsat.ir.exact import integers
 from eqsat.ir.tables import Table, load_table
 from eqsat.ir.term import TRUE, Term
 from eqsat.ir.walk import postorder
@@ -191,5 +192,5 @@ def _axes(ranges: Mapping[Term, tuple[int, int]]) -> dict[Term, NDArray]:
     for n, (leaf, (start, stop)) in enumerate(ranges.items()):
         shape = [1] * len(ranges)
         shape[n] = -1
-        result[leaf] = np.arange(start, stop, dtype=np.int64).reshape(shape)
+        result[leaf] = integers(start, stop).reshape(shape)
     return result

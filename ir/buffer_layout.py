@@ -113,7 +113,7 @@ def keeps_order(buffer: Buffer, index_map: Any) -> Term:
     """
     m, claim = as_map(buffer, index_map, None), t.TRUE
     plain = Buffer(buffer.name, m.map_shape(buffer.shape), buffer.dtype, axis_separators=m.axis_separators)
-    variables, outputs = m.bind(buffer.shape)
+    variables, outputs = m.on_shape(buffer.shape)
     there, here = plain.flat_index(outputs), buffer.flat_index(variables)
     if len(there) != len(here):
         return t.FALSE
@@ -137,7 +137,7 @@ def view_buffer(buffer: Buffer, index_map: Any) -> Buffer:
     operation = f"view_layout of {buffer.name}{format_shape(buffer.shape)} by {index_map}"
     m = as_map(buffer, index_map, None)
     claim = keeps_order(buffer, m)
-    box = {v: (0, e) for v, e in zip(m.bind(buffer.shape)[0], buffer.shape, strict=True) if isinstance(e, int)}
+    box = {v: (0, e) for v, e in zip(m.on_shape(buffer.shape)[0], buffer.shape, strict=True) if isinstance(e, int)}
     if claim is not t.TRUE:
         used = set(free_variables(claim))
         proof = decider().prove(claim, {v: r for v, r in box.items() if v in used})

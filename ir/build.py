@@ -31,6 +31,13 @@ def symbol(name: str, lower: int | None = 1, upper: int | None = None, multiple_
 
     >>> str((symbol("N") + 3) // 4)
     '(N + 3) // 4'
+
+    Every call makes another symbol, whatever its name: use one object for one size. A symbol stays the one it is in
+    copies, pickles and JSON. Where two of one name meet, texts show the younger one as `N_1`.
+
+    >>> n, other = symbol("N"), symbol("N")
+    >>> n.same(other), str(n - other)
+    (False, 'N - N_1')
     """
     return t.sym(name, lower, upper, multiple_of)
 

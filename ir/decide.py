@@ -16,6 +16,7 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.evaluate import blocks, evaluate_masked
+from eqsat.ir.exact import integers
 from eqsat.ir.tables import Table, load_table
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
@@ -77,7 +78,7 @@ def grid(box: Box) -> dict[Term, NDArray]:
     for n, (axis, (start, stop)) in enumerate(box.items()):
         shape = [1] * rank
         shape[n] = max(0, stop - start)
-        result[axis] = np.arange(start, stop, dtype=np.int64).reshape(shape)
+        result[axis] = integers(start, stop).reshape(shape)
     return result
 
 
@@ -186,10 +187,11 @@ def _pieces(box: Box) -> Iterator[tuple[dict[Term, NDArray], tuple[int, ...]]]:
 
 
 def _point(env: Mapping[Term, NDArray], at: int, full: tuple[int, ...]) -> dict[str, int]:
-    from eqsat.ir.text import leaf_name
+    from eqsat.ir.text import point_names
 
     where = np.unravel_index(at, full) if full else ()
-    return {leaf_name(axis): int(values.ravel()[int(p)]) for (axis, values), p in zip(env.items(), where, strict=True)}
+    rows = zip(point_names(list(env)), env.values(), where, strict=True)
+    return {name: int(values.ravel()[int(p)]) for name, values, p in rows}
 
 
 _registry: list[Callable[[], Decider]] = [Enumerator]

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from eqsat.ir import clock
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.exact import INT64_MAX, actual_magnitude, exact_operation, magnitude, narrowed
@@ -205,6 +206,7 @@ class _Evaluation:
             for a in node.args:
                 uses[a] = uses.get(a, 0) + 1
         for node in order:
+            clock.check()
             value, bad = self._node(node)
             self._keep(node, value, bad)
             for a in node.args:
@@ -328,15 +330,15 @@ def as_integers(value: Any, what: str) -> NDArray:
     return narrowed(array) if array.dtype.kind in "uO" else array.astype(np.int64)
 
 
-def evaluate_named(term: Term, env: Mapping[str, Any]) -> Any:
-    """The value of a term whose variables and symbols are given by name."""
+def evaluate_named(term: Term, env: Mapping[Any, Any]) -> Any:
+    """The value of a term whose variables and symbols are given by the names that its text shows, or as they are."""
     from eqsat.ir.tables import load_table
-    from eqsat.ir.text import leaf_name
+    from eqsat.ir.text import names_in
 
     known: dict[Term, NDArray] = {}
-    for node in postorder(term):
-        if node.op in ("axis", "var", "sym") and leaf_name(node) in env:
-            known[node] = as_integers(env[leaf_name(node)], f"{leaf_name(node)} in the evaluation of {term}")
+    for node, name in names_in(term).items():
+        if node in env or name in env:
+            known[node] = as_integers(env[node] if node in env else env[name], f"{name} in the evaluation of {term}")
     value, bad = evaluate_masked([term], known, load_table)[0]
     if bad is not None and bool(np.any(bad)):
         at = tuple(int(i) for i in np.argwhere(bad)[0])

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.term import Term, fold_index
 
 INT64_MAX = (1 << 63) - 1
+MOST_BITS = 1 << 16  # of a product: a chain of squarings has no other end
+
+
+class TooLarge(EvaluationError):
+    """A number that is not worth computing."""
 
 
 def actual_magnitude(value: NDArray) -> int:
@@ -52,6 +58,17 @@ def narrowed(value: NDArray) -> NDArray:
     return value.astype(object)
 
 
+def integers(start: int, stop: int, step: int = 1) -> NDArray:
+    """The numbers of a range: as int64 where it holds them, else as Python integers.
+
+    >>> integers(2**63, 2**63 + 2).tolist() == [2**63, 2**63 + 1], integers(3, 9, 3)
+    (True, array([3, 6]))
+    """
+    if start >= -INT64_MAX and stop <= INT64_MAX:
+        return np.arange(start, stop, step, dtype=np.int64)
+    return np.array(range(start, stop, step), dtype=object)
+
+
 def exact_operation(term: Term, values: Sequence[NDArray]) -> NDArray:
     """An index operation in Python integers, on operands for which it is defined.
 
@@ -75,6 +92,9 @@ def _scalar_function(term: Term) -> Callable[..., int]:
         return constant + sum(c * int(v) for c, v in zip(coefficients, values, strict=True))
 
     def multiply(*values: Any) -> int:
+        clock.check()
+        if sum(int(v).bit_length() for v in values) > MOST_BITS:
+            raise TooLarge("evaluation of a product", f"its value has more than {MOST_BITS} bits")
         return prod(int(v) for v in values)
 
     def absolute(value: Any) -> int:

@@ -252,5 +252,5 @@ def _core_key(d: Digit) -> tuple[object, ...]:
     return (d.stride != 0, windowed, -degree, -factor, names, *ties, sign)
 
 
-def _sort_key(a: Size) -> tuple[int, int, tuple[str, ...]]:
-    return (0, a, ()) if isinstance(a, int) else (len(a.symbols), a.coef, a.symbols)
+def _sort_key(a: Size) -> tuple[int, int, tuple[tuple[bytes, bytes], ...]]:
+    return (0, a, ()) if isinstance(a, int) else (len(a.factors), a.coef, tuple(f.order for f in a.factors))

@@ -18,14 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from eqsat.ir.cached import cached_property
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.sizes import Size, add, at_most, mul, number, product, value
+from eqsat.ir.sizes import Size, add, at_most, mul, number, product, total, value
+from eqsat.ir.term import Term
 
 IntArray = npt.NDArray[np.int64]
 
@@ -48,10 +50,7 @@ class Digit(NamedTuple):
         """How many positions are valid."""
         if isinstance(self.hi, int) and isinstance(self.lo, int):
             return self.hi - self.lo
-        valid = add(self.hi, mul(-1, self.lo))
-        if valid is None:
-            raise LayoutError(f"window [{self.lo}, {self.hi})", "its length is not one term")
-        return valid
+        return total(self.hi, mul(-1, self.lo))
 
     def __str__(self) -> str:
         window = "" if self.is_full else f"[{self.lo},{self.hi})"
@@ -164,6 +163,23 @@ class FlatMap:
         result[windows] = source
         return result.reshape(-1)
 
+    def gather(self, source: NDArray, fill: object = 0) -> NDArray:
+        """What the map reads of a flat array, `fill` in padded cells; without an index per cell.
+
+        >>> from_digits(6, [digit(3, 1), digit(2, 3)]).gather(np.arange(6)).tolist()
+        [0, 3, 1, 4, 2, 5]
+        """
+        extents, strides, low, high = ([number(d[n]) for d in self.digits] for n in range(4))
+        result: NDArray = np.full(extents, fill, source.dtype)
+        first = number(self.offset) + sum(s * lo for s, lo in zip(strides, low, strict=True))
+        widths = [hi - lo for lo, hi in zip(low, high, strict=True)]
+        if 0 not in widths:
+            flat = np.ascontiguousarray(source)
+            steps = [s * flat.itemsize for s in strides]
+            windows = tuple(slice(lo, hi) for lo, hi in zip(low, high, strict=True))
+            result[windows] = np.lib.stride_tricks.as_strided(flat[first:], widths, steps, writeable=False)
+        return result.reshape(-1)
+
 
 def identity(n: Size) -> FlatMap:
     """The map that reads every cell of n where it is.
@@ -258,11 +274,13 @@ def _check_range(n_in: Size, digits: Sequence[Digit], offset: int) -> None:
         raise LayoutError("flat map", f"reads source index {low if low < 0 else high}, outside of [0, {n_in})")
 
 
-def substitute(m: FlatMap, symbols: Mapping[str, int]) -> FlatMap:
+def substitute(m: FlatMap, symbols: Mapping[Term, int]) -> FlatMap:
     """The map with numbers for its symbols.
 
     >>> from eqsat.ir.sizes import monomial
-    >>> substitute(identity(monomial(2, "N")), {"N": 3}) == identity(6)
+    >>> from eqsat.ir.term import sym
+    >>> n = sym("N")
+    >>> substitute(identity(monomial(2, n)), {n: 3}) == identity(6)
     True
     """
     digits = [Digit(*(value(part, symbols) for part in d)) for d in m.digits]

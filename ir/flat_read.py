@@ -23,6 +23,7 @@ from eqsat.ir.sizes import Size, at_most, mul
 from eqsat.ir.tensor import View, output_axes
 from eqsat.ir.term import Term
 from eqsat.ir.views import flatten
+from eqsat.ir.walk import symbols
 
 TABLE_POINTS = 1 << 20
 
@@ -121,7 +122,7 @@ def _digits(view: View) -> FlatMap | None:
 def _table(view: View, shape: tuple[int, ...], limit: int) -> Map | None:
     source = static_shape(view.source.shape)
     points = int(np.prod(shape, dtype=np.int64))
-    if source is None or points > limit:
+    if source is None or points > limit or symbols(*view.gather, view.valid):
         return None
     env: dict[Term, NDArray] = {}
     for n, axis in enumerate(output_axes(shape)):

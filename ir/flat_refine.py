@@ -168,4 +168,4 @@ def _no_carry(axis: int, start: Size, parts: list[Part], extent: Size) -> bool:
 
 def order_key(a: Size) -> tuple[int, int]:
     """A sort key that puts sizes in ascending order where symbols are large."""
-    return (0, a) if isinstance(a, int) else (len(a.symbols), a.coef)
+    return (0, a) if isinstance(a, int) else (len(a.factors), a.coef)

@@ -9,7 +9,6 @@ digits overlap or carry in the source, and a table, is read by a gather along th
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -37,10 +36,8 @@ from eqsat.ir.flat_steps import (
     shape_after,
 )
 from eqsat.ir.flat_table import IntTable, Map, TableMap
-from eqsat.ir.sizes import Size, add, at_most, common, div, mul, number, product, value
-
-SYMBOL_SAMPLE = 16
-"""What a symbol counts for when spellings of a symbolic map are compared."""
+from eqsat.ir.size_samples import sampled
+from eqsat.ir.sizes import Size, add, at_most, common, div, mul, number, product, total
 
 
 class _Draft:
@@ -89,12 +86,11 @@ def spell(m: Map, src_shape: Shape | None = None, dst_shape: Shape | None = None
 
 def _effort(spelling: Spelling) -> tuple[int, int, int]:
     """Bytes first, then steps, then the sum of ranks."""
-    symbols: defaultdict[str, int] = defaultdict(lambda: SYMBOL_SAMPLE)
     ranks, shape = 0, spelling.src_shape
     for step in spelling.steps:
         shape = shape_after(step, shape)
         ranks += len(shape)
-    return sum(value(cells, symbols) for cells in moved_cells(spelling)), len(spelling.steps), ranks
+    return sum(sampled(cells) for cells in moved_cells(spelling)), len(spelling.steps), ranks
 
 
 def _finished(draft: _Draft, dst: Shape) -> Spelling:
@@ -228,8 +224,7 @@ def _read(draft: _Draft, shape: Shape, digits: Sequence[Digit], offset: Size, ds
     draft.reshape(shape)
     if cut is not None:
         draft.add(cut)
-    _arrange(draft, parts, order, dst)
-    return True
+    return _arrange(draft, parts, order, dst)
 
 
 def _slice_plan(parts: list[Part], start: list[Size], shape: Shape) -> tuple[Slice | None, list[int]] | None:
@@ -278,8 +273,8 @@ def _column(first: Size, step: Size, length: Size, extent: Size, reverse: bool) 
     return None if below is None or last is None else (last, below, -step, length)
 
 
-def _arrange(draft: _Draft, parts: list[Part], order: list[int], dst: Shape) -> None:
-    """Transpose from source to output order, then expand and pad to the parts' extents."""
+def _arrange(draft: _Draft, parts: list[Part], order: list[int], dst: Shape) -> bool:
+    """Transpose from source to output order, then expand and pad to the parts' extents, if these are one size each."""
     frame: list[Part | None] = list(parts)
     if [p.extent for p in parts] == [e for e in dst if e != 1]:
         rest = iter(parts)
@@ -291,7 +286,7 @@ def _arrange(draft: _Draft, parts: list[Part], order: list[int], dst: Shape) -> 
     if order != moving:
         _transpose(draft, parts, order, moving, read)
     if read == wide == full:
-        return
+        return True
     draft.reshape(read)
     for target in min(_growths(read, wide, full), key=lambda shapes: _grown_cells((read, *shapes))):
         if target == draft.shape:
@@ -300,6 +295,7 @@ def _arrange(draft: _Draft, parts: list[Part], order: list[int], dst: Shape) -> 
             draft.add(Expand(target))
         else:
             _pad(draft, frame, target)
+    return True
 
 
 def _growths(read: Shape, wide: Shape, full: Shape) -> list[list[Shape]]:
@@ -315,8 +311,7 @@ def _growths(read: Shape, wide: Shape, full: Shape) -> list[list[Shape]]:
 
 
 def _grown_cells(shapes: Sequence[Shape]) -> int:
-    symbols: defaultdict[str, int] = defaultdict(lambda: SYMBOL_SAMPLE)
-    cells = [value(product(shape), symbols) for shape in shapes]
+    cells = [sampled(product(shape)) for shape in shapes]
     return sum(a + b for a, b, s, t in zip(cells, cells[1:], shapes, shapes[1:], strict=False) if s != t)
 
 
@@ -325,9 +320,7 @@ def _pad(draft: _Draft, frame: list[Part | None], target: Shape) -> None:
     after: list[Size] = []
     for p, old, new in zip(frame, draft.shape, target, strict=True):
         low = p.lo if p is not None and old != new else 0
-        high = add(p.extent, mul(-1, p.hi)) if p is not None and old != new else 0
-        if high is None:
-            raise LayoutError(f"pad window of {p}", "its end is not one term")
+        high = total(p.extent, mul(-1, p.hi)) if p is not None and old != new else 0
         before.append(low)
         after.append(high)
     draft.add(Pad(tuple(before), tuple(after)))
@@ -363,8 +356,7 @@ def _gathered(m: FlatMap, src: Shape, dst: Shape) -> _Draft | None:
     draft = _gather_table(_Draft(src), TableMap(m.n_in, outer, IntTable(core.to_array()), inner))
     parts = [Part(d.extent, d.lo, d.hi, d.width, False, ((0, 1),) if d.stride != 0 else ()) for d in m.digits]
     moving = [i for i, p in enumerate(parts) if p.steps and p.width != 1]
-    _arrange(draft, parts, moving, dst)
-    return draft
+    return draft if _arrange(draft, parts, moving, dst) else None
 
 
 def _gather_table(draft: _Draft, m: TableMap) -> _Draft:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat_table import IntTable
-from eqsat.ir.sizes import Size, add, number, numbers, product
+from eqsat.ir.sizes import Size, number, numbers, product, total
 
 Shape = tuple[Size, ...]
 
@@ -117,11 +117,7 @@ def shape_after(step: Step, shape: Shape) -> Shape:
 
 def padded(before: Size, extent: Size, after: Size) -> Size:
     """The extent of a padded axis."""
-    low = add(before, extent)
-    total = None if low is None else add(low, after)
-    if total is None:
-        raise LayoutError(f"pad {extent} by {before}, {after}", "the sum is not one term")
-    return total
+    return total(total(before, extent), after)
 
 
 def is_free(step: Step, shape: Shape) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from eqsat.ir.cached import cached_property
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat_map import Digit, FlatMap, IntArray, all_padding, canonical
 from eqsat.ir.sizes import Size, mul, product
@@ -125,6 +126,16 @@ class TableMap:
         blocks = np.arange(outer, dtype=np.int64).reshape(-1, 1, 1) * self.table_in
         source = (table + blocks) * inner + np.arange(inner, dtype=np.int64)
         return np.where(table >= 0, source, -1).reshape(-1)
+
+    def gather(self, source: NDArray, fill: object = 0) -> NDArray:
+        """What the map reads of a flat array, `fill` in padded cells; without an index per cell."""
+        outer, inner = self._numbers()
+        rows = source.reshape(outer, self.table_in, inner)
+        if not self.table_in:
+            return np.full(outer * len(self.table) * inner, fill, source.dtype)
+        result = rows[:, np.maximum(self.table.array, 0), :]
+        result[:, self.table.array < 0, :] = fill
+        return result.reshape(-1)
 
     def _numbers(self) -> tuple[int, int]:
         if isinstance(self.outer, int) and isinstance(self.inner, int):

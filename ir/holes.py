@@ -6,6 +6,7 @@ import threading
 from collections.abc import Sequence
 
 from eqsat.ir import term as t
+from eqsat.ir.locks import fork_safe
 from eqsat.ir.term import Term, TermLike
 
 
@@ -26,7 +27,7 @@ class _Numbers:
     """The numbers in use by this process: a fresh one is above all that were made or read."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = fork_safe(threading.Lock())
         self.last = 0
 
     def fresh(self) -> int:

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from keyword import iskeyword
 from typing import Any, cast
 
 import numpy as np
 
 from eqsat.ir import term as t
+from eqsat.ir.bind import bindings
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import Proof, decider, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.evaluate import as_integers, evaluate_masked
 from eqsat.ir.json_data import JsonReader, write_json
-from eqsat.ir.map_extent import declared_extent
+from eqsat.ir.map_extent import NegativeOutput, declared_extent, from_zero
 from eqsat.ir.map_forms import normal
 from eqsat.ir.map_injective import injective
 from eqsat.ir.map_inverse import Inverse, invert
@@ -30,8 +32,8 @@ from eqsat.ir.map_verdicts import bijective, equivalent
 from eqsat.ir.serialize import TermReader, TermWriter
 from eqsat.ir.shape import Shape, as_shape, format_shape
 from eqsat.ir.term import Term
-from eqsat.ir.text import format_term, leaf_name, parse_expr
-from eqsat.ir.walk import free_variables, leaves, substitute
+from eqsat.ir.text import format_term, leaf_name, names_in, parse_expr
+from eqsat.ir.walk import free_variables, leaves, substitute, symbols
 
 SEPARATOR_NAME = "AXIS_SEPARATOR"
 _PRINTED_NODES = 10_000
@@ -185,7 +187,8 @@ class IndexMap:
         return bool(leaves("load", *self.final_indices))
 
     def __str__(self) -> str:
-        shown = [format_term(o, _PRINTED_NODES) for o in self.final_indices]
+        names = names_in(*self._variables, *self.final_indices)
+        shown = [format_term(o, _PRINTED_NODES, names) for o in self.final_indices]
         for place in reversed(self.axis_separators):
             shown.insert(place, SEPARATOR_NAME)
         return f"{', '.join(self.names) or '()'} -> {', '.join(shown) or '()'}"
@@ -316,7 +319,26 @@ class IndexMap:
 
         return cast(NDArray, evaluate(layout_transform(constant(np.asarray(a)), self, pad_value=pad_value)))
 
-    def bind(self, extents: Shape) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    def bind(self, values: Mapping[Any, Any]) -> IndexMap:
+        """The map with values for some of its symbols, given by name or by symbol.
+
+        >>> tile = t.sym("tile")
+        >>> m = IndexMap.from_func(lambda i: [i // tile, i % tile])
+        >>> print(m, "|", m.bind({"tile": 16}), "|", m.bind({tile: 2 * tile}))
+        i -> i // tile, i % tile | i -> i // 16, i % 16 | i -> i // (2*tile), i % (2*tile)
+
+        A value is a number within the bounds of its symbol, or a size of symbols; ShapeError for any other.
+        """
+        back = self.inverse_index_map
+        known = symbols(*self.final_indices, *(() if back is None else back.final_indices))
+        table = bindings(known, values, f"bind of {self}")
+        outputs = tuple(substitute(o, table) for o in self.final_indices)
+        if back is not None:
+            outputs_back = tuple(substitute(o, table) for o in back.final_indices)
+            back = IndexMap(back.names, outputs_back, back.axis_separators, back.inverse_index_map)
+        return IndexMap(self.names, outputs, self.axis_separators, back)
+
+    def on_shape(self, extents: Shape) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """Inputs and outputs over variables for a shape; these carry their extents where they are symbolic."""
         self._check_rank(len(extents), "extents")
         if self.names and not any(isinstance(e, Term) for e in extents):
@@ -363,8 +385,25 @@ class IndexMap:
         return self._inverse(as_shape(shape)).first_padding
 
     def is_injective(self, shape: Any) -> Proof:
-        """Whether no two indices share a cell; the witness of a no holds both."""
-        return injective(self._problem(as_shape(shape)))
+        """Whether no two indices share a cell; the witness of a no holds both. Cells may be negative here.
+
+        >>> IndexMap.parse("i, j -> i + j, i - j").is_injective((4, 3)).verdict
+        'proved'
+        """
+        extents = as_shape(shape)
+        try:
+            return injective(self._problem(extents))
+        except NegativeOutput:
+            pass
+        variables, outputs = self.on_shape(extents)
+        axes = dict(zip(variables, extents, strict=True))
+        plain = dict(zip(variables, self._variables, strict=True))
+        moved = IndexMap(self.names, tuple(substitute(from_zero(o, axes), plain) for o in outputs))
+        try:
+            return injective(moved._problem(extents))
+        except NegativeOutput:
+            box = {v: (0, e) for v, e in axes.items() if isinstance(e, int)}
+            return decider().injective(outputs, box)
 
     def is_bijective(self, shape: Any) -> Proof:
         """Whether every cell of the declared shape belongs to exactly one index."""
@@ -374,7 +413,7 @@ class IndexMap:
     def is_equivalent_to(self, other: IndexMap, shape: Any) -> Proof:
         """Whether both maps send every index of a shape to the same place."""
         extents = as_shape(shape)
-        first, second = self.bind(extents), other.bind(extents)
+        first, second = self.on_shape(extents), other.on_shape(extents)
         rename = dict(zip(second[0], first[0], strict=True))
         return equivalent(first[0], extents, first[1], [substitute(o, rename) for o in second[1]])
 
@@ -459,7 +498,7 @@ def _map_of(found: Inverse) -> IndexMap:
 @lru_cache(maxsize=1024)
 def _problem(m: IndexMap, sizes: tuple[Term, ...]) -> Problem:
     extents = as_shape(sizes)
-    variables, outputs = m.bind(extents)
+    variables, outputs = m.on_shape(extents)
 
     def title() -> str:
         return f"map {m} on {format_shape(extents)}"

@@ -17,6 +17,7 @@ from eqsat.ir.term import Term
 End = int | float  # an int, or an infinity
 Span = tuple[End, End]
 ALL: Span = (-math.inf, math.inf)
+LARGEST = 1 << 1000
 
 
 def meet(a: Span, b: Span) -> Span:
@@ -33,7 +34,7 @@ def constant_span(node: Term) -> Span:
 
 
 def symbol_span(node: Term) -> Span:
-    _, lower, upper, multiple = node.payload
+    _, lower, upper, multiple, _ = t.symbol_facts(node)
     low = -math.inf if lower is None else -(-lower // multiple) * multiple
     high = math.inf if upper is None else upper // multiple * multiple
     return (low, high) if low <= high else ALL
@@ -66,7 +67,27 @@ def table_span(node: Term, args: Sequence[Span]) -> Span:
 
 
 def times(a: End, b: End) -> End:
-    return 0 if a == 0 or b == 0 else a * b
+    if a == 0 or b == 0:
+        return 0
+    if isinstance(a, int) and isinstance(b, int):
+        return a * b
+    return math.inf if (a > 0) == (b > 0) else -math.inf  # an infinity times an integer that no float holds, too
+
+
+def plus(a: End, b: End) -> End:
+    return a + b if isinstance(a, int) and isinstance(b, int) else a if isinstance(a, float) else b
+
+
+def widened(span: Span) -> Span:
+    """The span with ends of a magnitude that matters: beyond, nothing is known but the sign.
+
+    >>> widened((5, 1 << 2000))
+    (5, inf)
+    """
+    low, high = span
+    if low >= -LARGEST and high <= LARGEST:
+        return span
+    return (-math.inf if low < -LARGEST else min(low, LARGEST)), (math.inf if high > LARGEST else max(high, -LARGEST))
 
 
 def _corners(op: Callable[[End, End], End], a: Span, b: Span) -> Span:
@@ -111,9 +132,9 @@ def operation_span(node: Term, args: Sequence[Span]) -> Span:
 
 def _arithmetic(op: str, a: Span, b: Span) -> Span:
     if op == "add":
-        return a[0] + b[0], a[1] + b[1]
+        return plus(a[0], b[0]), plus(a[1], b[1])
     if op == "sub":
-        return a[0] - b[1], a[1] - b[0]
+        return plus(a[0], -b[1]), plus(a[1], -b[0])
     if op == "mul":
         return _corners(times, a, b)
     choose = min if op == "min" else max
@@ -122,7 +143,7 @@ def _arithmetic(op: str, a: Span, b: Span) -> Span:
 
 def _hull_sum(base: Span, stride: Span, steps: int) -> Span:
     ends = (0, *(times(s, steps) for s in stride))
-    return base[0] + min(ends), base[1] + max(ends)
+    return plus(base[0], min(ends)), plus(base[1], max(ends))
 
 
 def _power_product(node: Term, args: Sequence[Span]) -> Span:
@@ -135,15 +156,15 @@ def _power_product(node: Term, args: Sequence[Span]) -> Span:
     for factor, count in counts.items():
         power: Span = (1, 1)
         for _ in range(count):
-            power = _corners(times, power, spans[factor])
+            power = widened(_corners(times, power, spans[factor]))
         if count % 2 == 0:
             low, high = spans[factor]
             least: End = 0 if low <= 0 <= high else min(abs(low), abs(high))
             floor: End = 1
             for _ in range(count):
-                floor = times(floor, least)
+                floor = min(times(floor, least), LARGEST)
             power = (floor, power[1])
-        total = _corners(times, total, power)
+        total = widened(_corners(times, total, power))
     return total
 
 
@@ -159,7 +180,7 @@ def _is_multiple(term: Term, number: int | None) -> bool:
     sizes = [constant]
     for c, x in parts:
         for factor in x.args if x.op == "prod" else (x,):
-            c *= factor.payload[3] if factor.op == "sym" else 1
+            c *= t.symbol_facts(factor).multiple_of if factor.op == "sym" else 1
         sizes.append(c)
     return all(size % number == 0 for size in sizes)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import keyword
+import os
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -10,7 +13,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import INDEX, as_dtype, check_value, from_bits, holds_value, to_bits
 from eqsat.ir.errors import TypeMismatch
-from eqsat.ir.node import Term, TermLike, make
+from eqsat.ir.node import SymbolFacts, Term, TermLike, make
 
 
 def index_const(value: int) -> Term:
@@ -74,15 +77,52 @@ def _check_name(kind: str, name: str) -> None:
         raise TypeMismatch(f"{kind} {name!r}", "the name is not an identifier", "use letters, digits and _")
 
 
-def sym(name: str, lower: int | None = 1, upper: int | None = None, multiple_of: int = 1) -> Term:
-    """A symbolic size: an unknown integer with lower <= name <= upper, divisible by multiple_of."""
+def sym(
+    name: str, lower: int | None = 1, upper: int | None = None, multiple_of: int = 1, key: str | None = None
+) -> Term:
+    """A symbolic size: an unknown integer with lower <= name <= upper, divisible by multiple_of.
+
+    Every call makes another symbol, but for readers, which give the `key` of one that was made before.
+
+    >>> sym("N") is sym("N")
+    False
+    """
     _check_name("symbol", name)
     if multiple_of < 1:
         raise TypeMismatch(f"symbol {name}", f"multiple_of is {multiple_of}", "at least 1")
     if lower is not None and upper is not None and lower > upper:
         raise TypeMismatch(f"symbol {name}", f"lower {lower} is above upper {upper}")
     low, high = None if lower is None else int(lower), None if upper is None else int(upper)
-    return make("sym", (), (name, low, high, int(multiple_of)))
+    return make("sym", (), SymbolFacts(name, low, high, int(multiple_of), key or _new_key()))
+
+
+_latest = 0
+_key_lock = threading.Lock()
+
+
+def _new_key() -> str:
+    """An identity that no other symbol has: those of other processes meet in files and workers, so it is random; it
+    begins with the time, so that the keys of one process sort by age."""
+    global _latest
+    with _key_lock:
+        _latest = max(_latest + 1, time.time_ns())
+        return f"{_latest:016x}{os.urandom(6).hex()}"
+
+
+def symbol_facts(symbol: Term) -> SymbolFacts:
+    """The name, the bounds and the identity of a symbolic size."""
+    return cast(SymbolFacts, symbol.payload)
+
+
+def holds_facts(symbol: Term, value: int) -> bool:
+    """Whether a symbol may have this value.
+
+    >>> holds_facts(sym("N", multiple_of=4), 8), holds_facts(sym("N", lower=2), 1)
+    (True, False)
+    """
+    facts = symbol_facts(symbol)
+    above = facts.lower is None or facts.lower <= value
+    return above and (facts.upper is None or value <= facts.upper) and value % facts.multiple_of == 0
 
 
 def hole(number: int, dtype: str, index: Sequence[TermLike]) -> Term:

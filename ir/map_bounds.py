@@ -54,7 +54,7 @@ def _interval_of(node: Term, done: Mapping[Term, Interval]) -> Interval:
     if op == "const":
         return node.payload, node.payload
     if op == "sym":
-        _, lower, upper, _ = node.payload
+        _, lower, upper, _, _ = t.symbol_facts(node)
         return (-math.inf if lower is None else lower), (math.inf if upper is None else upper)
     if op == "sum":
         low: Number = node.payload[0]
@@ -179,7 +179,7 @@ def floor_div(a: Term, d: Term) -> Term:
         quotient = exact_quotient(whole, d)
         if quotient is not None:
             outside = outside + quotient
-        elif (n := t.int_value(d)) is not None and node.op == "sym" and c * node.payload[3] % n == 0:
+        elif (n := t.int_value(d)) is not None and node.op == "sym" and c * t.symbol_facts(node).multiple_of % n == 0:
             outside = outside + t.binary("floordiv", whole, d)
         else:
             inside = inside + whole

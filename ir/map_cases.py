@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.evaluate import evaluate_masked

@@ -25,6 +25,10 @@ from eqsat.ir.walk import free_variables, postorder, substitute, symbols
 ATTEMPTS = 8
 
 
+class NegativeOutput(LayoutError):
+    """An output is negative somewhere, or may be: it declares no extent, and the map no physical shape."""
+
+
 def declared_extent(term: Term, axes: Mapping[Term, Dim], what: Callable[[], str]) -> Dim:
     """The extent that an output of a map declares over a box: its greatest value plus one, digits counted whole.
 
@@ -61,7 +65,7 @@ def declared_extent(term: Term, axes: Mapping[Term, Dim], what: Callable[[], str
         if proof.verdict == "refuted":
             raise _negative(what(), term, dict(proof.witness or {}))
         if proof.verdict == "unknown":
-            raise LayoutError(what(), f"{term} may be negative", "physical indices start at 0")
+            raise NegativeOutput(what(), f"{term} may be negative", "physical indices start at 0")
     if not digits_apart and static:
         return _attained(term, numbers, t.int_value(found.high) or 0) + 1
     return _clamped(found.high)
@@ -191,11 +195,22 @@ def _clamped(high: Term) -> Dim:
 
 def _negative(what: str, term: Term, witness: dict[str, int]) -> LayoutError:
     at = ", ".join(f"{name} = {value}" for name, value in witness.items())
-    return LayoutError(what, f"{term} is negative" + (f" at {at}" if at else ""), "physical indices start at 0")
+    return NegativeOutput(what, f"{term} is negative" + (f" at {at}" if at else ""), "physical indices start at 0")
+
+
+def from_zero(term: Term, axes: Mapping[Term, Dim]) -> Term:
+    """The term moved so that it is not negative over the box, where a bound of it is known.
+
+    >>> i, j = t.var("i"), t.var("j")
+    >>> print(from_zero(i - j, {i: 4, j: 3}))
+    i - j + 2
+    """
+    found = bounds(merged(term), {v: (t.index_const(0), t.as_index(axes[v]) - 1) for v in free_variables(term)})
+    return term if found is None or at_least(found.low) else term - found.low
 
 
 def _enumerated(term: Term, box: Mapping[Term, tuple[int, int]], what: str) -> int:
-    from eqsat.ir.text import leaf_name
+    from eqsat.ir.text import point_names
 
     env = grid(box)
     value, bad = evaluate_masked([term], env, load_table)[0]
@@ -203,7 +218,7 @@ def _enumerated(term: Term, box: Mapping[Term, tuple[int, int]], what: str) -> i
 
     def point(flat: int) -> dict[str, int]:
         where = np.unravel_index(flat, full) if full else ()
-        return {leaf_name(v): int(p) for v, p in zip(box, where, strict=True)}
+        return {name: int(p) for name, p in zip(point_names(list(box)), where, strict=True)}
 
     if bad is not None and bool(np.any(bad)):
         at = point(int(np.argmax(np.broadcast_to(bad, full))))

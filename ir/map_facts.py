@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import lcm
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
+from eqsat.ir.cached import cached_property
 from eqsat.ir.map_algebra import coprime_split
 from eqsat.ir.map_forms import Atom, Form, Forms
 from eqsat.ir.tables import Table, table_load

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import cast
 
 import numpy as np
 
 from eqsat.ir import term as t
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import Proof, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.map_direct import ALL_CELLS, Direct, Outside, direct, either, first_where, gaps, is_padding, masks_of
 from eqsat.ir.map_equations import Equations

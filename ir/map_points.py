@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import grid, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.evaluate import evaluate_masked

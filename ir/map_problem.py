@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from eqsat.ir import term as t
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import ENUMERATION_LIMIT, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError

@@ -6,14 +6,15 @@ import hashlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, Union, cast
+from typing import Any, NamedTuple, Union, cast
 
 import numpy as np
 
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import TypeMismatch
+from eqsat.ir.locks import fork_safe
 
 TermLike = Union["Term", int, float, bool, "np.generic[Any]"]
 
@@ -44,7 +45,17 @@ MAX_SHIFT = 4096  # further shifts of an index are undefined: a short text must 
 # Serials are hashes too: far above the numbers that may stand beside terms in one set, whose == would build a term.
 _serials = itertools.count(1 << 40)
 _interned: dict[tuple[Any, ...], _Reference] = {}
-_lock = threading.RLock()
+_lock = fork_safe(threading.RLock())
+
+
+class SymbolFacts(NamedTuple):
+    """The payload of a symbolic size. `key` tells symbols of one name apart, in every process and file."""
+
+    name: str
+    lower: int | None
+    upper: int | None
+    multiple_of: int
+    key: str
 
 
 @cache
@@ -64,7 +75,7 @@ class Term:
     'i // 4 * 4 + i % 4'
     """
 
-    __slots__ = ("__weakref__", "args", "dtype", "known_digest", "lanes", "op", "payload", "serial")
+    __slots__ = ("__weakref__", "args", "dtype", "known_digest", "known_order", "lanes", "op", "payload", "serial")
     __array_ufunc__ = None  # numpy leaves `numpy.int64(3) + term` to the term
 
     op: str
@@ -74,18 +85,25 @@ class Term:
     lanes: int
     serial: int
     known_digest: bytes | None
+    known_order: bytes | None
 
     @property
     def digest(self) -> bytes:
-        """A hash of the content, equal in every process: it orders summands. Computed when first asked for."""
+        """A hash of the content, equal in every process; symbols count by identity. Computed when first asked for."""
         return self.known_digest or find_digest(self)
+
+    @property
+    def order(self) -> tuple[bytes, bytes]:
+        """What summands are sorted by, in every process alike: symbols count by name and bounds, so that a program
+        looks the same in every run, and by identity where those are equal."""
+        return self.known_order or find_order(self), self.digest
 
     def same(self, other: Term) -> bool:
         """Structural equality (`==` builds a term instead)."""
         return self is other
 
-    def evaluate(self, env: dict[str, Any] | None = None) -> Any:
-        """The numpy value of a term, its free variables given by name as numbers or arrays.
+    def evaluate(self, env: Mapping[Any, Any] | None = None) -> Any:
+        """The numpy value of a term, its free variables given as numbers or arrays, by name or as the terms they are.
 
         >>> from eqsat.ir.term import var
         >>> (var("i") // 4).evaluate({"i": np.arange(8)})
@@ -272,7 +290,7 @@ def make(op: str, args: Sequence[Term] = (), payload: Any = None, dtype: str = I
                 if a.lanes > lanes:
                     lanes = a.lanes
         term.lanes = lanes
-        term.known_digest = None
+        term.known_digest = term.known_order = None
         term.serial = next(_serials)
         reference = _Reference(term, _forget)
         reference.key = key
@@ -281,7 +299,7 @@ def make(op: str, args: Sequence[Term] = (), payload: Any = None, dtype: str = I
 
 
 def find_digest(term: Term) -> bytes:
-    """The content hash of a term, those of its subterms first."""
+    """The content hash of a term, those of its subterms first; finds what orders summands as well."""
     stack = [term]
     while stack:
         node = stack[-1]
@@ -290,7 +308,23 @@ def find_digest(term: Term) -> bytes:
             stack.extend(missing)
             continue
         stack.pop()
-        text = f"{node.op}|{node.dtype}|{_payload_key(node.op, node.payload)!r}|".encode()
-        digest = hashlib.blake2b(text + b"".join([a.digest for a in node.args]), digest_size=12).digest()
-        node.known_digest = digest
+        digest = _hash(node, node.payload, [a.digest for a in node.args])
+        order = digest
+        if node.op == "sym":
+            order = _hash(node, tuple(node.payload[:-1]), [])
+        elif any(a.known_order is not a.known_digest for a in node.args):
+            order = _hash(node, node.payload, [a.known_order or b"" for a in node.args])
+        node.known_order, node.known_digest = order, digest
     return term.digest
+
+
+def find_order(term: Term) -> bytes:
+    """The content hash of a term that leaves the identity of symbols out."""
+    find_digest(term)
+    assert term.known_order is not None
+    return term.known_order
+
+
+def _hash(node: Term, payload: Any, parts: Sequence[bytes]) -> bytes:
+    text = f"{node.op}|{node.dtype}|{_payload_key(node.op, payload)!r}|".encode()
+    return hashlib.blake2b(text + b"".join(parts), digest_size=12).digest()

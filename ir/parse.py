@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
+import numpy as np
+
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import DATA, as_dtype
 from eqsat.ir.errors import ParseError
 from eqsat.ir.term import Term
 
 MAX_TEXT = 1_000_000
+_TABLE_NAME = "table[0-9a-f]{6}"
 
 _BINARY_OPS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Div: "div",
@@ -116,15 +119,27 @@ class _Reader:
         return t.junction("and", parts)
 
     def load(self, node: ast.Subscript) -> Term:
+        if isinstance(node.value, ast.List):
+            return self.table(node.value, node.slice)
         if not isinstance(node.value, ast.Name):
-            raise self.fail(node, "only a named source can be indexed")
+            raise self.fail(node, "only a named source or a list of integers can be indexed")
         name = re.sub(r"^_(?=\d+$)", "$", node.value.id)
         if name not in self.sources:
-            raise self.fail(node, f"{name} is not among the given sources")
+            long = "; a long table is printed by name only, JSON holds it" if re.fullmatch(_TABLE_NAME, name) else ""
+            raise self.fail(node, f"{name} is not among the given sources{long}")
         source = self.sources[name]
         array, dtype = cast("tuple[Any, Any]", source) if isinstance(source, tuple) else (source, source.dtype)
         index = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         return t.load(array, [self.read(i) for i in index], as_dtype(dtype))
+
+    def table(self, numbers: ast.List, index: ast.expr) -> Term:
+        """A literal table, `[2, 0, 1][i]`."""
+        from eqsat.ir.tables import table_load
+
+        values = [self.integer(n) for n in numbers.elts]
+        if any(not -(1 << 63) <= v < 1 << 63 for v in values):
+            raise self.fail(numbers, "a table holds integers of 64 bits")
+        return table_load(np.array(values, np.int64), self.read(index))
 
     def call(self, node: ast.Call) -> Term:
         if not isinstance(node.func, ast.Name) or node.keywords:
@@ -178,6 +193,8 @@ def parse_expr(text: str, names: Mapping[str, Term] | None = None, sources: Mapp
     '4*io + ii < 14'
     >>> str(parse_expr("q = i // 4; q*q if q > 0 else -1"))
     'where(0 < i // 4, (i // 4)*(i // 4), -1)'
+    >>> str(parse_expr("[2, 0, 1][i] + 1"))
+    '[2, 0, 1][i] + 1'
     >>> str(parse_expr("$0[i] * $0[i]", sources={"$0": (0, "float32")}))
     '$0[i]*$0[i]'
 

@@ -10,7 +10,7 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, as_dtype
 from eqsat.ir.errors import ShapeError, TypeMismatch
-from eqsat.ir.shape import Dim, Shape, format_shape, same_dim
+from eqsat.ir.shape import Dim, Shape, format_dims, format_shapes, one_symbol, same_dim
 from eqsat.ir.tensor import Tag, Tensor, constant, from_body, output_axes
 from eqsat.ir.term import Term
 
@@ -32,8 +32,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
             if k < 0 or same_dim(s[k], 1):
                 continue
             if not same_dim(extent, 1) and not same_dim(extent, s[k]):
-                what = " and ".join(format_shape(s) for s in shapes)
-                raise ShapeError(f"broadcast of {what}", f"axis {n} is both {extent} and {s[k]}")
+                what, (one, other) = " and ".join(format_shapes(*shapes)), format_dims(*shapes, dims=(extent, s[k]))
+                raise ShapeError(f"broadcast of {what}", f"axis {n} is both {one} and {other}", one_symbol(*shapes))
             extent = s[k]
         result.append(extent)
     return tuple(result)

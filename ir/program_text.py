@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
+from eqsat.ir.bind import node_symbols
 from eqsat.ir.shape import Shape, format_shape
 from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, Tag, Tensor, View, output_axes
 from eqsat.ir.term import Term
-from eqsat.ir.text import format_term
+from eqsat.ir.text import format_term, symbol_names
 from eqsat.ir.walk import postorder, renumber_loads
 
 MAX_LINES = 200
@@ -28,14 +29,15 @@ def format_program(program: Program, limit: int = MAX_LINES) -> str:
     """
     nodes = [n for n in program.nodes() if not isinstance(n, Input)]
     names = _names(program, nodes)
-    inputs = ", ".join(f"{x.name}: {x.dtype}{format_shape(x.shape)}" for x in program.inputs)
+    labels = _labels(program)
+    inputs = ", ".join(f"{x.name}: {x.dtype}{format_shape(x.shape, labels)}" for x in program.inputs)
     lines = [f"{program.name}({inputs}) -> {', '.join(program.outputs)}"]
     shown = set(range(len(nodes)))
     if len(nodes) > limit:
         shown = {*range(limit // 2), *range(len(nodes) - limit // 2, len(nodes))}
     for number, node in enumerate(nodes):
         if number in shown:
-            lines.append(_line(node, names))
+            lines.append(_line(node, names, labels))
         elif number - 1 in shown:
             lines.append(f"  ... {len(nodes) - len(shown)} more nodes ...")
     for name, x in program.outputs.items():
@@ -63,33 +65,39 @@ def _names(program: Program, nodes: list[Node]) -> dict[tuple[int, int], str]:
     return names
 
 
-def _line(node: Node, names: Mapping[tuple[int, int], str]) -> str:
+def _labels(program: Program) -> dict[Term, str]:
+    """The names of symbols, the same in every line."""
+    found = dict.fromkeys(s for node in program.all_nodes() for s in node_symbols(node))
+    return symbol_names(found)
+
+
+def _line(node: Node, names: Mapping[tuple[int, int], str], labels: Mapping[Term, str]) -> str:
     left = ", ".join(names[(node.serial, k)] for k in range(len(node.outputs)))
-    kinds = ", ".join(f"{dtype}{format_shape(shape)}" for shape, dtype in node.outputs)
-    return f"{f'  {left} = {_right(node, names)}':<50}  # {kinds}".rstrip()
+    kinds = ", ".join(f"{dtype}{format_shape(shape, labels)}" for shape, dtype in node.outputs)
+    right = _right(node, [names[x.key] for x in node.operands], labels)
+    return f"{f'  {left} = {right}':<50}  # {kinds}".rstrip()
 
 
-def _right(node: Node, names: Mapping[tuple[int, int], str]) -> str:
-    sources = [names[x.key] for x in node.operands]
+def _right(node: Node, sources: list[str], labels: Mapping[Term, str]) -> str:
     if isinstance(node, Constant):
         return f"constant {node.array.item()!r}" if node.array.size == 1 else "constant"
     if isinstance(node, View):
-        return _view(node, sources[0])
+        return _view(node, sources[0], labels)
     if isinstance(node, Compute):
-        return _compute(node, sources)
+        return _compute(node, sources, labels)
     assert isinstance(node, Opaque)
-    attrs = _attrs(tuple(node.attrs.items()))
+    attrs = _attrs(tuple(node.attrs.items()), labels)
     marks = ("" if node.signature is None else f" {{{node.signature}}}") + ("" if node.pure else " impure")
     return f"{node.op}({', '.join(sources)}{', ' if attrs and sources else ''}{attrs}){marks}"
 
 
-def _view(node: View, source: str) -> str:
-    head = _head(node.tag, "view")
+def _view(node: View, source: str, labels: Mapping[Term, str]) -> str:
+    head = _head(node.tag, "view", labels)
     if node.fill is None and _is_identity(node.gather, node.outputs[0][0], node.source):
         return f"{head} {source}"
-    text = f"{source}[{', '.join(_short(g, {}) for g in node.gather)}]"
+    text = f"{source}[{', '.join(_short(g, {}, labels) for g in node.gather)}]"
     if node.fill is not None:
-        text += f" where {_short(node.valid, {})} else {_short(node.fill, {0: source})}"
+        text += f" where {_short(node.valid, {}, labels)} else {_short(node.fill, {0: source}, labels)}"
     return f"{head} {text}"
 
 
@@ -98,27 +106,39 @@ def _is_identity(gather: tuple[Term, ...], shape: Shape, source: Tensor) -> bool
     return len(gather) == len(axes) and all(g is a for g, a in zip(gather, axes, strict=True)) and bool(source.rank)
 
 
-def _compute(node: Compute, sources: list[str]) -> str:
-    body = _short(node.body, dict(enumerate(sources)))
-    over = ", ".join(f"r{n} < {d}" for n, d in enumerate(node.reduce))
+def _compute(node: Compute, sources: list[str], labels: Mapping[Term, str]) -> str:
+    body = _short(node.body, dict(enumerate(sources)), labels)
+    over = ", ".join(f"r{n} < {_value(d, labels)}" for n, d in enumerate(node.reduce))
     ordered = "ordered " if node.ordered else ""
     text = body if node.combiner is None else f"{ordered}{node.combiner}({body} for {over})"
-    return f"{_head(node.tag, 'compute')} {text}"
+    # The formula says which axes it reduces; what the tag's attributes number are those of the layout it was made in.
+    return f"{'compute' if node.tag is None else node.tag.name} {text}"
 
 
-def _head(tag: Tag | None, default: str) -> str:
+def _head(tag: Tag | None, default: str, labels: Mapping[Term, str]) -> str:
     if tag is None:
         return default
-    return f"{tag.name}({_attrs(tag.attrs)})" if tag.attrs and tag.name != "permute_dims" else tag.name
+    return f"{tag.name}({_attrs(tag.attrs, labels)})" if tag.attrs and tag.name != "permute_dims" else tag.name
 
 
-def _attrs(pairs: tuple[tuple[str, Any], ...]) -> str:
-    return ", ".join(f"{key}={_value(value)}" for key, value in pairs)
+def _attrs(pairs: tuple[tuple[str, Any], ...], labels: Mapping[Term, str]) -> str:
+    return ", ".join(f"{key}={_value(value, labels)}" for key, value in pairs)
 
 
-def _value(value: Any) -> str:
-    text = str(value) if isinstance(value, Term) else repr(value)
+def _value(value: Any, labels: Mapping[Term, str]) -> str:
+    text = _text(value, labels)
     return text if len(text) <= MAX_BODY else f"<{type(value).__name__}>"
+
+
+def _text(value: Any, labels: Mapping[Term, str]) -> str:
+    if isinstance(value, Term):
+        return format_term(value, names=labels)
+    if isinstance(value, (tuple, list)):
+        items = [_text(v, labels) for v in cast("Sequence[Any]", value)]
+        if isinstance(value, list):
+            return f"[{', '.join(items)}]"
+        return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+    return repr(value)
 
 
 class _Named:
@@ -132,9 +152,9 @@ class _Named:
         return f"named {self.name}"
 
 
-def _short(term: Term, sources: Mapping[int, str]) -> str:
+def _short(term: Term, sources: Mapping[int, str], labels: Mapping[Term, str]) -> str:
     """A term with its operands under their names, elided when it is large."""
     if len(list(islice(postorder(term), MAX_BODY + 1))) > MAX_BODY:
         return f"<{term.op} of more than {MAX_BODY} nodes>"
     named = {n: _Named(name) for n, name in sources.items()}
-    return format_term(renumber_loads(term, named), limit=None)
+    return format_term(renumber_loads(term, named), limit=None, names=labels)

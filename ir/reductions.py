@@ -12,9 +12,12 @@ from eqsat.ir.pointwise import broadcast_shapes, cast, pointwise
 from eqsat.ir.shape import (
     Dim,
     Shape,
+    format_dims,
     format_shape,
+    format_shapes,
     normalize_axes,
     normalize_axis,
+    one_symbol,
     require_static,
     same_dim,
     size_term,
@@ -79,8 +82,9 @@ def contract(spec: str, a: Tensor, b: Tensor, tag: Tag) -> Tensor:
             raise ShapeError(f"{tag.name} {spec}", f"{labels} does not fit shape {format_shape(x.shape)}")
         for label, d in zip(labels, x.shape, strict=True):
             if not same_dim(extents.setdefault(label, d), d):
-                what = f"{tag.name} of {format_shape(a.shape)} and {format_shape(b.shape)}"
-                raise ShapeError(what, f"{extents[label]} does not match {d}")
+                what = f"{tag.name} of {' and '.join(format_shapes(a.shape, b.shape))}"
+                one, other = format_dims(a.shape, b.shape, dims=(extents[label], d))
+                raise ShapeError(what, f"{one} does not match {other}", one_symbol(a.shape, b.shape))
     summed = [x for x in dict.fromkeys(first + second) if x not in result]
     shape, reduced = tuple(extents[x] for x in result), tuple(extents[x] for x in summed)
     axes: dict[str, Term] = dict(zip(result, output_axes(shape), strict=True))
@@ -96,7 +100,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     >>> eq.matmul(eq.input("a", (5, 2, 3), "float32"), eq.input("b", (3, 4), "float32")).shape
     (5, 2, 4)
     """
-    what = f"matmul of {format_shape(a.shape)} and {format_shape(b.shape)}"
+    what = f"matmul of {' and '.join(format_shapes(a.shape, b.shape))}"
     if a.dtype != b.dtype:
         raise TypeMismatch(what, f"dtypes {a.dtype} and {b.dtype} differ", "use x.cast(dtype)")
     if not a.rank or not b.rank:
@@ -135,7 +139,9 @@ def concat(xs: Sequence[Tensor], axis: int) -> Tensor:
         pairs = enumerate(zip(x.shape, xs[0].shape, strict=False))
         fits = x.rank == xs[0].rank and all(k == n or same_dim(p, q) for k, (p, q) in pairs)
         if not fits or x.dtype != xs[0].dtype:
-            raise ShapeError(f"concat along axis {n}", f"{xs[0]!r} and {x!r} do not fit")
+            first, other = format_shapes(xs[0].shape, x.shape)
+            problem = f"{xs[0].name} {xs[0].dtype}{first} and {x.name} {x.dtype}{other} do not fit"
+            raise ShapeError(f"concat along axis {n}", problem, one_symbol(xs[0].shape, x.shape))
     total = t.linear(0, [(1, t.as_index(x.shape[n])) for x in xs])
     number = t.int_value(total)
     shape = (*xs[0].shape[:n], total if number is None else number, *xs[0].shape[n + 1 :])

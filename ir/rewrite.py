@@ -75,13 +75,14 @@ class Rewriter:
         """The rules that another rewriter does not have, compiled already."""
         found = self.beyond.get(other)
         if found is None:
-            found = self.beyond[other] = Rewriter(())
+            found = Rewriter(())
             known = {r.name for r in other.rules}
             found.rules = tuple(r for r in self.rules if r.name not in known)
             for op, patterns in self.by_root.items():
                 kept = [(name, p) for name, p in patterns if name not in known]
                 if kept:
                     found.by_root[op], found.looks[op] = kept, Looks(p.look for _, p in kept)
+            self.beyond[other] = found  # complete: another thread may take it at once
         return found
 
     def normalise(

@@ -259,14 +259,14 @@ def bind_sizes(program: Program, feeds: Mapping[str, NDArray]) -> dict[Term, NDA
 
 
 def _check_symbol(symbol: Term, value: int, what: str) -> None:
-    label, lower, upper, multiple = symbol.payload
-    if (lower is not None and value < lower) or (upper is not None and value > upper) or value % multiple:
+    label, lower, upper, multiple, _ = t.symbol_facts(symbol)
+    if not t.holds_facts(symbol, value):
         below, above = "" if lower is None else f"{lower} <= ", "" if upper is None else f" <= {upper}"
         raise EvaluationError(what, f"{label} = {value} breaks {below}{label}{above}, {label} % {multiple} == 0")
 
 
 def evaluate(program: Program | Tensor, inputs: Mapping[str, Any] | None = None, undef: Any = None) -> Any:
-    """The numpy value of a program: a dict of arrays, or one array for a tensor.
+    """The numpy value of a program: an array, or a dict of arrays by name for several outputs, as a kernel gives.
 
     `undef` is the value of holes, or a callable (number, *index); by default NaN or the least integer.
 
@@ -278,6 +278,14 @@ def evaluate(program: Program | Tensor, inputs: Mapping[str, Any] | None = None,
     Raises EvaluationError where an array does not fit its input, where an access leaves its tensor or a divisor is 0,
     and where an operator without a formula has no `impl`.
     """
+    values = evaluate_outputs(program, inputs, undef)
+    return next(iter(values.values())) if len(values) == 1 else values
+
+
+def evaluate_outputs(
+    program: Program | Tensor, inputs: Mapping[str, Any] | None = None, undef: Any = None
+) -> dict[str, NDArray]:
+    """What `evaluate` computes as a dict by name, however many outputs there are."""
     p = as_program(program)
     given = {name: _native(np.asarray(value)) for name, value in (inputs or {}).items()}
     names = {x.name for x in p.inputs}
@@ -286,8 +294,7 @@ def evaluate(program: Program | Tensor, inputs: Mapping[str, Any] | None = None,
         raise EvaluationError("evaluate", f"missing inputs {missing}, unknown inputs {extra}")
     run = _Run(undef, bind_sizes(p, given))
     run.nodes(list(p.outputs.values()), given)
-    values = {name: run.done[x.key] for name, x in p.outputs.items()}
-    return values if isinstance(program, Program) else values["out"]
+    return {name: run.done[x.key] for name, x in p.outputs.items()}
 
 
 def _native(array: NDArray) -> NDArray:

@@ -153,10 +153,15 @@ class TermReader:
 
     def sym(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
         reader = self.reader
-        name, lower, upper, multiple = reader.items(payload, "symbol", 4)
+        fields = reader.items(payload, "symbol")
+        if len(fields) not in (4, 5):
+            reader.fail(f"a symbol has {len(fields)} items, expected 4 or 5")
+        name, lower, upper, multiple = fields[:4]
+        # Texts without the identity hold every symbol once.
+        key = reader.string(fields[4], "symbol key") if len(fields) == 5 else None
         low = None if lower is None else reader.integer(lower, "lower bound")
         high = None if upper is None else reader.integer(upper, "upper bound")
-        return t.sym(reader.string(name, "symbol"), low, high, reader.integer(multiple, "multiple", 1))
+        return t.sym(reader.string(name, "symbol"), low, high, reader.integer(multiple, "multiple", 1), key)
 
     def hole(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
         number = self.reader.integer(payload, "hole", 0)

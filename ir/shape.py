@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -11,7 +11,8 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder
+from eqsat.ir.text import format_term, symbol_names
+from eqsat.ir.walk import postorder, symbols
 
 Dim = int | Term
 Shape = tuple[Dim, ...]
@@ -84,10 +85,40 @@ def size(shape: Sequence[int]) -> int:
     return prod(shape)
 
 
-def format_shape(shape: Shape) -> str:
-    """As Python prints a tuple, symbols by name."""
-    body = ", ".join(str(d) for d in shape)
+def format_shape(shape: Shape, names: Mapping[Term, str] | None = None) -> str:
+    """As Python prints a tuple; symbols by name, or by `names` where the shape stands beside other things."""
+    if names is None and any(isinstance(d, Term) for d in shape):
+        names = shape_names(shape)
+    body = ", ".join(str(d) if isinstance(d, int) else format_term(d, names=names) for d in shape)
     return f"({body},)" if len(shape) == 1 else f"({body})"
+
+
+def shape_names(*shapes: Shape) -> dict[Term, str]:
+    """Distinct names for the symbols of some shapes."""
+    return symbol_names(symbols(*(d for shape in shapes for d in shape if isinstance(d, Term))))
+
+
+def format_shapes(*shapes: Shape) -> list[str]:
+    """Shapes as they are shown beside each other: symbols of one name are told apart.
+
+    >>> format_shapes((t.sym("N"), 4), (t.sym("N"),))
+    ['(N, 4)', '(N_1,)']
+    """
+    names = shape_names(*shapes)
+    return [format_shape(shape, names) for shape in shapes]
+
+
+def format_dims(*shapes: Shape, dims: Sequence[Dim]) -> list[str]:
+    """Extents as they are shown beside some shapes."""
+    names = shape_names(*shapes)
+    return [str(d) if isinstance(d, int) else format_term(d, names=names) for d in dims]
+
+
+def one_symbol(*shapes: Shape) -> str:
+    """The advice for shapes that differ in symbols of one name only, or ''."""
+    names = shape_names(*shapes)
+    twice = next((s for s, name in names.items() if name != t.symbol_facts(s).name), None)
+    return "" if twice is None else f"use one eq.symbol object for one size {t.symbol_facts(twice).name}"
 
 
 def normalize_axis(axis: int, rank: int, operation: str) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from eqsat.ir import term as t
 from eqsat.ir.errors import ParseError, ShapeError
-from eqsat.ir.shape import Dim, Shape, format_shape, same_dim
+from eqsat.ir.shape import Dim, Shape, format_dims, format_shape, one_symbol, same_dim
 from eqsat.ir.term import Term
 
 ROLES = ("map", "equivariant", "reduce", "fixed")
@@ -90,7 +90,9 @@ class Signature:
                 if len(labels) == 1:
                     known = extents.setdefault(labels[0], extent)
                     if not same_dim(known, extent):
-                        raise ShapeError(f"{op} with signature {self}", f"{labels[0]} is both {known} and {extent}")
+                        one, other = format_dims(*operands, *outputs, dims=(known, extent))
+                        what, fix = f"{op} with signature {self}", one_symbol(*operands, *outputs)
+                        raise ShapeError(what, f"{labels[0]} is both {one} and {other}", fix)
         for dims, shape in groups:
             for labels, extent in zip(dims, shape, strict=True):
                 if len(labels) != 1:

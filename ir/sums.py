@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from eqsat.ir.leaves import index_const
-from eqsat.ir.node import Term, find_digest, make
+from eqsat.ir.node import Term, make
 
 
-def _digest(entry: tuple[int, Term]) -> bytes:
-    return entry[1].known_digest or find_digest(entry[1])
+def _order(entry: tuple[int, Term]) -> tuple[bytes, bytes]:
+    return entry[1].order
 
 
 def linear(constant: int, parts: Iterable[tuple[int, Term]]) -> Term:
@@ -28,7 +28,7 @@ def linear(constant: int, parts: Iterable[tuple[int, Term]]) -> Term:
     if not kept:
         return index_const(constant)
     if len(kept) > 1:
-        kept.sort(key=_digest)
+        kept.sort(key=_order)
     elif constant == 0 and kept[0][0] == 1:
         return kept[0][1]
     return make("sum", [s for _, s in kept], (int(constant), tuple([int(c) for c, _ in kept])))
@@ -66,5 +66,5 @@ def product(factors: Iterable[Term]) -> Term:
             rest.append(factor)
     if not rest or coefficient == 0:
         return index_const(coefficient)
-    body = rest[0] if len(rest) == 1 else make("prod", tuple(sorted(rest, key=lambda t: t.digest)))
+    body = rest[0] if len(rest) == 1 else make("prod", tuple(sorted(rest, key=lambda t: t.order)))
     return linear(0, ((coefficient, body),))

@@ -13,6 +13,8 @@ from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.term import Term
 
+MOST_PRINTED = 64
+
 
 class Table:
     """A literal 1-d int64 array that index terms may load; equal arrays are the same source."""
@@ -36,7 +38,10 @@ class Table:
 
     @property
     def name(self) -> str:
-        return f"table{self.source_key[-6:]}"
+        """What a load prints: the numbers, which can be read again, or a name where they are many."""
+        if self.array.size > MOST_PRINTED:
+            return f"table{self.source_key[-6:]}"
+        return str(self.array.tolist())
 
 
 def table_load(array: NDArray, index: Term) -> Term:

@@ -15,12 +15,13 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, NDArray, as_dtype
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.hole_cells import reads_a_hole
 from eqsat.ir.node_checks import check_index_terms, check_terms
 from eqsat.ir.shape import Dim, Shape, as_shape, format_shape
 from eqsat.ir.signature import Signature
 from eqsat.ir.tensor_methods import TensorMethods
 from eqsat.ir.term import IndexFunction, Term
-from eqsat.ir.walk import postorder, renumber_loads, symbols
+from eqsat.ir.walk import postorder, renumber_loads
 
 COMBINERS = ("sum", "prod", "max", "min")
 _serials = itertools.count(1)
@@ -296,11 +297,25 @@ class Program:
         for node in self.nodes():
             if isinstance(node, Input) and node.serial not in known:
                 raise ShapeError("program", f"input {node.name!r} is used but not listed", "add it to inputs")
-        _check_symbols(self)
 
     def nodes(self) -> list[Node]:
         """All nodes, operands before users."""
         return list(node_order(self.outputs.values()))
+
+    def bind(self, values: Mapping[Any, Any]) -> Program:
+        """The program with values for some of its symbols, given by name or by symbol (TVM: `bind_symbolic_vars`).
+
+        >>> import eqsat as eq
+        >>> n = eq.symbol("N")
+        >>> p = eq.Program([x := eq.input("x", (n, 3), "float32")], {"y": x.permute_dims((1, 0))})
+        >>> p.bind({"N": 4}).outputs["y"].shape, p.bind({n: 2 * n}).outputs["y"].shape
+        ((3, 4), (3, 2*N))
+
+        A value is a number within the bounds of its symbol, or a size of symbols; ShapeError for any other.
+        """
+        from eqsat.ir.bind import bind_program
+
+        return bind_program(self, values)
 
     def __str__(self) -> str:
         from eqsat.ir.program_text import format_program
@@ -316,16 +331,6 @@ class Program:
     def all_nodes(self) -> list[Node]:
         """The nodes, inputs that nothing uses included: operands before users."""
         return list(node_order([*self.inputs, *self.outputs.values()]))
-
-
-def _check_symbols(program: Program) -> None:
-    """One name is one symbol: two of one name and different bounds would be told apart nowhere but here."""
-    known: dict[str, Term] = {}
-    for node in program.nodes():
-        for shape, _ in node.outputs:
-            for symbol in symbols(*(d for d in shape if isinstance(d, Term))):
-                if known.setdefault(symbol.payload[0], symbol) is not symbol:
-                    raise ShapeError("program", f"two symbols are named {symbol}", "use one eq.symbol for one size")
 
 
 def node_order(roots: Any) -> Iterator[Node]:
@@ -396,9 +401,7 @@ def reduce_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
     return tuple(t.red(n, d) for n, d in enumerate(shape))
 
 
-def compute(
-    shape: Any, fn: IndexFunction, reduce: Any = (), combiner: str = "sum", ordered: bool = False
-) -> Tensor:
+def compute(shape: Any, fn: IndexFunction, reduce: Any = (), combiner: str = "sum", ordered: bool = False) -> Tensor:
     """A tensor from a formula: `fn(*spatial, *reduced)` is the body, loads are `x[i, j]`.
 
     >>> import eqsat as eq
@@ -428,4 +431,10 @@ def from_body(
             raise ShapeError("compute", f"{node} names an operand by number", "load from the tensor itself")
         if node.op == "load" and isinstance(node.payload, Tensor):
             numbers.setdefault(node.payload, len(numbers))
-    return Compute(list(numbers), shape, renumber_loads(body, numbers), reduce, combiner, tag, ordered)
+    numbered = renumber_loads(body, numbers)
+    made = Compute(list(numbers), shape, numbered, reduce, combiner, tag, ordered)
+    place = reads_a_hole(numbered, shape, reduce, made.operands)
+    if place is not None:
+        written = renumber_loads(place, dict(enumerate(made.operands)))
+        raise TypeMismatch("compute", f"the index of {written} depends on a hole", "a hole has no known value")
+    return made

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from eqsat.ir.padding import Padding
     from eqsat.ir.tensor import Tensor
+    from eqsat.ir.term import TermLike
 
 
 class TensorMethods:
@@ -79,13 +80,13 @@ class TensorMethods:
 
         return views.take(self._tensor(), indices, axis)
 
-    def slice(self, starts: Sequence[int], sizes: Sequence[Any], steps: Sequence[int] | None = None) -> Tensor:
+    def slice(self, starts: Sequence[TermLike], sizes: Sequence[Any], steps: Sequence[int] | None = None) -> Tensor:
         """sizes[n] elements of each axis from starts[n], every steps[n]-th."""
         from eqsat.ir import views
 
         return views.slice_(self._tensor(), starts, sizes, steps)
 
-    def crop(self, start_indices: Sequence[int], slice_sizes: Sequence[Any], cropped_value: Any = None) -> Tensor:
+    def crop(self, start_indices: Sequence[TermLike], slice_sizes: Sequence[Any], cropped_value: Any = None) -> Tensor:
         """The box of slice_sizes cells from start_indices; cropped_value is a recorded assumption about the rest."""
         from eqsat.ir import views
 

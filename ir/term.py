@@ -20,6 +20,7 @@ from eqsat.ir.leaves import (
     ax,
     const,
     const_value,
+    holds_facts,
     hole,
     index_const,
     int_value,
@@ -29,6 +30,7 @@ from eqsat.ir.leaves import (
     ramp,
     red,
     sym,
+    symbol_facts,
     var,
 )
 from eqsat.ir.node import (
@@ -75,6 +77,7 @@ __all__ = [
     "const_value",
     "fold_index",
     "given",
+    "holds_facts",
     "hole",
     "index_const",
     "int_value",
@@ -96,6 +99,7 @@ __all__ = [
     "red",
     "sub",
     "sym",
+    "symbol_facts",
     "unary",
     "var",
     "where",

@@ -6,7 +6,8 @@ Where a plain text would be long or deep, shared and deep subterms become assign
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsat.ir import term as t
@@ -15,7 +16,9 @@ from eqsat.ir.parse import parse_expr
 from eqsat.ir.term import Term, const_value
 from eqsat.ir.walk import postorder
 
-__all__ = ["MAX_PRINTED", "format_term", "leaf_name", "parse_expr", "source_name"]
+__all__ = [
+    "MAX_PRINTED", "format_term", "leaf_name", "names_in", "parse_expr", "point_names", "source_name", "symbol_names",
+]  # fmt: skip
 
 MAX_PRINTED = 400
 MAX_DEPTH = 40
@@ -34,11 +37,51 @@ Part = tuple[int, str]
 
 
 def leaf_name(node: Term) -> str:
-    """The name of an axis, variable or symbol."""
+    """The name of an axis, variable or symbol; see `symbol_names` for symbols of one name."""
     if node.op == "axis":
         role, n = node.payload
         return f"{'i' if role == 'ax' else 'r'}{n}"
     return str(node.payload if node.op == "var" else node.payload[0])
+
+
+def symbol_names(leaves: Iterable[Term]) -> dict[Term, str]:
+    """Distinct names for the symbols among some leaves: the oldest of a name keeps it, the next is NAME_1.
+
+    >>> from eqsat.ir.term import sym
+    >>> list(symbol_names([sym("N"), sym("M"), sym("N")]).values())
+    ['N', 'N_1', 'M']
+    """
+    groups: defaultdict[str, dict[tuple[str, int], Term]] = defaultdict(dict)
+    taken: set[str] = set()
+    for leaf in leaves:
+        if leaf.op != "sym":
+            taken.add(leaf_name(leaf))
+        else:
+            groups[leaf_name(leaf)][t.symbol_facts(leaf).key, leaf.serial] = leaf
+    kept = groups.keys() - taken
+    taken |= groups.keys()
+    found: dict[Term, str] = {}
+    for name, symbols in groups.items():
+        number = 0
+        for place, (_, symbol) in enumerate(sorted(symbols.items())):
+            found[symbol] = name
+            while found[symbol] in taken and (place or name not in kept):
+                number += 1
+                found[symbol] = f"{name}_{number}"
+            taken.add(found[symbol])
+    return found
+
+
+def point_names(leaves: Sequence[Term]) -> list[str]:
+    """The names under which the coordinates of a point are shown, one for each leaf."""
+    known = symbol_names(leaves)
+    return [known.get(leaf) or leaf_name(leaf) for leaf in leaves]
+
+
+def names_in(*terms: Term) -> dict[Term, str]:
+    """The names of all axes, variables and symbols of some terms as their texts show them."""
+    leaves = [n for n in postorder(*terms) if n.op in ("axis", "var", "sym")]
+    return dict(zip(leaves, point_names(leaves), strict=True))
 
 
 def source_name(source: Any) -> str:
@@ -70,7 +113,7 @@ def _wrap(part: Part, level: int) -> str:
 def _multiple(factor: int, node: Term, part: Part) -> Part:
     """factor * summand, for a factor of at least 1."""
     if factor == 1:
-        return (part if part[0] >= _PRODUCT else (_ATOM, f"({part[1]})"))
+        return part if part[0] >= _PRODUCT else (_ATOM, f"({part[1]})")
     if node.op in ("floordiv", "mod") and part[0] == _PRODUCT:
         return _PRODUCT, f"{part[1]} * {_digits(factor)}"
     return _PRODUCT, f"{_digits(factor)}*{part[1] if node.op == 'prod' else _wrap(part, _UNARY)}"
@@ -94,12 +137,12 @@ def _sum(node: Term, parts: Mapping[Term, Part]) -> Part:
     return (_PRODUCT if single else _SUM), text
 
 
-def _format(node: Term, parts: Mapping[Term, Part]) -> Part:
+def _format(node: Term, parts: Mapping[Term, Part], names: Mapping[Term, str]) -> Part:
     op = node.op
     if op == "const":
         return _number(node)
     if op in ("axis", "var", "sym"):
-        return _ATOM, leaf_name(node)
+        return _ATOM, names.get(node) or leaf_name(node)
     if op == "sum":
         return _sum(node, parts)
     args = [parts[a] for a in node.args]
@@ -156,8 +199,10 @@ def _needs_names(nodes: list[Term]) -> tuple[dict[Term, int], bool]:
     return uses, tree[last] > 2 * len(nodes) + 30 or depth[last] > MAX_DEPTH
 
 
-def format_term(term: Term, limit: int | None = MAX_PRINTED) -> str:
+def format_term(term: Term, limit: int | None = MAX_PRINTED, names: Mapping[Term, str] | None = None) -> str:
     """The term in Python syntax; above `limit` distinct nodes an elided summary, which cannot be read again.
+
+    `names` are those of its symbols where it stands beside other terms.
 
     >>> from eqsat.ir.term import var
     >>> i = var("i")
@@ -172,13 +217,17 @@ def format_term(term: Term, limit: int | None = MAX_PRINTED) -> str:
     if limit is not None and len(nodes) > limit:
         return f"<{term.op} of {len(nodes)} nodes>"
     uses, name_shared = _needs_names(nodes)
-    taken = {leaf_name(n) for n in nodes if n.op in ("axis", "var", "sym")}
+    leaves = [n for n in nodes if n.op in ("axis", "var", "sym")]
+    if names is None and any(n.op == "sym" for n in leaves):
+        names = symbol_names([*leaves, *(n for n in postorder(term) if n.op in ("axis", "var", "sym"))])
+    shown = names or {}
+    taken = {shown.get(n) or leaf_name(n) for n in leaves}
     fresh = (name for name in (f"t{k}" for k in range(len(nodes) + len(taken))) if name not in taken)
     parts: dict[Term, Part] = {}
     depth: dict[Term, int] = {}
     lines: list[str] = []
     for n in nodes:
-        parts[n] = _format(n, parts)
+        parts[n] = _format(n, parts, shown)
         depth[n] = 1 + max((depth[a] for a in n.args if a in depth), default=0)
         worth_a_name = n is not term and n.args and n.op not in ("axis", "var")
         if name_shared and worth_a_name and ((uses[n] > 1 and len(parts[n][1]) > 6) or depth[n] > MAX_DEPTH):

@@ -17,16 +17,20 @@ from eqsat.ir.shape import (
     as_dim,
     as_shape,
     format_shape,
+    format_shapes,
     normalize_axes,
     normalize_axis,
+    one_symbol,
     require_static,
     same_dim,
     same_shape,
+    shape_names,
     size_term,
     static_shape,
 )  # fmt: skip
 from eqsat.ir.tensor import Tag, Tensor, View, output_axes
-from eqsat.ir.term import Term
+from eqsat.ir.term import Term, TermLike
+from eqsat.ir.text import format_term
 
 
 def view(
@@ -103,14 +107,17 @@ def reshape(x: Tensor, shape: Any) -> Tensor:
     """The same elements in row-major order under another shape; one extent may be -1.
 
     >>> import eqsat as eq
-    >>> eq.input("x", (eq.symbol("N"), 3, 4), "float32").reshape((eq.symbol("N"), -1)).shape
+    >>> n = eq.symbol("N")
+    >>> eq.input("x", (n, 3, 4), "float32").reshape((n, -1)).shape
     (N, 12)
     """
     wanted: list[Any] = [shape] if isinstance(shape, (int, np.integer, Term)) else list(shape)
-    what = f"reshape of {format_shape(x.shape)} to {format_shape(tuple(wanted))}"
+    names = shape_names(x.shape, tuple(wanted))
+    what = f"reshape of {format_shape(x.shape, names)} to {format_shape(tuple(wanted), names)}"
     out = as_shape(_hidden_extent(x.shape, wanted, what))
     if not same_dim(size_term(out), size_term(x.shape)):
-        raise ShapeError(what, f"{size_term(x.shape)} elements do not fit {size_term(out)}")
+        sizes = [format_term(size_term(s), names=names) for s in (x.shape, out)]
+        raise ShapeError(what, f"{sizes[0]} elements do not fit {sizes[1]}", one_symbol(x.shape, out))
     gather = _aligned(x.shape, out)
     if gather is None:
         gather = unflatten(flatten(output_axes(out), out), x.shape)
@@ -176,8 +183,8 @@ def broadcast_to(x: Tensor, shape: Any) -> Tensor:
         elif same_dim(extent, 1):
             gather.append(t.index_const(0))
         else:
-            what = f"broadcast of {format_shape(x.shape)} to {format_shape(out)}"
-            raise ShapeError(what, f"axis {n} has extent {extent}")
+            what = f"broadcast of {' to '.join(format_shapes(x.shape, out))}"
+            raise ShapeError(what, f"axis {n} has extent {extent}", one_symbol(x.shape, out))
     return view(x, out, gather, tag=Tag("broadcast_to"))
 
 
@@ -266,8 +273,8 @@ def _pad_widths(pad_width: Any, x: Tensor, operation: str) -> list[tuple[int, in
     return result
 
 
-def slice_(x: Tensor, starts: Sequence[int], sizes: Sequence[Any], steps: Sequence[int] | None = None) -> Tensor:
-    """sizes[n] elements of each axis from starts[n], every steps[n]-th (steps may be negative).
+def slice_(x: Tensor, starts: Sequence[TermLike], sizes: Sequence[Any], steps: Sequence[int] | None = None) -> Tensor:
+    """sizes[n] elements of each axis from starts[n], every steps[n]-th (steps may be negative; starts may be symbolic).
 
     >>> import eqsat as eq, numpy as np
     >>> eq.evaluate(eq.constant(np.arange(6)).slice([5], [3], [-2]))
@@ -278,7 +285,7 @@ def slice_(x: Tensor, starts: Sequence[int], sizes: Sequence[Any], steps: Sequen
 
 
 def _slice_gather(
-    x: Tensor, starts: Sequence[int], sizes: Sequence[Any], steps: Sequence[int] | None, name: str
+    x: Tensor, starts: Sequence[TermLike], sizes: Sequence[Any], steps: Sequence[int] | None, name: str
 ) -> tuple[Shape, list[Term]]:
     """The shape and the gather of a slice, checked where the numbers are known."""
     strides = [1] * x.rank if steps is None else [int(s) for s in steps]
@@ -287,17 +294,19 @@ def _slice_gather(
         raise ShapeError(what, f"needs one start, size and step per axis of rank {x.rank}")
     shape = as_shape(sizes)
     for n, (start, extent, step, source) in enumerate(zip(starts, shape, strides, x.shape, strict=True)):
-        limit, count = t.int_value(t.as_index(source)), t.int_value(t.as_index(extent))
+        limit, count, first = (t.int_value(t.as_index(size)) for size in (source, extent, start))
         if step == 0:
             raise ShapeError(what, f"step of axis {n} is 0")
-        if limit is not None and count:
-            last = start + step * (count - 1)
-            if not (0 <= start < limit and 0 <= last < limit):
-                raise ShapeError(what, f"axis {n} reads {start}..{last} of 0..{limit - 1}")
-    return shape, [start + step * i for start, step, i in zip(starts, strides, output_axes(shape), strict=True)]
+        if limit is not None and count and first is not None:
+            last = first + step * (count - 1)
+            if not (0 <= first < limit and 0 <= last < limit):
+                raise ShapeError(what, f"axis {n} reads {first}..{last} of 0..{limit - 1}")
+    return shape, [
+        t.as_index(start) + step * i for start, step, i in zip(starts, strides, output_axes(shape), strict=True)
+    ]
 
 
-def crop(x: Tensor, start_indices: Sequence[int], slice_sizes: Sequence[Any], cropped_value: Any = None) -> Tensor:
+def crop(x: Tensor, start_indices: Sequence[TermLike], slice_sizes: Sequence[Any], cropped_value: Any = None) -> Tensor:
     """The box of slice_sizes cells from start_indices.
 
     `cropped_value` is an assumption of the user about the cells that are cropped away: it is recorded in the tag and

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
+from eqsat.ir import clock
 from eqsat.ir.term import Term, load, rebuild
 
 
 def postorder(*roots: Term, done: Container[Term] = ()) -> Iterator[Term]:
     """Every distinct subterm once, arguments before users; terms in `done`, and what only they hold, are left out."""
+    clock.check()  # a walk is short; what runs for long is many walks
     seen: set[int] = set()  # serials: hashing a term is a call, hashing a number is not
     stack: list[Term] = list(reversed(roots))
     while stack:
@@ -29,16 +31,23 @@ def postorder(*roots: Term, done: Container[Term] = ()) -> Iterator[Term]:
 
 
 def transform(term: Term, change: Callable[[Term], Term | None], memo: dict[Term, Term] | None = None) -> Term:
-    """Rebuild bottom up; `change` sees each node over its rebuilt arguments and may answer a replacement."""
+    """Rebuild bottom up; `change` sees each node over its rebuilt arguments and may answer a replacement.
+
+    What a node folds to over them (`a and a` to a) is rebuilt already and not changed a second time.
+    """
     done: dict[Term, Term] = {} if memo is None else memo
     for node in postorder(term):
         if node in done:
             continue
         args = [done[a] for a in node.args]
         new = node if all(a is b for a, b in zip(args, node.args, strict=True)) else rebuild(node, args)
-        changed = change(new)
+        changed = None if new is not node and _is_part(new, args) else change(new)
         done[node] = new if changed is None else changed
     return done[term]
+
+
+def _is_part(term: Term, args: list[Term]) -> bool:
+    return any(term is a or any(term is b for b in a.args) for a in args)
 
 
 def substitute(term: Term, table: Mapping[Term, Term]) -> Term:

@@ -50,12 +50,20 @@ def test_one_canonical_form_per_function() -> None:
     assert len(set(seen.values())) == len(seen) < forms / 2
 
 
+def _check_gather(m: Map, array: IntArray) -> None:
+    source = np.arange(100, 100 + number(m.n_in), dtype=np.int32)
+    expected = np.where(array >= 0, source[np.maximum(array, 0)] if source.size else -7, -7)
+    found = m.gather(source, -7)
+    assert found.dtype == source.dtype and np.array_equal(found, expected)
+
+
 @given(digit_maps())
 def test_digit_maps_are_recognised(m: FlatMap) -> None:
     array = m.to_array()
     assert from_array(array, number(m.n_in)) == m
     assert hash(m) == hash(FlatMap(m.n_in, m.digits, m.offset)) and pickle.loads(pickle.dumps(m)) == m
     assert np.array_equal(m.at(np.arange(len(array))), array)
+    _check_gather(m, array)
     assert m.valid_count == np.count_nonzero(array >= 0) and m.n_out == len(array)
     assert m.is_total == bool(np.all(array >= 0))
     assert m.is_identity == (len(array) == m.n_in and np.array_equal(array, np.arange(len(array))))
@@ -71,6 +79,7 @@ def test_any_array_has_one_form(row: list[int], data: st.DataObject) -> None:
     m = from_array(array, n * outer * inner)
     assert np.array_equal(m.to_array(), array) and np.array_equal(m.at(np.arange(len(array))), array)
     assert from_array(m.to_array(), n * outer * inner) == m
+    _check_gather(m, array)
     assert m.valid_count == np.count_nonzero(array >= 0) and m.is_total == bool(np.all(array >= 0))
     if isinstance(m, TableMap):
         assert number(m.outer) % outer == 0 and number(m.inner) % inner == 0

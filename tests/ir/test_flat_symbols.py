@@ -19,16 +19,18 @@ from eqsat.ir.flat_spell import spell
 from eqsat.ir.flat_steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
 from eqsat.ir.flat_table import Map, TableMap
 from eqsat.ir.sizes import Size, add, at_most, common, div, monomial, mul, number, product, value
+from eqsat.ir.term import Term, sym
 
-N, M = monomial(1, "N"), monomial(1, "M")
-SIZES: st.SearchStrategy[Size] = st.sampled_from(["", "N", "M", "MN", "NN"]).flatmap(
-    lambda names: st.integers(-6, 6).map(lambda coef: monomial(coef, *names))
+n, m = sym("N"), sym("M")
+N, M = monomial(1, n), monomial(1, m)
+SIZES: st.SearchStrategy[Size] = st.sampled_from([(), (n,), (m,), (m, n), (n, n)]).flatmap(
+    lambda factors: st.integers(-6, 6).map(lambda coef: monomial(coef, *factors))
 )
-VALUES = st.fixed_dictionaries({"N": st.integers(1, 4), "M": st.integers(1, 4)})
+VALUES = st.fixed_dictionaries({n: st.integers(1, 4), m: st.integers(1, 4)})
 
 
 @given(SIZES, SIZES, VALUES)
-def test_size_arithmetic(a: Size, b: Size, env: dict[str, int]) -> None:
+def test_size_arithmetic(a: Size, b: Size, env: dict[Term, int]) -> None:
     x, y = value(a, env), value(b, env)
     assert value(mul(a, b), env) == x * y
     quotient, total = div(a, b), add(a, b)
@@ -72,14 +74,14 @@ def symbolic_views(draw: st.DrawFn, shape: Shape) -> tuple[Map, Shape]:
     return build.roll(shape, axis, 1), shape
 
 
-def at(m: Map, env: dict[str, int]) -> Map:
+def at(m: Map, env: dict[Term, int]) -> Map:
     """The map with numbers put in."""
     if isinstance(m, FlatMap):
         return substitute(m, env)
     return TableMap(value(m.n_in, env), value(m.outer, env), m.table, value(m.inner, env))
 
 
-def numeric(spelling: Spelling, env: dict[str, int]) -> Spelling:
+def numeric(spelling: Spelling, env: dict[Term, int]) -> Spelling:
     def put(shape: Shape) -> Shape:
         return tuple(value(e, env) for e in shape)
 
@@ -102,8 +104,8 @@ def numeric(spelling: Spelling, env: dict[str, int]) -> Spelling:
 
 
 @given(st.data(), VALUES)
-def test_symbols_agree_with_numbers(data: st.DataObject, env: dict[str, int]) -> None:
-    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 6, N, M, monomial(2, "N")]), min_size=1, max_size=4)))
+def test_symbols_agree_with_numbers(data: st.DataObject, env: dict[Term, int]) -> None:
+    shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 6, N, M, monomial(2, n)]), min_size=1, max_size=4)))
     start = shape
     total: Map = identity(product(shape))
     expected: Map = at(total, env)
@@ -145,7 +147,7 @@ def test_a_symbolic_batch_is_as_good_as_a_number() -> None:
     """The usual views of a network with a batch of N compose, cancel and spell in digits."""
     image, channels_first = (N, 8, 8, 4), (N, 4, 8, 8)
     forth, back = build.permute(image, (0, 3, 1, 2)), build.permute(channels_first, (0, 2, 3, 1))
-    assert compose(forth, back) == identity(monomial(256, "N")) == compose(inverse(back) or back, back)
+    assert compose(forth, back) == identity(monomial(256, n)) == compose(inverse(back) or back, back)
     assert names(spell(forth, image, channels_first)) == ["Transpose"]
     pad = build.pad(channels_first, (0, 0, 1, 1), (0, 0, 1, 1))
     assert names(spell(pad, channels_first, (N, 4, 10, 10))) == ["Pad"]

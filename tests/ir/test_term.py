@@ -31,7 +31,7 @@ def test_equal_terms_are_one_object() -> None:
     assert ((i + 1) * 4) is (4 * i + 4)
     assert i * j is j * i
     assert t.ax(0, 4) is not t.ax(0, 5) and t.ax(0, 4) is not t.red(0, 4)
-    assert t.sym("N") is not t.sym("N", lower=0)
+    assert t.sym("N") is not t.sym("N")
     assert t.const(1, "int8") is not t.const(1, "int16") and t.bool_const(True) is not t.index_const(1)
 
 
@@ -128,6 +128,25 @@ def test_where_with_equal_branches_is_the_branch() -> None:
 @given(terms())
 def test_rebuilding_changes_nothing(term: Term) -> None:
     assert transform(term, lambda node: None) is term
+
+
+def test_what_a_term_folds_to_is_not_changed_twice() -> None:
+    """Loads given other numbers: a fold over the new ones is new, too."""
+    i, j = t.ax(0, 4), t.ax(1, 4)
+    a, b = t.load(0, [i], "bool"), t.load(0, [j], "bool")
+
+    def moved(term: Term) -> Term:
+        def change(node: Term) -> Term | None:
+            return t.load(node.payload + 1, [t.index_const(0)], node.dtype) if node.op == "load" else None
+
+        return transform(term, change)
+
+    once = t.load(1, [t.index_const(0)], "bool")
+    for term in (t.logical_and(a, b), t.logical_or(a, b), t.where(i < 2, a, b)):
+        assert moved(term) is once
+    assert moved(t.logical_and(t.logical_and(a, i < 2), b)) is t.logical_and(once, i < 2)
+    shift = {i: i + 1, j: t.index_const(0)}
+    assert transform(i + j, lambda node: shift.get(node)) is i + 1
     assert all(t.rebuild(node, node.args) is node for node in postorder(term))
     assert substitute(term, {LEAVES[0]: LEAVES[0]}) is term
     assert copy.copy(term) is term and copy.deepcopy(term) is term and copy.deepcopy([term])[0] is term
@@ -137,8 +156,8 @@ def test_substitution_is_simultaneous_and_normalises() -> None:
     assert substitute(i + 2 * j, {i: j, j: i}) is j + 2 * i
     assert substitute(i * j, {i: t.index_const(3)}) is 3 * j
     assert substitute(t.where(i < 3, i, j), {i: t.index_const(1)}) is t.index_const(1)
-    inner = t.ax(0, t.sym("N"))
-    assert substitute(inner, {t.sym("N"): t.index_const(4)}) is t.ax(0, 4)
+    n = t.sym("N")
+    assert substitute(t.ax(0, n), {n: t.index_const(4)}) is t.ax(0, 4)
 
 
 def test_deep_and_wide_terms() -> None:
