@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from eqsat.backends import stored
@@ -15,6 +14,7 @@ from eqsat.backends.interface import Interface, Unit
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.specialised import Sizes, Specialised
 from eqsat.backends.values import flatten_program
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError
 from eqsat.ir.run import bind_sizes

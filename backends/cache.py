@@ -1,11 +1,41 @@
-"""Files kept between runs: where they lie, and writing one whole or not at all."""
+"""Files kept between runs: where they lie, and reading and writing them where nobody else can.
+
+What is kept is run and believed later, so all of it goes through here: a folder or a file that somebody else can write
+is not used, a new one is for us alone. A cache that cannot be used costs time, nothing else.
+"""
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+import re
+import warnings
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from threading import get_ident
+
+from eqsat.backends.drafts import abandoned, draft
+from eqsat.backends.private import NotPrivate, private_folder, read_private, write_private
+from eqsat.ir.errors import EqsatError
+
+DRAFTS = "build-"
+"""How the names of folders begin in which files are made."""
+
+KINDS = {
+    "objects": r"[0-9a-f]+\.(so|sum)",
+    "programs": r"[0-9a-f]+\.json",
+    "tuned": r"(cl-)?[0-9a-f]+\.json",
+    "opencl": r"[0-9a-f]+\.(bin|json)",
+    "reports": r"[\w.-]+",
+}
+"""The folders, and the names of the files that each holds."""
+
+
+class CacheWarning(UserWarning):
+    """The cache is not used; the text says why and what to do about it."""
+
+
+_said: set[str] = set()
 
 
 def cache_directory() -> Path | None:
@@ -17,13 +47,135 @@ def cache_directory() -> Path | None:
     return None if base.startswith("~") else Path(base) / "eqsat"
 
 
-def keep(path: Path, text: str) -> None:
-    """Write a file of the cache. One that cannot be written costs time in the next run, nothing else."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{get_ident()}")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+def _explained(error: OSError) -> str:
+    return f"{error.problem} ({error.fix})" if isinstance(error, NotPrivate) else error.strerror or str(error)
+
+
+def warn(what: str, error: OSError) -> None:
+    """Say once why something is not used: where others can write it, or where the user named it."""
+    if not isinstance(error, NotPrivate) and not os.environ.get("EQSAT_CACHE"):
+        return
+    text = f"{what} is not used: {_explained(error)}"
+    if text not in _said:
+        _said.add(text)
+        warnings.warn(text, CacheWarning, stacklevel=2)
+
+
+def leave_warnings_to_parent() -> None:
+    """Say nothing in this process: the one that started it has looked at the cache before and said it."""
+    warnings.simplefilter("ignore", CacheWarning)
+
+
+def _private(base: Path, kind: str, create: bool = False) -> tuple[Path, OSError | None]:
+    """The folder of a kind; or the folder that cannot be used, and why. The cache itself must be ours alone as well."""
+    try:
+        return private_folder(base, kind, create), None
+    except OSError as error:
         try:
-            partial.write_text(text)
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
+            private_folder(base)
+        except OSError:
+            return base, error
+        return base / kind, error
+
+
+def folder(kind: str = "", create: bool = False) -> Path | None:
+    """The folder of a kind of files (or the whole cache), its name free of links, where nobody else can write it.
+
+    None where caching is off, where there is none (and none is to be made), and where it cannot be used; a CacheWarning
+    says why, once.
+    """
+    base = cache_directory()
+    if base is None:
+        return None
+    found, error = _private(base, kind, create)
+    if error is None:
+        return found
+    if not isinstance(error, FileNotFoundError):
+        warn(f"the cache {found}", error)
+    return None
+
+
+def problem(kind: str = "") -> str | None:
+    """Why a folder is not used, and what to do about it; None where it is, or would be once there is something."""
+    base = cache_directory()
+    error = None if base is None else _private(base, kind)[1]
+    return None if error is None or isinstance(error, FileNotFoundError) else _explained(error)
+
+
+def read(file: Path) -> bytes | None:
+    """What a file in a folder of the cache holds; None where it is missing, or not ours alone."""
+    try:
+        return read_private(file)
+    except NotPrivate as error:
+        warn(f"{file} of the cache", error)
+    except OSError:
+        pass
+    return None
+
+
+@contextmanager
+def making(where: Path) -> Generator[Path]:
+    """A folder in a folder of the cache, to make files in and move them out; it is gone when the block ends."""
+    with draft(where, DRAFTS) as made:
+        yield made
+
+
+def keep(kind: str, name: str, data: str | bytes) -> Path | None:
+    """Write a file of the cache, whole or not at all, readable by us alone. None where that is not possible."""
+    where = folder(kind, create=True)
+    if where is None:
+        return None
+    with suppress(OSError), making(where) as made:
+        write_private(made / name, data.encode() if isinstance(data, str) else data)
+        os.replace(made / name, where / name)
+        return where / name
+    return None
+
+
+def private_file(name: str, text: str) -> Path | None:
+    """Write a report to `reports` in the cache, readable by us alone; its path, or None where there is no cache.
+
+    >>> private_file("../x", "")
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.EqsatError: report '../x': is not a plain name (letters, digits and . _ - only)
+    """
+    if not re.fullmatch(KINDS["reports"], name) or name.startswith("."):
+        raise EqsatError(f"report {name!r}", "is not a plain name", "letters, digits and . _ - only")
+    return keep("reports", name, text)
+
+
+# -- what there is ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a folder of the cache holds: finished files, and those that killed processes left unfinished."""
+
+    path: Path | None
+    """The folder, as it is named; None where caching is off."""
+    files: tuple[Path, ...] = ()
+    unfinished: tuple[Path, ...] = ()
+    problem: str | None = None
+    """Why it is not used, with a way out; it counts as empty then."""
+
+
+def holdings() -> dict[str, Holding]:
+    """What there is, by kind."""
+    return {kind: _holding(kind, names) for kind, names in KINDS.items()}
+
+
+def _holding(kind: str, names: str) -> Holding:
+    base = cache_directory()
+    if base is None:
+        return Holding(None)
+    where, error = _private(base, kind)
+    if isinstance(error, FileNotFoundError):
+        return Holding(base / kind)
+    if error is not None:
+        return Holding(base / kind, problem=_explained(error))
+    try:
+        files = [p for p in where.iterdir() if re.fullmatch(names, p.name) and p.is_file() and not p.is_symlink()]
+    except OSError as error:
+        return Holding(base / kind, problem=_explained(error))
+    return Holding(base / kind, tuple(sorted(files)), tuple(abandoned(where, DRAFTS, unmarked=True)))

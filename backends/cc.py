@@ -8,14 +8,16 @@ import importlib.util
 import os
 import platform
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eqsat.backends.cache import cache_directory, keep
+from eqsat.backends import cache
+from eqsat.backends.drafts import draft
 from eqsat.backends.machine import processor
+from eqsat.backends.private import has_owners, private_folder, write_private
 from eqsat.ir.errors import BackendError
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ FLAGS = (
 )  # fmt: skip
 NATIVE = "-march=native"
 TIMEOUT = 300.0
+SCRATCH = "eqsat-"
+"""How the names of folders for temporary files begin in which objects are made that are not kept."""
 SHOWN_LINES = 12
 
 
@@ -114,7 +118,8 @@ def machine() -> str:
     return platform.machine() + ("\n".join(facts) or platform.processor())
 
 
-def _run(command: tuple[str, ...], timeout: float) -> CompletedProcess[str]:
+def _run(command: tuple[str, ...], folder: Path) -> CompletedProcess[str]:
+    """Run a compiler, whose temporary files lie in the folder too: nobody else can write it, and it is removed."""
     import subprocess
 
     try:
@@ -124,12 +129,14 @@ def _run(command: tuple[str, ...], timeout: float) -> CompletedProcess[str]:
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=timeout,
+            timeout=TIMEOUT,
             check=False,
+            env=os.environ | {"TMPDIR": str(folder)},
+            umask=0o077 if has_owners() else -1,
         )
     except subprocess.TimeoutExpired as error:
         raise BackendError(
-            f"compiler {command[0]}", f"did not finish in {timeout:.0f} s", "compile smaller parts"
+            f"compiler {command[0]}", f"did not finish in {TIMEOUT:.0f} s", "compile smaller parts"
         ) from error
     except OSError as error:
         raise BackendError(f"compiler {command[0]}", str(error), "name a working C compiler in CC") from error
@@ -143,29 +150,24 @@ def elided(text: str) -> str:
 
 
 def build(
-    source: str, target: Path, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str] = ()
+    source: str, made: Path, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str] = ()
 ) -> None:
-    """Compile C text into a shared object, which appears at the path complete or not at all.
+    """Compile C text into a shared object in a folder for this alone, where the compiler's own files lie too.
 
     `parts` are the same text as several, which are compiled at the same time.
     """
-    import tempfile
-
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
-        made = Path(folder) / "unit.so"
-        texts = list(parts) or [source]
-        units = [Path(folder) / f"unit{n}.c" for n in range(len(texts))]
-        for unit, text in zip(units, texts, strict=True):
-            unit.write_text(text)
-        done = _compile((*command, *FLAGS, NATIVE, *flags), units, made)
-        if done.returncode != 0:
-            done = _compile((*command, *FLAGS, *flags), units, made)
-        if done.returncode != 0 or not made.is_file():
-            words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
-            raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice(flags))
-        digest = _digest(made)
-        os.replace(made, target)
-        keep(target.with_suffix(".sum"), digest)
+    texts = list(parts) or [source]
+    units = [made.parent / f"unit{n}.c" for n in range(len(texts))]
+    for unit, text in zip(units, texts, strict=True):
+        write_private(unit, text.encode())
+    done = _compile((*command, *FLAGS, NATIVE, *flags), units, made)
+    if done.returncode != 0:
+        done = _compile((*command, *FLAGS, *flags), units, made)
+    if done.returncode != 0 or not made.is_file():
+        words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
+        raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice(flags))
+    # Nobody else may write it, whatever the umask is: it would not be loaded again.
+    made.chmod(0o700)
 
 
 def _advice(flags: tuple[str, ...]) -> str:
@@ -183,7 +185,8 @@ def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> Com
 
         def one(unit: Path) -> CompletedProcess[str]:
             # Parts have the same beginning, of which each needs some.
-            return _run((*command, "-Wno-unused-function", "-c", "-o", str(unit.with_suffix(".o")), str(unit)), TIMEOUT)
+            objects = ("-c", "-o", str(unit.with_suffix(".o")), str(unit))
+            return _run((*command, "-Wno-unused-function", *objects), made.parent)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             runs = list(pool.map(one, units))
@@ -191,19 +194,21 @@ def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> Com
         if failed:
             return failed[0]
         units = [unit.with_suffix(".o") for unit in units]
-    return _run((*command, "-shared", "-o", str(made), *map(str, units), "-lm"), TIMEOUT)
+    return _run((*command, "-shared", "-o", str(made), *map(str, units), "-lm"), made.parent)
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).hexdigest().encode()
 
 
 def _intact(path: Path) -> bool:
-    """Whether a cached object is what was written: a truncated one would crash the process that loads it."""
-    try:
-        return _digest(path).encode() == path.with_suffix(".sum").read_bytes()
-    except OSError:
-        return False
+    """Whether a cached object is ours alone and what was written: a truncated one would crash the process.
+
+    It is loaded by its name afterwards, which only we could give to another file: the folder is ours alone. (The name
+    /proc/self/fd/N of what was opened would not do: the loader takes a name that it has seen for the same library.)
+    """
+    data, check = cache.read(path), cache.read(path.with_suffix(".sum"))
+    return data is not None and _digest(data) == check
 
 
 def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] = ()) -> ctypes.CDLL:
@@ -217,20 +222,27 @@ def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] 
         flags = (*flags, "-fno-sanitize=undefined")
     question = "\0".join((source, *FLAGS, *flags, *command, compiler_identity(command), machine()))
     name = hashlib.sha256(question.encode()).hexdigest()[:32]
-    base = cache_directory()
-    if base is None:
+    objects = cache.folder("objects", create=True)
+    if objects is None:
         return _load_uncached(source, command, flags, parts)
-    path = base / "objects" / f"{name}.so"
+    path = objects / f"{name}.so"
     if _intact(path):
         with suppress(OSError):
             return ctypes.CDLL(str(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        build(source, path, command, flags, parts)
+        with cache.making(objects) as folder:
+            made = folder / "unit.so"
+            build(source, made, command, flags, parts)
+            # Loaded before it is where others find it: `eqsat cache clear` may run at any time.
+            library = _open(made, command, flags)
+            with suppress(OSError):
+                write_private(folder / "sum", _digest(made.read_bytes()))
+                os.replace(made, path)
+                os.replace(folder / "sum", path.with_suffix(".sum"))
+            return library
     except OSError:
         # A cache that cannot be written costs time, nothing else.
         return _load_uncached(source, command, flags, parts)
-    return _open(path, command, flags)
 
 
 def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
@@ -243,15 +255,25 @@ def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctype
         raise BackendError(f"compiler {' '.join(command)}", f"made what does not load: {error}", fix) from error
 
 
-def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str]) -> ctypes.CDLL:
-    """Without a place to keep objects, the library is deleted once it is mapped."""
+@contextmanager
+def scratch() -> Generator[Path]:
+    """A folder for temporary files that nobody else can write or exchange.
+
+    Errors: OSError, also where others could exchange it: in a folder that all may write and that is not sticky.
+    """
     import tempfile
 
+    with draft(tempfile.gettempdir(), SCRATCH) as folder:
+        yield private_folder(folder)
+
+
+def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str]) -> ctypes.CDLL:
+    """Without a place to keep objects, the library is deleted once it is mapped."""
     try:
-        with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
-            path = Path(scratch) / "unit.so"
-            build(source, path, command, flags, parts)
-            return _open(path, command, flags)
+        with scratch() as folder:
+            build(source, folder / "unit.so", command, flags, parts)
+            return _open(folder / "unit.so", command, flags)
     except OSError as error:
-        problem = f"its files cannot be written: {error}"
-        raise BackendError(f"compiler {' '.join(command)}", problem, "name a folder with room in TMPDIR") from error
+        problem = f"its files cannot be written: {error.strerror or error}"
+        fix = "name a folder of your own with room in TMPDIR"
+        raise BackendError(f"compiler {' '.join(command)}", problem, fix) from error

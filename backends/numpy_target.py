@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.call import bound_output, named_arguments, output_arrays
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate_outputs
 from eqsat.ir.tensor import Program
 
 
@@ -36,7 +36,7 @@ class NumpyKernel:
     def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays; the result is an array, or a dict for several outputs."""
         given = named_arguments([x.name for x in self.program.inputs], args, arrays)
-        values = evaluate(self.program, given, undef=0)
+        values = evaluate_outputs(self.program, given, undef=0)
         # Copies, because a value may be an input, a constant or another output.
         specs = {name: (value.shape, value.dtype.name) for name, value in values.items()}
         outputs = output_arrays(out, specs, given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from importlib import import_module
 from typing import Any, cast
 
@@ -25,6 +25,7 @@ from eqsat.backends.opencl_tile import printers
 from eqsat.backends.opencl_tune import tuned_profile
 from eqsat.backends.separators import separators
 from eqsat.backends.specialised import Sizes, Specialised
+from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import BackendError, EvaluationError
 from eqsat.ir.run import bind_sizes
 from eqsat.ir.tensor import Program

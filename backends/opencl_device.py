@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-import tempfile
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from eqsat.backends.cache import cache_directory
+from eqsat.backends import cache
 from eqsat.backends.cc import elided
 from eqsat.backends.opencl_profile import Profile
 from eqsat.ir.errors import BackendError
@@ -141,28 +141,46 @@ def build(where: Place, source: str) -> Any:
     options = ["-cl-std=CL1.2"]
     if where.profile.exact_division:
         options.append("-cl-fp32-correctly-rounded-divide-sqrt")
-    with failures(f"OpenCL compiler of {where.profile.name}"), _cache() as folder, warnings.catch_warnings():
+    with failures(f"OpenCL compiler of {where.profile.name}"), warnings.catch_warnings():
         # What a compiler remarks on a program that it accepts is no concern of the user's.
         warnings.simplefilter("ignore", cl.CompilerWarning)
-        return cl.Program(where.context, source).build(options, devices=[where.device], cache_dir=folder)
+        name = None if _keeps_binaries(where) else f"{_question(where, source, options)}.bin"
+        kept = None if name is None else _kept(name)
+        if kept is not None:
+            with suppress(cl.Error):
+                return cl.Program(where.context, [where.device], [kept]).build(options, devices=[where.device])
+        # pyopencl's own cache holds pickles, and a lock that outlives a killed process.
+        made = cl.Program(where.context, source).build(options, devices=[where.device], cache_dir=False)
+        if name is not None:
+            devices = made.get_info(cl.program_info.DEVICES)
+            binary = bytes(made.get_info(cl.program_info.BINARIES)[devices.index(where.device)])
+            cache.keep("opencl", name, hashlib.sha256(binary).digest() + binary)
+        return made
 
 
-@contextmanager
-def _cache() -> Generator[str]:
-    """Where pyopencl keeps binaries: beside the other compiled objects, or nowhere for long."""
-    base = cache_directory()
-    if base is not None:
-        folder = base / "opencl"
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        except OSError:
-            base = None
-        else:
-            if os.access(folder, os.W_OK):
-                yield str(folder)
-                return
-    with tempfile.TemporaryDirectory(prefix="eqsat-", ignore_cleanup_errors=True) as scratch:
-        yield scratch
+def _keeps_binaries(where: Place) -> bool:
+    """Whether the driver keeps what it has compiled."""
+    return bool(import_module("pyopencl.characterize").has_src_build_cache(where.device))
+
+
+def driver_identity(device: Any) -> tuple[str, ...]:
+    """What tells a device and its driver from others."""
+    platform = device.platform
+    texts = (platform.vendor, platform.name, platform.version)
+    return (*texts, device.vendor, device.name, device.version, device.driver_version, str(opencl().VERSION_TEXT))
+
+
+def _question(where: Place, source: str, options: list[str]) -> str:
+    """A digest of what a binary follows from; pyopencl adds options of the user's."""
+    facts = (driver_identity(where.device), options, os.environ.get("PYOPENCL_BUILD_OPTIONS", ""), source)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]
+
+
+def _kept(name: str) -> bytes | None:
+    """A binary of the cache, where it is what was written: a driver may crash on another."""
+    folder = cache.folder("opencl")
+    data = None if folder is None else cache.read(folder / name)
+    return None if data is None or hashlib.sha256(data[32:]).digest() != data[:32] else data[32:]
 
 
 @contextmanager

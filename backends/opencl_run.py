@@ -16,6 +16,7 @@ from eqsat.backends.opencl_arrays import image_format, is_queued, settle
 from eqsat.backends.opencl_code import ClUnit, Launch
 from eqsat.backends.opencl_device import Place, build, check_process, failures, opencl
 from eqsat.backends.opencl_image import Image
+from eqsat.backends.opencl_probe import check_images
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError
 
@@ -33,6 +34,7 @@ class ClRunner:
         self.where = where
         self.lock = Lock()
         self._check_sizes()
+        check_images(where, images)
         if any(isinstance(s, Launch) for s in unit.steps):
             program = build(where, unit.source)
             self.kernels: dict[str, Any] = {k.function_name: k for k in program.all_kernels()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -10,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqsat.backends import tune
-from eqsat.backends.cache import cache_directory, keep
 from eqsat.backends.interface import HostCall, Interface
 from eqsat.backends.opencl_profile import Profile
 from eqsat.backends.stored import stored_key
@@ -44,21 +42,17 @@ def tuned_profile(
     """The variant that takes the least time, a reader of its results behind it; the answer is remembered."""
     flat = flatten_program(program, sizes)
     key = stored_key(program.name, flat.inputs(program), flat, "opencl", profile, *settings)
-    base, found = cache_directory(), variants(profile)
-    path = None if base is None or key is None else base / "tuned" / f"cl-{key}.json"
-    if path is not None:
-        try:
-            number = json.loads(path.read_text())["winner"]
-            return found[number if isinstance(number, int) and 0 <= number < len(found) else 0]
-        except (OSError, ValueError, KeyError, TypeError):
-            number = 0
+    asked, found = None if key is None else f"cl-{key}.json", variants(profile)
+    winner = None if asked is None else tune.remembered(asked, len(found))
+    if winner is not None:
+        return found[winner]
     calls = [_call(*build(p)) for p in found]
     if any(call is None for call in calls):
         # Operators in Python are called as often as the program says, not to measure.
         return profile
     winner, times = tune.best_of([call for call in calls if call is not None])
-    if path is not None:
-        keep(path, json.dumps({"winner": winner, "seconds": times}))
+    if asked is not None:
+        tune.remember(asked, winner, times)
     return found[winner]
 
 

@@ -176,6 +176,9 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
             if nest.origin.get(axis) is blocks.rows:
                 nest.tiles[axis] = blocks.height
         nest.tiles[lane], nest.least[lane] = blocks.width, blocks.file.lanes
+        if blocked:
+            # The sums of a lane wait in memory between blocks: two tiles would add to them twice.
+            nest.apart.add(lane)
 
         steps = (*low, *(reduced[1:] if blocked else reduced))
 

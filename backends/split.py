@@ -64,6 +64,8 @@ class Nest:
         self.tiles = tiles
         self.least: dict[Term, int] = {}
         """How long the last tile of an axis is at least: it may overlap the one before."""
+        self.apart: set[Term] = set()
+        """Axes whose tiles must not overlap: what they add to stays from one visit to the next."""
         self.questions = questions
         """How many of the roots, from the first, may ask for cuts and splits."""
         self.origin: dict[Term, Term] = {}
@@ -104,6 +106,13 @@ class Nest:
                 return self.build(rest, self.put(roots, axis, low), leaf, (*deferred, low))
             cuts = {extent // tile * tile} - {extent}
             step = 0 if cuts else tile
+            if axis in self.apart and 0 < extent % tile < self.least.get(axis, 0):
+                # The last whole tile and the rest are shared out anew, or are one.
+                before, half = extent - extent % tile - tile, extent - self.least[axis]
+                if before or half >= self.least[axis]:
+                    return self.segments(axis, [before or half], rest, roots, leaf, deferred)
+                low = self.fresh(axis, extent)
+                return self.build(rest, self.put(roots, axis, low), leaf, (*deferred, low))
             if cuts:
                 last = max(extent % tile, min(self.least.get(axis, 0), extent))
                 return self.segments(axis, sorted(cuts), rest, roots, leaf, deferred, last)
@@ -131,6 +140,8 @@ class Nest:
                 self.tiles[piece] = self.tiles[axis]
             if axis in self.least:
                 self.least[piece] = self.least[axis]
+            if axis in self.apart:
+                self.apart.add(piece)
             parts += self.build((piece, *rest), self.put(roots, axis, start + piece), leaf, deferred)
         return parts
 

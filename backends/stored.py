@@ -9,7 +9,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,22 +72,18 @@ def stored_key(name: str, inputs: Mapping[str, str], flat: Flat, *settings: obje
     return hashlib.sha256(question.encode()).hexdigest()[:32]
 
 
-def _path(key: str | None) -> Path | None:
-    base = cache.cache_directory()
-    return None if base is None or key is None else base / "programs" / f"{key}.json"
-
-
 def find(key: str | None, flat: Flat) -> tuple[Stored, Unit] | None:
     """What was kept under a key; None where there is nothing, or nothing intact."""
-    path = _path(key)
-    if path is None:
+    folder = None if key is None else cache.folder("programs")
+    held = None if folder is None else cache.read(folder / f"{key}.json")
+    if held is None:
         return None
     try:
-        check, _, text = path.read_text().partition("\n")
+        check, _, text = held.decode().partition("\n")
         if hashlib.sha256(text.encode()).hexdigest() != check:
             return None
         data = json.loads(text)
-    except (OSError, ValueError):
+    except ValueError:
         return None
     if any(file_state(file) != facts for file, facts in data["generator"].items()):
         return None
@@ -105,8 +100,7 @@ def find(key: str | None, flat: Flat) -> tuple[Stored, Unit] | None:
 
 def keep(key: str | None, lowered: Lowered, unit: Unit) -> None:
     """Remember a compiled program; a cache that cannot be written costs time later, nothing else."""
-    path = _path(key)
-    if path is None:
+    if key is None:
         return
     outside = [b for b in lowered.buffers.values() if b.role != "workspace"]
     kept = [b for b in outside if b.role == "constant"]
@@ -125,4 +119,4 @@ def keep(key: str | None, lowered: Lowered, unit: Unit) -> None:
         "workspace": lowered.workspace_bytes,
     }
     text = json.dumps(data)
-    cache.keep(path, hashlib.sha256(text.encode()).hexdigest() + "\n" + text)
+    cache.keep("programs", f"{key}.json", hashlib.sha256(text.encode()).hexdigest() + "\n" + text)

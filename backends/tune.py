@@ -18,8 +18,8 @@ from time import perf_counter
 
 import numpy as np
 
+from eqsat.backends import cache
 from eqsat.backends.c_code import print_unit
-from eqsat.backends.cache import cache_directory, keep
 from eqsat.backends.call import Runner, address
 from eqsat.backends.cc import compiler_identity, find_compiler, load_library
 from eqsat.backends.choose import schedule
@@ -151,14 +151,22 @@ def best_of(calls: Sequence[Callable[[], None]]) -> tuple[int, list[float]]:
     return 0, times
 
 
-def _remembered(path: Path | None, count: int) -> int | None:
-    if path is None:
+def remembered(name: str, count: int) -> int | None:
+    """The winner among so many candidates that was kept under a name."""
+    folder = cache.folder("tuned")
+    held = None if folder is None else cache.read(folder / name)
+    if held is None:
         return None
     try:
-        number = json.loads(path.read_text())["winner"]
-    except (OSError, ValueError, KeyError, TypeError):
+        number = json.loads(held)["winner"]
+    except (ValueError, KeyError, TypeError):
         return None
     return number if isinstance(number, int) and 0 <= number < count else None
+
+
+def remember(name: str, winner: int, times: Sequence[float]) -> None:
+    """Keep a winner, and what was measured."""
+    cache.keep("tuned", name, json.dumps({"winner": winner, "seconds": list(times)}))
 
 
 def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Planned]:
@@ -166,17 +174,15 @@ def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Planned
     result: dict[str, Planned] = {}
     if any(isinstance(s, HostCall) for s in lowered.steps):
         return result
-    base = cache_directory()
     for name, moves in lowered.moves.items():
         planned = schedule(moves, machine, threads)
         variants = _variants(planned, machine, threads) if planned else []
         if planned is None or len(variants) < 2:
             continue
-        path = None if base is None else base / "tuned" / f"{question(planned, threads, machine)}.json"
-        winner = _remembered(path, len(variants))
+        asked = f"{question(planned, threads, machine)}.json"
+        winner = remembered(asked, len(variants))
         if winner is None:
             winner, times = best_of(_calls(lowered, threads, machine, name, variants))
-            if path is not None:
-                keep(path, json.dumps({"winner": winner, "seconds": times}))
+            remember(asked, winner, times)
         result[name] = variants[winner]
     return result

@@ -12,7 +12,7 @@ from eqsat.backends.compile import compile
 from eqsat.backends.lower import lower
 from eqsat.ir import reductions, tensor
 from eqsat.ir.dtypes import DATA, NDArray, is_float
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate_outputs
 from eqsat.ir.stmt import PrimFunc
 from eqsat.ir.stmt_run import run_primfunc
 from eqsat.ir.tensor import Program, Tensor
@@ -55,7 +55,7 @@ def assert_same(got: NDArray, want: NDArray, close: bool, what: str) -> None:
 def check(outputs: Mapping[str, Tensor], feeds: Mapping[str, NDArray], close: bool = False, threads: int = 1) -> None:
     """Every output of one compiled program equals its numpy meaning."""
     program = program_of(outputs)
-    want: dict[str, Any] = evaluate(program, feeds, undef=0)
+    want: dict[str, Any] = evaluate_outputs(program, feeds, undef=0)
     got = compile(program, threads=threads)(dict(feeds))
     for name in outputs:
         assert_same(got[name] if len(outputs) > 1 else got, want[name], close, name)
@@ -64,7 +64,7 @@ def check(outputs: Mapping[str, Tensor], feeds: Mapping[str, NDArray], close: bo
 def check_statements(outputs: Mapping[str, Tensor], feeds: Mapping[str, NDArray], close: bool = False) -> None:
     """The lowered statements, interpreted, equal the numpy meaning."""
     program = program_of(outputs)
-    want: dict[str, Any] = evaluate(program, feeds, undef=0)
+    want: dict[str, Any] = evaluate_outputs(program, feeds, undef=0)
     low = lower(program)
     arrays = {b.name: np.zeros(b.shape, "int64" if b.dtype == "index" else b.dtype) for b in low.buffers.values()}
     arrays |= {name: np.array(a) for name, a in low.constants.items()}

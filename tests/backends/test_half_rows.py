@@ -18,7 +18,7 @@ from eqsat.backends.machine import this_machine
 from eqsat.backends.schedule import Blend, Cross, Strip
 from eqsat.ir import pointwise
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate_outputs
 from eqsat.ir.tensor import Tensor, input
 
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -55,7 +55,7 @@ def check(outputs: dict[str, Tensor], threads: int = 1, seed: int = 0) -> None:
         if x.dtype == "float16" and n % 2 == 0:
             feeds[x.name] = np.resize(np.random.default_rng(seed).permutation(HALVES), shape)
     with np.errstate(all="ignore"):
-        want = evaluate(program, feeds)
+        want = evaluate_outputs(program, feeds)
     got = compile(program, threads=threads)(feeds)
     for name in outputs:
         same(got[name] if len(outputs) > 1 else got, want[name])

@@ -25,7 +25,7 @@ from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Plan, Run, Shear, Tur
 from eqsat.backends.variants import candidates
 from eqsat.ir import pointwise, reductions, tensor
 from eqsat.ir.dtypes import DATA, NDArray, is_float, itemsize
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate_outputs
 from eqsat.ir.tensor import Program, Tensor, as_program, input
 
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -60,7 +60,7 @@ def check_bits(outputs: dict[str, Tensor], threads: int, machine: Machine, shift
     inputs = {x.name: x for y in outputs.values() for x in leaves_of(y)}
     program = Program(list(inputs.values()), outputs)
     feeds = {n: random_bits(tuple(int(str(d)) for d in x.shape), x.dtype) for n, x in inputs.items()}
-    want = evaluate(program, feeds, undef=0)
+    want = evaluate_outputs(program, feeds, undef=0)
     places = {n: guarded(a.shape, a.dtype.name, shift) for n, a in want.items()}
     held = {n: guarded(a.shape, a.dtype.name, shift + 1) for n, a in feeds.items()}
     for n, (array, _) in held.items():
@@ -302,7 +302,7 @@ def test_every_candidate_computes_the_same(stream: bool) -> None:
         ((name, moves),) = low.moves.items()
         ((move, _),) = schedule(moves, machine, 1) or []
         feed = random_bits(tuple(extents_of(leaves_of(y)[0])), y.dtype)
-        want = evaluate(Program(leaves_of(y), {"y": y}), {"x": feed})["y"]
+        want = evaluate_outputs(Program(leaves_of(y), {"y": y}), {"x": feed})["y"]
         plans = candidates(move, machine, 1)
         assert len(set(plans)) == len(plans) >= 2
         for plan in plans:

@@ -20,7 +20,7 @@ from eqsat.backends.opencl_profile import Profile
 from eqsat.ir import pointwise, reductions
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import DATA, INTS, NDArray, is_float
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate_outputs
 from eqsat.ir.stmt import Alloc, BufferDecl, For, Seq, Store, format_stmt
 from eqsat.ir.tensor import Program, Tensor, compute, input
 from eqsat.ir.term import Term
@@ -33,7 +33,7 @@ KINDS = ["cpu", "gpu"]
 def check(outputs: Mapping[str, Tensor], feeds: Mapping[str, NDArray], kind: str, close: bool = False) -> ClKernel:
     """Every output of one compiled program equals its numpy meaning."""
     program = program_of(outputs)
-    want: dict[str, NDArray] = evaluate(program, feeds, undef=0)
+    want: dict[str, NDArray] = evaluate_outputs(program, feeds, undef=0)
     kernel = ClKernel(program, kind=kind)
     got = kernel(dict(feeds))
     for name in outputs:

@@ -25,7 +25,7 @@ from eqsat.ir.buffer import Buffer
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
 from eqsat.ir.index_map import AXIS_SEPARATOR
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate, evaluate_outputs
 from eqsat.ir.tensor import Program, Tensor, as_program, constant, input
 
 pytestmark = pytest.mark.opencl
@@ -261,7 +261,7 @@ def test_images_of_every_kind_of_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     }  # fmt: skip
     program = Program([x], {name: y for name, (y, _) in made.items()})
     buffers = {k: b for name, (y, place) in made.items() for k, b in rows_of(name, y, place).items()}
-    want: dict[str, NDArray] = evaluate(program, {"x": array})
+    want: dict[str, NDArray] = evaluate_outputs(program, {"x": array})
     for kind, given in (("cpu", buffers), ("gpu", {**buffers, **rows_of("x", x, 2)})):
         k = ClKernel(program, buffers=given, kind=kind)
         got = k(x=array)

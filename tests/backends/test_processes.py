@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from eqsat.backends import cc
-from eqsat.backends.cache import cache_directory, keep
+from eqsat.backends.cache import CacheWarning, cache_directory, keep
 from eqsat.backends.compile import compile
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensor import Tensor, input
@@ -109,17 +111,21 @@ def test_a_damaged_cache_is_only_slower(
     np.testing.assert_array_equal(compile(double())(x=ARRAY), 2 * ARRAY)
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc")
 def test_a_full_disk_is_only_slower(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-    write = Path.write_text
 
-    def full(path: Path, text: str) -> int:
-        if tmp_path / "cache" not in path.parents:
-            return write(path, text)
-        write(path, text[:1])
-        raise OSError(28, "No space left on device")
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            super().write(bytes(data)[:1])
+            raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    def full(file: int, mode: str) -> Any:
+        inside = (tmp_path / "cache") in Path(os.readlink(f"/proc/self/fd/{file}")).parents
+        return Full(file, mode) if inside and mode == "wb" else fdopen(file, mode)
+
+    fdopen = os.fdopen
+    monkeypatch.setattr(os, "fdopen", full)
     np.testing.assert_array_equal(compile(double())(x=ARRAY), 2 * ARRAY)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
@@ -140,13 +146,15 @@ def test_where_the_cache_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert cache_directory() is None
 
 
-def test_a_file_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
-    keep(tmp_path / "new" / "file", "text")
+def test_a_file_is_kept_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    assert keep("new", "file", "text") == tmp_path / "new" / "file"
     assert (tmp_path / "new" / "file").read_text() == "text"
-    keep(tmp_path / "new" / "file" / "below", "text")
-    (tmp_path / "folder").mkdir()
-    keep(tmp_path / "folder", "text")
-    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["folder", "new", "new/file"]
+    with pytest.warns(CacheWarning, match="new/file is not used: .* is not a folder"):
+        assert keep("new/file", "below", "text") is None
+    (tmp_path / "new" / "folder").mkdir()
+    assert keep("new", "folder", "text") is None
+    assert sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*")) == ["new", "new/file", "new/folder"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from eqsat.backends.c_kernel import CKernel
 from eqsat.backends.lower import lower
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate
+from eqsat.ir.run import evaluate_outputs
 from eqsat.ir.stmt import PrimFunc
 from eqsat.ir.stmt_run import run_primfunc
 from eqsat.ir.tensor import Tensor
@@ -171,7 +171,7 @@ def test_which_steps_share_rows(build: Build, shape: tuple[int, ...], steps: int
     low = lower(program, machine=machine)
     assert len(low.steps) == steps
     got = CKernel(program, 2, machine)(feeds)
-    want = evaluate(program, feeds)
+    want = evaluate_outputs(program, feeds)
     for name in outputs:
         assert_same(got[name] if len(outputs) > 1 else got, want[name], True, name)
 
@@ -188,7 +188,7 @@ def test_statements_of_shared_rows(build: Build) -> None:
     for step in low.steps:
         assert isinstance(step, PrimFunc)
         run_primfunc(step, {n: arrays[n].reshape(-1) for n in step.params})
-    want = evaluate(program, feeds)
+    want = evaluate_outputs(program, feeds)
     for name, buffer in low.outputs.items():
         assert_same(arrays[buffer], want[name], True, name)
 
@@ -229,4 +229,4 @@ def test_long_rows_do_not_fill_the_stack() -> None:
     assert sum(4 * int(n) for n in re.findall(r"row\d+\[(\d+)\];", kernel.source)) == 8
     assert kernel.workspace_bytes == 3 << 22
     feeds = {"x": rows((3, 1 << 20), "float32")}
-    assert_same(kernel(feeds), evaluate(program_of(outputs), feeds)["y"], True, "y")
+    assert_same(kernel(feeds), evaluate_outputs(program_of(outputs), feeds)["y"], True, "y")
