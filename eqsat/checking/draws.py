@@ -1,0 +1,94 @@
+"""Values for what a region reads: a random function of the position, so that nothing is stored, and special values."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsat.ir.dtypes import BOOL, NDArray, is_float
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+_ONE, _TWO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31, _S11 = (np.uint64(n) for n in (30, 27, 31, 11))
+
+
+def mixed(a: Any) -> NDArray:
+    """A bijection of 64-bit words that leaves nothing of their order (splitmix64)."""
+    with np.errstate(over="ignore"):
+        z = np.asarray(a, np.uint64) * _MIX + _MIX
+        z = (z ^ (z >> _S30)) * _ONE
+        z = (z ^ (z >> _S27)) * _TWO
+        return np.asarray(z ^ (z >> _S31))
+
+
+def seed_of(*parts: Any) -> int:
+    """A 64-bit number that is the same in every process for parts that print alike.
+
+    >>> seed_of("conv", 3) == seed_of("conv", 3) != seed_of("conv", 4)
+    True
+    """
+    text = "\\0".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One way to choose inputs.
+
+    kind: "plain" are numbers of both signs, all different; "special" mixes in 0, -0.0, inf, NaN, and, if `limits`, the
+    limits of the type; "tame" are small positive numbers, for originals that fail on others.
+    """
+
+    kind: str
+    seed: int
+    limits: bool = True
+
+    def values(self, name: int, index: NDArray, dtype: str) -> NDArray:
+        """The cells of a value at some flat positions.
+
+        >>> Draw("plain", 0).values(1, np.arange(3), "int8").dtype
+        dtype('int8')
+        """
+        bits = mixed(np.asarray(index).astype(np.uint64) ^ mixed(np.uint64((self.seed * 0x1F1F1F1F + name) % 2**64)))
+        if dtype == BOOL:
+            return np.asarray((bits >> _S31) & np.uint64(1)).astype(bool)
+        if is_float(dtype):
+            return self._floats(bits, dtype)
+        info = np.iinfo(dtype)
+        if self.kind == "tame":
+            return np.asarray(bits % np.uint64(2 if self.seed % 2 else 3)).astype(dtype) + np.asarray(
+                self.seed % 2, dtype
+            )
+        low = max(-100, int(info.min)) if info.min < 0 else 0
+        whole = np.asarray(bits % np.uint64(min(200, int(info.max))), np.int64) + low
+        made = whole.astype(dtype)
+        if self.kind == "special":
+            chosen = np.asarray((bits >> _S30) % np.uint64(24))
+            extra = [0, 1, int(info.max), int(info.min)] if self.limits else [0, 1, 0, 1]
+            for k, value in enumerate(extra):
+                made = np.where(chosen == k, np.asarray(value, dtype), made)
+        return made
+
+    def _floats(self, bits: NDArray, dtype: str) -> NDArray:
+        unit = np.asarray(bits >> _S11, np.float64) * 2.0**-53
+        if self.kind == "tame":
+            return np.asarray(0.5 + unit, dtype)
+        made = np.asarray((unit - 0.5) * 5.0).astype(dtype)
+        if self.kind == "special":
+            top = np.finfo(dtype).max
+            special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, *((top, -top) if self.limits else (2.0, -1.0))]
+            chosen = np.asarray((bits >> np.uint64(3)) % np.uint64(32))
+            table = np.array(special, dtype)
+            made = np.where(chosen < len(special), table[np.minimum(chosen, np.uint64(len(special) - 1))], made)
+        return made
+
+
+def pool(draw: Draw, name: int, size: int, dtype: str) -> NDArray:
+    """Cells 0..size-1 of a value, those of large ones repeated with a prime period, which is no stride."""
+    period = 65_521
+    if size <= period:
+        return draw.values(name, np.arange(size), dtype)
+    return np.resize(draw.values(name, np.arange(period), dtype), size)

@@ -1,0 +1,137 @@
+"""The order of a check: plan regions, run the cheap ones first, and let regions grow where one differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eqsat.checking.graph import Graph
+from eqsat.checking.part import Impossible
+from eqsat.checking.plan import Planner, Region
+from eqsat.checking.verdict import Checked, Difference, RegionCheck, Verdict, now
+
+ATTEMPTS = 24
+LEAST = 0.03
+"""Seconds for the regions, however long it took to find them."""
+GRACE = 4.0
+"""Seconds to find out whether a difference of a region is one of the whole."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What running a region showed: `problems` are the pairs that differ, by number, and how."""
+
+    verdict: Verdict
+    reason: str
+    problems: dict[int, str] = field(default_factory=dict[int, str])
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Two graphs, and what is done with their regions.
+
+    run: runs a region until a moment (of `now`); cost: what that will take, in any unit; describe: the region
+    as plain data without values.
+    """
+
+    before: Graph
+    after: Graph
+    run: Callable[[Region, float], Outcome]
+    cost: Callable[[Region], float]
+    describe: Callable[[Region], dict[str, Any]]
+
+
+def drive(sides: Sides, seconds: float) -> Checked:
+    """Check all regions within so many seconds; a difference may take longer to be certain of."""
+    begun = now()
+    deadline = begun + max(LEAST, seconds)
+    planner = Planner(sides.before, sides.after)
+    known: dict[Hashable, Outcome] = {}
+    dropped: set[int] = set()
+    first: tuple[Region, Outcome] | None = None
+    for _ in range(ATTEMPTS):
+        regions = planner.plan(dropped)
+        found, failed = _attempt(sides, planner, regions, known, deadline)
+        if not failed:
+            return Checked(tuple(found), now() - begun)
+        first = first or failed[0]
+        deadline = max(deadline, now() + seconds)  # what differed deserves a closer look
+        # What was not run for want of time may be run when there is more.
+        known = {key: o for key, o in known.items() if o.verdict != "neither"}
+        more = planner.widened([(region, outcome.problems) for region, outcome in failed])
+        if not more:
+            break
+        dropped |= more
+    assert first is not None
+    return _whole(sides, planner, first, begun)
+
+
+def _attempt(
+    sides: Sides, planner: Planner, regions: Sequence[Region], known: dict[Hashable, Outcome], deadline: float
+) -> tuple[list[RegionCheck], list[tuple[Region, Outcome]]]:
+    """The checks of some regions, and those that differ."""
+    found: list[RegionCheck] = []
+    failed: list[tuple[Region, Outcome]] = []
+    waiting = sorted(regions, key=sides.cost, reverse=True)
+    while waiting:
+        region = waiting.pop()
+        begun = now()
+        outcome = known.get(region.key)
+        if outcome is None:
+            outcome = known[region.key] = _outcome(sides, region, deadline)
+        if outcome.problems:
+            failed.append((region, outcome))
+            continue
+        parts = planner.split(region) if outcome.verdict == "neither" and begun < deadline else []
+        if parts:  # too much at once: one pair at a time
+            waiting.extend(sorted(parts, key=sides.cost, reverse=True))
+            continue
+        found.append(RegionCheck(outcome.verdict, outcome.reason, now() - begun, *_names(sides, region)))
+    return found, failed
+
+
+def _outcome(sides: Sides, region: Region, deadline: float) -> Outcome:
+    if now() > deadline:
+        return Outcome("neither", "the time for checking is over")
+    try:
+        return sides.run(region, deadline)
+    except Impossible as error:
+        return Outcome("neither", str(error))
+
+
+def _names(sides: Sides, region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    before, after = sides.before.vertices, sides.after.vertices
+    return (
+        tuple(before[n].name for n in region.before if not before[n].leaf),
+        tuple(after[n].name for n in region.after if not after[n].leaf),
+    )
+
+
+def _whole(sides: Sides, planner: Planner, first: tuple[Region, Outcome], begun: float) -> Checked:
+    """Whether what differs in a region does so for values that it has: from the inputs on."""
+    found: list[RegionCheck] = []
+    difference: Difference | None = None
+    for region in planner.plan(whole=True):
+        start = now()
+        try:
+            outcome = sides.run(region, start + GRACE)
+        except Impossible as error:
+            outcome = Outcome("neither", str(error))
+        if outcome.problems:
+            difference = _difference(sides, region, outcome, first[0])
+        elif outcome.verdict == "neither":
+            # On arbitrary values a part of it differs, and nothing shows that the whole does not.
+            difference = _difference(sides, *first, first[0])
+        found.append(RegionCheck(outcome.verdict, outcome.reason, now() - start, *_names(sides, region)))
+        if difference is not None:
+            break
+    return Checked(tuple(found), now() - begun, difference)
+
+
+def _difference(sides: Sides, region: Region, outcome: Outcome, smallest: Region) -> Difference:
+    number, problem = next(iter(outcome.problems.items()))
+    value = region.pairs[number][0]
+    names = [name for name, v in sides.before.outputs.items() if v == value]
+    what = f"output {names[0]!r}" if names else f"the operand {sides.before.at(value).name}"
+    return Difference(what, problem, sides.describe(smallest))

@@ -1,0 +1,379 @@
+"""An ONNX model as a graph to be compared: nodes by operator, opset, attributes; constants by content; types by
+onnx.shape_inference at sizes in numbers. Nothing here is shared with the reader of models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+)  # fmt: skip
+
+from eqsat.checking.fold import folded
+from eqsat.checking.graph import Graph, Type, content_mark
+from eqsat.checking.verdict import CheckFailure
+from eqsat.ir.dtypes import NDArray
+
+RANDOM = frozenset(
+    ("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial")
+)
+MOVES = frozenset(
+    (
+        "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Slice", "Pad", "Expand", "Tile",
+        "Concat", "Split", "DepthToSpace", "SpaceToDepth", "Gather",
+    )
+)  # fmt: skip
+"""Operators that only move values, whatever they are."""
+CLEAR = MOVES - {"Concat"}
+SMALL = 16
+"""Constants of fewer elements, and integers that may be sizes, keep their numbers."""
+SIZES = 64
+SKELETON = 1024
+EVEN = 1 << 27
+FOLDED = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A constant all of whose elements are one number, as ConstantOfShape makes it."""
+
+    dims: tuple[int, ...]
+    data_type: int
+    value: NDArray
+
+
+Content = TensorProto | Uniform
+
+
+@dataclass
+class Unit:
+    """A model with what the check knows of it: `values` are the names of values by number, `made` their numbers,
+    `tensors` its constants, and `known` the numbers of small whole ones."""
+
+    model: ModelProto
+    graph: Graph
+    values: list[str] = field(default_factory=list[str])
+    made: dict[str, int] = field(default_factory=dict[str, int])
+    tensors: dict[str, Content] = field(default_factory=dict[str, Content])
+    known: dict[str, NDArray] = field(default_factory=dict[str, NDArray])
+    functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict[tuple[str, str], FunctionProto])
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs among a node's attributes."""
+    for a in node.attribute:
+        if a.type == AttributeProto.GRAPH:
+            yield a.g
+        elif a.type == AttributeProto.GRAPHS:
+            yield from a.graphs
+
+
+def reads_of(node: NodeProto) -> list[str]:
+    """The names that a node reads, those that its subgraphs take from outside included."""
+    names = list(node.input)
+    for graph in subgraphs(node):
+        own = {x.name for x in (*graph.input, *graph.initializer)} | {x.values.name for x in graph.sparse_initializer}
+        for child in graph.node:
+            names.extend(n for n in reads_of(child) if n and n not in own)
+            own.update(child.output)
+        names.extend(o.name for o in graph.output if o.name not in own)
+    return names
+
+
+def is_random(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto]) -> bool:
+    """Whether two runs of a node may differ."""
+    inner: Iterable[NodeProto] = [n for g in subgraphs(node) for n in g.node]
+    called = functions.get((node.domain, node.op_type))
+    if called is not None:
+        inner = called.node
+    training = node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] != ""
+    return node.op_type in RANDOM or training or any(is_random(n, functions) for n in inner)
+
+
+# -- sizes and types --------------------------------------------------------------------------------------------------
+
+
+def unknown_sizes(model: ModelProto) -> list[tuple[str, int, str]]:
+    """The axes of inputs whose extent is not a number: input, axis, name of the dimension (or one made up)."""
+    found: list[tuple[str, int, str]] = []
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        for n, d in enumerate(kind.shape.dim):
+            if not d.HasField("dim_value") or d.dim_value < 0:
+                found.append((value.name, n, d.dim_param or f"{value.name}.{n}"))
+    return found
+
+
+def inferred(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, TypeProto]:
+    """The types of all values by onnx.shape_inference, with these sizes for the dimensions of inputs."""
+    copy = ModelProto()
+    copy.ir_version = model.ir_version
+    copy.opset_import.extend(model.opset_import)
+    copy.functions.extend(model.functions)
+    graph = copy.graph
+    graph.name = model.graph.name or "graph"
+    graph.node.extend(model.graph.node)
+    graph.sparse_initializer.extend(model.graph.sparse_initializer)
+    listed = {x.name for x in model.graph.input}
+    named = {(value, axis): name for value, axis, name in unknown_sizes(model)}
+    for value in model.graph.input:
+        added = graph.input.add()
+        added.CopyFrom(value)
+        for n, d in enumerate(added.type.tensor_type.shape.dim):
+            if (value.name, n) in named:
+                d.dim_value = sizes.get(named[value.name, n], 1)
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) <= SKELETON:
+            graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in listed:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    for output in model.graph.output:  # what they claim is for other sizes, or wrong
+        graph.output.append(ValueInfoProto(name=output.name))
+    done = shape_inference.infer_shapes(copy)
+    types = {x.name: x.type for x in (*done.graph.value_info, *done.graph.input, *done.graph.output)}
+    for tensor in model.graph.initializer:
+        types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+    return types
+
+
+def type_of(proto: TypeProto | None) -> Type:
+    """A tensor type with extents in numbers; no extents where they are not known, or it is no tensor."""
+    if proto is None or proto.WhichOneof("value") != "tensor_type":
+        return None, "other" if proto is None or not proto.WhichOneof("value") else str(proto.WhichOneof("value"))
+    kind = proto.tensor_type
+    name = str(kind.elem_type)
+    if not kind.HasField("shape") or any(not d.HasField("dim_value") for d in kind.shape.dim):
+        return None, name
+    return tuple(int(d.dim_value) for d in kind.shape.dim), name
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
+
+
+class Contents:
+    """Constants of both models by content; those of one name are compared first, without hashing."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, list[tuple[TensorProto, Hashable]]] = {}
+        self.uniform: set[tuple[int, int]] = set()
+        self.marks: dict[Hashable, Hashable] = {}
+
+    def key(self, tensor: Content) -> Hashable:
+        """A key of the numbers of a constant, in row-major order."""
+        size = prod(tensor.dims)
+        if isinstance(tensor, Uniform):
+            self.uniform.add((tensor.data_type, size))
+            return "uniform", tensor.value.tobytes()
+        known = self.named.setdefault(tensor.name, []) if tensor.name else []
+        for other, key in known:
+            if tensor is other:
+                return key
+        found: Hashable = next((key for other, key in known if _same(tensor, other)), None)
+        if found is None:
+            found = self._own(tensor, size)
+        known.append((tensor, found))
+        return found
+
+    def _own(self, tensor: TensorProto, size: int) -> Hashable:
+        if (tensor.data_type, size) in self.uniform:
+            flat = array_of(tensor).reshape(-1)
+            if bool((flat == flat[0]).all()):
+                return "uniform", flat[0].tobytes()
+        return digest(tensor)
+
+    def mark(self, tensor: Content, key: Hashable) -> Hashable:
+        """What tells constants apart whatever the order of their numbers."""
+        place = key, tensor.data_type, prod(tensor.dims)
+        if place not in self.marks:
+            self.marks[place] = _mark(tensor)
+        return self.marks[place]
+
+
+def _same(a: TensorProto, b: TensorProto) -> bool:
+    if a is b:
+        return True
+    both = a.HasField("raw_data") and b.HasField("raw_data")
+    return both and a.data_type == b.data_type and prod(a.dims) == prod(b.dims) and a.raw_data == b.raw_data
+
+
+def digest(tensor: TensorProto) -> bytes:
+    """A hash of the numbers of a tensor in row-major order."""
+    if tensor.data_type == TensorProto.STRING:
+        return hashlib.blake2b(b"\0".join(tensor.string_data), digest_size=16).digest()
+    if tensor.HasField("raw_data"):
+        return hashlib.blake2b(tensor.raw_data, digest_size=16).digest()
+    return hashlib.blake2b(np.ascontiguousarray(numpy_helper.to_array(tensor)).tobytes(), digest_size=16).digest()
+
+
+def unit_of(model: ModelProto, types: dict[str, TypeProto], contents: Contents) -> Unit:
+    """The graph of a model whose values have these types."""
+    functions = {(f.domain, f.name): f for f in model.functions}
+    unit = Unit(model, Graph(), functions=functions)
+    opsets = {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in model.opset_import}
+    initial = {x.name: x for x in model.graph.initializer}
+    listed = {x.name for x in model.graph.input} if model.ir_version >= 4 else set[str]()
+    for value in model.graph.input:
+        if value.name not in initial or value.name in listed:
+            _leaf(unit, value.name, ("input", value.name), type_of(types.get(value.name)), "input", None, value)
+    for name, tensor in initial.items():
+        if name not in unit.made:
+            _constant(unit, name, tensor, contents)
+    for sparse in model.graph.sparse_initializer:
+        exact = "sparse", sparse.SerializeToString()
+        _leaf(unit, sparse.values.name, exact, (None, "sparse"), "constant", None, sparse)
+    for place, node in enumerate(model.graph.node):
+        _node(unit, node, place, opsets, types, contents)
+    for output in model.graph.output:
+        if output.name not in unit.made:
+            raise CheckFailure(f"output {output.name!r}", "nothing makes it")
+        unit.graph.outputs[output.name] = unit.made[output.name]
+    return unit
+
+
+def _leaf(unit: Unit, name: str, exact: Hashable, kind: Type, leaf: str, content: Hashable, source: object) -> None:
+    made = unit.graph.add(exact, exact, (), [kind], name, leaf=leaf, content=content, source=source)
+    unit.values.append(name)
+    unit.made[name] = made[0]
+
+
+def _constant(unit: Unit, name: str, tensor: Content, contents: Contents) -> None:
+    key, dims = contents.key(tensor), tuple(tensor.dims)
+    real = tensor.data_type in (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+    content = (key, tensor.data_type) if real and prod(dims) >= SMALL else None
+    unit.tensors[name] = tensor
+    if tensor.data_type in FOLDED and prod(dims) <= SIZES:
+        unit.known[name] = array_of(tensor)
+    made = unit.graph.add(
+        ("constant", tensor.data_type, dims, key), contents.mark(tensor, key), (),
+        [(dims, str(tensor.data_type))], name, leaf="constant", content=content, source=tensor,
+    )  # fmt: skip
+    unit.values.append(name)
+    unit.made[name] = made[0]
+
+
+def _mark(tensor: Content) -> Hashable:
+    if isinstance(tensor, Uniform):
+        kind, name, _, bits = content_mark(tensor.value)
+        return kind, name, prod(tensor.dims), bits * prod(tensor.dims) % 2**64
+    if tensor.data_type == TensorProto.STRING or not prod(tensor.dims):
+        return "constant", tensor.data_type, prod(tensor.dims)
+    return content_mark(array_of(tensor))
+
+
+def _node(
+    unit: Unit, node: NodeProto, place: int, opsets: Mapping[str, int], types: dict[str, TypeProto], contents: Contents
+) -> None:
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if node.op_type == "Constant" and not domain and node.attribute and node.attribute[0].name == "value":
+        _constant(unit, node.output[0], _named(node.attribute[0].t, ""), contents)
+        return
+    if node.op_type == "Identity" and not domain and node.input[0] in unit.tensors:
+        _constant(unit, node.output[0], unit.tensors[node.input[0]], contents)
+        return
+    called = unit.functions.get((node.domain, node.op_type))
+    shown = node.name or f"{node.op_type} {place}"
+    operands: list[int] = []
+    absent: list[int] = []
+    for k, name in enumerate(reads_of(node)):
+        if not name:
+            absent.append(k)
+        elif name not in unit.made:
+            raise CheckFailure(f"node {shown!r}", f"reads {name!r} before it is made")
+        else:
+            operands.append(unit.made[name])
+    if all(n in unit.known for n in node.input if n) or node.op_type in ("Shape", "Size"):
+        number = folded(node, opsets.get("", 0), unit.known, lambda n: _numbers_of(types.get(n)))
+        if number is not None:
+            tensor = numpy_helper.from_array(number)
+            _constant(unit, node.output[0], tensor, contents)
+            return
+    even = _uniform(unit, node)
+    if even is not None:
+        _constant(unit, node.output[0], even, contents)
+        return
+    if called is None and any(o and type_of(types.get(o))[0] is None for o in node.output):
+        types.update(_inferred_node(unit, node, opsets, types))
+    attributes = tuple(sorted(a.SerializeToString(deterministic=True) for a in node.attribute))
+    body = b"" if called is None else called.SerializeToString(deterministic=True)
+    outputs = tuple(bool(o) for o in node.output)
+    exact = domain, node.op_type, opsets.get(domain, 0), attributes, tuple(absent), outputs, body
+    kinds = [type_of(types.get(o)) for o in node.output]
+    made = unit.graph.add(
+        exact, (domain, node.op_type), operands, kinds, shown, clear=node.op_type in CLEAR and not domain,
+        pure=not is_random(node, unit.functions), cut=[_cuttable(k) for k in kinds], source=node,
+    )  # fmt: skip
+    for name, value in zip(node.output, made, strict=True):
+        unit.values.append(name)
+        if name:
+            unit.made[name] = value
+
+
+def _inferred_node(
+    unit: Unit, node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, TypeProto]
+) -> dict[str, TypeProto]:
+    """The types of a node's outputs, given the numbers of its small whole operands, which inference does not fold."""
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    try:
+        schema = defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
+        ins = {n: types[n] for n in node.input if n and n in types}
+        data = {n: numpy_helper.from_array(unit.known[n], n) for n in node.input if n in unit.known}
+        imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+        found = shape_inference.infer_node_outputs(schema, node, ins, data, opset_imports=imports)
+    except Exception:  # an operator that onnx does not know, or a node that it finds wrong: the types stay unknown
+        return {}
+    return dict(found)
+
+
+def _uniform(unit: Unit, node: NodeProto) -> Uniform | None:
+    if node.op_type != "ConstantOfShape" or node.domain not in ("", "ai.onnx") or node.input[0] not in unit.known:
+        return None
+    dims = tuple(int(d) for d in unit.known[node.input[0]])
+    value = np.zeros(1, np.float32)
+    for a in node.attribute:
+        value = array_of(a.t)
+    if not 0 < prod(dims) <= EVEN or value.size != 1:
+        return None
+    return Uniform(dims, helper.np_dtype_to_tensor_dtype(value.dtype), value.reshape(()))
+
+
+def _numbers_of(proto: TypeProto | None) -> tuple[int, ...] | None:
+    dims = type_of(proto)[0]
+    return None if dims is None else tuple(int(str(d)) for d in dims)
+
+
+def _named(tensor: TensorProto, name: str) -> TensorProto:
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = name
+    return copy
+
+
+def _cuttable(kind: Type) -> bool:
+    """Whether any values of a type will do: not for integers that may be sizes or positions."""
+    dims, element = kind
+    if dims is None:
+        return False
+    whole = element in (str(TensorProto.INT64), str(TensorProto.INT32))
+    return not (whole and len(dims) <= 1 and prod(d for d in dims if isinstance(d, int)) <= SIZES)
+
+
+def array_of(tensor: Content) -> NDArray:
+    """The numbers of a tensor."""
+    if isinstance(tensor, Uniform):
+        return np.broadcast_to(tensor.value, tensor.dims)
+    return np.asarray(numpy_helper.to_array(tensor))

@@ -1,0 +1,254 @@
+"""Running the two sides of a region of a model: small models, inputs drawn alike, outputs compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper
+
+from eqsat.checking.draws import Draw, pool
+from eqsat.checking.drive import Outcome
+from eqsat.checking.equal import difference
+from eqsat.checking.graph import Type
+from eqsat.checking.model_graph import Uniform, Unit, array_of
+from eqsat.checking.part import Impossible
+from eqsat.checking.verdict import now
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import MissingPackage
+from eqsat.onnx_package import require
+
+NUMPY: dict[int, str] = {
+    TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
+    TensorProto.INT8: "int8", TensorProto.INT16: "int16", TensorProto.INT32: "int32", TensorProto.INT64: "int64",
+    TensorProto.UINT8: "uint8", TensorProto.UINT16: "uint16", TensorProto.UINT32: "uint32",
+    TensorProto.UINT64: "uint64", TensorProto.BOOL: "bool",
+}  # fmt: skip
+BY_CAST: dict[int, tuple[int, str]] = {
+    TensorProto.BFLOAT16: (TensorProto.FLOAT, "bfloat16"), TensorProto.FLOAT8E4M3FN: (TensorProto.FLOAT, "bfloat16"),
+    TensorProto.FLOAT8E5M2: (TensorProto.FLOAT, "bfloat16"),
+}  # fmt: skip
+"""Types that numpy has not: fed and read through a Cast; with the type whose tolerance they get."""
+FEW = 1000
+"""Cells of inputs below which more inputs are tried."""
+EXACT_IDS = {
+    "float32": 1 << 24,
+    "float64": 1 << 53,
+    "int32": 1 << 31,
+    "int64": 1 << 62,
+    "uint32": 1 << 31,
+    "uint64": 1 << 62,
+}
+
+
+@dataclass(frozen=True)
+class Fed:
+    """An input of a small model: the number by which it is drawn, its type, and whether it stands for a constant."""
+
+    number: int
+    kind: Type
+    constant: bool = False
+
+
+@dataclass
+class Small:
+    """One side of a region as a model, what is fed to it, and the tolerance of each output (None: by its type)."""
+
+    model: ModelProto
+    fed: dict[str, Fed]
+    outputs: list[str]
+    tolerances: dict[str, str]
+
+
+def small_model(
+    unit: Unit, nodes: Sequence[NodeProto], tensors: Mapping[str, Any], fed: Mapping[str, Fed],
+    outputs: Sequence[str],
+) -> Small:  # fmt: skip
+    """The model of some nodes of a model; values of types that numpy has not go in and out through casts."""
+    model = ModelProto(ir_version=max(unit.model.ir_version, 4))
+    model.opset_import.extend(unit.model.opset_import)
+    used = {(n.domain, n.op_type) for n in nodes}
+    if unit.functions and used & set(unit.functions):
+        model.functions.extend(unit.functions.values())
+    graph = model.graph
+    graph.name = "region"
+    tolerances: dict[str, str] = {}
+    for name, one in fed.items():
+        dims, element = one.kind
+        if dims is None or not element.isdigit():
+            raise Impossible("region", f"the type of {name!r} is not known")
+        kind = int(element)
+        if kind in BY_CAST:
+            graph.node.append(helper.make_node("Cast", [f"{name}__plain"], [name], to=kind))
+            graph.input.append(helper.make_tensor_value_info(f"{name}__plain", BY_CAST[kind][0], _extents(dims)))
+        elif kind in NUMPY or kind == TensorProto.STRING:
+            graph.input.append(helper.make_tensor_value_info(name, kind, _extents(dims)))
+        else:
+            raise Impossible("region", f"no values are drawn for element type {kind} of {name!r}")
+    for name, source in tensors.items():
+        if isinstance(source, Uniform):
+            source = np.ascontiguousarray(array_of(source))
+        if isinstance(source, SparseTensorProto):
+            graph.sparse_initializer.append(source)
+        elif isinstance(source, np.ndarray):
+            graph.initializer.append(numpy_helper.from_array(cast(NDArray, source), name))
+        else:
+            added = graph.initializer.add()
+            added.CopyFrom(source)
+            added.name = name
+    graph.node.extend(nodes)
+    shown: list[str] = []
+    for k, name in enumerate(outputs):
+        _, element = unit.graph.types[unit.made[name]]
+        kind = int(element) if element.isdigit() else 0
+        out = f"out__{k}"
+        if kind in BY_CAST:
+            graph.node.append(helper.make_node("Cast", [name], [out], to=BY_CAST[kind][0]))
+            tolerances[out] = BY_CAST[kind][1]
+        else:
+            graph.node.append(helper.make_node("Identity", [name], [out]))
+        graph.output.append(helper.make_empty_tensor_value_info(out))
+        shown.append(out)
+    return Small(model, dict(fed), shown, tolerances)
+
+
+def _extents(dims: Sequence[object]) -> list[int]:
+    return [d for d in dims if isinstance(d, int)]
+
+
+class _Engine:
+    """A model ready to be run: by onnxruntime, or, where that is not installed or asked not to, by onnx.reference."""
+
+    def __init__(self, model: ModelProto, reference: bool = False) -> None:
+        if reference:
+            made: Any = import_module("onnx.reference")
+            self.live: Any = _tried(lambda: made.ReferenceEvaluator(model))
+            return
+        ort = require("onnxruntime")
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        data = model.SerializeToString()
+        self.live = _tried(lambda: ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]))
+
+    def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        return _tried(lambda: list(self.live.run(None, dict(feeds))))
+
+
+class _Refused(Exception):
+    """The runtime did not take a model, or failed on an input."""
+
+
+def _tried(action: Any) -> Any:
+    try:
+        return action()
+    except Exception as error:  # runtimes raise classes of their own, with no common base
+        raise _Refused((str(error).strip().splitlines() or [type(error).__name__])[0][:200]) from error
+
+
+def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> Outcome:
+    """Run both sides on the same inputs; what only moves values is proved by inputs that are all different."""
+    left, reference = _original(small[0].model)
+    try:
+        right = _Engine(small[1].model, reference)
+    except _Refused as error:
+        return Outcome("run", "", dict.fromkeys(range(len(small[0].outputs)), f"the result does not load: {error}"))
+    compared, trouble = 0, ""
+    proof = moves and _countable(small)
+    few = sum(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()) < FEW
+    kinds = [Draw("special" if k % 3 == 1 else "plain", 1 + k, moves) for k in range(9 if few else 3)]
+    draws: list[Draw | int] = [0, 1] if proof else list(kinds)
+    for draw in (*draws, *(Draw("tame", k) for k in (14, 15, 17, 16))):
+        if compared and now() > deadline:
+            break
+        feeds = _feeds(small[0], draw), _feeds(small[1], draw)
+        try:
+            expected = left.run(feeds[0])
+        except _Refused as error:
+            trouble = str(error)
+            continue
+        try:
+            found = right.run(feeds[1])
+        except _Refused as error:
+            return Outcome("run", "", dict.fromkeys(range(len(expected)), f"the result fails: {error}"))
+        problems: dict[int, str] = {}
+        for k, (a, b) in enumerate(zip(expected, found, strict=True)):
+            text = _difference(a, b, moves, small[0].tolerances.get(small[0].outputs[k], ""))
+            if text:
+                problems[k] = text
+        if problems:
+            return Outcome("run", "", problems)
+        compared += 1
+        if compared == len(draws):
+            break
+    if not compared:
+        raise Impossible("region", f"the original fails on the inputs that were drawn: {trouble}")
+    if proof and compared == 2:
+        return Outcome("proved", "values are only moved, and each arrives where it should")
+    return Outcome("run", f"equal on {compared} inputs")
+
+
+def _original(model: ModelProto) -> tuple[_Engine, bool]:
+    """The original ready to be run, and whether by onnx.reference: where onnxruntime does not take it."""
+    try:
+        return _Engine(model), False
+    except (_Refused, MissingPackage) as first:
+        try:
+            return _Engine(model, reference=True), True
+        except _Refused as error:
+            raise Impossible("region", f"no runtime takes the original: {first}; {error}") from error
+
+
+def _difference(a: Any, b: Any, exact: bool, tolerance: str) -> str:
+    if isinstance(a, list) or isinstance(b, list):
+        if not (isinstance(a, list) and isinstance(b, list) and len(a) == len(b)):  # pyright: ignore[reportUnknownArgumentType]
+            return "a sequence of another length"
+        parts: list[str] = [_difference(x, y, exact, tolerance) for x, y in zip(a, b, strict=True)]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return next((p for p in parts if p), "")
+    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
+        return "" if (a is None and b is None) or a == b else "another value"
+    x, y = cast(NDArray, a), cast(NDArray, b)
+    if tolerance:
+        from eqsat.checking.equal import tolerance_of
+
+        return difference(x, y, exact, tolerance=tolerance_of(tolerance))
+    return difference(x, y, exact, signs=exact)
+
+
+def _countable(small: tuple[Small, Small]) -> bool:
+    """Whether all cells that are fed can have different values, exactly."""
+    total = 0
+    for one in small[0].fed.values():
+        name = NUMPY.get(int(one.kind[1]), "")
+        total += prod(d for d in one.kind[0] or () if isinstance(d, int))
+        if name not in EXACT_IDS or total + len(small[0].fed) >= EXACT_IDS[name]:
+            return False
+    return bool(small[0].fed)
+
+
+def _feeds(small: Small, draw: Draw | int) -> dict[str, NDArray]:
+    """The inputs of a small model. Numbered draws 0 and 1 give each cell a value of its own."""
+    feeds: dict[str, NDArray] = {}
+    for name, one in small.fed.items():
+        shape = tuple(d for d in one.kind[0] or () if isinstance(d, int))
+        size, kind = prod(shape), int(one.kind[1])
+        if isinstance(draw, int):
+            start = 1 + (one.number % 10_000) * size  # one number, one size
+            flat = np.arange(start, start + size)
+            feeds[name] = (flat if draw == 0 else start + 7 + (flat[::-1] - start)).astype(NUMPY[kind]).reshape(shape)
+        elif kind == TensorProto.STRING:
+            words = pool(draw, one.number, size, "uint8")
+            feeds[name] = np.array([f"s{w}" for w in words], object).reshape(shape)
+        elif kind in BY_CAST:
+            feeds[f"{name}__plain"] = pool(draw, one.number, size, "float32").reshape(shape)
+        else:
+            # Constants of both signs first; then positive ones, since a variance or a scale may have to be.
+            chosen = Draw("tame", draw.seed) if one.constant and draw.kind != "plain" else draw
+            feeds[name] = pool(chosen, one.number, size, NUMPY[kind]).reshape(shape)
+    return feeds

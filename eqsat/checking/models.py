@@ -1,0 +1,324 @@
+"""Checking an optimised ONNX model against the model it was made of: changed regions are proved or run."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+
+from eqsat.checking.axes import Space, space_of
+from eqsat.checking.draws import seed_of
+from eqsat.checking.drive import Outcome, Sides, drive
+from eqsat.checking.graph import Type, Vertex
+from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, unit_of, unknown_sizes
+from eqsat.checking.model_run import Fed, Small, compare, small_model
+from eqsat.checking.model_symbolic import proved
+from eqsat.checking.part import Impossible
+from eqsat.checking.plan import Region
+from eqsat.checking.verdict import Checked, CheckFailure, Difference, now
+
+HEAVY = frozenset(
+    ("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "LSTM", "GRU", "RNN", "QLinearConv", "QLinearMatMul")
+)
+CELLS_PER_SECOND = 3e8
+START = 2.5e-3
+"""Seconds that two sessions take to start."""
+CHEAP = 0.01
+"""Seconds that are spent on a region whatever is left."""
+
+
+def check_models(before: ModelProto, after: ModelProto, seconds: float = 10.0) -> Checked:
+    """Does `after` mean what `before` means? Each changed region alone, within a budget of seconds.
+
+    Models with sizes that are not numbers are checked at several sizes.
+
+    >>> from eqsat.nets import conv_chain
+    >>> check_models(conv_chain(), conv_chain()).summary().split(" (")[0]
+    'nothing was changed'
+    """
+    begun = now()
+    problem = interface(before, after)
+    if problem is not None:
+        return Checked((), now() - begun, problem)
+    names = list(dict.fromkeys(name for _, _, name in unknown_sizes(before)))
+    every: list[dict[str, int]] = [{n: 2 + k for k, n in enumerate(names)}]
+    if names:  # one and none are where shapes go wrong
+        every += [dict.fromkeys(names, 1), dict.fromkeys(names, 0)]
+    contents = Contents()
+    found: Checked | None = None
+    for k, sizes in enumerate(every):
+        left = (seconds - (now() - begun)) / (len(every) - k)
+        checked = _at(before, after, sizes, contents, left)
+        if found is None or checked.difference is not None:
+            found = checked
+        if found.difference is not None or found.skipped:
+            break
+    assert found is not None
+    regions = found.regions
+    if len(every) > 1:
+        regions = tuple(
+            replace(r, verdict="run", reason=f"{r.reason}, at {len(every)} sizes") if r.verdict != "neither" else r
+            for r in regions
+        )
+    return replace(found, regions=regions, seconds=now() - begun)
+
+
+def _at(before: ModelProto, after: ModelProto, sizes: Mapping[str, int], contents: Contents, seconds: float) -> Checked:
+    begun = now()
+    try:
+        left = unit_of(before, inferred(before, sizes), contents)
+        right = unit_of(after, inferred(after, sizes), contents)
+    except CheckFailure as error:
+        return Checked((), now() - begun, Difference(error.operation, error.problem))
+    except Exception as error:  # shape inference raises what it likes about models that onnxruntime takes
+        text = f"onnx.shape_inference failed: {(str(error).splitlines() or [''])[0][:200]}"
+        return Checked((), now() - begun, None, text)
+    runner = _Runner((left, right))
+    sides = Sides(left.graph, right.graph, runner.run, runner.cost, runner.describe)
+    return drive(sides, seconds - (now() - begun))
+
+
+# -- the interface ----------------------------------------------------------------------------------------------------
+
+
+def interface(before: ModelProto, after: ModelProto) -> Difference | None:
+    """What differs in names, order, ranks, shapes and types of inputs and outputs; what was not declared may be."""
+    for kind, left, right in (
+        ("input", _arguments(before), _arguments(after)), ("output", before.graph.output, after.graph.output)
+    ):  # fmt: skip
+        names = [x.name for x in left], [x.name for x in right]
+        if names[0] != names[1]:
+            listed = ", ".join(names[1]) or "none"
+            return Difference(f"the {kind}s", f"{listed} where {', '.join(names[0])} are expected")
+        for x, y in zip(left, right, strict=True):
+            problem = _other(x.type, y.type)
+            if problem:
+                return Difference(f"{kind} {x.name!r}", problem)
+    return None
+
+
+def _arguments(model: ModelProto) -> list[ValueInfoProto]:
+    """The inputs that a caller gives or may give."""
+    constants = {x.name for x in model.graph.initializer} if model.ir_version < 4 else set[str]()
+    return [x for x in model.graph.input if x.name not in constants]
+
+
+def _other(a: TypeProto, b: TypeProto) -> str:
+    if not a.WhichOneof("value"):
+        return ""
+    if a.WhichOneof("value") != b.WhichOneof("value"):
+        return f"a {b.WhichOneof('value')} where a {a.WhichOneof('value')} is expected"
+    if a.WhichOneof("value") != "tensor_type":
+        return "" if a == b else "another type"
+    x, y = a.tensor_type, b.tensor_type
+    if x.elem_type and x.elem_type != y.elem_type:
+        return f"element type {y.elem_type} where {x.elem_type} is expected"
+    if not x.HasField("shape"):
+        return ""
+    if len(x.shape.dim) != len(y.shape.dim) or not y.HasField("shape"):
+        return f"{len(y.shape.dim)} axes where {len(x.shape.dim)} are expected"
+    for n, (d, e) in enumerate(zip(x.shape.dim, y.shape.dim, strict=True)):
+        if d.HasField("dim_value") and d.dim_value != e.dim_value:
+            return f"axis {n} has extent {e.dim_value} where {d.dim_value} is expected"
+        if d.dim_param and d.dim_param != e.dim_param:
+            return f"axis {n} is {e.dim_param or e.dim_value} where {d.dim_param} is expected"
+    return ""
+
+
+# -- regions ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Runner:
+    units: tuple[Unit, Unit]
+
+    def cost(self, region: Region) -> float:
+        """Seconds that running the region at its own sizes will take, roughly."""
+        total = 0.0
+        for unit, inside in zip(self.units, (region.before, region.after), strict=True):
+            for n in inside:
+                vertex = unit.graph.vertices[n]
+                if not vertex.leaf:
+                    total += _work(vertex, [unit.graph.types[v][0] for v in vertex.operands],
+                                   [unit.graph.types[v][0] for v in vertex.outputs])  # fmt: skip
+        for b, a in region.boundary:
+            total += 4 * _size((self.units[0].graph.types[b] if b >= 0 else self.units[1].graph.types[a])[0])
+        return START + 2 * total / CELLS_PER_SECOND
+
+    def shrunk_cost(self, region: Region, space: Space) -> float:
+        """The same at shrunk sizes."""
+        total = 0.0
+        for side, inside in ((0, region.before), (1, region.after)):
+            unit = self.units[side]
+            for n in inside:
+                vertex = unit.graph.vertices[n]
+                if not vertex.leaf:
+                    shapes = [
+                        [_shrunk(space, side, unit.values[v]) for v in some]
+                        for some in (vertex.operands, vertex.outputs)
+                    ]
+                    total += _work(vertex, *shapes)
+        return START + 2 * total / CELLS_PER_SECOND
+
+    def moves(self, region: Region) -> bool:
+        """Whether the region only moves values."""
+        for unit, inside in zip(self.units, (region.before, region.after), strict=True):
+            for n in inside:
+                vertex = unit.graph.vertices[n]
+                if not vertex.leaf and (
+                    vertex.source.domain not in ("", "ai.onnx") or vertex.source.op_type not in MOVES
+                ):
+                    return False
+        return True
+
+    def run(self, region: Region, deadline: float) -> Outcome:
+        space: Space | None = None
+        for constants in (False, True) if not region.whole else ():
+            space = space_of(region, self.units, constants)
+            if space is None:
+                break
+            if proved(region, self.units, space):
+                if self.cut_constants(region, space):
+                    return Outcome("run", "the same operations on the same cells, some of a constant")
+                return Outcome("proved", "the same operations on the same cells")
+            if self.shrunk_cost(region, space) < CHEAP:
+                break
+        cost = self.cost(region) if space is None else min(self.cost(region), self.shrunk_cost(region, space))
+        left = deadline - now()
+        if cost > max(left, CHEAP):
+            raise Impossible("region", f"running it takes about {cost:.2f} s, which is over the budget")
+        if space is not None and self.cost(region) <= max(cost, CHEAP):
+            space = None
+        trouble: Impossible | None = None
+        for free in (True, False):
+            try:
+                small = self.small(region, 0, space, free), self.small(region, 1, space, free)
+                return compare(small, self.moves(region), deadline)
+            except Impossible as error:
+                trouble = error
+        assert trouble is not None
+        raise trouble
+
+    def cut_constants(self, region: Region, space: Space) -> bool:
+        """Whether numbers of constants were left out."""
+        for side, inside in ((0, region.before), (1, region.after)):
+            unit = self.units[side]
+            for n in inside:
+                vertex = unit.graph.vertices[n]
+                if vertex.leaf == "constant" and vertex.content not in region.free and vertex.name in space.axes[side]:
+                    dims = unit.graph.types[vertex.outputs[0]][0]
+                    if dims is not None and space.shape(side, vertex.name) != dims:
+                        return True
+        return False
+
+    def small(self, region: Region, side: int, space: Space | None, free: bool) -> Small:
+        """One side of a region as a model of its own, at its sizes or shrunk."""
+        unit, inside = self.units[side], (region.before, region.after)[side]
+        fed: dict[str, Fed] = {}
+
+        def feed(name: str, number: int, kind: Type, constant: bool = False) -> None:
+            if space is not None and name in space.axes[side]:
+                kind = space.shape(side, name), kind[1]
+            fed[name] = Fed(number, kind, constant)
+
+        for value, k in region.reads[side].items():
+            b, a = region.boundary[k]
+            kinds = [self.units[s].graph.types[v] for s, v in ((side, value), (0, b), (1, a)) if v >= 0]
+            feed(unit.values[value], k, next((kind for kind in kinds if kind[0] is not None), kinds[0]))
+        counts: dict[Hashable, int] = {}
+        nodes: list[NodeProto] = []
+        tensors: dict[str, Any] = {}
+        ends = {unit.graph.maker[pair[side]] for pair in region.pairs}
+        for n in sorted({*inside, *(e for e in ends if unit.graph.vertices[e].leaf == "constant")}):
+            vertex = unit.graph.vertices[n]
+            if vertex.content in region.free and free:
+                number = 10_000 + region.free[vertex.content]
+                feed(vertex.name, number, unit.graph.types[vertex.outputs[0]], True)
+            elif vertex.leaf == "constant":
+                tensors[vertex.name] = vertex.source
+                if space is not None and vertex.name in space.axes[side] and vertex.name in unit.tensors:
+                    tensors[vertex.name] = space.cut(side, vertex.name, array_of(unit.tensors[vertex.name]))
+            elif not vertex.pure:
+                place = counts[vertex.mark] = counts.get(vertex.mark, 0) + 1
+                for v in vertex.outputs:
+                    feed(unit.values[v], 20_000 + seed_of(vertex.mark, place) % 1_000_000, unit.graph.types[v])
+            else:
+                nodes.append(vertex.source)
+        if space is not None:
+            nodes = [_resized(node, side, space, tensors) for node in nodes]
+        return small_model(unit, nodes, tensors, fed, [unit.values[pair[side]] for pair in region.pairs])
+
+    def describe(self, region: Region) -> dict[str, Any]:
+        """The region as plain data: operators, attributes and shapes."""
+        found: dict[str, Any] = {}
+        for side, inside, name in ((0, region.before, "before"), (1, region.after, "after")):
+            graph, unit = self.units[side].graph, self.units[side]
+            rows: list[dict[str, Any]] = []
+            for n in inside:
+                vertex = graph.vertices[n]
+                makes = [f"{unit.values[v]}: {_text(graph.types[v])}" for v in vertex.outputs]
+                if vertex.leaf:
+                    rows.append({"constant": makes[0]})
+                    continue
+                node = vertex.source
+                scalars = {
+                    a.name: list(a.ints) or a.i or a.s.decode("utf-8", "replace")[:100]
+                    for a in node.attribute
+                    if not a.HasField("t")
+                }
+                rows.append(
+                    {
+                        "name": vertex.name,
+                        "op": node.op_type,
+                        "reads": list(node.input),
+                        "makes": makes,
+                        "attributes": scalars,
+                    }
+                )
+            found[name] = rows
+        found["boundary"] = [
+            _text(self.units[0].graph.types[b] if b >= 0 else self.units[1].graph.types[a]) for b, a in region.boundary
+        ]
+        return found
+
+
+def _resized(node: NodeProto, side: int, space: Space, tensors: dict[str, Any]) -> NodeProto:
+    """A node that says a shape, with the shrunk one."""
+    if node.op_type not in ("Reshape", "Expand") or len(node.input) < 2 or node.output[0] not in space.axes[side]:
+        return node
+    name = f"{node.output[0]}__shape"
+    tensors[name] = np.array(space.shape(side, node.output[0]), np.int64)
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    copy.input[1] = name
+    return copy
+
+
+Dims = tuple[Hashable, ...] | None
+
+
+def _work(vertex: Vertex, read: Sequence[Dims], made: Sequence[Dims]) -> float:
+    """Cells that a node reads and makes; of products, the multiplications as cells."""
+    out = max(map(_size, made), default=1)
+    work = float(out + max(map(_size, read), default=1))
+    if vertex.source.op_type in HEAVY and len(read) > 1:
+        weight = read[1] or (1,)
+        work += out * _size(weight) / max(1, int(str(weight[0]))) / 8
+    return work
+
+
+def _shrunk(space: Space, side: int, name: str) -> Dims:
+    return space.shape(side, name) if name in space.axes[side] else (1,)
+
+
+def _size(dims: Dims) -> int:
+    return 1 if dims is None else prod(d for d in dims if isinstance(d, int))
+
+
+def _text(kind: Type) -> str:
+    dims, element = kind
+    return f"element type {element}, {'unknown shape' if dims is None else list(dims)}"

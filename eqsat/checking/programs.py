@@ -1,0 +1,380 @@
+"""Checking an optimised program against the program it was made of, by the numpy meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from eqsat.checking.assumed import assumptions
+from eqsat.checking.constants import Constants
+from eqsat.checking.draws import Draw, mixed, seed_of
+from eqsat.checking.drive import Outcome, Sides, drive
+from eqsat.checking.equal import difference, unlike
+from eqsat.checking.foreign import signature_of
+from eqsat.checking.graph import Graph, Type, content_mark
+from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, part_of
+from eqsat.checking.plan import Region
+from eqsat.checking.pull import MOST, Pull, filled, fillings
+from eqsat.checking.reach import out_of_range
+from eqsat.checking.symbolic import proved
+from eqsat.checking.verdict import Checked, Difference, now
+from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.errors import EvaluationError
+from eqsat.ir.shape import Shape, format_shape, same_shape
+from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, View
+from eqsat.ir.term import Term
+from eqsat.ir.walk import postorder, symbols
+
+EVERY = 4096
+"""Outputs of up to this many cells are compared in all cells, larger ones in SAMPLES of them."""
+SAMPLES = (1024, 128, 16)
+TRIALS, MANY = 3, 24
+"""Inputs to try; more where there are so few cells that each input says little."""
+CELLS_PER_SECOND = 2_000_000
+LEAST = 20_000
+"""Cells that a region may compute however little time is left."""
+
+
+def check_programs(before: Program, after: Program, seconds: float = 10.0) -> Checked:
+    """Is `after` a refinement of `before`? Each changed region alone, within a budget of seconds.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (2, 3), "float32")
+    >>> p, q = (eq.Program([x], {"y": y}) for y in (x.permute_dims((1, 0)).relu().permute_dims((1, 0)), x.relu()))
+    >>> [r.verdict for r in check_programs(p, q)]
+    ['proved']
+    """
+    begun = now()
+    problem = interface(before, after)
+    if problem is not None:
+        return Checked((), now() - begun, problem)
+    constants = Constants()
+    left, right = _graph(before, constants, False), _graph(after, constants, True)
+    runner = _Runner(left, right, _sizes([before, after]))
+    done = drive(Sides(left, right, runner.run, runner.cost, runner.describe), seconds - (now() - begun))
+    return Checked(done.regions, now() - begun, done.difference)
+
+
+def interface(before: Program, after: Program) -> Difference | None:
+    """What differs in names, order, shapes and types of inputs and outputs."""
+    for kind, left, right in (
+        ("input", [(x.name, x) for x in before.inputs], [(x.name, x) for x in after.inputs]),
+        ("output", list(before.outputs.items()), list(after.outputs.items())),
+    ):
+        names = [n for n, _ in left], [n for n, _ in right]
+        if names[0] != names[1]:
+            return Difference(
+                f"the {kind}s", f"{', '.join(names[1]) or 'none'} where {', '.join(names[0])} are expected"
+            )
+        for (name, x), (_, y) in zip(left, right, strict=True):
+            if x.dtype != y.dtype or not same_shape(x.shape, y.shape):
+                kinds = [f"{z.dtype}{format_shape(z.shape)}" for z in (x, y)]
+                return Difference(f"{kind} {name!r}", f"{kinds[1]} where {kinds[0]} is expected")
+    return None
+
+
+# -- graphs -----------------------------------------------------------------------------------------------------------
+
+
+def _dims(shape: Shape) -> tuple[Hashable, ...]:
+    return tuple(d if isinstance(d, int) else d.serial for d in shape)
+
+
+def _types(node: Node) -> list[Type]:
+    return [(_dims(shape), dtype) for shape, dtype in node.outputs]
+
+
+def _graph(program: Program, constants: Constants, second: bool) -> Graph:
+    graph = Graph()
+    places: dict[Key, int] = {}
+    for node in program.all_nodes():
+        operands = [places[x.key] for x in node.operands]
+        exact, mark, more = _keys(node, constants, second)
+        made = graph.add(exact, mark, operands, _types(node), name_of(node), source=node, **more)
+        for k, value in enumerate(made):
+            places[node.serial, k] = value
+    graph.outputs = {name: places[x.key] for name, x in program.outputs.items()}
+    return graph
+
+
+def _keys(node: Node, constants: Constants, second: bool) -> tuple[Hashable, Hashable, dict[str, Any]]:
+    """What a node is, what it computes in any layout, and how it is treated."""
+    if isinstance(node, Input):
+        return ("input", node.name), ("input", node.name), {"leaf": "input"}
+    if isinstance(node, Constant):
+        exact, content = constants.keys(node.array, node.serial, second)
+        return exact, content_mark(node.array), {"leaf": "constant", "content": content}
+    if isinstance(node, View):
+        fill = None if node.fill is None else node.fill.serial
+        exact = "view", tuple(g.serial for g in node.gather), node.valid.serial, fill, _dims(node.outputs[0][0])
+        return exact, "view", {"clear": True}
+    if isinstance(node, Compute):
+        exact = "compute", node.body.serial, _dims(node.reduce), node.combiner, node.ordered, _dims(node.shape)
+        ops = tuple(n.op for n in postorder(node.body) if n.dtype != INDEX and n.op != "load")
+        return exact, ("compute", ops, node.combiner), {}
+    assert isinstance(node, Opaque)
+    attrs = seed_of(*((k, v.tobytes() if isinstance(v, np.ndarray) else v) for k, v in sorted(node.attrs.items())))
+    signature = signature_of(node)
+    roles = tuple(sorted(signature.roles.items()))
+    # Of an operator with a definition, or of a front end, the implementation follows from name and attributes.
+    own = node.impl is not None and node.definition is None and not node.op.startswith("onnx:")
+    exact = "op", node.op, attrs, id(node.impl) if own else 0, str(signature), roles, *_types(node)
+    return exact, ("op", node.op), {"pure": node.pure}
+
+
+def name_of(node: Node) -> str:
+    """What a node is called in reports."""
+    if isinstance(node, Opaque):
+        return f"{node.op} t{node.serial}"
+    tag = node.tag.name if isinstance(node, (View, Compute)) and node.tag is not None else type(node).__name__.lower()
+    return f"{node.name}" if isinstance(node, Input) else f"{tag} t{node.serial}"
+
+
+def _sizes(programs: Sequence[Program]) -> list[Sizes]:
+    """Values for the symbols: the smallest ones, then ones that differ from each other."""
+    found: dict[Term, None] = {}
+    for program in programs:
+        for node in program.all_nodes():
+            for shape, _ in node.outputs:
+                for s in symbols(*(d for d in shape if isinstance(d, Term))):
+                    found.setdefault(s)
+    if not found:
+        return [{}]
+
+    def value(symbol: Term, wish: int) -> NDArray:
+        lower, upper, multiple = symbol.payload[1:4]
+        low = max(0, 0 if lower is None else lower)
+        number = max(low, wish)
+        number = -(-number // multiple) * multiple
+        if upper is not None and number > upper:
+            number = upper // multiple * multiple
+        return np.asarray(number, np.int64)
+
+    wishes = [
+        [0] * len(found),
+        [1] * len(found),
+        [2 + k for k in range(len(found))],
+        [5 + 3 * k for k in range(len(found))],
+    ]
+    tried: dict[tuple[int, ...], Sizes] = {}
+    for row in wishes:
+        sizes = {s: value(s, w) for s, w in zip(found, row, strict=True)}
+        tried.setdefault(tuple(int(v) for v in sizes.values()), sizes)
+    return list(tried.values())
+
+
+# -- regions ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Runner:
+    left: Graph
+    right: Graph
+    sizes: list[Sizes]
+
+    def cost(self, region: Region) -> float:
+        """Cells to compute, roughly."""
+        total = 0.0
+        for graph, inside in ((self.left, region.before), (self.right, region.after)):
+            for n in inside:
+                node = graph.vertices[n].source
+                inner = cells([d if isinstance(d, int) else 8 for d in node.reduce]) if isinstance(node, Compute) else 1
+                inner *= 64 if isinstance(node, Opaque) else 1
+                size = max(cells([d if isinstance(d, int) else 8 for d in s]) for s, _ in node.outputs)
+                total += min(size, EVERY) * inner
+        return total
+
+    def part(self, region: Region, side: int) -> Part:
+        graph, inside = ((self.left, region.before), (self.right, region.after))[side]
+        free = {_key(graph, value): k for value, k in region.reads[side].items()}
+        for n in inside:
+            vertex = graph.vertices[n]
+            if vertex.content in region.free:
+                free[_key(graph, vertex.outputs[0])] = 10_000 + region.free[vertex.content]
+        labels: dict[int, int] = {}
+        counts: dict[Hashable, int] = {}
+        for n in inside:
+            vertex = graph.vertices[n]
+            if not vertex.pure:
+                place = counts[vertex.mark] = counts.get(vertex.mark, 0) + 1
+                labels[vertex.source.serial] = place
+        made = part_of([graph.vertices[n].source for n in inside], free, labels)
+        for value in region.reads[side]:
+            key = _key(graph, value)
+            made.types[key] = graph.at(value).source.outputs[key[1]]
+        return made
+
+    def run(self, region: Region, deadline: float) -> Outcome:
+        parts = self.part(region, 0), self.part(region, 1)
+        roots = [(_key(self.left, b), _key(self.right, a)) for b, a in region.pairs]
+        for side, graph in ((0, self.left), (1, self.right)):
+            for pair in region.pairs:
+                node = graph.at(pair[side]).source
+                key = _key(graph, pair[side])
+                parts[side].types[key] = node.outputs[key[1]]
+                if isinstance(node, Constant) and key not in parts[side].free:
+                    parts[side].constants[key] = node.array
+        best: Outcome | None = None
+        reason = ""
+        for sizes in self.sizes:
+            if best is not None and now() > deadline:
+                break
+            try:
+                outcome = _Trial(parts, roots, sizes).outcome(deadline)
+            except Undefined as error:
+                reason = f"no inputs were found on which the original has a value: {error}"
+                continue
+            if outcome.problems:
+                return outcome
+            best = outcome if best is None or outcome.verdict == "run" else best
+        if best is None:
+            raise Impossible("region", reason)
+        return best if len(self.sizes) == 1 else Outcome("run", best.reason)
+
+    def describe(self, region: Region) -> dict[str, Any]:
+        """The region as plain data: operators, indices and shapes."""
+        return {
+            "boundary": [
+                _shown((self.left, b) if b >= 0 else (self.right, a)) for b, a in region.boundary
+            ],
+            "before": [_node(self.left.vertices[n].source) for n in region.before],
+            "after": [_node(self.right.vertices[n].source) for n in region.after],
+        }  # fmt: skip
+
+
+def _shown(place: tuple[Graph, int]) -> str:
+    graph, value = place
+    key = _key(graph, value)
+    shape, dtype = graph.at(value).source.outputs[key[1]]
+    return f"t{key[0]}: {dtype}{format_shape(shape)}"
+
+
+def _node(node: Node) -> dict[str, Any]:
+    """A node without its numbers."""
+    found: dict[str, Any] = {
+        "name": f"t{node.serial}",
+        "kind": name_of(node).split(" ")[0],
+        "reads": [f"t{x.node.serial}" + (f".{x.index}" if x.index else "") for x in node.operands],
+        "makes": [f"{dtype}{format_shape(shape)}" for shape, dtype in node.outputs],
+    }
+    if isinstance(node, View):
+        found["gather"] = [str(g)[:300] for g in node.gather]
+        found["valid"] = str(node.valid)[:300]
+    if isinstance(node, Compute):
+        found["operations"] = [n.op for n in postorder(node.body) if n.dtype != INDEX][:100]
+        found["indices"] = [[str(a)[:300] for a in n.args] for n in postorder(node.body) if n.op == "load"][:20]
+        found["reduce"] = f"{node.combiner} over {format_shape(node.reduce)}"
+    return found
+
+
+def _key(graph: Graph, value: int) -> Key:
+    vertex = graph.at(value)
+    return vertex.source.serial, value - vertex.outputs[0]
+
+
+@dataclass
+class _Trial:
+    """A region at sizes in numbers."""
+
+    parts: tuple[Part, Part]
+    roots: list[tuple[Key, Key]]
+    sizes: Sizes
+
+    def outcome(self, deadline: float) -> Outcome:
+        left, right, every = self._asked(deadline)
+        before, after = self.parts
+        outside = out_of_range(right)
+        if outside and not out_of_range(left):
+            return Outcome("run", "", {0: outside})
+        if every and not self.sizes and not before.holes and not after.holes and proved(left, right, self.roots):
+            return Outcome("proved", "the same operations on the same cells")
+        exact = not before.reorders and not after.reorders
+        signs = before.signs and after.signs
+        assumed = assumptions(left)
+        holes = before.holes
+        compared = 0
+        trouble: Undefined | None = None
+        trials = max(TRIALS, min(MANY, EVERY // max(1, left.work + right.work)))
+        for draw in _draws(exact, trials):
+            if compared and now() > deadline:
+                break
+            try:
+                expected, *others = [self._values(left, 0, draw, assumed, f) for f in fillings()[: 4 if holes else 1]]
+            except (Undefined, EvaluationError) as error:
+                trouble = Undefined("the original", str(error))
+                continue
+            try:
+                found = self._values(right, 1, draw, assumed, filled(draw))
+            except (Undefined, EvaluationError) as error:
+                return Outcome("run", "", {0: f"the result has no value: {error}"})
+            problems: dict[int, str] = {}
+            for k, (a, b) in enumerate(zip(expected, found, strict=True)):
+                free = np.any([unlike(a, other[k]) for other in others], axis=0) if others else None
+                text = difference(a, b, exact, free, signs)
+                if text:
+                    problems[k] = f"{text} differ on {draw.kind} inputs"
+            if problems:
+                return Outcome("run", "", problems)
+            compared += 1
+            if compared == trials:
+                break
+        if not compared:
+            raise trouble or Undefined("the original", "no inputs were tried")
+        return Outcome("run", f"{'all' if every else 'sampled'} cells equal on {compared} inputs")
+
+    def _asked(self, deadline: float) -> tuple[Pull, Pull, bool]:
+        """Both sides with what they read, for all cells or for as many as the time allows."""
+        shapes = [Pull(self.parts[0], self.sizes).shape(b) for b, _ in self.roots]
+        if [Pull(self.parts[1], self.sizes).shape(a) for _, a in self.roots] != shapes:
+            raise Impossible("region", "the shapes of the two sides differ")
+        every = all(cells(s) <= EVERY for s in shapes)
+        trouble: Impossible | None = None
+        for count in (EVERY, *SAMPLES) if every else SAMPLES:
+            points = [_points(s, count, k) for k, s in enumerate(shapes)]
+            most = min(MOST, max(LEAST, int((deadline - now()) * CELLS_PER_SECOND)))
+            left, right = Pull(self.parts[0], self.sizes, most), Pull(self.parts[1], self.sizes, most)
+            try:
+                for pull, side in ((left, 0), (right, 1)):
+                    wanted: dict[Key, NDArray] = {}
+                    for pair, p in zip(self.roots, points, strict=True):
+                        key = pull.part.real(pair[side])
+                        if key not in pull.part.free and key not in pull.part.constants:
+                            wanted[key] = np.union1d(wanted[key], p) if key in wanted else p
+                    pull.ask(wanted)
+            except Impossible as error:
+                trouble = error
+                continue
+            self.points = points
+            return left, right, every and count == EVERY
+        assert trouble is not None
+        raise trouble
+
+    def _values(self, pull: Pull, side: int, draw: Draw, assumed: Mapping[int, Any], hole: Any) -> list[NDArray]:
+        cells_of = pull.run(draw, hole, assumed)
+        return [cells_of(pair[side], p) for pair, p in zip(self.roots, self.points, strict=True)]
+
+
+def _draws(exact: bool, trials: int) -> list[Draw]:
+    """Inputs to try, the first ones first; tame ones only where the original fails on these."""
+    first = [Draw("special" if k % 3 == 1 else "plain", 1 + k, exact) for k in range(trials)]
+    return [*first, *(Draw("tame", 1 + trials + k) for k in range(6))]
+
+
+def _points(shape: Sequence[int], count: int, salt: int) -> NDArray:
+    """All flat positions where there are at most `count`, else random ones, half of them near borders."""
+    size = cells(shape)
+    if size <= count:
+        return np.arange(size)
+    flat: NDArray = np.zeros(count, np.int64)
+    word = mixed(np.arange(count, dtype=np.uint64) + np.uint64(salt * 1_000_003 + 1))
+    for extent in shape:
+        word = mixed(word)
+        inside = ((word >> np.uint64(8)) % np.uint64(extent)).astype(np.int64)
+        near = np.minimum(((word >> np.uint64(4)) % np.uint64(4)).astype(np.int64), extent - 1)
+        kind = word % np.uint64(4)
+        place = np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, inside))
+        flat = flat * extent + place
+    return np.unique(flat)

@@ -1,0 +1,353 @@
+"""Optimised models are checked against the models they were made of: each miscompile that was found is found again."""
+
+# feature: I11
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
+from random_models import models_with_a_fault, random_model  # noqa: E402
+
+import eqsat as eq  # noqa: E402
+from eqsat import nets, onnx_write, optimize_job  # noqa: E402
+from eqsat.checking.fold import folded  # noqa: E402
+from eqsat.checking.models import check_models  # noqa: E402
+from eqsat.checking.verdict import CheckFailure  # noqa: E402
+from eqsat.cli import main  # noqa: E402
+from eqsat.onnx_check import compare_models  # noqa: E402
+from eqsat.onnx_package import run_session, session  # noqa: E402
+
+pytestmark = pytest.mark.onnx
+F, N = TensorProto.FLOAT, helper.make_node
+
+
+def model(
+    nodes: Sequence[NodeProto], ins: Any, outs: Any, constants: dict[str, Any] | None = None, opset: int = 17
+) -> ModelProto:
+    graph = helper.make_graph(
+        list(nodes), "g", [helper.make_tensor_value_info(*i) for i in ins],
+        [helper.make_tensor_value_info(*o) for o in outs],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in (constants or {}).items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def squeeze(dropped: bool) -> ModelProto:
+    """Finding 3: Squeeze without axes over dynamic axes."""
+    nodes = [N("Relu", ["x"], ["y"])] if dropped else [N("Squeeze", ["x"], ["s"]), N("Relu", ["s"], ["y"])]
+    return model(nodes, [("x", F, ["N", 4])], [("y", F, ["K"])])
+
+
+def unit_axis(lost: bool) -> ModelProto:
+    """Finding 3b: the leading axis of extent 1 of an operand that broadcasts."""
+    perm, axes = ([3, 0, 1, 2], [1]) if lost else ([0, 4, 1, 2, 3], [0, 2])
+    nodes = [
+        N("Unsqueeze", ["x", "ax"], ["u"]), N("Add", ["u", "x"], ["e"]), N("Transpose", ["e"], ["y"], perm=perm),
+    ]  # fmt: skip
+    return model(nodes, [("x", F, [4, 6, 3])], [("y", F, [1, 3, 4, 4, 6])], {"ax": np.array(axes)}, 13)
+
+
+def space_to_depth(ignored: bool) -> ModelProto:
+    """Finding C.1: an attribute of a later opset."""
+    shape = {"to": np.array([1, 2, 2, 2, 2, 2]), "back": np.array([1, 8, 2, 2])}
+    crd = [
+        N("Reshape", ["x", "to"], ["r"]), N("Transpose", ["r"], ["t"], perm=[0, 3, 5, 1, 2, 4]),
+        N("Reshape", ["t", "back"], ["y"]),
+    ]  # fmt: skip
+    nodes = crd if ignored else [N("SpaceToDepth", ["x"], ["y"], blocksize=2, mode="CRD")]
+    return model(nodes, [("x", F, [1, 2, 4, 4])], [("y", F, [1, 8, 2, 2])], shape, 28)
+
+
+def unordered(wrong: bool) -> ModelProto:
+    """Finding 8, C.3: a value is read before it is made."""
+    nodes = [N("Relu", ["x"], ["r"]), N("Neg", ["r"], ["y"])]
+    return model(nodes[::-1] if wrong else nodes, [("x", F, [4])], [("y", F, [4])])
+
+
+def strings(wrong: bool) -> ModelProto:
+    """Finding 10: the type of an output becomes that of a stand-in."""
+    kind: int = TensorProto.UINT8 if wrong else TensorProto.STRING
+    shape: list[int] | None = [] if wrong else None
+    return model([N("Concat", ["x", "x"], ["y"], axis=0)], [("x", TensorProto.STRING, [2, 2])], [("y", kind, shape)])
+
+
+def row(wrong: bool) -> ModelProto:
+    """Finding 1, as it is spelled in ONNX: a row of a transposed square for its diagonal or a column."""
+    if wrong:
+        nodes = [N("Slice", ["x", "zero", "one", "zero"], ["y"])]
+    else:
+        nodes = [N("Transpose", ["x"], ["t"], perm=[1, 0]), N("Slice", ["t", "zero", "one", "zero"], ["y"])]
+    constants = {"zero": np.array([0]), "one": np.array([1])}
+    return model(nodes, [("x", F, [5, 5])], [("y", F, [1, 5])], constants)
+
+
+def reshaped(wrong: bool) -> ModelProto:
+    """A Transpose of a square that became a Reshape."""
+    nodes = [N("Relu", ["x"], ["r"]), N("Transpose", ["r"], ["t"], perm=[0, 2, 1]), N("Neg", ["t"], ["y"])]
+    if wrong:
+        nodes[1] = N("Reshape", ["r", "s"], ["t"])
+    return model(nodes, [("x", F, [2, 3, 3])], [("y", F, [2, 3, 3])], {"s": np.array([2, 3, 3])})
+
+
+def weights(wrong: bool) -> ModelProto:
+    """A weight in another order than its product needs."""
+    w = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
+    nodes = [N("Transpose", ["x"], ["t"], perm=[0, 2, 1]), N("MatMul", ["t", "w"], ["y"])]
+    if wrong:
+        nodes = [N("MatMul", ["w", "x"], ["m"]), N("Transpose", ["m"], ["y"], perm=[0, 2, 1])]
+    return model(nodes, [("x", F, [2, 4, 3])], [("y", F, [2, 3, 4])], {"w": w})
+
+
+def pad_value(wrong: bool) -> ModelProto:
+    """A pad that crosses Exp without its value."""
+    nodes = [N("Pad", ["x", "p"], ["q"]), N("Exp", ["q"], ["y"])]
+    if wrong:
+        nodes = [N("Exp", ["x"], ["q"]), N("Pad", ["q", "p"], ["y"])]
+    return model(nodes, [("x", F, [4])], [("y", F, [6])], {"p": np.array([1, 1])})
+
+
+WRONG: dict[str, Callable[[bool], ModelProto]] = {
+    f.__name__: f for f in (squeeze, unit_axis, space_to_depth, unordered, strings, row, reshaped, weights, pad_value)
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_model_is_found(name: str) -> None:
+    make = WRONG[name]
+    assert check_models(make(False), make(True), 0.1).difference is not None
+    assert check_models(make(False), make(False), 0.1).difference is None
+
+
+@pytest.mark.parametrize("name", [n for n in WRONG if n not in ("space_to_depth", "strings", "squeeze")])
+def test_a_wrong_model_is_not_returned(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The fault injected where models are written: the input comes back, with a note."""
+    before, after = WRONG[name](False), WRONG[name](True)
+
+    def written(*_: Any) -> ModelProto:
+        return after
+
+    def price(m: ModelProto) -> int:
+        return 2 if m is before else 1
+
+    def changed(*_: Any) -> bool:
+        return False
+
+    monkeypatch.setattr(onnx_write, "write", written)
+    monkeypatch.setattr("eqsat.onnx_bytes.price", price)
+    monkeypatch.setattr("eqsat.onnx._is_unchanged", changed)
+    monkeypatch.setenv("EQSAT_DEBUG", "1")
+    with pytest.raises(CheckFailure):
+        eq.onnx.optimize(before)
+    monkeypatch.delenv("EQSAT_DEBUG")
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    found = eq.onnx.optimize(before)
+    assert found.model is before and found.cost_after == found.cost_before
+    assert any("defect" in n and str(tmp_path) in n for n in found.notes)
+    assert found.checked.difference is not None
+
+
+def test_a_failure_while_writing_gives_the_model_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def broken(*_: Any) -> ModelProto:
+        raise ValueError("invalid literal for int() with base 10: 'D'")
+
+    before = nets.conv_chain()
+    monkeypatch.setattr(onnx_write, "write", broken)
+    with pytest.raises(ValueError, match="literal"):
+        eq.onnx.optimize(before)
+    monkeypatch.delenv("EQSAT_DEBUG")
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    found = eq.onnx.optimize(before)
+    assert found.model is before and "ValueError" in " ".join(found.notes)
+
+
+def test_the_command_line_tells(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("EQSAT_DEBUG", raising=False)
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "chain.onnx"
+    eq.onnx.save_model(nets.conv_chain(), path)
+    assert main(["optimize", str(path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["checked"]
+    assert told["proved"] == 1 and told["neither"] == 0 and told["difference"] is None
+    assert main(["optimize", str(path)]) == 0
+    assert "checked: 1 of 1 changed regions proved" in capsys.readouterr().out
+
+    def broken(*_: Any) -> ModelProto:
+        return nets.conv_chain(seed=1)
+
+    def here(job: str, argument: optimize_job.Job, *, report: Callable[[str], None], **_: float) -> optimize_job.Answer:
+        return optimize_job.run(argument, report)
+
+    prices = iter([2, 1, 1])
+
+    def price(m: ModelProto) -> int:
+        return next(prices)
+
+    monkeypatch.setattr("eqsat.cli_optimize.call", here)
+    monkeypatch.setattr("eqsat.onnx_bytes.price", price)
+    monkeypatch.setattr(onnx_write, "write", broken)
+    out = tmp_path / "out.onnx"
+    assert main(["optimize", str(path), "-o", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "a defect of eqsat" in shown and str(tmp_path / "cache") in shown.replace("\n", "")
+    written = onnx.load(out)
+    assert [n.op_type for n in written.graph.node] == [n.op_type for n in nets.conv_chain().graph.node]
+
+
+NETS = {
+    "converter": nets.nhwc_converter_net, "chain": nets.conv_chain, "windows": nets.window_partition,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_right_models_pass(name: str) -> None:
+    best = eq.onnx.optimize(NETS[name]())
+    assert best.checked.difference is None and best.checked.count("neither") == 0
+    assert len(best.checked) > 0 and best.checked.count("proved") == len(best.checked)
+
+
+def test_interfaces_are_compared() -> None:
+    base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
+
+    def changed(**parts: Any) -> ModelProto:
+        ins, outs = parts.get("ins", [("x", F, ["N", 4])]), parts.get("outs", [("y", F, ["N", 4])])
+        return model([N("Relu", ["x"], ["y"])], ins, outs)
+
+    for wrong in (
+        changed(ins=[("x", F, ["M", 4])], outs=[("y", F, ["M", 4])]),
+        changed(ins=[("x", F, ["N", 4]), ("z", F, [1])]),
+        changed(outs=[("y", F, ["N", 4, 1])]),
+        changed(outs=[("y", F, ["N", 5])]),
+        changed(outs=[("y", TensorProto.FLOAT16, ["N", 4])]),
+    ):
+        assert check_models(base, wrong).difference is not None
+    assert check_models(base, changed()).difference is None
+
+
+def test_large_regions_are_shrunk_alike() -> None:
+    """A region of 50 million cells on both sides costs next to nothing, and a swapped axis is seen."""
+    nodes = [N("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]), N("Relu", ["t"], ["r"])]
+    big = [("x", F, [4, 64, 448, 448])]
+    back = model([*nodes, N("Transpose", ["r"], ["y"], perm=[0, 3, 1, 2])], big, [("y", F, [4, 64, 448, 448])])
+    right = model([N("Relu", ["x"], ["y"])], big, [("y", F, [4, 64, 448, 448])])
+    wrong = model(
+        [N("Relu", ["x"], ["r"]), N("Transpose", ["r"], ["y"], perm=[0, 1, 3, 2])], big, [("y", F, [4, 64, 448, 448])]
+    )
+    found = check_models(back, right, 0.1)
+    assert [r.verdict for r in found] == ["proved"] and found.seconds < 0.5
+    assert check_models(back, wrong, 0.1).difference is not None
+
+
+def test_folding_agrees_with_onnxruntime() -> None:
+    """Integer chains of sizes are folded as the runtime computes them."""
+    five = np.array([7, -3, 0, 2, 9], np.int64)
+    cases: list[tuple[NodeProto, dict[str, Any], int]] = [
+        (N("Gather", ["a", "i"], ["y"], axis=0), {"a": five, "i": np.array([1, -1])}, 17),
+        (N("Concat", ["a", "a"], ["y"], axis=0), {"a": five}, 17),
+        (N("Unsqueeze", ["a", "x"], ["y"]), {"a": five, "x": np.array([0, 2])}, 17),
+        (N("Squeeze", ["a"], ["y"]), {"a": five.reshape(1, 5, 1)}, 17),
+        (N("Squeeze", ["a"], ["y"], axes=[0]), {"a": five.reshape(1, 5, 1)}, 11),
+        (N("Div", ["a", "b"], ["y"]), {"a": five, "b": np.array([2, 2, 2, -2, -2])}, 17),
+        (N("Mul", ["a", "b"], ["y"]), {"a": five, "b": np.array(3)}, 17),
+        (N("Sub", ["a", "b"], ["y"]), {"a": five, "b": np.array([3])}, 17),
+        (N("Equal", ["a", "b"], ["y"]), {"a": five, "b": np.array([2])}, 17),
+        (N("Cast", ["a"], ["y"], to=TensorProto.INT32), {"a": five}, 17),
+        (N("Shape", ["a"], ["y"], start=1), {"a": np.zeros((2, 3, 4), np.int64)}, 17),
+        (N("Size", ["a"], ["y"]), {"a": np.zeros((2, 3, 4), np.int64)}, 17),
+        (N("Reshape", ["a", "s"], ["y"]), {"a": five[:4], "s": np.array([2, -1])}, 17),
+        (N("Transpose", ["a"], ["y"]), {"a": np.arange(6).reshape(2, 3)}, 17),
+        (N("ConstantOfShape", ["a"], ["y"], value=numpy_helper.from_array(np.array([4]))), {"a": np.array([2, 3])}, 17),
+    ]  # fmt: skip
+    far = (2**31, -(2**31), 2**63 - 1)
+    for s, e, step in [
+        (0, 3, 1),
+        (1, far[2], 2),
+        (-2, far[0], 1),
+        (-1, far[1], -1),
+        (3, 0, -1),
+        (9, -4, -2),
+        (-9, 2, 1),
+    ]:
+        operands = {"a": five, "s": np.array([s]), "e": np.array([e]), "x": np.array([0]), "t": np.array([step])}
+        cases.append((N("Slice", ["a", "s", "e", "x", "t"], ["y"]), operands, 17))
+    for node, operands, opset in cases:
+        ins = [(n, int(helper.np_dtype_to_tensor_dtype(a.dtype)), list(a.shape)) for n, a in operands.items()]
+        made = model([node], ins, [])
+        made.opset_import[0].version = opset
+        made.graph.output.append(helper.make_empty_tensor_value_info("y"))
+        (expected,) = run_session(session(made), operands)
+        shapes = {n: a.shape for n, a in operands.items()}
+        found = folded(node, opset, operands, shapes.get)
+        assert found is not None and found.shape == expected.shape and found.dtype == expected.dtype, node.op_type
+        assert np.array_equal(found, expected), node.op_type
+
+
+def test_a_unit_in_the_last_place_of_a_half_is_no_difference() -> None:
+    """Finding C.8: the tolerance follows the type."""
+    half = TensorProto.FLOAT16
+    w = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float16)
+    x = [("x", half, [4, 8])]
+    before = model([N("MatMul", ["x", "w"], ["y"])], x, [("y", half, [4, 8])], {"w": w})
+    nudged = model([N("MatMul", ["x", "w"], ["m"]), N("Mul", ["m", "k"], ["y"])], x, [("y", half, [4, 8])],
+                   {"w": w, "k": np.float16(1.001)})  # fmt: skip
+    close, other = compare_models(before, nudged), compare_models(before, model(
+        [N("MatMul", ["x", "w"], ["m"]), N("Mul", ["m", "k"], ["y"])], x, [("y", half, [4, 8])],
+        {"w": w, "k": np.float16(1.1)}))  # fmt: skip
+    assert close.equal and 0 < close.worst < 0.01
+    assert not other.equal
+
+
+# -- campaigns --------------------------------------------------------------------------------------------------------
+
+
+def differs(expected: list[Any], m: ModelProto, feeds: dict[str, Any]) -> bool:
+    try:
+        found = run_session(session(m), feeds)
+    except eq.EqsatError:  # what does not run differs
+        return True
+    close = [
+        a.shape == b.shape and np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(expected, found, strict=True)
+    ]
+    return not all(close)
+
+
+def campaign(seed: int, faults: int) -> None:
+    random = Random(seed)
+    before = random_model(random)
+    shape = [d.dim_value for d in before.graph.input[0].type.tensor_type.shape.dim]
+    feeds = {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
+    expected = run_session(session(before), feeds)
+    after = eq.onnx.optimize(before, checked=False).model
+    right = check_models(before, after, 0.1)
+    if differs(expected, after, feeds):
+        assert right.difference is not None
+        return
+    assert right.difference is None and right.count("neither") == 0, right.summary()
+    for fault, wrong in models_with_a_fault(after, random, faults):
+        if differs(expected, wrong, feeds):
+            found = check_models(before, wrong, 0.1)
+            assert found.difference is not None, f"model {seed}: {fault} is not found: {found.summary()}"
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 10))
+def test_every_fault_that_changes_a_value_is_found(seed: int) -> None:
+    for k in range(seed, seed + 10):
+        campaign(k, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 3000, 100))
+def test_many_faults_are_found(seed: int) -> None:
+    for k in range(seed, seed + 100):
+        campaign(k, 6)
