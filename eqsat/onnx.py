@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from eqsat.files import whole_file
+from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError, FrontendError
-from eqsat.ir.tensor import Program
+from eqsat.ir.tensor import Program, Tensor, as_program
 from eqsat.onnx_package import require
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
+    from eqsat.engine import Result
     from eqsat.onnx_read import OnnxProgram
 
+PASSES = 3
+"""How often a result is searched again, as long as that pays."""
 MAX_PROTO = 2**31 - 2**20
 """Models above this size, in bytes, are saved with their constants in a file beside them."""
 
@@ -35,39 +41,150 @@ def load(path: str | os.PathLike[str] | ModelProto, fold_inputs: bool = False) -
     return read(load_model(path), fold_inputs)
 
 
-def save(program: Program, path: str | os.PathLike[str], like: OnnxProgram | None = None) -> None:
-    """Write a program as an ONNX model that onnx.checker accepts; metadata and opsets are those of `like`, if given.
+def save(program: Program | Tensor, path: str | os.PathLike[str], like: OnnxProgram | None = None) -> None:
+    """Write a program as an ONNX model that means the same; metadata and opsets are those of `like`, if given.
 
-    The file appears whole or not at all. Constants go to `PATH.data` where the model would exceed 2 GB.
+    A tensor is a program with the output `out`. What ONNX has as one operator becomes that operator; everything else
+    is written in several, with numpy's meaning, also where onnxruntime's kernels lack a type, lose NaN or wrap
+    otherwise. A program that came from a model keeps the operators of that model. The file appears whole or not at
+    all. Constants go to `PATH.data` where the model would exceed 2 GB.
+
+    Errors: FrontendError for what ONNX cannot express: operators without a formula, and ordered sums of many floats.
     """
     require("onnx")
+    from eqsat.onnx_read import OnnxProgram
     from eqsat.onnx_write import write
 
-    save_model(write(program, like), path)
+    if not isinstance(path, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise FrontendError(f"path {path!r}", "is not a path", "eq.onnx.save(program, path)")
+    if like is not None and not isinstance(like, OnnxProgram):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise FrontendError("like", f"is {type(like).__name__}, not a program read from a model", "eq.onnx.load(path)")
+    save_model(write(as_program(program), like), path)
 
 
-def optimize(model: ModelProto | str | os.PathLike[str], fold_inputs: bool = False, **options: Any) -> OnnxResult:
+def optimize(
+    model: ModelProto | str | os.PathLike[str],
+    fold_inputs: bool = False,
+    *,
+    reached: Callable[[str], None] = lambda phase: None,
+    **options: Any,
+) -> OnnxResult:
     """Optimise a model: the result of `eqsat.optimize` with `.model`, the model itself where nothing was gained.
 
-    `options` are those of `eqsat.optimize`. The output never moves more bytes than the input.
+    `options` are those of `eqsat.optimize`; its limits hold from reading to checking, and `reached` hears of phases
+    that are done ("read"). The output never moves more bytes than the input. It is checked against the
+    input, region by region (`.checked`), before it is returned.
     """
     require("onnx")
+    from eqsat.checking.guard import failed
+    from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME, Limits, given_back
     from eqsat.engine import optimize as search
-    from eqsat.onnx_bytes import bytes_moved
+    from eqsat.onnx_read import read
+
+    begun = time.monotonic()
+    target = str(options.pop("target", "onnx"))
+    checked = bool(options.pop("checked", True))
+    limits: Limits = options.pop("limits", None) or Limits()
+    try:
+        with clock.at_most(limits.seconds):
+            before = load_model(model)
+            program = read(before, fold_inputs)
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        raise FrontendError("ONNX model", f"is not read within {limits.seconds:g} s", "allow more time") from None
+    reached("read")
+
+    def engine(current: OnnxProgram) -> Result:
+        return search(current, target, checked=False, limits=limits, **options)
+
+    try:
+        with clock.at_most(limits.seconds - (time.monotonic() - begun)):
+            first = engine(program)
+            try:
+                return _written(before, program, first, engine, begun if checked else None)
+            except (clock.OutOfTime, MemoryError):
+                raise
+            except BaseException as error:
+                return OnnxResult(given_back(program, first.notes), before, (failed("the model", error),))
+    except MemoryError:
+        return OnnxResult(given_back(program, [OUT_OF_MEMORY], status="memory-limit"), before)
+    except clock.OutOfTime:
+        clock.check()
+        late = given_back(program, [OUT_OF_TIME.format(limits.seconds)], status="time-limit")
+        return OnnxResult(late, before)
+
+
+def _written(
+    before: ModelProto,
+    program: OnnxProgram,
+    first: Result,
+    engine: Callable[[OnnxProgram], Result],
+    begun: float | None,
+) -> OnnxResult:
+    """The result with its model, checked against the original; that itself where it does not pay or differs."""
+    from eqsat.checking.guard import budget, differs, unchecked
+    from eqsat.checking.models import check_models
+    from eqsat.engine import given_back, measure
+
+    try:
+        result, after = _repeated(before, program, first, engine)
+        remark = ""
+    except EqsatError as error:
+        result, after, remark = first, before, f"the model is unchanged: {error}"
+    if after is before:
+        own = measure(program)
+        result = replace(result, program=program, initial=own, final=own)
+        return OnnxResult(result, before, (remark,) if remark else ())
+    if begun is None:
+        return OnnxResult(result, after)
+    done = check_models(before, after, budget(begun))
+    if done.difference is not None:
+        note = differs("the model", done.difference)
+        return OnnxResult(given_back(program, result.notes, done), before, (note,))
+    return OnnxResult(replace(result, checked=done), after, tuple(unchecked(done)))
+
+
+def _repeated(
+    before: ModelProto, program: OnnxProgram, first: Result, engine: Callable[[OnnxProgram], Result]
+) -> tuple[Result, ModelProto]:
+    """The result that a further search does not better, with its model: the one given where nothing pays.
+
+    What is written has other shapes and nodes than what was searched, from which a search may go on.
+    """
+    from eqsat.checking.guard import debugging
+    from eqsat.onnx_bytes import price
     from eqsat.onnx_read import read
     from eqsat.onnx_write import write
 
-    before = load_model(model)
-    program = read(before, fold_inputs)
-    target = str(options.pop("target", "onnx"))
-    result = search(program, target, **options)
-    try:
-        after = write(result.program, program)
-    except EqsatError as error:
-        return OnnxResult(result, before, (f"the model is unchanged: {error}",))
-    if bytes_moved(after).total > bytes_moved(before).total:
-        return OnnxResult(result, before, ("the model is unchanged: its spelling in ONNX would move more bytes",))
-    return OnnxResult(result, after)
+    model, current, result, best = before, program, first, price(before)
+    start = time.monotonic()
+    for attempt in range(PASSES):
+        try:
+            found = first if attempt == 0 else engine(current)
+            if _is_unchanged(current, found):
+                break
+            after = write(found.program, current)
+            cost = price(after)
+        except EqsatError:
+            if attempt == 0 or debugging():
+                raise
+            break  # what there is is right
+        if cost >= best:
+            break
+        model, best = after, cost
+        notes = list(dict.fromkeys([*first.notes, *found.notes]))
+        result = replace(found, initial=first.initial, progress=first.progress, notes=notes)
+        if clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
+            break
+        try:
+            current = read(after)
+        except EqsatError:
+            break  # the check says what is wrong with it
+    return result, model
+
+
+def _is_unchanged(program: OnnxProgram, result: Result) -> bool:
+    return result.program is program
 
 
 class OnnxResult:
@@ -119,6 +236,14 @@ def load_model(path: str | os.PathLike[str] | ModelProto) -> ModelProto:
     return model
 
 
+def beside(path: str | os.PathLike[str]) -> list[str]:
+    """The files, as a model names them, in which it keeps data beside itself; not whether they are there."""
+    onnx = require("onnx")
+    model = onnx.load_model(os.fspath(path), load_external_data=False)
+    names = {e.value for x in _tensors(model) if _external(x) for e in x.external_data if e.key == "location"}
+    return sorted(n for n in names if not Path(n).is_absolute() and ".." not in Path(n).parts)
+
+
 def _external(tensor: TensorProto) -> bool:
     return tensor.data_location == 1
 
@@ -167,26 +292,21 @@ def _load_external(tensor: TensorProto, folder: Path) -> None:
 
 
 def save_model(model: ModelProto, path: str | os.PathLike[str]) -> None:
-    """Write a model under a temporary name, check it, and move it into place."""
+    """Write a model whole or not at all, after checking it; constants beyond 2 GB go to a file beside it."""
     onnx = require("onnx")
-    file = Path(os.fspath(path))
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
-            draft = Path(folder) / file.name
-            data = f"{file.name}.data"
+        with whole_file(path) as draft:
             if sum(len(x.raw_data) for x in _tensors(model)) > MAX_PROTO:
                 copy = onnx.ModelProto()
                 copy.CopyFrom(model)
                 beside = {"save_as_external_data": True, "all_tensors_to_one_file": True, "size_threshold": 256}
-                onnx.save_model(copy, str(draft), location=data, **beside)
+                onnx.save_model(copy, str(draft), location=f"{draft.name}.data", **beside)
             else:
                 draft.write_bytes(model.SerializeToString())
             _check(onnx, str(draft))
-            if (Path(folder) / data).exists():
-                os.replace(Path(folder) / data, file.parent / data)
-            os.replace(draft, file)
     except OSError as error:
-        raise FrontendError(f"model {str(file)!r}", f"cannot be written: {error.strerror or error}") from error
+        what = f"model {os.fspath(path)!r}"
+        raise FrontendError(what, f"cannot be written: {error.strerror or error}") from error
 
 
 def _check(onnx: Any, path: str) -> None:

@@ -2,8 +2,9 @@
 
 Reshapes, and transposes that move only axes of extent 1, move nothing. Transpose, Slice, Gather by constants,
 DepthToSpace and SpaceToDepth read and write their output; Pad, Expand and Tile read their input and write their output;
-Concat and Split (2 x output) are counted apart. What is computed from constants alone, and tiny integer shape
-arithmetic, is left out.
+Concat and Split (2 x output) are counted apart. An Einsum counts what onnxruntime transposes inside it; the flags
+transA and transB of a Gemm count nothing, because its kernel reads either order. What is computed from constants alone
+(an initialiser that a caller may override is none), and tiny integer shape arithmetic, is left out.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from math import prod
 
 from onnx import ModelProto, NodeProto, helper
 
+from eqsat.cost import NODE_BYTES
 from eqsat.ir.dtypes import itemsize
-from eqsat.ir.shape import Dim
-from eqsat.ir.walk import symbols
+from eqsat.ir.size_samples import sampled
+from eqsat.ir.size_terms import as_size
+from eqsat.ir.term import Term
 from eqsat.onnx_read import Values, value_types
 
 TWICE_OUTPUT = ("Transpose", "Slice", "Gather", "DepthToSpace", "SpaceToDepth")
@@ -42,17 +45,20 @@ class Moved:
 
 
 def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None) -> Moved:
-    """The bytes that the layout operators of a model move; `sizes` gives values to named dimensions (default 1).
+    """The bytes that the layout operators of a model move; `sizes` gives values to named dimensions.
+
+    Other symbolic dimensions count as `eqsat.ir.size_samples` says, here as in the search.
 
     >>> from eqsat.nets import conv_chain
     >>> bytes_moved(conv_chain()).by_op
     {'Transpose': 10240}
     """
     values = value_types(model)
+    given = {s: sizes[name] for s, name in values.symbol_names.items() if sizes is not None and name in sizes}
     table: dict[str, int] = {}
     unknown = 0
     for node in model.graph.node:
-        moved = _node(node, values, dict(sizes or {}))
+        moved = _node(node, values, given)
         if moved is None:
             unknown += 1
         elif moved:
@@ -61,7 +67,13 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None) -> Mo
     return Moved(sum(table.values()) - joins, joins, table, unknown)
 
 
-def _node(node: NodeProto, values: Values, sizes: Mapping[str, int]) -> int | None:
+def price(model: ModelProto) -> int:
+    """What a model costs as it stands: the bytes that its layout operators move, and a fixed number for each node."""
+    nodes = sum(n.op_type != "Constant" for n in model.graph.node)
+    return bytes_moved(model).total + NODE_BYTES["onnx"] * nodes
+
+
+def _node(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int | None:
     op = node.op_type
     if node.domain not in ("", "ai.onnx") or op not in (*TWICE_OUTPUT, *INPUT_AND_OUTPUT, *JOINS, "Einsum"):
         return 0
@@ -90,13 +102,22 @@ def _keeps_order(perm: list[int], shape: list[int]) -> bool:
     return moving == sorted(moving)
 
 
-def _einsum(node: NodeProto, values: Values, sizes: Mapping[str, int]) -> int:
-    """Elements that onnxruntime transposes inside an Einsum of two operands, which it does as a MatMul."""
+def _einsum(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int:
+    """Elements that onnxruntime transposes inside an Einsum: of one operand its result, of two, which it does as a
+    MatMul, what does not have the order of one."""
     equation = str(helper.get_attribute_value(node.attribute[0]).decode()).replace(" ", "")
-    left, _, result = equation.partition("->")
+    left, arrow, result = equation.partition("->")
     parts = left.split(",")
-    if "." in equation or len(parts) != 2 or not result:
+    if not arrow:
+        letters = left.replace(",", "")
+        result = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+    if "." in equation or len(parts) > 2 or any(len(set(labels)) != len(labels) for labels in parts):
         return 0
+    out = _extents(values, node.output[0], sizes)
+    if len(parts) == 1:
+        kept = [x for x in parts[0] if x in result]
+        moved = [kept.index(x) for x in result]
+        return 0 if _keeps_order(moved, [out[result.index(x)] for x in kept]) else 2 * prod(out)
     a, b = parts
     batch = [x for x in result if x in a and x in b]
     rows, columns = [x for x in result if x in a and x not in b], [x for x in result if x in b and x not in a]
@@ -107,7 +128,6 @@ def _einsum(node: NodeProto, values: Values, sizes: Mapping[str, int]) -> int:
         shape = _extents(values, name, sizes)
         if sorted(labels) == sorted(order) and not _keeps_order([labels.index(x) for x in order], shape):
             total += 2 * prod(shape)
-    out = _extents(values, node.output[0], sizes)
     order = [*batch, *rows, *columns]
     if sorted(order) == sorted(result) and not _keeps_order(
         [order.index(x) for x in result], [out[result.index(x)] for x in order]
@@ -116,12 +136,5 @@ def _einsum(node: NodeProto, values: Values, sizes: Mapping[str, int]) -> int:
     return total
 
 
-def _extents(values: Values, name: str, sizes: Mapping[str, int]) -> list[int]:
-    return [_extent(d, values, sizes) for d in values.types[name][0]]
-
-
-def _extent(d: Dim, values: Values, sizes: Mapping[str, int]) -> int:
-    if isinstance(d, int):
-        return d
-    hints = {str(s.payload[0]): sizes.get(values.symbol_names.get(s, ""), 1) for s in symbols(d)}
-    return int(d.evaluate(hints))
+def _extents(values: Values, name: str, sizes: Mapping[Term, int]) -> list[int]:
+    return [sampled(as_size(d), sizes) for d in values.types[name][0]]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
+from eqsat.checking.equal import tolerance_of
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.shape import static_shape
@@ -22,8 +23,8 @@ from eqsat.onnx_package import dtype_name, element_type, run_session, session
 from eqsat.onnx_read import Values, value_types
 
 TOLERANCE = 1e-4
-SENSITIVITY = 100.0
-"""Another input must change some output by more than this many tolerances."""
+SENSITIVITY, ENOUGH = 100.0, 0.1
+"""Another input must change some output by more than this many tolerances, or by this share of the largest value."""
 MUTANTS = 8
 
 
@@ -32,7 +33,8 @@ class Comparison:
     """The verdict on two models, and how far it can be trusted.
 
     `worst` is the largest max|a - b| / max|a| over outputs and seeds; `sensitivity` the change of the most sensitive
-    output under another input in the same measure; `mutants` the (tried, noticed) replaced Transposes.
+    output under another input in the same measure; `mutants` the (tried, noticed) replaced Transposes; `tolerance` the
+    largest that the type of an output allows: a unit in the last place of a float16 is no difference.
     """
 
     equal: bool
@@ -47,12 +49,16 @@ class Comparison:
     def can_fail(self) -> bool:
         """Whether a wrong model would have been noticed."""
         tried, noticed = self.mutants
-        return self.sensitivity > SENSITIVITY * self.tolerance and (tried == 0 or noticed > 0)
+        return self.sensitivity > _needed(self.tolerance) and (tried == 0 or noticed > 0)
 
     @property
     def ok(self) -> bool:
         """Equal, by a comparison that can fail."""
         return self.equal and self.can_fail
+
+
+def _needed(tolerance: float) -> float:
+    return min(SENSITIVITY * tolerance, ENOUGH)
 
 
 def compare_models(
@@ -83,22 +89,27 @@ def compare_models(
     feeds = [random_inputs(before, seed, sizes) for seed in seeds]
     feeds.append(random_inputs(before, max(seeds, default=0) + 1, sizes, scale=4.0))
     results = [run_session(live, f, left) for f in feeds]
-    worst, differences = 0.0, list[str]()
+    worst, differences, allowed = 0.0, list[str](), tolerance
     for f, expected in zip(feeds[:-1], results, strict=False):
         for name, a, b in zip(left, expected, run_session(other, f, right), strict=True):
-            gap = distance(a, b)
-            worst = max(worst, gap)
-            if not gap <= tolerance:
+            gap, own = distance(a, b), _allowed(a, tolerance)
+            worst, allowed = max(worst, gap), max(allowed, own)
+            if not gap <= own:
                 differences.append(f"{name}: max|a-b| is {gap:.3g} of max|a|")
     sensitivity = max((distance(a, b) for a, b in zip(results[0], results[-1], strict=True)), default=0.0)
-    if sensitivity <= SENSITIVITY * tolerance:
+    if sensitivity <= _needed(allowed):
         notes.append("another input hardly changes the outputs: give the model other weights (reseed_weights)")
     mutants = _try_mutants(second, too, feeds[0], right, results[0], tolerance)
     if mutants[0] == 0:  # no Transpose is left
         mutants = _try_mutants(first, known, feeds[0], left, results[0], tolerance)
     if mutants[0] == 0:
         notes.append("no Transpose of known shape to replace")
-    return Comparison(not differences, worst, sensitivity, mutants, tolerance, tuple(differences), tuple(notes))
+    return Comparison(not differences, worst, sensitivity, mutants, allowed, tuple(differences), tuple(notes))
+
+
+def _allowed(a: Any, tolerance: float) -> float:
+    """The tolerance for an output, by its type."""
+    return tolerance_of(np.asarray(a).dtype.name, tolerance) if tolerance else 0.0
 
 
 def distance(a: Any, b: Any) -> float:
@@ -229,7 +240,7 @@ def _try_mutants(
             made = run_session(session(mutant), feed, names)
         except EqsatError:
             return tried, 1  # a model that does not run is noticed
-        if any(not distance(a, b) <= tolerance for a, b in zip(expected, made, strict=True)):
+        if any(not distance(a, b) <= _allowed(a, tolerance) for a, b in zip(expected, made, strict=True)):
             return tried, 1
         if tried == MUTANTS:
             break

@@ -18,6 +18,7 @@ from eqsat.ir.shape import same_shape
 from eqsat.ir.tensor import Constant, Tensor, input
 from eqsat.ir.term import Term
 from eqsat.onnx_call import Call, Type
+from eqsat.onnx_declare import Declared, declare
 
 TABLES = ("along", "conv", "norm", "pool", "quantize", "reduce", "resize")
 """The modules of entries."""
@@ -26,12 +27,13 @@ Formula = Callable[[Call], "Tensor | Sequence[Tensor]"]
 
 @dataclass(frozen=True)
 class Entry:
-    """A formula; a `wide` one computes float16 in float32, as onnxruntime does.
+    """A formula and what it understands; a `wide` one computes float16 in float32, as onnxruntime does.
 
     `parameters` are the slots of operands that it reads as numbers: they must be constants.
     """
 
     formula: Formula
+    declared: Declared
     wide: bool
     parameters: tuple[int, ...]
 
@@ -39,14 +41,16 @@ class Entry:
 _entries: dict[str, Entry] = {}
 
 
-def formula(names: str, wide: bool = True, parameters: tuple[int, ...] = ()) -> Callable[[Formula], Formula]:
-    """Register the formula of some operators."""
+def formula(
+    names: str, inputs: str, attributes: str = "", wide: bool = True, parameters: tuple[int, ...] = ()
+) -> Callable[[Formula], Formula]:
+    """Register the formula of some operators, with all that it understands (see `declare`)."""
 
     def register(function: Formula) -> Formula:
         for name in names.split():
             if name in _entries:
                 raise EqsatError(f"formula of ONNX {name}", "is defined twice")
-            _entries[name] = Entry(function, wide, parameters)
+            _entries[name] = Entry(function, declare(inputs, attributes), wide, parameters)
         return function
 
     return register
@@ -81,6 +85,7 @@ class OnnxDefinition:
 def build(call: Call) -> list[Tensor]:
     """The outputs of a call by its formula; EqsatError where it has none."""
     entry = _entries[call.op]
+    call = entry.declared.admit(call)
     narrow = entry.wide and any(x.dtype == "float16" for x in call.tensors)
     if narrow:
         call = replace(call, operands=tuple(None if x is None else _widened(x) for x in call.operands))

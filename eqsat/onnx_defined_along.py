@@ -19,7 +19,6 @@ from eqsat.onnx_op_views import ints
 
 def softmax_axes(c: Call, x: Tensor) -> tuple[int, ...]:
     """The axes that are normalised together: before opset 13 all from `axis` on."""
-    c.only("axis")
     axis = normalize_axis(int(c.get("axis", -1 if c.opset >= 13 else 1)), x.rank, c.op)
     return (axis,) if c.opset >= 13 else tuple(range(axis, x.rank))
 
@@ -28,7 +27,7 @@ def _shifted(x: Tensor, axes: Sequence[int]) -> Tensor:
     return pointwise("Sub", lambda a, b: a - b, x, reduce(x, "max", axes, True))
 
 
-@formula("Softmax")
+@formula("Softmax", "input", "axis")
 def softmax(c: Call) -> Tensor:
     x = c.one()
     axes = softmax_axes(c, x)
@@ -36,7 +35,7 @@ def softmax(c: Call) -> Tensor:
     return pointwise("Div", lambda a, b: a / b, e, reduce(e, "sum", axes, True))
 
 
-@formula("LogSoftmax")
+@formula("LogSoftmax", "input", "axis")
 def log_softmax(c: Call) -> Tensor:
     x = c.one()
     axes = softmax_axes(c, x)
@@ -69,9 +68,8 @@ def first_place(x: Tensor, axis: int, combiner: str, last: bool = False) -> Tens
     return Tensor(from_body(body, best.shape, (extent,), "max" if last else "min"))
 
 
-@formula("ArgMax ArgMin", wide=False)
+@formula("ArgMax ArgMin", "data", "axis keepdims=0|1 select_last_index=0|1", wide=False)
 def arg_extreme(c: Call) -> Tensor:
-    c.only("axis keepdims select_last_index")
     x = c.one()
     axis = normalize_axis(int(c.get("axis", 0)), x.rank, c.op)
     combiner = "max" if c.op == "ArgMax" else "min"
@@ -83,7 +81,7 @@ def arg_extreme(c: Call) -> Tensor:
     return Tensor(from_body(place[(*axes[:axis], t.index_const(0), *axes[axis:])], shape))
 
 
-@formula("Hardmax", wide=False)
+@formula("Hardmax", "input", "axis", wide=False)
 def hardmax(c: Call) -> Tensor:
     """1 at the first maximum of each row, where the axes that are taken together are one row."""
     x = c.one()
@@ -97,10 +95,9 @@ def hardmax(c: Call) -> Tensor:
     return reshape(made, x.shape) if len(axes) > 1 else made
 
 
-@formula("CumSum", wide=False)
+@formula("CumSum", "x axis", "axis exclusive=0|1 reverse=0|1", wide=False)
 def cum_sum(c: Call) -> Tensor:
     """Sums over 1, 2, 4, ... neighbours: log2(extent) passes, each of which is element-wise."""
-    c.only("axis exclusive reverse")
     x = c.one()
     axis = normalize_axis(ints(c.get("axis", 0), c.op)[0], x.rank, c.op)
     extent = x.shape[axis]

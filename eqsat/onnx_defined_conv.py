@@ -11,6 +11,7 @@ from eqsat.ir.shape import Dim
 from eqsat.ir.tensor import Tensor
 from eqsat.ir.views import pad, reshape
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_declare import WINDOW
 from eqsat.onnx_defined import formula
 from eqsat.onnx_op_views import ints
 
@@ -72,9 +73,8 @@ def _with_bias(y: Tensor, bias: Sequence[Tensor]) -> Tensor:
     return pointwise("Add", lambda a, b: a + b, y, along_channels(bias[0], y.rank)) if bias else y
 
 
-@formula("Conv")
+@formula("Conv", "x w b?", f"{WINDOW} group")
 def convolution(c: Call) -> Tensor:
-    c.only("auto_pad dilations group kernel_shape pads strides")
     x, w, *bias = c.tensors
     count = x.rank - 2
     strides, apart = numbers(c, "strides", count, 1), numbers(c, "dilations", count, 1)
@@ -82,9 +82,8 @@ def convolution(c: Call) -> Tensor:
     return _with_bias(conv(x, w, strides, 0, apart, int(c.get("group", 1))), bias)
 
 
-@formula("ConvTranspose")
+@formula("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape")
 def transposed(c: Call) -> Tensor:
-    c.only("auto_pad dilations group kernel_shape output_padding output_shape pads strides")
     x, w, *bias = c.tensors
     count, mode = x.rank - 2, c.get("auto_pad", "NOTSET")
     strides, apart = numbers(c, "strides", count, 1), numbers(c, "dilations", count, 1)

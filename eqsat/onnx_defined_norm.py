@@ -40,27 +40,24 @@ def normalised(x: Tensor, axes: Sequence[int], epsilon: float, scale: Tensor | N
     return pointwise("Normalize", body, x, middle, root, *factors)
 
 
-@formula("LayerNormalization")
+@formula("LayerNormalization", "x scale b?", "axis epsilon stash_type")
 def layer_normalization(c: Call) -> Tensor:
-    c.only("axis epsilon stash_type")
     x, *factors = c.tensors
     axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
     scale, bias = (*factors, None, None)[:2]
     return normalised(x, range(axis, x.rank), float(c.get("epsilon", 1e-5)), scale, bias)
 
 
-@formula("InstanceNormalization")
+@formula("InstanceNormalization", "input scale b", "epsilon consumed_inputs")
 def instance_normalization(c: Call) -> Tensor:
-    c.only("epsilon")
     x, scale, bias = c.tensors
     factors = along_channels(scale, x.rank), along_channels(bias, x.rank)
     return normalised(x, range(2, x.rank), float(c.get("epsilon", 1e-5)), *factors)
 
 
-@formula("GroupNormalization")
+@formula("GroupNormalization", "x scale bias", "epsilon num_groups stash_type")
 def group_normalization(c: Call) -> Tensor:
     """Channels as (group, member); scale and bias have one number per channel."""
-    c.only("epsilon num_groups stash_type")
     x, scale, bias = c.tensors
     groups, channels = ints(c.get("num_groups", 0), c.op)[0], x.shape[1]
     if c.opset < 21:
@@ -74,10 +71,13 @@ def group_normalization(c: Call) -> Tensor:
     return reshape(y, x.shape)
 
 
-@formula("BatchNormalization")
+@formula(
+    "BatchNormalization",
+    "x scale b input_mean input_var",
+    "epsilon momentum spatial=1 is_test=0|1 training_mode=0 consumed_inputs",
+)
 def batch_normalization(c: Call) -> Tensor:
     """One factor and one summand per channel, computed once."""
-    c.only("epsilon momentum spatial is_test training_mode consumed_inputs")
     x, scale, bias, middle, spread = c.tensors
     epsilon = float(c.get("epsilon", 1e-5))
 
@@ -94,17 +94,15 @@ def batch_normalization(c: Call) -> Tensor:
     return pointwise("MulAdd", scaled, x, *parts)
 
 
-@formula("MeanVarianceNormalization")
+@formula("MeanVarianceNormalization", "x", "axes")
 def mean_variance_normalization(c: Call) -> Tensor:
-    c.only("axes")
     x = c.one()
     axes = normalize_axes(ints(c.get("axes", (0, 2, 3)), c.op), x.rank, c.op)
     return normalised(x, axes, 1e-9, None, None)
 
 
-@formula("LpNormalization")
+@formula("LpNormalization", "input", "axis p=1|2")
 def lp_normalization(c: Call) -> Tensor:
-    c.only("axis p")
     x, p = c.one(), ints(c.get("p", 2), c.op)[0]
     if p not in (1, 2):
         raise Declined(c.op, f"p is {p}")
@@ -116,10 +114,9 @@ def lp_normalization(c: Call) -> Tensor:
     return pointwise("Div", lambda a, n: t.where(t.compare("eq", n, 0), zero, a / n), x, norm)
 
 
-@formula("LRN")
+@formula("LRN", "x", "alpha beta bias size")
 def lrn(c: Call) -> Tensor:
     """x / (bias + alpha / size * sum of squares of the `size` channels around)^beta."""
-    c.only("alpha beta bias size")
     x, size = c.one(), ints(c.get("size", 0), c.op)[0]
     if x.rank < 2 or size % 2 != 1:
         raise Declined(c.op, f"{size} channels at rank {x.rank}: runtimes take odd sizes")

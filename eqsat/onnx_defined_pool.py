@@ -15,6 +15,7 @@ from eqsat.ir.tensor import Tensor, from_body, output_axes, reduce_axes
 from eqsat.ir.term import Term
 from eqsat.ir.windows import Window, window
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_declare import POOLING
 from eqsat.onnx_defined import formula
 from eqsat.onnx_defined_conv import numbers, paddings
 from eqsat.onnx_op_views import ints
@@ -22,7 +23,6 @@ from eqsat.onnx_op_views import ints
 
 def windows_of(c: Call, x: Tensor) -> list[Window]:
     """The windows along every axis behind batch and channel."""
-    c.only("auto_pad ceil_mode count_include_pad dilations kernel_shape p pads storage_order strides")
     taps, count = ints(c.get("kernel_shape", ()), c.op), x.rank - 2
     if len(taps) != count or not count:
         raise Declined(c.op, f"kernel {taps} for rank {x.rank}")
@@ -48,13 +48,13 @@ def pooled(x: Tensor, windows: Sequence[Window], combiner: str, element: Callabl
     return Tensor(from_body(body, shape, reduced, combiner))
 
 
-@formula("MaxPool", wide=False)
+@formula("MaxPool", "x", f"{POOLING} storage_order=0|1", wide=False)
 def max_pool(c: Call) -> Tensor:
     x = c.one()
     return pooled(x, windows_of(c, x), "max", lambda a: a)
 
 
-@formula("AveragePool")
+@formula("AveragePool", "x", f"{POOLING} count_include_pad=0|1")
 def average_pool(c: Call) -> Tensor:
     x = c.one()
     windows = windows_of(c, x)
@@ -83,14 +83,13 @@ def _root(x: Tensor, p: int) -> Tensor:
     return pointwise("Pow", lambda a: t.binary("pow", a, 1.0 / p), x)
 
 
-@formula("LpPool")
+@formula("LpPool", "x", f"{POOLING} p")
 def lp_pool(c: Call) -> Tensor:
     x, p = c.one(), ints(c.get("p", 2), c.op)[0]
     return _root(pooled(x, windows_of(c, x), "sum", _power(p)), p)
 
 
-@formula("GlobalLpPool")
+@formula("GlobalLpPool", "x", "p")
 def global_lp_pool(c: Call) -> Tensor:
-    c.only("p")
     x, p = c.one(), ints(c.get("p", 2), c.op)[0]
     return _root(pooled(x, [window(d, d) for d in x.shape[2:]], "sum", _power(p)), p)

@@ -15,14 +15,13 @@ from eqsat.onnx_defined import formula
 
 def _parameters(c: Call) -> tuple[Tensor, list[Tensor]]:
     """The operand, and scale and zero point to be broadcast with it."""
-    c.only("axis saturate")
     x, *given = c.tensors
     axis = normalize_axis(int(c.get("axis", 1)), x.rank, c.op) if any(p.rank for p in given) else 0
     behind = (1,) * (x.rank - axis - 1)
     return x, [reshape(p, (p.shape[0], *behind)) if p.rank else p for p in given]
 
 
-@formula("QuantizeLinear", wide=False)
+@formula("QuantizeLinear", "x y_scale y_zero_point?", "axis saturate=0|1", wide=False)
 def quantize(c: Call) -> Tensor:
     """The nearest (ties to even) multiple of the scale, counted from the zero point, limited to the type."""
     x, (scale, *zero) = _parameters(c)
@@ -37,7 +36,7 @@ def quantize(c: Call) -> Tensor:
     return pointwise("Quantize", body, x, scale, *zero)
 
 
-@formula("DequantizeLinear", wide=False)
+@formula("DequantizeLinear", "x x_scale x_zero_point?", "axis", wide=False)
 def dequantize(c: Call) -> Tensor:
     x, (scale, *zero) = _parameters(c)
     if x.dtype not in ("int8", "uint8", "int16", "uint16") or scale.dtype != "float32":

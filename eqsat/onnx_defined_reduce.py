@@ -10,6 +10,7 @@ from eqsat.ir.tensor import Tag, Tensor
 from eqsat.ir.term import Term
 from eqsat.ir.views import reshape
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_declare import PRODUCT, REDUCTION
 from eqsat.onnx_defined import formula
 from eqsat.onnx_op_math import reduced_axes
 
@@ -21,9 +22,8 @@ def _float_operand(c: Call) -> Tensor:
     return x
 
 
-@formula("ReduceL2 ReduceLogSum")
+@formula("ReduceL2 ReduceLogSum", "data axes?", f"{REDUCTION} axes")
 def reduce_then(c: Call) -> Tensor:
-    c.only("axes keepdims noop_with_empty_axes")
     x = _float_operand(c)
     axes, keep = reduced_axes(c, x), bool(c.get("keepdims", 1))
     if c.op == "ReduceLogSum":
@@ -32,10 +32,9 @@ def reduce_then(c: Call) -> Tensor:
     return pointwise("Sqrt", lambda a: t.unary("sqrt", a), reduce(squares, "sum", axes, keep))
 
 
-@formula("ReduceLogSumExp")
+@formula("ReduceLogSumExp", "data axes?", f"{REDUCTION} axes")
 def reduce_log_sum_exp(c: Call) -> Tensor:
     """log(sum(exp(x - m))) + m with m the maximum, or 0 where that is not finite."""
-    c.only("axes keepdims noop_with_empty_axes")
     x = _float_operand(c)
     axes, keep = reduced_axes(c, x), bool(c.get("keepdims", 1))
 
@@ -48,9 +47,8 @@ def reduce_log_sum_exp(c: Call) -> Tensor:
     return pointwise("Add", lambda a, b: t.unary("log", a) + b, total, level)
 
 
-@formula("Gemm")
+@formula("Gemm", "a b c?", PRODUCT)
 def gemm(c: Call) -> Tensor:
-    c.only("transA transB alpha beta broadcast")
     a, b, *rest = c.tensors
     if not is_float(a.dtype):
         raise Declined(c.op, "integers are scaled")

@@ -20,6 +20,7 @@ from eqsat.ir.tensor import Constant, Tensor, constant, from_body, output_axes
 from eqsat.ir.term import Term
 from eqsat.ir.views import view
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_declare import RESIZING
 from eqsat.onnx_defined import formula
 
 F = np.float32
@@ -168,10 +169,9 @@ def _scales(c: Call, x: Tensor) -> NDArray | None:
     return None
 
 
-@formula("Resize Upsample", parameters=(1, 2, 3))
+@formula("Resize", "x roi? scales? sizes?", RESIZING, parameters=(1, 2, 3))
+@formula("Upsample", "x scales", "mode=nearest|linear|cubic scales", parameters=(1,))
 def resize(c: Call) -> Tensor:
-    known = "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value"
-    c.only(f"{known} keep_aspect_ratio_policy mode nearest_mode scales")
     x, kind = c.operands[0], str(c.get("mode", "nearest"))
     if x is None or not c.types or c.types[0] is None or c.get("antialias", 0):
         raise Declined(c.op, "the output shape, or smoothing")

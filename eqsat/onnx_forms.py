@@ -18,7 +18,7 @@ from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.shape import Shape, same_shape, static_shape
+from eqsat.ir.shape import same_shape, static_shape
 from eqsat.ir.tensor import Compute, Constant, Tensor, View, constant, output_axes
 from eqsat.ir.term import Term
 from eqsat.ir.walk import leaves, postorder, substitute, transform
@@ -269,9 +269,3 @@ def _einsums(node: Compute, opset: int) -> Iterator[Call]:
     left = ",".join("".join(label(i) for i in x.args) for x in loads)
     result = "".join(label(i) for i in output_axes(node.shape))
     yield Call("Einsum", tuple(node.operands[int(x.payload)] for x in loads), {"equation": f"{left}->{result}"}, opset)
-
-
-def plain_index(x: Tensor, shape: Shape) -> tuple[Term, ...]:
-    """The index at which an element-wise operator reads an operand."""
-    axes = output_axes(shape)[len(shape) - x.rank :]
-    return tuple(t.index_const(0) if t.is_const(t.as_index(d), 1) else i for d, i in zip(x.shape, axes, strict=True))

@@ -13,7 +13,10 @@ from eqsat.ir import term as t
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.shape import Dim, Shape
 from eqsat.ir.term import Term
+from eqsat.onnx_bounds import check_functions, follows_large_values
 from eqsat.onnx_package import dtype_name, element_type
+from eqsat.onnx_slice import settle
+from eqsat.onnx_trust import prepare
 
 SMALL_TENSOR = 1024
 """Initialisers of more elements are left out where only types are asked for."""
@@ -144,13 +147,21 @@ def infer(model: ModelProto) -> Types:
     A dimension that a graph input names is taken to be at least 1; an unnamed unknown one gets a symbol of its own and
     may be 0.
     """
+    check_functions(model)
     bare = skeleton(model)
+    settle(bare.graph)
+    follow = not follows_large_values(bare)
+    plain = skeleton(model) if prepare(bare) else None
     try:
-        inferred = shape_inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=True)
+        inferred = shape_inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=follow)
     except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
         raise FrontendError("ONNX model", f"its shapes are inconsistent: {_clean(error)}") from error
+    if plain is not None:
+        del plain.graph.output[:]
+        plain.graph.output.extend(inferred.graph.output)
     try:
-        check(inferred)  # after inference, which fills in the shapes of outputs that have none
+        # After inference, which fills in the shapes of outputs that have none.
+        check(inferred if plain is None else plain)
     except (checker.ValidationError, ValueError) as error:
         raise FrontendError("ONNX model", f"is not valid: {_clean(error)}") from error
     protos: dict[str, TypeProto] = {}

@@ -11,7 +11,9 @@ from eqsat.ir.shape import Shape, normalize_axes, same_dim, size_term
 from eqsat.ir.signature import Dims, Signature
 from eqsat.ir.tensor import Tag, Tensor, from_body, output_axes, reduce_axes
 from eqsat.ir.term import Term
+from eqsat.ir.views import permute_dims
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_declare import PRODUCT, REDUCTION
 from eqsat.onnx_op_views import ints
 from eqsat.onnx_ops import PREFIX, define, opaque
 
@@ -63,31 +65,30 @@ def reduced_axes(c: Call, x: Tensor) -> tuple[int, ...]:
     return tuple(sorted(normalize_axes(axes or None, x.rank, c.op)))
 
 
-@define("ReduceSum ReduceProd ReduceMax ReduceMin ReduceMean ReduceSumSquare ReduceL1", constants="axes")
+@define(
+    "ReduceSum ReduceProd ReduceMax ReduceMin ReduceMean ReduceSumSquare ReduceL1", "data axes?", REDUCTION, "axes[]"
+)
 def reduce(c: Call) -> Tensor:
-    c.only("axes keepdims noop_with_empty_axes")
     x = c.one()
     combiner, element = REDUCTIONS[c.op]
     return reduced(x, combiner, reduced_axes(c, x), bool(c.get("keepdims", 1)), element)
 
 
-@define("GlobalAveragePool GlobalMaxPool")
+@define("GlobalAveragePool GlobalMaxPool", "x")
 def global_pool(c: Call) -> Tensor:
-    c.only("")
     x = c.one()
     combiner, element = REDUCTIONS[c.op]
     return reduced(x, combiner, tuple(range(2, x.rank)), True, element)
 
 
-@define("MatMul")
+@define("MatMul", "a b")
 def matmul(c: Call) -> Tensor:
     a, b = c.tensors
     return reductions.matmul(a, b)
 
 
-@define("Gemm")
+@define("Gemm", "a b c?", PRODUCT)
 def gemm(c: Call) -> Tensor:
-    c.only("transA transB alpha beta broadcast")
     a, b, *rest = c.tensors
     if c.get("alpha", 1.0) != 1.0 or (rest and c.get("beta", 1.0) != 1.0):
         return _scaled_gemm(c, rest)[0]
@@ -112,9 +113,8 @@ def _scaled_gemm(c: Call, rest: list[Tensor]) -> tuple[Tensor, ...]:
     return opaque(c, signature, [(shape, a.dtype)])
 
 
-@define("Einsum")
+@define("Einsum", "inputs*", "equation=*")
 def einsum(c: Call) -> Tensor:
-    c.only("equation")
     text = str(c.attrs["equation"]).replace(" ", "")
     if "." in text or len(c.tensors) > 2 or not c.tensors:
         raise Declined(c.op, "an ellipsis, or more than two operands")
@@ -135,5 +135,7 @@ def einsum(c: Call) -> Tensor:
     shape, inner = tuple(extents[x] for x in result), tuple(extents[x] for x in summed)
     place = dict(zip([*result, *summed], [*output_axes(shape), *reduce_axes(inner)], strict=True))
     loads = [v[tuple(place[x] for x in names)] for names, v in zip(labels, c.tensors, strict=True)]
+    if len(loads) == 1 and not inner:
+        return permute_dims(c.tensors[0], [labels[0].index(x) for x in result])
     body = loads[0] if len(loads) == 1 else loads[0] * loads[1]
     return Tensor(from_body(body, shape, inner, "sum" if inner else None))

@@ -185,13 +185,8 @@ FORMULAS: dict[str, Callable[..., Term]] = {
 }
 
 
-@define(" ".join(FORMULAS))
 def formula(c: Call) -> Tensor:
     function = FORMULAS[c.op]
-    parameters = inspect.signature(function).parameters.values()
-    c.only(" ".join(p.name for p in parameters if p.default is not inspect.Parameter.empty))
-    if any(x is None for x in c.operands):
-        raise Declined(c.op, "an operand is missing")
     if c.opset < 7 and not all(same_shape(x.shape, c.tensors[0].shape) for x in c.tensors):
         raise Declined(c.op, "broadcasts by the rules before opset 7")
     try:
@@ -203,12 +198,25 @@ def formula(c: Call) -> Tensor:
     return made
 
 
-@define("Clip", constants="min max")
-def clip(c: Call) -> Tensor:
-    c.only("min max")
-    if not c.tensors or c.operands[0] is None:
-        raise Declined(c.op, "no operand")
+CHOICES = {"approximate": "=none|tanh", "fmod": "=0|1"}
+"""The values of parameters that have few."""
 
+
+def _declare_formulas() -> None:
+    """A formula's signature is its declaration: arguments are inputs, those with a default attributes."""
+    for name, function in FORMULAS.items():
+        parameters = inspect.signature(function).parameters.values()
+        free = [p for p in parameters if p.default is inspect.Parameter.empty]
+        inputs = " ".join(f"{p.name}*" if p.kind is inspect.Parameter.VAR_POSITIONAL else p.name for p in free)
+        attributes = " ".join(f"{p.name}{CHOICES.get(p.name, '')}" for p in parameters if p not in free)
+        define(name, inputs, attributes)(formula)
+
+
+_declare_formulas()
+
+
+@define("Clip", "input min? max?", "min max", "min max")
+def clip(c: Call) -> Tensor:
     def body(x: Term, *bounds: Term) -> Term:
         rest = dict(zip(c.slots[1:], bounds, strict=True))
         low, high = rest.get(1, c.get("min")), rest.get(2, c.get("max"))
@@ -218,24 +226,22 @@ def clip(c: Call) -> Tensor:
     return pointwise.pointwise(c.op, body, *c.tensors)
 
 
-@define("Cast")
+@define("Cast", "input", "to saturate=0|1 round_mode=up|down|nearest")
 def cast(c: Call) -> Tensor:
-    c.only("to saturate")
     name = dtype_name(int(c.get("to", 0)))
     if name is None:
         raise Declined(c.op, "the type is not modelled")
     return pointwise.cast(c.one(), name)
 
 
-@define("CastLike")
+@define("CastLike", "input target_type", "saturate=0|1 round_mode=up|down|nearest")
 def cast_like(c: Call) -> Tensor:
     x, like = c.tensors
     return pointwise.cast(x, like.dtype)
 
 
-@define("IsInf")
+@define("IsInf", "x", "detect_negative=0|1 detect_positive=0|1")
 def is_inf(c: Call) -> Tensor:
-    c.only("detect_negative detect_positive")
     low, high = c.get("detect_negative", 1), c.get("detect_positive", 1)
 
     def body(x: Term) -> Term:
@@ -260,14 +266,14 @@ def elementwise(c: Call) -> tuple[Tensor, ...]:
     return opaque(c, signature, [(shape, dtype)])
 
 
-@define("BitShift")
+@define("BitShift", "x y", "direction=LEFT|RIGHT")
 def bit_shift(c: Call) -> tuple[Tensor, ...]:
     return elementwise(c)
 
 
-@define("QuantizeLinear DequantizeLinear")
+@define("QuantizeLinear", "x y_scale y_zero_point?", "axis saturate=0|1 output_dtype precision block_size=0")
+@define("DequantizeLinear", "x x_scale x_zero_point?", "axis output_dtype block_size=0")
 def quantize(c: Call) -> tuple[Tensor, ...]:
-    c.only("axis saturate output_dtype precision block_size")
     x, *parameters = c.tensors
     if c.get("block_size", 0) or not c.types or c.types[0] is None:
         raise Declined(c.op, "blocks, or an unknown result")
@@ -280,15 +286,14 @@ def quantize(c: Call) -> tuple[Tensor, ...]:
     return opaque(c, Signature((dims, *own), (dims,), {d[0]: "map" for d in dims}), [(x.shape, c.types[0][1])])
 
 
-@define("Dropout", constants="ratio training_mode")
+@define("Dropout", "data ratio? training_mode?", "ratio seed is_test=0|1", "ratio training_mode")
 def dropout(c: Call) -> Tensor:
-    c.only("ratio training_mode seed is_test")
     training = c.get("training_mode", False) or (c.opset < 7 and not c.get("is_test", 0))
     if training or c.count > 1:
         raise Declined(c.op, "training, or its mask is used")
     return c.one()
 
 
-@define("Identity")
+@define("Identity", "input")
 def identity(c: Call) -> Tensor:
     return c.one()

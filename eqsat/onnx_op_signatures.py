@@ -9,6 +9,7 @@ from eqsat.ir.shape import Dim, Shape, normalize_axes, normalize_axis, same_dim
 from eqsat.ir.signature import Dims, Signature
 from eqsat.ir.tensor import Tensor
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_declare import POOLING, REDUCTION, RESIZING, WINDOW
 from eqsat.onnx_op_math import reduced_axes
 from eqsat.onnx_op_views import ints
 from eqsat.onnx_ops import define, merged, opaque
@@ -30,9 +31,8 @@ def _fresh(prefix: str, count: int) -> Dims:
     return tuple((f"{prefix}{n}",) for n in range(count))
 
 
-@define("Softmax LogSoftmax Hardmax")
+@define("Softmax LogSoftmax Hardmax", "input", "axis")
 def softmax(c: Call) -> Outputs:
-    c.only("axis")
     x = c.one()
     axis = normalize_axis(int(c.get("axis", -1 if c.opset >= 13 else 1)), x.rank, c.op)
     dims = axes_of(x)
@@ -42,7 +42,7 @@ def softmax(c: Call) -> Outputs:
     return opaque(merged(c, axis=axis), signature, [(x.shape, x.dtype)], tied=() if c.opset >= 13 else ("axis",))
 
 
-@define("CumSum", constants="axis")
+@define("CumSum", "x axis", "exclusive=0|1 reverse=0|1", "axis")
 def cum_sum(c: Call) -> Outputs:
     x = c.one()
     axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
@@ -50,7 +50,7 @@ def cum_sum(c: Call) -> Outputs:
     return opaque(merged(c, axis=axis), Signature((dims,), (dims,), roles(dims, [axis], "fixed")), [(x.shape, x.dtype)])
 
 
-@define("LpNormalization")
+@define("LpNormalization", "input", "axis p=1|2")
 def lp_normalization(c: Call) -> Outputs:
     x = c.one()
     dims = axes_of(x)
@@ -59,7 +59,7 @@ def lp_normalization(c: Call) -> Outputs:
     return opaque(merged(c, axis=axis), signature, [(x.shape, x.dtype)])
 
 
-@define("MeanVarianceNormalization")
+@define("MeanVarianceNormalization", "x", "axes")
 def mean_variance_normalization(c: Call) -> Outputs:
     x = c.one()
     dims = axes_of(x)
@@ -67,7 +67,7 @@ def mean_variance_normalization(c: Call) -> Outputs:
     return opaque(c, Signature((dims,), (dims,), roles(dims, axes, "equivariant")), [(x.shape, x.dtype)])
 
 
-@define("ArgMax ArgMin")
+@define("ArgMax ArgMin", "data", "axis keepdims=0|1 select_last_index=0|1")
 def arg_extreme(c: Call) -> Outputs:
     x = c.one()
     axis, keep = normalize_axis(int(c.get("axis", 0)), x.rank, c.op), bool(c.get("keepdims", 1))
@@ -77,10 +77,13 @@ def arg_extreme(c: Call) -> Outputs:
     return opaque(merged(c, axis=axis), Signature((dims,), (out,), roles(dims, [axis], "fixed")), [(shape, "int64")])
 
 
-@define("TopK", constants="k")
+@define("TopK", "x k", "axis k largest=0|1 sorted=0|1", "k[]")
 def top_k(c: Call) -> Outputs:
     x = c.one()
-    axis, count = normalize_axis(int(c.get("axis", -1)), x.rank, c.op), ints(c.get("k"), c.op)[0]
+    axis, numbers = normalize_axis(int(c.get("axis", -1)), x.rank, c.op), ints(c.get("k"), c.op)
+    if len(numbers) != 1:
+        raise Declined(c.op, "k is not one number")
+    (count,) = numbers
     dims = axes_of(x)
     out: Dims = tuple(("k",) if n == axis else d for n, d in enumerate(dims))
     shape: Shape = tuple(count if n == axis else d for n, d in enumerate(x.shape))
@@ -91,7 +94,7 @@ def top_k(c: Call) -> Outputs:
     )
 
 
-@define("ReduceL2 ReduceLogSum ReduceLogSumExp", constants="axes")
+@define("ReduceL2 ReduceLogSum ReduceLogSumExp", "data axes?", REDUCTION, "axes[]")
 def reduce_opaque(c: Call) -> Outputs:
     x = c.one()
     axes, keep = reduced_axes(c, x), bool(c.get("keepdims", 1))
@@ -103,7 +106,7 @@ def reduce_opaque(c: Call) -> Outputs:
     return opaque(c, Signature((dims,), (out,), roles(dims, axes, "reduce")), [(shape, x.dtype)])
 
 
-@define("LayerNormalization")
+@define("LayerNormalization", "x scale b?", "axis epsilon stash_type")
 def layer_normalization(c: Call) -> Outputs:
     x, *parameters = c.tensors
     axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
@@ -119,7 +122,11 @@ def layer_normalization(c: Call) -> Outputs:
     )
 
 
-@define("BatchNormalization")
+@define(
+    "BatchNormalization",
+    "x scale b input_mean input_var",
+    "epsilon momentum spatial=0|1 is_test=0|1 training_mode=0|1 consumed_inputs",
+)
 def batch_normalization(c: Call) -> Outputs:
     x, *parameters = c.tensors
     if c.count > 1 or c.get("training_mode", 0) or not c.get("spatial", 1) or (c.opset < 7 and not c.get("is_test", 0)):
@@ -131,7 +138,7 @@ def batch_normalization(c: Call) -> Outputs:
     )
 
 
-@define("InstanceNormalization")
+@define("InstanceNormalization", "input scale b", "epsilon consumed_inputs")
 def instance_normalization(c: Call) -> Outputs:
     x, *parameters = c.tensors
     dims = axes_of(x)
@@ -143,7 +150,7 @@ def instance_normalization(c: Call) -> Outputs:
     )
 
 
-@define("GroupNormalization")
+@define("GroupNormalization", "x scale bias", "epsilon num_groups stash_type")
 def group_normalization(c: Call) -> Outputs:
     if c.opset < 21:
         raise Declined(c.op, "is deprecated")
@@ -154,21 +161,23 @@ def group_normalization(c: Call) -> Outputs:
     return opaque(c, Signature((dims, *own), (dims,), {"a0": "map", **special}), [(x.shape, x.dtype)])
 
 
-@define("LRN")
+@define("LRN", "x", "alpha beta bias size")
 def lrn(c: Call) -> Outputs:
     x = c.one()
     dims = axes_of(x)
     return opaque(c, Signature((dims,), (dims,), roles(dims, [1], "fixed")), [(x.shape, x.dtype)])
 
 
-@define("MaxPool AveragePool LpPool")
+@define("MaxPool", "x", f"{POOLING} storage_order=0|1")
+@define("AveragePool", "x", f"{POOLING} count_include_pad=0|1")
+@define("LpPool", "x", f"{POOLING} p")
 def pool(c: Call) -> Outputs:
     if c.count > 1:
         raise Declined(c.op, "positions are used")
     return _windowed(c, c.one())
 
 
-@define("GlobalLpPool")
+@define("GlobalLpPool", "x", "p")
 def global_lp_pool(c: Call) -> Outputs:
     x = c.one()
     dims = axes_of(x)
@@ -183,7 +192,7 @@ def _windowed(c: Call, x: Tensor) -> Outputs:
     return opaque(c, Signature(((*head, *inside),), ((*head, *outside),), {"n": "map", "c": "map"}))
 
 
-@define("Conv")
+@define("Conv", "x w b?", f"{WINDOW} group")
 def conv(c: Call) -> Outputs:
     x, w, *bias = c.tensors
     groups, kernel = int(c.get("group", 1)), _fresh("k", w.rank - 2)
@@ -200,7 +209,7 @@ def conv(c: Call) -> Outputs:
     )
 
 
-@define("ConvTranspose")
+@define("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape")
 def conv_transpose(c: Call) -> Outputs:
     x, w, *bias = c.tensors
     groups, kernel = int(c.get("group", 1)), _fresh("k", w.rank - 2)
@@ -229,7 +238,8 @@ def _grouped(c: Call, groups: int, channels: Dim, signature: Signature) -> Outpu
     return made
 
 
-@define("Resize Upsample")
+@define("Resize", "x roi? scales? sizes?", RESIZING)
+@define("Upsample", "x scales", "mode=nearest|linear scales")
 def resize(c: Call) -> Outputs:
     x = c.operands[0]
     if (

@@ -16,6 +16,7 @@ from eqsat.ir.tensor import Compute, Tensor, constant, from_body, output_axes
 from eqsat.ir.term import Term
 from eqsat.onnx_call import Call, Declined, TensorAttr, items_of
 from eqsat.onnx_ops import SMALL, define
+from eqsat.onnx_slice import taken
 
 
 def ints(value: Any, op: str) -> list[int]:
@@ -38,7 +39,7 @@ def extents(value: Any) -> list[Dim]:
     return [v if isinstance(v, Term) else int(v) for v in items_of(value)]
 
 
-@define("Transpose")
+@define("Transpose", "data", "perm")
 def transpose(c: Call) -> Tensor:
     x = c.one()
     return views.permute_dims(x, c.get("perm", tuple(reversed(range(x.rank)))))
@@ -54,11 +55,12 @@ def divide(whole: Term, part: Term, op: str) -> Dim:
     return as_extent(quotient)
 
 
-@define("Reshape", constants="shape")
+@define("Reshape", "data shape", "allowzero=0|1 shape", "shape[]")
 def reshape(c: Call) -> Tensor:
-    c.only("shape allowzero")
     x, wanted = c.one(), extents(need(c, "shape"))
     if not c.get("allowzero", 0):
+        if any(isinstance(d, int) and d == 0 for d in wanted[x.rank :]):
+            raise Declined(c.op, "copies an axis that the operand has not")
         wanted = [x.shape[n] if isinstance(d, int) and d == 0 else d for n, d in enumerate(wanted)]
     unknown = [n for n, d in enumerate(wanted) if isinstance(d, int) and d == -1]
     if unknown:
@@ -67,7 +69,7 @@ def reshape(c: Call) -> Tensor:
     return views.reshape(x, wanted)
 
 
-@define("Flatten")
+@define("Flatten", "input", "axis")
 def flatten(c: Call) -> Tensor:
     x = c.one()
     axis = int(c.get("axis", 1))
@@ -77,36 +79,43 @@ def flatten(c: Call) -> Tensor:
     return views.reshape(x, (as_dim(size_term(x.shape[:axis])), as_dim(size_term(x.shape[axis:]))))
 
 
-@define("Squeeze", constants="axes")
+@define("Squeeze", "data axes?", "axes", "axes[]")
 def squeeze(c: Call) -> Tensor:
-    x = c.one()
-    return views.squeeze(x, None if c.get("axes") is None else ints(c.attrs["axes"], c.op))
+    x, axes = c.one(), c.get("axes")
+    if axes is None and static_shape(x.shape) is None:
+        raise Declined(c.op, "whether a symbolic axis has extent 1 is known when the model runs")
+    return views.squeeze(x, None if axes is None else ints(axes, c.op))
 
 
-@define("Unsqueeze", constants="axes")
+@define("Unsqueeze", "data axes", "axes", "axes[]")
 def unsqueeze(c: Call) -> Tensor:
     return views.expand_dims(c.one(), ints(need(c, "axes"), c.op))
 
 
-@define("Expand", constants="shape")
+@define("Expand", "input shape", "", "shape[]")
 def expand(c: Call) -> Tensor:
     x = c.one()
     wanted = tuple(extents(need(c, "shape")))
     return views.broadcast_to(x, pointwise.broadcast_shapes(x.shape, wanted))
 
 
-@define("Tile", constants="repeats")
+@define("Tile", "input repeats", "", "repeats[]")
 def tile(c: Call) -> Tensor:
-    c.only("repeats")
     return views.tile(c.one(), ints(need(c, "repeats"), c.op))
 
 
-@define("Pad", constants="pads constant_value axes")
+@define(
+    "Pad",
+    "data pads? constant_value? axes?",
+    "pads paddings value mode=constant|reflect|edge|wrap",
+    "pads[] constant_value axes[]",
+)
 def pad(c: Call) -> Tensor:
-    c.only("pads paddings constant_value value axes mode")
     x, widths = c.one(), ints(c.attrs["paddings"] if "paddings" in c.attrs else need(c, "pads"), c.op)
     given = c.get("axes")
     axes = list(range(x.rank)) if given is None else list(normalize_axes(ints(given, c.op), x.rank, c.op))
+    if len(widths) != 2 * len(axes):
+        raise Declined(c.op, f"{len(widths)} widths for {len(axes)} axes")
     before, after = [0] * x.rank, [0] * x.rank
     for k, axis in enumerate(axes):
         before[axis], after[axis] = widths[k], widths[k + len(axes)]
@@ -132,7 +141,7 @@ def padded(x: Tensor, before: Sequence[int], after: Sequence[int], value: Any) -
     return views.view(x, shape, inner, t.logical_and(*checks), fill)
 
 
-@define("Slice", constants="starts ends axes steps")
+@define("Slice", "data starts ends axes? steps?", "starts ends axes", "starts[] ends[] axes[] steps[]")
 def slice_(c: Call) -> Tensor:
     x = c.one()
     starts, ends = ints(need(c, "starts"), c.op), ints(need(c, "ends"), c.op)
@@ -145,17 +154,15 @@ def slice_(c: Call) -> Tensor:
             if step != 1 or low != 0 or high < 2**31 - 1:
                 raise Declined(c.op, "cuts a symbolic axis")
             continue
-        low, high = (v + extent if v < 0 else v for v in (low, high))
-        low = min(max(low, 0), extent) if step > 0 else min(max(low, 0), extent - 1)
-        high = min(max(high, 0), extent) if step > 0 else min(max(high, -1), extent - 1)
-        count = max(0, -((low - high) // step)) if step > 0 else max(0, -((high - low) // -step))
-        first[axis], sizes[axis], by[axis] = (low if count else 0), count, step
+        if step == 0:
+            raise Declined(c.op, "a step is 0")
+        first[axis], sizes[axis] = taken(extent, low, high, step)
+        by[axis] = step
     return views.slice_(x, first, sizes, by)
 
 
-@define("Split", constants="split")
+@define("Split", "input split?", "axis split num_outputs", "split[]")
 def split(c: Call) -> list[Tensor]:
-    c.only("axis split num_outputs")
     x = c.one()
     axis = normalize_axis(int(c.get("axis", 0)), x.rank, c.op)
     extent, count = x.shape[axis], int(c.get("num_outputs", c.listed))
@@ -176,12 +183,12 @@ def split(c: Call) -> list[Tensor]:
     ]
 
 
-@define("Concat")
+@define("Concat", "inputs*", "axis")
 def concat(c: Call) -> Tensor:
     return reductions.concat(c.tensors, int(c.get("axis", 1)))
 
 
-@define("Gather")
+@define("Gather", "data indices", "axis")
 def gather(c: Call) -> Tensor:
     x, index = c.operands[0], c.operands[1] if len(c.operands) > 1 else None
     from eqsat.ir.tensor import Constant
@@ -214,7 +221,7 @@ def _position(positions: np.ndarray[Any, np.dtype[np.int64]], flat: Term) -> Ter
     return table_load(positions, flat)
 
 
-@define("DepthToSpace")
+@define("DepthToSpace", "input", "blocksize mode=DCR|CRD")
 def depth_to_space(c: Call) -> Tensor:
     x, s = c.one(), int(c.attrs["blocksize"])
     n, channels, h, w = x.shape
@@ -228,7 +235,7 @@ def depth_to_space(c: Call) -> Tensor:
     return views.view(x, shape, [b, source, y // s, z // s])
 
 
-@define("SpaceToDepth")
+@define("SpaceToDepth", "input", "blocksize mode=DCR|CRD")
 def space_to_depth(c: Call) -> Tensor:
     x, s = c.one(), int(c.attrs["blocksize"])
     n, channels, h, w = x.shape
@@ -236,13 +243,15 @@ def space_to_depth(c: Call) -> Tensor:
         raise Declined(c.op, f"{h} x {w} in blocks of {s}")
     shape = (n, channels * s * s, h // s, w // s)
     b, k, y, z = output_axes(shape)
-    block = k // channels
-    return views.view(x, shape, [b, k % channels, y * s + block // s, z * s + block % s])
+    if c.get("mode", "DCR") == "DCR":
+        block, channel = k // channels, k % channels
+    else:
+        block, channel = k % (s * s), k // (s * s)
+    return views.view(x, shape, [b, channel, y * s + block // s, z * s + block % s])
 
 
-@define("Trilu", constants="k")
+@define("Trilu", "input k?", "upper=0|1", "k")
 def trilu(c: Call) -> Tensor:
-    c.only("upper k")
     x, k = c.one(), int(c.get("k", 0))
     axes = output_axes(x.shape)
     row, column = axes[-2], axes[-1]
@@ -252,7 +261,7 @@ def trilu(c: Call) -> Tensor:
     return Tensor(Compute(node.operands, x.shape, node.body))
 
 
-@define("ConstantOfShape", constants="input")
+@define("ConstantOfShape", "input", "value", "input[]")
 def constant_of_shape(c: Call) -> Tensor:
     if c.tensors:
         raise Declined(c.op, "the shape is not constant")
@@ -265,7 +274,7 @@ def constant_of_shape(c: Call) -> Tensor:
     return views.broadcast_to(constant(value), shape)
 
 
-@define("Constant")
+@define("Constant", "", "value value_int value_ints value_float value_floats")
 def literal(c: Call) -> Tensor:
     for name, dtype in (
         ("value_int", "int64"),
@@ -280,16 +289,15 @@ def literal(c: Call) -> Tensor:
     raise Declined(c.op, "the value is not modelled")
 
 
-@define("Shape")
+@define("Shape", "data", "start end")
 def shape_of(c: Call) -> Tensor:
-    c.only("start end")
     x = c.one()
     if not all(isinstance(d, int) for d in x.shape):
         raise Declined(c.op, "a size is symbolic")
     return constant(np.array(x.shape[slice(c.get("start", 0), c.get("end"))], "int64"))
 
 
-@define("Size")
+@define("Size", "data")
 def size_of(c: Call) -> Tensor:
     total = t.int_value(size_term(c.one().shape))
     if total is None:
@@ -297,7 +305,7 @@ def size_of(c: Call) -> Tensor:
     return constant(np.array(total, "int64"))
 
 
-@define("Range", constants="start limit delta")
+@define("Range", "start limit delta", "", "start limit delta")
 def range_(c: Call) -> Tensor:
     if c.tensors or any(not isinstance(c.get(n), (int, float)) for n in ("start", "limit", "delta")):
         raise Declined(c.op, "an end is not constant")

@@ -17,6 +17,7 @@ from eqsat.ir.shape import Shape, same_shape
 from eqsat.ir.signature import Signature
 from eqsat.ir.tensor import Compute, Opaque, Tag, Tensor, View
 from eqsat.onnx_call import Call, Declined, Type, items_of, symbolic, to_node
+from eqsat.onnx_declare import Declared, declare
 
 PREFIX = "onnx:"
 OPSET, SLOTS, OUTPUT, LISTED = "onnx.opset", "onnx.slots", "onnx.output", "onnx.listed"
@@ -32,23 +33,23 @@ Entry = Callable[[Call], "Tensor | Sequence[Tensor]"]
 
 @dataclass(frozen=True)
 class Operator:
-    """An entry, and the names of the inputs that it needs as constants."""
+    """An entry, and what it understands."""
 
     entry: Entry
-    constants: tuple[str, ...] = ()
+    declared: Declared
 
 
 _operators: dict[str, Operator] = {}
 
 
-def define(names: str, constants: str = "") -> Callable[[Entry], Entry]:
-    """Register one entry for operators of the default domain."""
+def define(names: str, inputs: str, attributes: str = "", constants: str = "") -> Callable[[Entry], Entry]:
+    """Register one entry for operators of the default domain, with all that it understands (see `declare`)."""
 
     def register(entry: Entry) -> Entry:
         for name in names.split():
             if name in _operators:
                 raise EqsatError(f"ONNX operator {name}", "is defined twice")
-            _operators[name] = Operator(entry, tuple(constants.split()))
+            _operators[name] = Operator(entry, declare(inputs, attributes, constants))
         return entry
 
     return register
@@ -76,6 +77,7 @@ def apply(call: Call) -> tuple[Tensor, ...]:
     found = lookup(call.op, call.domain)
     if found is None:
         raise Declined(f"ONNX {call.op}", "is not in the table")
+    call = found.declared.admit(call)
     result = found.entry(call)
     outputs = (result,) if isinstance(result, Tensor) else tuple(result)
     for n, x in enumerate(outputs):

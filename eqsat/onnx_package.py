@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsat import interrupt
 from eqsat.ir.dtypes import DATA, NDArray
 from eqsat.ir.errors import EvaluationError, MissingPackage
 
@@ -67,8 +68,15 @@ def session(model: ModelProto | str, optimize: bool = False) -> Any:
 
 def run_session(live: Any, feeds: Mapping[str, NDArray], outputs: Sequence[str] | None = None) -> list[Any]:
     """The outputs of a session, as numpy arrays where they are tensors."""
+    options = require("onnxruntime").RunOptions()
+    options.log_severity_level = 4
+
+    def stop() -> None:
+        options.terminate = True
+
     try:
-        return list(live.run(None if outputs is None else list(outputs), dict(feeds)))
+        with interrupt.stopped_by(stop):
+            return list(live.run(None if outputs is None else list(outputs), dict(feeds), options))
     except Exception as error:
         raise EvaluationError("onnxruntime", f"failed to run the model: {_first_line(error)}") from error
 

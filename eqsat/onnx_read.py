@@ -6,8 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, numpy_helper, shape_inference
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    checker,
+    numpy_helper,
+    shape_inference,
+)
 
+from eqsat.ir import clock
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
@@ -22,6 +32,8 @@ from eqsat.onnx_islands import islands, node_inputs
 from eqsat.onnx_ops import PREFIX, apply, lookup
 from eqsat.onnx_package import dtype_name
 from eqsat.onnx_sizes import Sizes, as_parameter, size_array, sizes_of
+from eqsat.onnx_slice import settled
+from eqsat.onnx_trust import inferred_in
 
 FOLD = 64
 """Integer constants of up to this many elements are computed while reading."""
@@ -76,8 +88,10 @@ def value_types(model: ModelProto) -> Values:
     types = {name: known for name in reader.types.protos if (known := reader.types.modelled(name)) is not None}
     types.update({name: (x.shape, x.dtype) for name, x in reader.env.items()})
     fixed: set[int] = set()
+    listed = reader.listed & reader.env.keys() if model.ir_version >= 4 else set[str]()
+    overridable = {reader.env[name].node.serial for name in listed}
     for node in node_order(reader.env.values()):
-        free = isinstance(node, Input) or (isinstance(node, Opaque) and not node.pure)
+        free = isinstance(node, Input) or (isinstance(node, Opaque) and not node.pure) or node.serial in overridable
         if not free and all(x.node.serial in fixed for x in node.operands):
             fixed.add(node.serial)
     constants = frozenset(name for name, x in reader.env.items() if x.node.serial in fixed)
@@ -122,6 +136,7 @@ class _Reader:
         if any(self.types.modelled(o) is None for n in nodes for o in n.output if o in self.used):
             self.scout(nodes)
         for group in islands(nodes, self.modelled):
+            clock.check()
             members = [nodes[k] for k in group]
             touched = (n for m in members for n in (*node_inputs(m), *m.output) if n)
             if len(members) == 1 and all(self.modelled(n) for n in touched):
@@ -195,7 +210,8 @@ class _Reader:
     def refine(self, node: NodeProto) -> None:
         """Infer the outputs again where they are vague, from what constants and formulas have made known since."""
         domain = "" if node.domain == "ai.onnx" else node.domain
-        spec = schema(node.op_type, self.opsets.get(domain, 1), domain)
+        opset = inferred_in(node, self.opsets.get(domain, 1))
+        spec = None if opset is None else schema(node.op_type, opset, domain)
         if (
             spec is None
             or not any(self.types.vague(o) for o in node.output if o)
@@ -206,6 +222,9 @@ class _Reader:
         if len(read) != len({n for n in node.input if n}):
             return
         known = {n: x.node.array for n, x in read.items() if isinstance(x.node, Constant) and x.node.array.size <= FOLD}
+        clear = settled(node, known)
+        if clear is not None:
+            known[node.input[2]] = clear
         data = {n: numpy_helper.from_array(a, n) for n, a in known.items()}
         inputs = {n: self.types.proto(x.shape, x.dtype) for n, x in read.items()}
         opsets = list(self.model.opset_import)
@@ -213,7 +232,7 @@ class _Reader:
             found = shape_inference.infer_node_outputs(
                 spec, node, inputs, data, None, opsets, int(self.model.ir_version)
             )
-        except (shape_inference.InferenceError, RuntimeError, ValueError):
+        except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
             return  # the first inference accepted the model; nothing more is known then
         for name, proto in found.items():
             self.types.refine(name, proto)
@@ -229,7 +248,7 @@ class _Reader:
         operands: list[Tensor | None] = []
         for slot, name in enumerate(node.input):
             role = str(spec.inputs[min(slot, len(spec.inputs) - 1)].name).lower()
-            if name and role in found.constants:
+            if name and role in found.declared.constants:
                 array = self.env[name].node
                 if isinstance(array, Constant):
                     attrs[role] = parameter(array.array)

@@ -14,6 +14,7 @@ from eqsat.ir.size_terms import as_extent, as_size
 from eqsat.ir.sizes import div
 from eqsat.ir.term import Term
 from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_slice import taken
 
 Sizes = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -51,8 +52,11 @@ def _value(call: Call, values: Mapping[int, Sizes]) -> Sizes | None:
     if op == "Unsqueeze" or (op == "Reshape" and len(call.get("shape", ())) == 1):
         return x.reshape(-1)
     if op == "Slice":
-        cut = slice(*(call.get(k, (d,))[0] for k, d in (("starts", 0), ("ends", None), ("steps", 1))))
-        return x[cut] if x.ndim == 1 else None
+        starts, ends, steps = (call.get(k, (1,) if k == "steps" else ()) for k in ("starts", "ends", "steps"))
+        if x.ndim != 1 or not len(starts) == len(ends) == len(steps) == 1 or steps[0] == 0:
+            return None
+        first, count = taken(x.size, int(starts[0]), int(ends[0]), int(steps[0]))
+        return x[first + int(steps[0]) * np.arange(count)]
     if op == "ReduceProd":
         total = size_array([t.product([t.as_index(v) for v in x.reshape(-1)])])
         return total if call.get("keepdims", 1) else total.reshape(())

@@ -9,20 +9,32 @@ import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
+from eqsat.ir import clock
+from eqsat.ir import term as t
+from eqsat.ir.bind import program_symbols
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
-from eqsat.ir.shape import Shape
+from eqsat.ir.shape import Dim, Shape, same_dim, static_shape
 from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, node_order
+from eqsat.ir.term import Term
+from eqsat.ir.text import format_term, symbol_names
+from eqsat.ir.walk import postorder
 from eqsat.onnx_barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
-from eqsat.onnx_call import Call, accepts, schema, symbolic, to_node
+from eqsat.onnx_call import Call, accepts, runs, schema, symbolic, to_node
 from eqsat.onnx_emit import spell_compute, spell_sizes, spell_view
 from eqsat.onnx_forms import recognise
 from eqsat.onnx_infer import subgraphs
+from eqsat.onnx_kernels import means_the_formula
 from eqsat.onnx_ops import LISTED, OPSET, OUTPUT, PREFIX, SLOTS, apply, opaque_call, same_roles
 from eqsat.onnx_package import element_type
+from eqsat.onnx_pool import as_average_pool, quotient_of_sum
 from eqsat.onnx_read import Envelope, OnnxProgram
+from eqsat.onnx_size_names import size_vector
+from eqsat.onnx_tidy import tidy
 
-DEFAULT_OPSET, DEFAULT_IR = 17, 8
+DEFAULT_OPSET, BITS_OPSET, DEFAULT_IR = 17, 18, 8
+BITS = ("bitand", "bitor", "bitxor", "bitnot")
 
 
 def write(program: Program, like: OnnxProgram | None = None) -> ModelProto:
@@ -31,15 +43,22 @@ def write(program: Program, like: OnnxProgram | None = None) -> ModelProto:
     A node that ONNX cannot express in the model's opset is an error that names it.
     """
     source = like if like is not None else program if isinstance(program, OnnxProgram) else None
-    return Writer(program, None if source is None else source.envelope).model()
+    model = Writer(program, source).model()
+    tidy(model.graph)
+    return model
 
 
 class Writer:
     """Names and nodes of the model being written."""
 
-    def __init__(self, program: Program, envelope: Envelope | None) -> None:
+    def __init__(self, program: Program, source: OnnxProgram | None) -> None:
         self.program = program
-        self.envelope = envelope
+        self.envelope = envelope = None if source is None else source.envelope
+        self.native = {
+            (n.tag.name.removeprefix(PREFIX), n.operands[-1].dtype)
+            for n in (program if source is None else source).nodes()
+            if isinstance(n, (View, Compute)) and n.tag is not None and n.operands
+        }
         self.opsets = _opsets(program, envelope)
         self.opset = self.opsets.get("", DEFAULT_OPSET)
         self.names: dict[tuple[int, int], str] = {}
@@ -57,8 +76,16 @@ class Writer:
                 self.ends.setdefault(x.key, name)
         self.done: set[str] = set()
         self.symbols: dict[object, tuple[str, int]] = {}
+        self.claimed: dict[str, Shape] = {}
+        self.tokens: set[str] = set()
         self.splits: dict[tuple[object, ...], list[Tensor]] = {}
         self.absorbed: set[int] = set()
+        self.averages: set[int] = set()
+        self.exact = envelope is None
+        self.final: set[int] = set()
+        self.sizes: dict[Term, str] = {}
+        self.ranges: dict[tuple[Dim, int], str] = {}
+        self.views: dict[tuple[object, ...], Tensor] = {}
 
     # -- names ---------------------------------------------------------------------------------------------------------
 
@@ -83,8 +110,7 @@ class Writer:
             name = old if old is not None and old not in self.taken and old not in ends else self.fresh(wish)
         self.taken.add(name)
         self.names[x.key] = name
-        for axis, d in enumerate(x.shape):
-            self.symbols.setdefault(d, (name, axis))
+        self.claimed[name] = x.shape
         return name
 
     def name(self, x: Tensor) -> str:
@@ -121,15 +147,29 @@ class Writer:
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
-    def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str]) -> None:
-        """Write one call."""
+    def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str], dtype: str = "") -> None:
+        """Write one call; `dtype` is that of its data where the call's operands do not tell."""
         call = replace(call, opset=self.opset)
+        dtype = dtype or (call.tensors[-1].dtype if call.tensors else "")
+        if not self.runs(call.op, dtype):
+            raise FrontendError(f"ONNX {call.op}", f"onnxruntime does not have it for {dtype}, nor has the model")
         if not accepts(call):
             kinds = ", ".join(x.dtype for x in call.tensors)
             raise FrontendError(
                 f"ONNX {call.op}", f"opset {self.opset} does not have it for {kinds}", "raise the opset"
             )
         self.nodes.append(to_node(call, inputs, outputs, self.constant, self.fresh(call.op)))
+        self.written(outputs)
+
+    def runs(self, op: str, dtype: str) -> bool:
+        """Whether there is a kernel for an operator, or at least the model had it before."""
+        return runs(op, dtype) or (op, dtype) in self.native
+
+    def written(self, names: Iterable[str]) -> None:
+        """From here on, nodes may read the sizes of these values."""
+        for name in names:
+            for axis, d in enumerate(self.claimed.pop(name, ())):
+                self.symbols.setdefault(d, (name, axis))
 
     def step(
         self,
@@ -138,13 +178,17 @@ class Writer:
         attrs: Mapping[str, object] | None = None,
         dtype: str = "",
         output: str = "",
+        data: str = "",
     ) -> str:
-        """Write a call with one output by the names of its operands; `dtype` types its constant parameters."""
+        """Write a call with one output by the names of its operands; `dtype` types its constant parameters.
+
+        `data` is the type of what is chosen from or combined, where that is another one.
+        """
         from eqsat.ir.tensor import input
 
         stand_in = (input("x", (), dtype),) if dtype else ()
         output = output or self.fresh(op.lower())
-        self.call(Call(op, stand_in, dict(attrs or {}), self.opset), inputs, [output])
+        self.call(Call(op, stand_in, dict(attrs or {}), self.opset), inputs, [output], data)
         return output
 
     def tensors(self, roots: Iterable[Tensor]) -> None:
@@ -152,6 +196,7 @@ class Writer:
         for node in list(node_order(list(roots))):
             if isinstance(node, (Input, Constant)) or node.serial in self.absorbed or (node.serial, 0) in self.names:
                 continue
+            clock.check()
             self.node(node)
 
     def node(self, node: Node) -> None:
@@ -159,9 +204,12 @@ class Writer:
             self.opaque(node)
             return
         assert isinstance(node, (View, Compute))
+        if self.exact and any(same_dim(d, 0) for d in node.outputs[0][0]):
+            self.empty(node)
+            return
         if isinstance(node, View) and self.split(node):
             return
-        found = self.recognised(node)
+        found = None if node.serial in self.averages else self.recognised(node)
         if found is not None and symbolic(found.attrs.get("shape")):
             spell_sizes(self, node, found)
         elif found is not None:
@@ -173,8 +221,12 @@ class Writer:
             spell_compute(self, node)
 
     def recognised(self, node: View | Compute) -> Call | None:
-        """The call to write for a node whose operands are written."""
+        """The call to write for a node whose operands are written; of a program of our own, one that means the same."""
         found = recognise(node, self.opset)
+        if found is not None and found.tensors:
+            runs = self.runs(found.op, found.tensors[-1].dtype)
+            if not (means_the_formula(found) if self.exact else runs):
+                return None
         if found is None or not isinstance(node, Compute):
             return None if found is not None and found.op == "Split" else found
         shared = [x for x in node.operands if x not in found.tensors and x.node.serial not in self.absorbed]
@@ -197,12 +249,39 @@ class Writer:
         else:
             self.names[x.key] = name
 
-    def split(self, node: View) -> bool:
-        """Write the Split that all these views are, at the first of them."""
+    def adopt(self, x: Tensor, name: str, fresh: bool) -> None:
+        """Let a written value be that of a node: under the node's name if the last call made it for that."""
+        last = self.nodes[-1] if self.nodes else None
+        if not fresh or last is None or list(last.output) != [name]:
+            self.alias(x, name)
+            return
+        last.output[0] = self.claim(x, "formula")
+        self.written(last.output)
+
+    def empty(self, node: View | Compute) -> None:
+        """Write a tensor without cells."""
+        shape, dtype = node.outputs[0]
+        sizes = static_shape(shape)
+        if sizes is not None:
+            self.alias(Tensor(node), self.constant(np.zeros(sizes, dtype)))
+            return
+        vector = size_vector(self, shape)
+        self.adopt(Tensor(node), self.step("Expand", [self.constant(np.zeros((), dtype)), vector]), True)
+
+    def viewed(self, source: Tensor, shape: Shape, gather: Sequence[Term], valid: Term, fill: Term) -> Tensor:
+        """A written View; equal ones are one."""
+        key = (source.key, shape, *gather, valid, fill)
+        if key not in self.views:
+            self.views[key] = Tensor(View(source, shape, gather, valid, None if valid is t.TRUE else fill))
+            self.tensors([self.views[key]])
+        return self.views[key]
+
+    def split(self, node: View, alone: bool = False) -> bool:
+        """Write the Split that all these views are, at the first of them; `alone`: even for one that is used."""
         if node.tag is None or node.tag.name != "onnx:Split":
             return False
         group = self.splits.get(_split_key(node), [])
-        found = recognise(node, self.opset) if len(group) > 1 else None
+        found = recognise(node, self.opset) if len(group) > 1 or alone else None
         if found is None or not all(_is_output(found, x) for x in group):
             return False
         by_place = {x.node.tag.get(OUTPUT): x for x in group if isinstance(x.node, View) and x.node.tag is not None}
@@ -210,6 +289,9 @@ class Writer:
             self.claim(by_place[k], "split") if k in by_place else self.fresh("split") for k in range(found.listed)
         ]
         self.call(found, [self.name(node.source)], outputs)
+        for x in group:  # the same Split may have been there twice
+            if x.key not in self.names and isinstance(x.node, View) and x.node.tag is not None:
+                self.alias(x, self.name(by_place[x.node.tag.get(OUTPUT)]))
         return True
 
     def opaque(self, node: Opaque) -> None:
@@ -266,6 +348,7 @@ class Writer:
                 self.names[node.serial, n] = old
                 self.taken.add(old)
                 self.done.add(old)
+                self.tokens.add(old)
             else:
                 table[old] = self.claim_as(Tensor(node, n), old)
         for inner in (o for child in graph.node for o in child.output if o):
@@ -276,6 +359,7 @@ class Writer:
             copy.CopyFrom(child)
             _rename(copy, table)
             self.nodes.append(copy)
+            self.written(copy.output)
         for info in graph.value_info:
             info.name = table.get(info.name, info.name)
             self.value_info.append(info)
@@ -295,14 +379,14 @@ class Writer:
         if x.key not in self.ends and name not in self.taken and name not in self.program.outputs:
             self.names[x.key] = name
             self.taken.add(name)
-            for axis, d in enumerate(x.shape):
-                self.symbols.setdefault(d, (name, axis))
+            self.claimed[name] = x.shape
             return name
         return self.claim(x, name)
 
     # -- the model -----------------------------------------------------------------------------------------------------
 
     def model(self) -> ModelProto:
+        self.check_names()
         for x in self.program.inputs:
             self.names[x.key] = x.name
             self.taken.add(x.name)
@@ -323,9 +407,18 @@ class Writer:
                 and node.combiner is None
             ):
                 self.absorb(node, uses)
+            if isinstance(node, Compute):
+                self.average(node, uses)
         self.tensors(self.program.outputs.values())
         self.finish_outputs()
         return self.assembled()
+
+    def check_names(self) -> None:
+        inputs = {x.name: x for x in self.program.inputs}
+        for name, x in self.program.outputs.items():
+            if name in inputs and inputs[name] != x:
+                fix = "give one of them another name"
+                raise FrontendError(f"output {name!r}", "has the name of an input, which is one value in ONNX", fix)
 
     def absorb(self, node: Compute, uses: Mapping[tuple[int, int], int]) -> None:
         """Mark a product that its only user, a Gemm, computes itself."""
@@ -336,11 +429,28 @@ class Writer:
             if x not in found.tensors and uses[x.key] == 1:
                 self.absorbed.add(x.node.serial)
 
+    def average(self, node: Compute, uses: Mapping[tuple[int, int], int]) -> None:
+        """Mark a sum over windows that its only user, a division, makes a pool."""
+        total = quotient_of_sum(node)
+        if total is not None and uses[total.serial, 0] == 1 and as_average_pool(node, self.opset) is not None:
+            self.absorbed.add(total.serial)
+            self.averages.add(node.serial)
+
     def finish_outputs(self) -> None:
         for name, x in self.program.outputs.items():
             if name in self.done or (isinstance(x.node, Input) and x.name == name):
                 continue
             self.step("Identity", [self.name(x)], output=name)
+
+    @cached_property
+    def labels(self) -> Mapping[Term, str]:
+        """The names of the program's symbols."""
+        return symbol_names(program_symbols(self.program))
+
+    def info(self, name: str, x: Tensor) -> onnx.ValueInfoProto:
+        """The type of an end of the graph; symbols of one name become dimensions of different names."""
+        dims = [d if isinstance(d, int) else format_term(d, names=self.labels) for d in x.shape]
+        return helper.make_tensor_value_info(name, element_type(x.dtype), dims)
 
     def assembled(self) -> ModelProto:
         model = ModelProto()
@@ -348,8 +458,8 @@ class Writer:
             model.ir_version = DEFAULT_IR
             model.producer_name = "eqsat"
             model.graph.name = self.program.name
-            model.graph.input.extend(_info(x.name, x.shape, x.dtype) for x in self.program.inputs)
-            model.graph.output.extend(_info(n, x.shape, x.dtype) for n, x in self.program.outputs.items())
+            model.graph.input.extend(self.info(x.name, x) for x in self.program.inputs)
+            model.graph.output.extend(self.info(n, x) for n, x in self.program.outputs.items())
             model.opset_import.extend(helper.make_opsetid(d, v) for d, v in sorted(self.opsets.items()))
             model.functions.extend(self.functions.values())
         else:
@@ -362,11 +472,11 @@ class Writer:
                     model.graph.sparse_initializer.append(loose)
             for output in model.graph.output:
                 kind, known = output.type, self.program.outputs.get(output.name)
-                if known is not None and (
+                if known is not None and output.name not in self.tokens and (
                     not kind.WhichOneof("value")
                     or (kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"))
                 ):
-                    output.CopyFrom(_info(output.name, known.shape, known.dtype))
+                    output.CopyFrom(self.info(output.name, known))
         model.graph.node.extend(self.nodes)
         model.graph.initializer.extend(self.initializers)
         model.graph.value_info.extend(self.value_info)
@@ -379,12 +489,6 @@ class Writer:
                 if x.name not in listed
             )
         return model
-
-
-def _info(name: str, shape: Shape, dtype: str) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(
-        name, element_type(dtype), [d if isinstance(d, int) else str(d) for d in shape]
-    )
 
 
 def _split_key(node: View) -> tuple[object, ...]:
@@ -410,7 +514,19 @@ def _opsets(program: Program, envelope: Envelope | None) -> dict[str, int]:
                 domain = "" if domain == "ai.onnx" else domain
                 result[domain] = max(version, result.get(domain, 0))
     result.setdefault("", DEFAULT_OPSET)
+    if _has_bits(program):
+        result[""] = max(result[""], BITS_OPSET)
     return result
+
+
+def _has_bits(program: Program) -> bool:
+    """Whether formulas work on bits, which ONNX has since opset 18."""
+    formulas = (
+        [*n.gather, n.valid, *(() if n.fill is None else (n.fill,))] if isinstance(n, View) else [n.body]
+        for n in program.nodes()
+        if isinstance(n, (View, Compute))
+    )
+    return any(x.op in BITS for terms in formulas for x in postorder(*terms))
 
 
 def _reserved(program: Program, envelope: Envelope | None) -> set[str]:

@@ -12,6 +12,7 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
+from eqsat.ir.size_samples import SAMPLE  # noqa: E402
 from eqsat.nets import nhwc_converter_net  # noqa: E402
 from eqsat.onnx_bytes import bytes_moved  # noqa: E402
 
@@ -83,7 +84,7 @@ def test_constants_and_shape_arithmetic_are_left_out() -> None:
 
 def test_named_sizes() -> None:
     nodes: list[tuple[str, str, str, dict[str, Any]]] = [("Transpose", "x", "y", {"perm": [0, 2, 1]})]
-    assert moved(nodes, ["a size", 4, 8]).total == 2 * 128
+    assert moved(nodes, ["a size", 4, 8]).total == SAMPLE * 2 * 128
     made = helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 1])
     graph = helper.make_graph(
         [made],

@@ -14,7 +14,7 @@ pytest.importorskip("onnxruntime")
 
 from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
-from eqsat.ir.run import evaluate  # noqa: E402
+from eqsat.ir.run import evaluate_outputs  # noqa: E402
 from eqsat.ir.tensor import Opaque  # noqa: E402
 from eqsat.onnx_check import distance  # noqa: E402
 from eqsat.onnx_ops import operator_names  # noqa: E402
@@ -281,7 +281,7 @@ def test_formula_and_round_trip(case: Case) -> None:
     model, feeds = model_of(case)
     expected = run_session(session(model), feeds)
     program = read(model)
-    values = evaluate(program, feeds)
+    values = evaluate_outputs(program, feeds)
     for name, want in zip(values, expected, strict=True):
         assert distance(want, values[name]) <= 1e-5, name
     carried = [n for n in program.nodes() if isinstance(n, Opaque) and n.signature is None]

@@ -1,0 +1,119 @@
+"""Reshapes of a written model that need not be there: of a reshape, of a constant."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
+
+
+def tidy(graph: GraphProto) -> None:
+    """Let a Reshape of a Reshape start from the first one's input, give reshaped constants their shape, and drop what
+    nothing reads any more. Only shapes that are numbers count: a 0 in a shape means an extent of the input.
+
+    >>> from onnx import TensorProto, helper, numpy_helper
+    >>> import numpy as np
+    >>> nodes = [helper.make_node("Reshape", ["x", "a"], ["y"]), helper.make_node("Reshape", ["y", "b"], ["z"])]
+    >>> shapes = [numpy_helper.from_array(np.array(s, np.int64), n) for n, s in (("a", [6]), ("b", [3, 2]))]
+    >>> ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", [2, 3]), ("z", [3, 2]))]
+    >>> graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], shapes)
+    >>> tidy(graph)
+    >>> [(list(n.input), list(n.output)) for n in graph.node], [x.name for x in graph.initializer]
+    ([(['x', 'b'], ['z'])], ['b'])
+    """
+    constants = {x.name: x for x in graph.initializer}
+    reshapes: dict[str, NodeProto] = {}
+    overridable = {x.name for x in graph.input}
+    names = {*constants, *overridable, *(o for n in _nodes(graph.node) for o in n.output)}
+    before = _uses(graph)
+    for node in graph.node:
+        if (node.domain or "ai.onnx", node.op_type) != ("ai.onnx", "Reshape"):
+            continue
+        if not _is_fixed(node, constants, overridable):
+            continue
+        while node.input[0] in reshapes:
+            node.input[0] = reshapes[node.input[0]].input[0]
+        source = constants.get(node.input[0])
+        if source is not None and node.input[0] not in overridable and _is_inline(source):
+            node.input[0] = _reshaped(graph, source, constants[node.input[1]], names)
+            node.op_type = "Identity"
+            del node.input[1:], node.attribute[:]
+        else:
+            reshapes[node.output[0]] = node
+    _forward(graph)
+    _drop_unused(graph, before)
+
+
+def _is_fixed(node: NodeProto, constants: dict[str, TensorProto], overridable: set[str]) -> bool:
+    shape = constants.get(node.input[1])
+    if shape is None or shape.name in overridable or not _is_inline(shape):
+        return False
+    return numpy_helper.to_array(shape).ndim == 1 and 0 not in numpy_helper.to_array(shape).tolist()
+
+
+def _is_inline(x: TensorProto) -> bool:
+    return x.data_location != TensorProto.EXTERNAL
+
+
+def _reshaped(graph: GraphProto, source: TensorProto, shape: TensorProto, names: set[str]) -> str:
+    """The name of a constant with the data of another and a shape of its own."""
+    array = numpy_helper.to_array(source).reshape(numpy_helper.to_array(shape).tolist())
+    name, number = source.name, 0
+    while name in names:
+        number += 1
+        name = f"{source.name}_{number}"
+    names.add(name)
+    graph.initializer.append(numpy_helper.from_array(array, name))
+    return name
+
+
+def _forward(graph: GraphProto) -> None:
+    """Let readers of constants that stand behind an Identity of this pass read them directly."""
+    constants = {x.name for x in graph.initializer}
+    outputs = {x.name for x in graph.output}
+    table = {
+        n.output[0]: n.input[0]
+        for n in graph.node
+        if n.op_type == "Identity" and n.input[0] in constants and n.output[0] not in outputs
+    }
+    for node in _nodes(graph.node):
+        for k, name in enumerate(node.input):
+            if name in table:
+                node.input[k] = table[name]
+
+
+def _drop_unused(graph: GraphProto, before: Counter[str]) -> None:
+    """Remove the nodes and constants whose last reader is gone; what nobody read before stays as it is."""
+    found = [-1]
+    while found:
+        uses = _uses(graph)
+        found = [
+            k for k, n in enumerate(graph.node)
+            if n.op_type in ("Reshape", "Identity") and _is_gone(n.output[0], uses, before)
+        ]  # fmt: skip
+        for k in reversed(found):
+            del graph.node[k]
+    uses = _uses(graph)
+    for k in reversed(range(len(graph.initializer))):
+        if _is_gone(graph.initializer[k].name, uses, before):
+            del graph.initializer[k]
+
+
+def _is_gone(name: str, uses: Counter[str], before: Counter[str]) -> bool:
+    return not uses[name] and bool(before[name])
+
+
+def _uses(graph: GraphProto) -> Counter[str]:
+    return Counter([i for n in _nodes(graph.node) for i in n.input] + [x.name for x in graph.output])
+
+
+def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
+    """The nodes of a graph and of all its subgraphs."""
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        yield node
+        for attribute in node.attribute:
+            for graph in (attribute.g, *attribute.graphs):
+                stack.extend(graph.node)

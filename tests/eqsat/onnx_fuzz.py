@@ -1,0 +1,193 @@
+"""One random model from a seed, optimised, and compared with the original by onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorShapeProto, checker, shape_inference
+from onnx_random import SIZES, TRIED, Builder, Rejected, run
+from onnx_recipes import RECIPES, barrier
+
+from eqsat.ir.run import evaluate_outputs
+from eqsat.onnx_call import schema
+from eqsat.onnx_infer import check
+from eqsat.onnx_read import read
+
+OLDEST, NEWEST = 6, min(28, onnx.defs.onnx_opset_version())
+STRIDE = 97
+TOLERANCE = {"float16": 3e-2, "float32": 3e-4, "float64": 1e-8}
+WRAPS = ("Reshape", "Unsqueeze", "Squeeze", "Pad", "Slice", "Concat", "Expand", "Split", "Flatten")
+LAYOUT = (*("Transpose",) * 3, *WRAPS)
+
+
+@dataclass
+class Drawn:
+    """A random model, the inputs that it runs with and what it then computes, and the operators it has."""
+
+    model: ModelProto
+    exact: Mapping[str, bool]
+    runs: list[tuple[dict[str, Any], list[Any]]] = field(default_factory=list[Any])
+    used: Sequence[tuple[str, int]] = ()
+
+
+def versions(op: str) -> list[tuple[int, int]]:
+    """The opsets of every version of an operator, as (first, last)."""
+    starts = sorted({int(schema(op, k).since_version) for k in range(1, NEWEST + 1) if schema(op, k) is not None})
+    return list(zip(starts, [*(s - 1 for s in starts[1:]), NEWEST], strict=True))
+
+
+PAIRS = [(op, first, last) for op in sorted(RECIPES) for first, last in versions(op) if last >= OLDEST]
+"""Every version of every operator, in the opsets that onnxruntime has."""
+
+
+def draw(seed: int, focus: str = "") -> Drawn | None:
+    """A random model; None where nothing valid came of the seed.
+
+    One operator in one version is always tried: another one for every seed, until all had their turn.
+    """
+    random = np.random.default_rng(seed)
+    pairs = [p for p in PAIRS if p[0] == focus] or PAIRS
+    turn, first, last = pairs[seed * STRIDE % len(pairs)]
+    opset = int(random.integers(max(first, OLDEST), last + 1))
+    b = Builder(random, opset, symbolic=bool(random.random() < 0.5))
+    wanted = [op for op in sorted(RECIPES) if schema(op, opset) is not None]
+    busy = b.pick((0.3, 0.6, 0.9))  # how much is wrapped in layout operators
+    steps = b.whole(0, 5)
+    place = b.whole(0, steps)
+    for k in range(steps + 1):
+        if b.chance(busy):
+            attempt(b, b.pick(LAYOUT), 4)
+        if b.chance(0.06):
+            attempt(b, "barrier", 4)
+        if attempt(b, turn if k == place else b.pick(wanted), 12 if k == place else 4) and b.chance(busy):
+            attempt(b, b.pick(LAYOUT), 4)
+    if not b.nodes:
+        return None
+    model, exact = b.model()
+    drawn = Drawn(model, exact, used=b.used)
+    for k in range(len(SIZES) if b.symbolic else 1):
+        feeds = {n: a for n, a in b.feeds(k).items() if any(i.name == n for i in model.graph.input)}
+        try:
+            made, again = run(model, feeds), run(model, feeds)
+            # Where extents do not fit, onnxruntime does not always say so: cells that nobody wrote differ.
+            if not any(compare(x, y, True) for x, y in zip(made, again, strict=True)):
+                drawn.runs.append((feeds, made))
+        except Exception:  # the model itself does not run at these sizes
+            if k < TRIED:
+                return None
+    if not drawn.runs:
+        return None
+    # A model says of which rank its outputs are: it is run at sizes where they are.
+    ranks = [[a.ndim for a in made] for _, made in drawn.runs]
+    kept = b.pick(ranks)
+    drawn.runs = [row for row, found in zip(drawn.runs, ranks, strict=True) if found == kept]
+    for k, output in enumerate(model.graph.output):
+        if output.type.tensor_type.HasField("shape") or any(row[k] != kept[k] for row in ranks):
+            _retract(output.type.tensor_type, [made[k].shape for _, made in drawn.runs])
+    try:
+        check(shape_inference.infer_shapes(model))
+    except checker.ValidationError:  # an output of unknown rank must be declared
+        return None
+    return drawn
+
+
+def _retract(kind: Any, shapes: Sequence[tuple[int, ...]]) -> None:
+    """Take back what a model says about an output that is not so at all sizes."""
+    if len(kind.shape.dim) != len(shapes[0]):
+        kind.ClearField("shape")
+        kind.shape.dim.extend(TensorShapeProto.Dimension() for _ in shapes[0])
+    if not shapes[0]:
+        kind.shape.SetInParent()
+    for n, d in enumerate(kind.shape.dim):
+        if d.HasField("dim_value") and any(s[n] != d.dim_value for s in shapes):
+            d.Clear()
+
+
+def attempt(b: Builder, op: str, tries: int) -> bool:
+    """Add an operator, if one of some tries works; what a failed try added is taken back."""
+    for _ in range(tries):
+        nodes, values, used = len(b.nodes), len(b.values), len(b.used)
+        try:
+            (RECIPES.get(op) or barrier)(b, op)
+        except Rejected:
+            for v in b.values[values:]:
+                b.inputs.pop(v.name, None)
+            del b.nodes[nodes:], b.values[values:], b.used[used:]
+            continue
+        return True
+    return False
+
+
+def differences(drawn: Drawn, after: ModelProto) -> list[str]:
+    """How an optimised model differs from the drawn one: validity, interface, and values at all sizes."""
+    found: list[str] = []
+    try:
+        check(shape_inference.infer_shapes(after))
+    except checker.ValidationError as error:
+        return [f"not valid: {error}"]
+    before = drawn.model.graph
+    pairs = (("input", before.input, after.graph.input), ("output", before.output, after.graph.output))
+    for kind, left, right in pairs:
+        if [x.name for x in left] != [x.name for x in right]:
+            found.append(f"{kind}s {[x.name for x in left]} became {[x.name for x in right]}")
+        found += [
+            f"{kind} {x.name} has another type"
+            for x, y in zip(left, right, strict=False)
+            if x.type.tensor_type.elem_type != y.type.tensor_type.elem_type
+            or (x.type.tensor_type.HasField("shape") and x.type != y.type)
+        ]
+    names = [o.name for o in before.output]
+    for feeds, expected in drawn.runs:
+        at = {n: a.shape for n, a in feeds.items()}
+        try:
+            made = run(after, feeds)
+        except Exception as error:  # onnxruntime's own classes
+            found.append(f"at {at}: does not run: {str(error)[:300]}")
+            continue
+        for name, a, b in zip(names, expected, made, strict=True):
+            problem = compare(a, b, drawn.exact.get(name, False))
+            if problem:
+                found.append(f"at {at}: {name}: {problem}")
+    return found
+
+
+def meaning(drawn: Drawn) -> list[str]:
+    """How the meaning of the model as a program differs from what onnxruntime computes.
+
+    Programs take sizes that a model names to be at least 1.
+    """
+    program = read(drawn.model, fold_inputs=True)
+    names = [o.name for o in drawn.model.graph.output]
+    kinds = {x.name: x.type.tensor_type for x in drawn.model.graph.input}
+    named = [(name, n) for name, kind in kinds.items() for n, d in enumerate(kind.shape.dim) if d.dim_param]
+    found: list[str] = []
+    for feeds, expected in drawn.runs:
+        if any(feeds[name].shape[n] == 0 for name, n in named if name in feeds):
+            continue
+        with np.errstate(all="ignore"):
+            made = evaluate_outputs(program, {x.name: feeds[x.name] for x in program.inputs})
+        for name, a in zip(names, expected, strict=True):
+            problem = compare(a, made[name], drawn.exact.get(name, False))
+            if problem:
+                found.append(f"at { {n: x.shape for n, x in feeds.items()} }: the program's {name}: {problem}")
+    return found
+
+
+def compare(a: Any, b: Any, exact: bool) -> str:
+    """What is wrong with b where a was expected; empty where nothing is."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return f"{a.dtype}{list(a.shape)} became {b.dtype}{list(b.shape)}"
+    if exact or a.dtype.kind != "f":
+        wrong = int(np.sum(~((a == b) | ((a != a) & (b != b)))))
+        return f"{wrong} of {a.size} cells differ" if wrong else ""
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(x)
+    if not np.array_equal(finite, np.isfinite(y)):
+        return "other cells are finite"
+    gap = np.abs(np.where(finite, x, 0) - np.where(finite, y, 0)).max(initial=0)
+    scale = np.abs(np.where(finite, x, 0)).max(initial=0)
+    return f"cells differ by {gap:.3g} of {scale:.3g}" if gap > TOLERANCE[a.dtype.name] * max(scale, 1) else ""

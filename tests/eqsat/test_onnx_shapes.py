@@ -1,0 +1,260 @@
+"""Models whose shapes are found out late: unit axes, unknown and empty axes, sizes computed while the model runs."""
+
+# feature: I1
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference  # noqa: E402
+
+import eqsat.onnx as front  # noqa: E402
+from eqsat.ir.tensor import Opaque, input  # noqa: E402
+from eqsat.onnx_call import Call, Declined  # noqa: E402
+from eqsat.onnx_infer import check  # noqa: E402
+from eqsat.onnx_ops import apply  # noqa: E402
+from eqsat.onnx_package import run_session, session  # noqa: E402
+from eqsat.onnx_read import read  # noqa: E402
+from eqsat.onnx_slice import taken  # noqa: E402
+from eqsat.onnx_write import write  # noqa: E402
+
+pytestmark = pytest.mark.onnx
+FLOAT, HALF, INT, BOOL = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL
+
+
+@dataclass
+class Case:
+    """Nodes as (operator, inputs, outputs, attributes); inputs and outputs as (name, type, shape); constants."""
+
+    nodes: Sequence[tuple[str, str, str, dict[str, Any]]]
+    inputs: Sequence[tuple[str, int, Any]]
+    outputs: Sequence[tuple[str, int, Any]]
+    constants: Mapping[str, Any]
+    sizes: Sequence[Mapping[str, Sequence[int]]]
+    opset: int = 17
+
+    def model(self) -> ModelProto:
+        nodes = [helper.make_node(op, i.split(), o.split(), **attrs) for op, i, o, attrs in self.nodes]
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info(*x) for x in self.inputs],
+            [helper.make_tensor_value_info(*x) for x in self.outputs],
+            [numpy_helper.from_array(np.asarray(a), n) for n, a in self.constants.items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=8)
+
+    def feeds(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """Different numbers in every cell; whole numbers are what they are given as."""
+        result: dict[str, Any] = {}
+        for name, kind, _ in self.inputs:
+            if kind == INT:
+                result[name] = np.array(shapes[name], np.int64)
+            else:
+                result[name] = np.arange(int(np.prod(shapes[name])), dtype=np.float32).reshape(shapes[name]) - 3
+        return result
+
+
+def ints(*values: int) -> Any:
+    return np.array(values, np.int64)
+
+
+def n(op: str, inputs: str, outputs: str, **attrs: Any) -> tuple[str, str, str, dict[str, Any]]:
+    return op, inputs, outputs, attrs
+
+
+BACKWARD = {"b": ints(-1), "a": ints(0), "st": ints(-1)}
+FILL = numpy_helper.from_array(np.array([1.5], np.float32))
+CASES: dict[str, Case] = {
+    "squeeze of what may be 1": Case(
+        [n("Squeeze", "x", "s"), n("Relu", "s", "y")],
+        [("x", FLOAT, ["N", 4])], [("y", FLOAT, ["K"])], {}, [{"x": (1, 4)}],
+    ),
+    "squeeze, then an axis by number": Case(
+        [n("Squeeze", "x", "s"), n("ReduceSum", "s a", "y", keepdims=0)],
+        [("x", FLOAT, ["N", 3, "M"])], [("y", FLOAT, ["K"])], {"a": ints(-1)},
+        [{"x": (1, 3, 4)}, {"x": (2, 3, 1)}, {"x": (0, 3, 1)}],
+    ),
+    "squeeze of numbers": Case(
+        [n("Squeeze", "x", "s"), n("Relu", "s", "y")],
+        [("x", FLOAT, [1, 4, 1])], [("y", FLOAT, [4])], {}, [{"x": (1, 4, 1)}],
+    ),
+    "unit axis in front": Case(
+        [n("Unsqueeze", "x ax", "u"), n("Add", "u x", "e"), n("Transpose", "e", "y", perm=[0, 4, 1, 2, 3])],
+        [("x", FLOAT, [4, 6, 3])], [("y", FLOAT, [1, 3, 4, 4, 6])], {"ax": ints(0, 2)}, [{"x": (4, 6, 3)}], 13,
+    ),
+    "unit axes in front of a comparison": Case(
+        [n("Relu", "x", "r"), n("Unsqueeze", "r ax", "u"), n("Equal", "u x", "e"),
+         n("Transpose", "e", "y", perm=[1, 0, 4, 3, 2])],
+        [("x", FLOAT, [4, 3])], [("y", BOOL, [1, 1, 4, 4, 3])], {"ax": ints(0, 1, 3)}, [{"x": (4, 3)}], 13,
+    ),
+    "sizes of a value that is written later": Case(
+        [n("Transpose", "x", "t", perm=[1, 0]), n("Shape", "t", "s"), n("ConstantOfShape", "s", "c", value=FILL),
+         n("Add", "t c", "a"), n("Cast", "a", "y", to=HALF)],
+        [("x", FLOAT, ["N", 4])], [("y", HALF, [4, "N"])], {}, [{"x": (3, 4)}, {"x": (1, 4)}, {"x": (0, 4)}],
+    ),
+    "sizes of a cut-out, found while the model runs": Case(
+        # As a detector's head: what is cut out has unknown sizes, a grid of that size is made, added and flattened.
+        [n("Slice", "x z e two", "s"), n("Transpose", "s", "t", perm=[0, 2, 3, 1]), n("Relu", "t", "r"),
+         n("Shape", "r", "size"), n("ConstantOfShape", "size", "grid", value=FILL), n("Add", "r grid", "g"),
+         n("Transpose", "g", "back", perm=[0, 3, 1, 2]), n("Shape", "back", "whole"),
+         n("Slice", "whole z two", "head"), n("Concat", "head minus", "target", axis=0),
+         n("Reshape", "back target", "flat"), n("Transpose", "flat", "y", perm=[0, 2, 1])],
+        [("x", FLOAT, [1, 4, 6, 5]), ("e", INT, [1])], [("y", FLOAT, None)],
+        {"z": ints(0), "two": ints(2), "minus": ints(-1)},
+        [{"x": (1, 4, 6, 5), "e": (4,)}, {"x": (1, 4, 6, 5), "e": (1,)}],
+    ),
+    "reversal to the largest number": Case(
+        [n("Transpose", "x", "t", perm=[1, 0]), n("Slice", "t b e a st", "y")],
+        [("x", FLOAT, [3, 2])], [("y", FLOAT, ["k", 3])], {**BACKWARD, "e": ints(2**63 - 1)}, [{"x": (3, 2)}], 10,
+    ),
+    "reversal to the largest int32, and nodes after it": Case(
+        [n("Slice", "x b e a st", "s"), n("Relu", "s", "r"), n("Transpose", "r", "y", perm=[1, 0])],
+        [("x", FLOAT, [3, 2])], [("y", FLOAT, [2, "k"])], {**BACKWARD, "e": ints(2**31 - 1)}, [{"x": (3, 2)}],
+    ),
+    "a symbolic axis that is 0": Case(
+        [n("Softmax", "x", "s", axis=0), n("Unsqueeze", "s ax", "u"), n("GreaterOrEqual", "u x", "g"),
+         n("Transpose", "g", "y", perm=[5, 3, 0, 2, 1, 4])],
+        [("x", FLOAT, ["A", 4, "B", "C"])], [("y", BOOL, [None] * 6)], {"ax": ints(2, 1)},
+        [{"x": (4, 4, 5, 0)}, {"x": (4, 4, 5, 3)}, {"x": (0, 4, 1, 2)}, {"x": (1, 4, 1, 1)}], 18,
+    ),
+    "symbolic axes, one of them 0, merged": Case(
+        [n("Transpose", "x", "t", perm=[0, 2, 3, 1]), n("Flatten", "t", "f", axis=3), n("Transpose", "f", "y")],
+        [("x", FLOAT, ["A", 4, "B", "C"])], [("y", FLOAT, None)], {},
+        [{"x": (2, 4, 5, 0)}, {"x": (2, 4, 0, 3)}, {"x": (0, 4, 1, 2)}, {"x": (2, 4, 2, 1)}],
+    ),
+    "a cut of an open size from padded symbolic axes": Case(
+        [n("Pad", "x p", "q"), n("Split", "q k", "y", axis=2)],
+        [("x", FLOAT, ["M", "N", 3])], [("y", FLOAT, None)], {"p": ints(0, 2, 0, 0, 0, 0), "k": ints(3)},
+        [{"x": (2, 3, 3)}, {"x": (1, 1, 3)}],
+    ),
+    "windows that begin behind the input": Case(
+        [n("MaxPool", "x", "p", kernel_shape=[1], strides=[2], ceil_mode=1), n("Transpose", "p", "t", perm=[2, 0, 1]),
+         n("Flatten", "t", "f", axis=0), n("Relu", "f", "y")],
+        [("x", FLOAT, [1, 2, 6])], [("y", FLOAT, None)], {}, [{"x": (1, 2, 6)}], 12,
+    ),
+    "dilated windows with automatic padding": Case(
+        [n("MaxPool", "x", "p", kernel_shape=[2], dilations=[2], auto_pad="SAME_UPPER"), n("Flatten", "p", "f", axis=0),
+         n("Transpose", "f", "y")],
+        [("x", FLOAT, [1, 2, 6])], [("y", FLOAT, None)], {}, [{"x": (1, 2, 6)}],
+    ),
+    "a cut symbolic axis of opset 10, added to a whole one": Case(
+        [n("Slice", "x b e a st", "s"), n("Transpose", "x", "t", perm=[1, 0]), n("Transpose", "s", "r", perm=[1, 0]),
+         n("Add", "t r", "u"), n("Transpose", "u", "y", perm=[1, 0])],
+        [("x", FLOAT, ["N", 3])], [("y", FLOAT, None)],
+        {"b": ints(0), "e": ints(1), "a": ints(0), "st": ints(1)}, [{"x": (4, 3)}, {"x": (1, 3)}], 10,
+    ),
+    "the same Split twice": Case(
+        [n("Split", "x", "a b"), n("Split", "x", "c d"), n("Concat", "d a b c", "y", axis=1)],
+        [("x", FLOAT, [4, 3])], [("y", FLOAT, [2, 12])], {}, [{"x": (4, 3)}],
+    ),
+    "an empty part of a Concat, turned": Case(
+        [n("Concat", "c x x", "v", axis=0), n("Transpose", "v", "y")],
+        [("x", FLOAT, [1, 5, 3])], [("y", FLOAT, [3, 5, 2])], {"c": np.zeros((0, 5, 3), np.float32)},
+        [{"x": (1, 5, 3)}],
+    ),
+}  # fmt: skip
+
+
+def optimized(model: ModelProto) -> ModelProto:
+    """Without the check of results, which would hide what is wrong."""
+    return front.optimize(model, checked=False).model
+
+
+def written(model: ModelProto) -> ModelProto:
+    return write(read(model))
+
+
+@pytest.mark.parametrize("way", [optimized, written], ids=["optimize", "read and write"])
+@pytest.mark.parametrize("name", CASES)
+def test_shapes_and_values_stay(name: str, way: Callable[[ModelProto], ModelProto]) -> None:
+    case = CASES[name]
+    before = case.model()
+    after = way(before)
+    check(shape_inference.infer_shapes(after))
+    for shapes in case.sizes:
+        feeds = case.feeds(shapes)
+        for a, b in zip(run_session(session(before), feeds), run_session(session(after), feeds), strict=True):
+            assert a.shape == b.shape and a.dtype == b.dtype, shapes
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_squeeze_without_axes_is_a_barrier_unless_every_axis_is_a_number() -> None:
+    kinds = {name: [x for x in read(CASES[name].model()).nodes() if isinstance(x, Opaque)] for name in list(CASES)[:3]}
+    assert [len(kinds[name]) for name in kinds] == [1, 1, 0]
+
+
+def test_strings_keep_their_type() -> None:
+    texts = [helper.make_tensor_value_info("x", TensorProto.STRING, [2, 2])]
+    for shape in (None, [4, 2], ["k", 2]):
+        ends = [helper.make_tensor_value_info("y", TensorProto.STRING, shape)]
+        nodes = [helper.make_node("Concat", ["x", "x"], ["y"], axis=0)]
+        before = helper.make_model(
+            helper.make_graph(nodes, "g", texts, ends), opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        )
+        after = front.optimize(before).model
+        assert after.graph.output[0].type == before.graph.output[0].type
+        feeds = {"x": np.array([["a", "b"], ["c", "d"]], object)}
+        assert run_session(session(after), feeds)[0].tolist() == run_session(session(before), feeds)[0].tolist()
+
+
+def test_slices_take_what_onnxruntime_takes() -> None:
+    edges = (0, 1, -1, 2, 4, -4, 5, -6, 100, -100, 2**31 - 1, 2**31, -(2**31), 2**63 - 1, -(2**63))
+    rows = [(s, e, by) for s in edges for e in edges for by in (1, 2, -1, -3)]
+    names = [f"{kind}{k}" for k in range(len(rows)) for kind in "sed"]
+    constants = [numpy_helper.from_array(ints(v), name) for name, v in zip(names, np.ravel(rows).tolist(), strict=True)]
+    constants.append(numpy_helper.from_array(ints(0), "axis"))
+    nodes = [helper.make_node("Slice", ["x", f"s{k}", f"e{k}", "axis", f"d{k}"], [f"y{k}"]) for k in range(len(rows))]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, [5])],
+        [helper.make_tensor_value_info(f"y{k}", FLOAT, [f"k{k}"]) for k in range(len(rows))],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    made = run_session(session(model), {"x": np.arange(5, dtype=np.float32)})
+    for (start, end, step), row in zip(rows, made, strict=True):
+        first, count = taken(5, start, end, step)
+        assert row.tolist() == [first + k * step for k in range(count)], (start, end, step)
+
+
+@pytest.mark.parametrize("k", [0, 1, -2], ids=str)
+@pytest.mark.parametrize("shape", [(), (1,)], ids=str)
+def test_numbers_are_read_whatever_their_rank(k: int, shape: tuple[int, ...]) -> None:
+    """Exporters write the diagonal of Trilu and the axis of CumSum as numbers and as vectors of one."""
+    for op, slot in (("Trilu", np.array(k)), ("CumSum", np.array(k % 2))):
+        case = Case(
+            [n("Transpose", "x", "t", perm=[1, 0]), n(op, "t k", "u"), n("Transpose", "u", "y", perm=[1, 0])],
+            [("x", FLOAT, [4, 4])], [("y", FLOAT, [4, 4])], {"k": slot.reshape(shape)}, [{"x": (4, 4)}],
+        )  # fmt: skip
+        before = case.model()
+        feeds = case.feeds(case.sizes[0])
+        for after in (optimized(before), write(read(before))):
+            assert op in [x.op_type for x in after.graph.node]
+            assert np.array_equal(run_session(session(before), feeds)[0], run_session(session(after), feeds)[0])
+    x = input("x", (4, 4), "float32")
+    with pytest.raises(Declined):
+        apply(Call("Trilu", (x,), {"k": (1, 2)}))
+
+
+def test_no_type_that_onnxruntime_lacks_is_brought_in() -> None:
+    """Pad, Cast as Cast, Pad would need a Pad of int16, which no runtime here has."""
+    case = Case(
+        [n("Cast", "x", "c", to=INT), n("Pad", "c p", "y")],
+        [("x", TensorProto.INT16, [2, 3])], [("y", INT, [2, 5])], {"p": ints(0, 1, 0, 1)}, [],
+    )  # fmt: skip
+    after = optimized(case.model())
+    feeds = {"x": np.arange(6, dtype=np.int16).reshape(2, 3)}
+    assert np.array_equal(
+        run_session(session(case.model()), feeds)[0], run_session(session(after), feeds)[0]
+    )
+    own = Case([n("Pad", "x p", "y")], case.inputs, [("y", TensorProto.INT16, [2, 5])], case.constants, [])
+    assert [x.op_type for x in write(read(own.model())).graph.node] == ["Pad"]  # the model's own choice of runtime

@@ -1,0 +1,127 @@
+"""Models with named dimensions: one symbol per model, and layouts that are counted as the search counts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import helper, numpy_helper  # noqa: E402
+
+import eqsat as eq  # noqa: E402
+from eqsat.ir.bind import program_symbols  # noqa: E402
+from eqsat.ir.size_samples import SAMPLE  # noqa: E402
+from eqsat.onnx_bytes import bytes_moved  # noqa: E402
+from eqsat.onnx_package import run_session, session  # noqa: E402
+from eqsat.verify import verify  # noqa: E402
+
+pytestmark = pytest.mark.onnx
+
+Node = tuple[str, str, str, dict[str, Any]]
+Ends = dict[str, list[Any]]
+
+
+def model(nodes: list[Node], ins: Ends, outs: Ends, constants: dict[str, Any] | None = None) -> Any:
+    made = [helper.make_node(op, a.split(), b.split(), **attrs) for op, a, b, attrs in nodes]
+    ends = [[helper.make_tensor_value_info(n, 1, s) for n, s in x.items()] for x in (ins, outs)]
+    tensors = [numpy_helper.from_array(np.asarray(v), n) for n, v in (constants or {}).items()]
+    graph = helper.make_graph(made, "g", ends[0], ends[1], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def there_and_back(dim: Any) -> Any:
+    turns: list[Node] = [
+        ("Transpose", "x", "t", {"perm": [1, 0]}), ("Relu", "t", "r", {}), ("Transpose", "r", "y", {"perm": [1, 0]}),
+    ]  # fmt: skip
+    return model(turns, {"x": [dim, 4]}, {"y": [dim, 4]})
+
+
+def run(m: Any, feeds: dict[str, Any]) -> list[Any]:
+    return run_session(session(m), feeds, [o.name for o in m.graph.output])
+
+
+def test_a_dimension_is_one_symbol_of_one_model() -> None:  # finding: an axis N beside another N
+    eq.optimize(eq.input("x", (eq.symbol("N", lower=2), 4), "float32").permute_dims((1, 0)).relu())
+    first, second = (eq.onnx.load(there_and_back("N")) for _ in range(2))
+    mine, other = program_symbols(first), program_symbols(second)
+    assert [str(s) for s in mine] == ["N"] == [str(s) for s in other] and mine[0] is not other[0]
+    assert verify(first, second).verdict == "proved"
+    for _ in range(2):
+        found = eq.onnx.optimize(there_and_back("N"))
+        assert found.layout_ops == 0 and [n.op_type for n in found.model.graph.node] == ["Relu"]
+
+
+def test_two_symbols_of_one_name_are_two_dimensions(tmp_path: Any) -> None:
+    x, y = (eq.input(k, (eq.symbol("N"), 3), "float32") for k in "xy")
+    path = tmp_path / "m.onnx"
+    eq.onnx.save(eq.Program([x, y], {"o": eq.concat([x, y], 0)}), path)
+    made = onnx.load(path)
+    dims = [v.type.tensor_type.shape.dim[0].dim_param for v in (*made.graph.input, *made.graph.output)]
+    assert dims[:2] == ["N", "N_1"] and len(set(dims)) == 3
+    feeds = {"x": np.ones((2, 3), "f4"), "y": np.zeros((3, 3), "f4")}
+    assert np.array_equal(run(made, feeds)[0], np.concatenate([feeds["x"], feeds["y"]]))
+
+
+def test_a_gain_on_a_dynamic_model_is_counted_and_kept() -> None:
+    before = there_and_back("N")
+    found = eq.onnx.optimize(before)
+    assert bytes_moved(before).total == found.cost_before == 2 * 2 * SAMPLE * 4 * 4
+    assert bytes_moved(found.model).total == found.cost_after == 0
+    assert f"bytes are counted at N = {SAMPLE}" in found.notes
+
+
+W = np.arange(12, dtype="f4").reshape(4, 3)
+COUNTED: dict[str, tuple[Any, int]] = {
+    "einsum turns": (model([("Einsum", "x", "y", {"equation": "ij->ji"})], {"x": [3, 4]}, {"y": [4, 3]}), 96),
+    "einsum turns, implicit": (model([("Einsum", "x", "y", {"equation": "ji"})], {"x": [3, 4]}, {"y": [4, 3]}), 96),
+    "einsum copies": (model([("Einsum", "x", "y", {"equation": "ij->ij"})], {"x": [3, 4]}, {"y": [3, 4]}), 0),
+    "einsum sums": (model([("Einsum", "x", "y", {"equation": "ij->j"})], {"x": [3, 4]}, {"y": [4]}), 0),
+    "einsum sums and turns": (
+        model([("Einsum", "x", "y", {"equation": "ijk->ki"})], {"x": [3, 2, 4]}, {"y": [4, 3]}), 96,
+    ),
+    "gemm flags": (
+        model([("Gemm", "x w", "y", {"transA": 1, "transB": 1})], {"x": [3, 2], "w": [5, 3]}, {"y": [2, 5]}), 0,
+    ),
+    "overridable": (
+        model([("Transpose", "w", "t", {"perm": [1, 0]}), ("Add", "t x", "y", {})], {"x": [3, 4], "w": [4, 3]},
+              {"y": [3, 4]}, {"w": W}), 96,
+    ),
+    "constant": (
+        model([("Transpose", "w", "t", {"perm": [1, 0]}), ("Add", "t x", "y", {})], {"x": [3, 4]}, {"y": [3, 4]},
+              {"w": W}), 0,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COUNTED)
+def test_report_guard_and_search_count_alike(case: str) -> None:
+    made, expected = COUNTED[case]
+    found = eq.onnx.optimize(made)
+    assert bytes_moved(made).total == expected
+    assert bytes_moved(found.model).total <= expected
+    if case != "einsum sums and turns":  # the search takes the order of a reduction's result for free
+        assert found.cost_before == expected
+    feeds = {
+        v.name: np.random.default_rng(0).normal(size=[d.dim_value for d in v.type.tensor_type.shape.dim]).astype("f4")
+        for v in made.graph.input
+    }
+    for a, b in zip(run(made, feeds), run(found.model, feeds), strict=True):
+        assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+EMPTY: list[Node] = [
+    ("Transpose", "x", "b", {"perm": [1, 2, 0]}), ("Relu", "b", "d", {}), ("Transpose", "d", "e", {"perm": [2, 0, 1]}),
+    ("Add", "e e", "f", {}), ("Shape", "f", "s", {}), ("ConstantOfShape", "s", "k", {}), ("Add", "f k", "y", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [[1, "D", 0], [0, "D", 2], ["D", 0, "E"], [0, 0, "D"]])
+def test_a_zero_extent_beside_a_symbol(shape: list[Any]) -> None:  # finding: int('D')
+    made = model(EMPTY, {"x": shape}, {"y": shape})
+    found = eq.onnx.optimize(made)
+    for size in (0, 1, 3):
+        feeds = {"x": np.ones([d if isinstance(d, int) else size for d in shape], "f4")}
+        assert run(found.model, feeds)[0].shape == run(made, feeds)[0].shape
