@@ -1,20 +1,20 @@
-"""Choosing a program from the e-graph: shared work is counted once (greedy over the DAG), layouts are bridged by views
-that are added here, between what is produced and what is read."""
+"""The ways to have each class of the e-graph: its leaves and forms, and the views that bridge layouts, which are added
+here, between what is produced and what is read."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from eqsat.ir import clock
 from eqsat.ir.flat_facts import inverse
 from eqsat.ir.flat_map import FlatMap
 from eqsat.ir.flat_ops import compose, compose_parts
 from eqsat.universe import Reindex, Universe
 
 ClassId = Any
-SCALE = 64  # one byte is 64 units of cost, one more node is 1: bytes decide, then the number of nodes
 
 
 @dataclass(frozen=True)
@@ -66,256 +66,141 @@ class Alternative:
     needs: tuple[ClassId, ...]
 
 
-def alternatives(
-    nodes: Nodes,
-    universe: Universe,
-    view_cost: Callable[[Reindex], int],
-    pair_cost: Callable[[Reindex, Reindex], int | None],
-    form_cost: Callable[[int], int],
-    constant: Callable[[int], bool],
-) -> dict[ClassId, list[Alternative]]:
-    """Every way to have every class. A view may start from each produced layout of what it views."""
-    produced: dict[ClassId, list[tuple[int | None, ClassId]]] = {}
-    known = set(nodes.leaves) | set(nodes.forms)
-    for c in nodes.classes():
-        if c in known or nodes.views.get(c):
-            produced.setdefault(c, []).append((None, c))
-    for c in nodes.classes():
-        for base, m in nodes.views.get(c, ()):
-            if c in nodes.forms and c != base and inverse(universe.reindexes[m].map) is not None:
-                produced.setdefault(base, []).append((m, c))
-    constants = _constant_classes(nodes, constant)
-    table: dict[ClassId, list[Alternative]] = {}
-    for c in nodes.classes():
+@dataclass(frozen=True)
+class Prices:
+    """What the choices of a target cost: a view, a view of a view as one (None: not to be had), a form."""
+
+    view: Callable[[Reindex], int]
+    pair: Callable[[Reindex, Reindex], int | None]
+    form: Callable[[int], int]
+
+
+class Alternatives:
+    """Every way to have the classes that a program may need; made from the roots down.
+
+    A view may start from each produced layout of what it views. What depends only on maps is found once for all blocks
+    of a network.
+    """
+
+    def __init__(self, nodes: Nodes, universe: Universe, prices: Prices, constant: Callable[[int], bool]) -> None:
+        self.nodes, self.universe, self.prices = nodes, universe, prices
+        self.constants = _constant_classes(nodes, constant)
+        self.produced = self._produced()
+        self._behind = cache(self._seen_through)
+        self._bridges = cache(self._bridge)
+        self._pairs = cache(self._pair)
+
+    def table(self, roots: Sequence[ClassId]) -> dict[ClassId, list[Alternative]]:
+        """The ways of all classes that the roots may need."""
+        table: dict[ClassId, list[Alternative]] = {}
+        stack = list(roots)
+        while stack:
+            c = stack.pop()
+            if c not in table:
+                clock.check()
+                table[c] = self.ways(c)
+                stack.extend(need for way in table[c] for need in way.needs)
+        return table
+
+    def ways(self, c: ClassId) -> list[Alternative]:
+        """Every way to have a class."""
+        nodes = self.nodes
         ways: list[Alternative] = []
         if c in nodes.leaves:
             ways.append(Alternative(Take(nodes.leaves[c]), 0, ()))
         for spell in nodes.forms.get(c, ()):
-            ways.append(Alternative(spell, form_cost(spell.form), spell.operands))
-        for base, view, then in _behind(nodes, universe, c):
-            for p, source in produced.get(base, ()):
-                if source == c:
-                    continue
-                if then is None:
-                    way = _bridge(universe, source, p, view, view_cost, source in constants)
-                else:
-                    way = _pair(universe, source, p, view, then, pair_cost, source in constants)
-                if way is not None:
-                    ways.append(way)
-        table[c] = ways
-    return table
+            ways.append(Alternative(spell, self.prices.form(spell.form), spell.operands))
+        for p, source in self.produced.get(c, ()):
+            if p is not None:  # from another layout back
+                ways.extend(self._from(source, self._bridges(p, None)))
+        seen: set[tuple[ClassId, int, int | None]] = set()
+        for base, m in nodes.views.get(c, ()):
+            for p, source in self.produced.get(base, ()):
+                if source != c:
+                    ways.extend(self._from(source, self._bridges(p, m)))
+            for below, inner in nodes.views.get(base, ()):
+                for first, then in self._behind(inner, m):
+                    if (below, first, then) in seen:
+                        continue
+                    seen.add((below, first, then))
+                    for p, source in self.produced.get(below, ()):
+                        if source != c:
+                            way = self._bridges(p, first) if then is None else self._pairs(p, first, then)
+                            ways.extend(self._from(source, way))
+        return ways
 
+    def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
+        if found is None:
+            return []
+        first, then, cost = found
+        return [Alternative(Bridge(source, first, then), 1 if source in self.constants else cost, (source,))]
 
-Behind = tuple[ClassId, Reindex, Reindex | None]  # what is viewed, by what, and by what that is viewed in turn
+    def _produced(self) -> dict[ClassId, list[tuple[int | None, ClassId]]]:
+        """The classes that hold a class in some layout, with that layout (None: as it is)."""
+        nodes, produced = self.nodes, dict[ClassId, list[tuple[int | None, ClassId]]]()
+        known = nodes.leaves.keys() | nodes.forms.keys() | nodes.views.keys()
+        for c in nodes.classes():
+            if c in known:
+                produced.setdefault(c, []).append((None, c))
+        for c in nodes.forms:
+            for base, m in nodes.views.get(c, ()):
+                if c != base and inverse(self.universe.reindexes[m].map) is not None:
+                    produced.setdefault(base, []).append((m, c))
+                    if base not in known and (None, base) not in produced[base]:
+                        produced[base].append((None, base))
+        return produced
 
+    def _seen_through(self, inner: int, outer: int) -> list[tuple[int, int | None]]:
+        """A view of a view as one view or as a pair, as far as one fill tells the padding."""
+        first, then = self.universe.reindexes[inner], self.universe.reindexes[outer]
+        found: list[tuple[int, int | None]] = []
+        if first.fill is None or then.fill is None or first.fill is then.fill:
+            found.append((inner, outer))
+        whole = compose_parts(first.map, then.map)
+        if whole is not None and not (whole.outer_pads and whole.inner_pads and first.fill is not then.fill):
+            fill = then.fill if whole.outer_pads else first.fill if whole.inner_pads else None
+            found.append((self.universe.reindexes.number(Reindex(whole.map, fill, then.dtype)), None))
+        return found
 
-def _behind(nodes: Nodes, universe: Universe, c: ClassId) -> list[Behind]:
-    """What a class is a view of, and what that is a view of, as far as one fill tells the padding."""
-    found: dict[Behind, None] = {}
-    for base, m in nodes.views.get(c, ()):
-        outer = universe.reindexes[m]
-        found.setdefault((base, outer, None))
-        for below, inner_number in nodes.views.get(base, ()):
-            inner = universe.reindexes[inner_number]
-            if inner.fill is None or outer.fill is None or inner.fill is outer.fill:
-                found.setdefault((below, inner, outer))
-            whole = compose_parts(inner.map, outer.map)
-            if whole is None or (whole.outer_pads and whole.inner_pads and inner.fill is not outer.fill):
-                continue
-            fill = outer.fill if whole.outer_pads else inner.fill if whole.inner_pads else None
-            found.setdefault((below, Reindex(whole.map, fill, outer.dtype), None))
-    return list(found)
+    def _back(self, p: int | None, view: Reindex | None) -> Reindex | None:
+        """A view of a value as a view of its layout p."""
+        if p is None:
+            return view
+        layout = self.universe.reindexes[p]
+        back = inverse(layout.map)
+        if back is None or view is None:
+            return None if back is None else Reindex(back, None, layout.dtype)
+        through = compose(back, view.map)
+        return None if through is None else Reindex(through, view.fill, view.dtype)
+
+    def _bridge(self, p: int | None, m: int | None) -> tuple[int, int | None, int] | None:
+        view = self._back(p, None if m is None else self.universe.reindexes[m])
+        return None if view is None else (self.universe.reindexes.number(view), None, self.prices.view(view))
+
+    def _pair(self, p: int | None, inner: int, outer: int) -> tuple[int, int | None, int] | None:
+        """A view of a view as one View: what no single map says."""
+        first, second = self._back(p, self.universe.reindexes[inner]), self.universe.reindexes[outer]
+        if first is None or not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
+            return None
+        if isinstance(compose(first.map, second.map, 0), FlatMap):
+            return None
+        cost = self.prices.pair(first, second)
+        if cost is None:
+            return None
+        return self.universe.reindexes.number(first), self.universe.reindexes.number(second), cost
 
 
 def _constant_classes(nodes: Nodes, constant: Callable[[int], bool]) -> set[ClassId]:
-    found = {c for c, leaf in nodes.leaves.items() if constant(leaf)}
-    while True:
-        more = {c for c, views in nodes.views.items() if c not in found and any(base in found for base, _ in views)}
-        if not more:
-            return found
-        found |= more
-
-
-def _bridge(
-    universe: Universe,
-    source: ClassId,
-    p: int | None,
-    view: Reindex,
-    view_cost: Callable[[Reindex], int],
-    constant: bool,
-) -> Alternative | None:
-    if p is not None:
-        back = inverse(universe.reindexes[p].map)
-        through = None if back is None else compose(back, view.map)
-        if through is None:
-            return None
-        view = Reindex(through, view.fill, view.dtype)
-    m = universe.reindexes.number(view)
-    cost = 1 if constant else view_cost(view)
-    return Alternative(Bridge(source, m), cost, (source,))
-
-
-def _pair(
-    universe: Universe,
-    source: ClassId,
-    p: int | None,
-    first: Reindex,
-    second: Reindex,
-    pair_cost: Callable[[Reindex, Reindex], int | None],
-    constant: bool,
-) -> Alternative | None:
-    """A view of a view as one View: what no single map says."""
-    if p is not None:
-        back = inverse(universe.reindexes[p].map)
-        through = None if back is None else compose(back, first.map)
-        if through is None:
-            return None
-        first = Reindex(through, first.fill, first.dtype)
-    if not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
-        return None
-    if isinstance(compose(first.map, second.map, 0), FlatMap):
-        return None
-    cost = pair_cost(first, second)
-    if cost is None:
-        return None
-    numbers = universe.reindexes.number(first), universe.reindexes.number(second)
-    return Alternative(Bridge(source, *numbers), 1 if constant else cost, (source,))
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """The chosen way of every class that the roots need, and the cost of all of them together."""
-
-    choices: Mapping[ClassId, Choice]
-    cost: int
-
-
-def greedy(
-    table: Mapping[ClassId, Sequence[Alternative]], roots: Sequence[ClassId], passes: int = 8
-) -> Extraction | None:
-    """A cheap program: first the best tree per class, then, until nothing improves, the best way given what is shared.
-
-    None where a root cannot be built. The result is never claimed to be the optimum.
-    """
-    order, chosen = _trees(table)
-    if any(root not in chosen for root in roots):
-        return None
-    start = _collect(chosen, roots)
-    improved = _share(table, order, dict(chosen), passes)
-    best = min((x for x in (start, _collect(improved, roots)) if x is not None), key=lambda e: e.cost, default=None)
-    return best
-
-
-def _trees(table: Mapping[ClassId, Sequence[Alternative]]) -> tuple[list[ClassId], dict[ClassId, Alternative]]:
-    """The cheapest tree of every class (Knuth), and the order in which they were settled: needs before users."""
-    users: dict[ClassId, list[tuple[ClassId, Alternative]]] = {}
-    waiting: dict[tuple[ClassId, int], int] = {}
-    heap: list[tuple[int, int, ClassId, Alternative]] = []
-    count = 0
-    for c, ways in table.items():
-        for n, way in enumerate(ways):
-            distinct = set(way.needs)
-            waiting[c, n] = len(distinct)
-            if not distinct:
-                heapq.heappush(heap, (way.cost, count, c, way))
-                count += 1
-            for need in distinct:
-                users.setdefault(need, []).append((c, way))
-    index = {id(way): (c, n) for c, ways in table.items() for n, way in enumerate(ways)}
-    cost: dict[ClassId, int] = {}
-    chosen: dict[ClassId, Alternative] = {}
-    order: list[ClassId] = []
-    while heap:
-        total, _, c, way = heapq.heappop(heap)
-        if c in cost:
-            continue
-        cost[c], chosen[c] = total, way
-        order.append(c)
-        for user, other in users.get(c, ()):
-            key = index[id(other)]
-            waiting[key] -= 1
-            if waiting[key] == 0 and user not in cost:
-                heapq.heappush(heap, (other.cost + sum(cost[need] for need in other.needs), count, user, other))
-                count += 1
-    return order, chosen
-
-
-def _share(
-    table: Mapping[ClassId, Sequence[Alternative]],
-    order: Sequence[ClassId],
-    chosen: dict[ClassId, Alternative],
-    passes: int,
-) -> dict[ClassId, Alternative]:
-    """Choose again with shared needs counted once; a set of classes is a bit mask."""
-    bit = {c: n for n, c in enumerate(order)}
-    own = [chosen[c].cost for c in order]
-    masks = [0] * len(order)
-    totals = [0] * len(order)
-
-    def weigh(way: Alternative, c: ClassId) -> tuple[int, int] | None:
-        needs = sorted({bit[x] for x in way.needs}, key=lambda n: -totals[n])
-        mask, total = 0, way.cost
-        for n in needs:
-            fresh = masks[n] & ~mask
-            if not mask:
-                total += totals[n]
-            else:
-                rest = fresh
-                while rest:
-                    low = rest & -rest
-                    total += own[low.bit_length() - 1]
-                    rest ^= low
-            mask |= masks[n]
-        return None if mask >> bit[c] & 1 else (total, mask)
-
-    for c in order:
-        found = weigh(chosen[c], c)
-        if found is None:
-            return chosen
-        totals[bit[c]], masks[bit[c]] = found[0], found[1] | 1 << bit[c]
-    for _ in range(passes):
-        changed = False
-        for c in order:
-            options = [
-                (found, way)
-                for way in table[c]
-                if all(x in bit for x in way.needs)
-                for found in [weigh(way, c)]
-                if found
-            ]
-            if not options:
-                continue
-            (total, mask), way = min(options, key=lambda o: (o[0][0], o[1] is not chosen[c]))
-            changed = changed or way is not chosen[c] or total != totals[bit[c]]
-            chosen[c], own[bit[c]] = way, way.cost
-            totals[bit[c]], masks[bit[c]] = total, mask | 1 << bit[c]
-        if not changed:
-            break
-    return chosen
-
-
-def _collect(chosen: Mapping[ClassId, Alternative], roots: Sequence[ClassId]) -> Extraction | None:
-    """What the roots need under these choices; None if they are circular."""
-    state: dict[ClassId, int] = {}
-    result: dict[ClassId, Choice] = {}
-    cost = 0
-    stack: list[tuple[ClassId, bool]] = [(r, False) for r in roots]
+    """The classes that are constants, or views of such."""
+    viewers: dict[ClassId, list[ClassId]] = {}
+    for c, views in nodes.views.items():
+        for base, _ in views:
+            viewers.setdefault(base, []).append(c)
+    found: set[ClassId] = set()
+    stack = [c for c, leaf in nodes.leaves.items() if constant(leaf)]
     while stack:
-        c, ready = stack.pop()
-        if ready:
-            state[c] = 2
-            result[c] = chosen[c].choice
-            cost += chosen[c].cost
-            continue
-        if state.get(c) == 2:
-            continue
-        if state.get(c) == 1:
-            return None
-        state[c] = 1
-        stack.append((c, True))
-        for need in chosen[c].needs:
-            if state.get(need) == 1:
-                return None
-            if state.get(need) is None:
-                stack.append((need, False))
-    return Extraction(result, cost)
+        c = stack.pop()
+        if c not in found:
+            found.add(c)
+            stack.extend(viewers.get(c, ()))
+    return found

@@ -1,0 +1,106 @@
+"""Networks of equal blocks: e-nodes grow with their number and the gain does not depend on it; and what is searched can
+be built as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+import eqsat as eq
+from eqsat.encode import encode
+from eqsat.engine import extract_program, measure
+from eqsat.ir.run import evaluate_outputs
+from eqsat.ir.tensor import as_program
+from eqsat.search import Limits, Snapshot, task_of
+from eqsat.testing import arrays_for, programs
+from eqsat.verify import equal_arrays
+from eqsat.worker import search
+
+
+def chain(blocks: int) -> eq.Tensor:
+    y = eq.input("x", (1, 8, 6, 4), "float32")
+    for k in range(blocks):
+        y = y.permute_dims((0, 2, 3, 1) if k % 2 == 0 else (0, 3, 1, 2)).relu()
+    return y
+
+
+def residual(blocks: int) -> eq.Tensor:
+    y = eq.input("x", (8, 8), "float32")
+    for _ in range(blocks):
+        y = y + y.permute_dims((1, 0)).exp()
+    return y
+
+
+def convolutions(blocks: int) -> eq.Tensor:
+    rng = np.random.default_rng(0)
+    y = eq.input("x", (1, 6, 6, 4), "float32")
+    for k in range(blocks):
+        w = eq.constant(rng.standard_normal((4, 4, 1, 1)).astype("float32"))
+        z = eq.conv2d(y.permute_dims((0, 3, 1, 2)), w).permute_dims((0, 2, 3, 1))
+        y = (y + z).relu() if k % 2 else z
+    return y
+
+
+def same(blocks: int) -> eq.Tensor:
+    y = eq.input("x", (4, 4), "float32")
+    for _ in range(blocks):
+        y = y + y
+    return y
+
+
+@pytest.mark.parametrize("family", [chain, residual, convolutions, same])
+def test_e_nodes_grow_with_the_program(family: Callable[[int], eq.Tensor]) -> None:  # feature: G12
+    counts, moved = list[float](), list[int]()
+    for blocks in (10, 20, 40, 80):
+        result = eq.optimize(family(blocks), limits=Limits(seconds=120))
+        assert result.status == "saturated" and result.gap == 0.0
+        counts.append(result.progress.nodes / blocks)
+        moved.append(result.bytes_moved)
+    assert max(counts) < 1.3 * min(counts)
+    assert len(set(moved)) == 1
+
+
+@pytest.mark.onnx
+def test_models_of_equal_blocks() -> None:
+    from eqsat.nets import nhwc_converter_net, transformer
+
+    for net, sizes in ((nhwc_converter_net, (20, 80)), (transformer, (2, 8))):
+        few, many = (eq.onnx.optimize(net(n), limits=Limits(seconds=120)) for n in sizes)
+        per_node = [r.progress.nodes / len(net(n).graph.node) for r, n in zip((few, many), sizes, strict=True)]
+        assert max(per_node) < 1.3 * min(per_node) and many.status == "saturated"
+        again = eq.onnx.optimize(many.model, limits=Limits(seconds=120))
+        assert again.model is many.model, "what was optimised is not changed again"
+
+
+@given(programs(max_ops=6))
+def test_programs_can_be_built_before_the_first_iteration(program: eq.Program) -> None:
+    encoded = encode(program)
+    seen: list[Snapshot] = []
+    search(task_of(encoded, "onnx", Limits(seconds=20)), seen.append)
+    found, _ = extract_program(encoded, seen[0], "onnx", 5.0)
+    assert found is not None and seen[0].progress.iterations == 0
+    assert measure(found).bytes_moved <= measure(as_program(program)).bytes_moved
+    feeds = arrays_for(program)
+    with np.errstate(all="ignore"):
+        expected, values = evaluate_outputs(program, feeds), evaluate_outputs(found, feeds)
+    assert all(equal_arrays(array, values[name], False) for name, array in expected.items())
+
+
+@pytest.mark.onnx
+def test_views_are_kept_as_they_were_written() -> None:
+    """An operator of the target that is one node stays one, whatever steps would spell its map."""
+    from onnx import TensorProto, helper
+
+    nodes = [
+        helper.make_node("DepthToSpace", ["x"], ["d"], blocksize=2),
+        helper.make_node("Relu", ["d"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Transpose", ["t"], ["y"], perm=[0, 3, 1, 2]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", (1, 16, 64, 64)), ("y", None))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert sorted(n.op_type for n in eq.onnx.optimize(model).model.graph.node) == ["DepthToSpace", "Relu"]
