@@ -1,0 +1,64 @@
+"""Threads, forks and pools: every call answers what it answers alone, whoever else calls."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+
+SCRIPT = Path(__file__).parent / "mixed_calls.py"
+CALLS = 22
+NOTEBOOK = """
+import sys
+sys.path.insert(0, {folder!r})
+del sys.modules["__main__"].__spec__
+import mixed_calls
+print(mixed_calls.json.dumps([mixed_calls.call(k) for k in range({calls})]))
+"""
+
+
+def answers(mode: str, calls: int, cache: str, seconds: float = 200) -> list[str]:
+    """What the calls answer in a process of their own."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), mode, str(calls)], capture_output=True, text=True, timeout=seconds,
+        env={**os.environ, "EQSAT_CACHE": cache},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[str]:
+    """What each call answers when nobody else calls."""
+    found = answers("alone", CALLS, "off")
+    assert not [a for a in found if "Error" in a or "Failure" in a]
+    return found
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("mode", ["threads", "fork"])
+def test_calls_from_threads_and_forks(mode: str, alone: list[str], tmp_path: Path) -> None:
+    assert answers(mode, CALLS, str(tmp_path)) == alone
+
+
+@pytest.mark.parametrize("mode", ["kills", "spawn", "daemons", "forks"])
+def test_calls_from_pools_and_with_killed_workers(mode: str, alone: list[str]) -> None:
+    assert answers(mode, CALLS, "off") == alone
+
+
+def test_calls_without_a_main_file(alone: list[str]) -> None:
+    """As in a notebook: code that comes over a pipe."""
+    code = NOTEBOOK.format(folder=str(SCRIPT.parent), calls=11)
+    done = subprocess.run([sys.executable, "-"], input=code, capture_output=True, text=True, timeout=100)
+    assert json.loads(done.stdout) == alone[:11], done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", ["threads", "kills"])
+def test_a_thousand_calls(mode: str, tmp_path: Path) -> None:
+    assert answers(mode, 1000, str(tmp_path), 900) == answers("alone", 1000, "off", 900)
