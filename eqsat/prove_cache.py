@@ -1,7 +1,8 @@
 """Verdicts on disk: a SQLite table keyed by the normalised question, the prover's own source and the solver versions.
 
-The cache can only save time. A database that is missing, corrupt, locked, read-only or garbled is a miss; a stored
-witness is evaluated again before it is believed. `EQSAT_CACHE` names another directory, or `off`.
+The cache can only save time. A database that is missing, corrupt, locked, read-only or garbled is a miss, and so is one
+that others could write; a stored witness is evaluated again before it is believed. `EQSAT_CACHE` names another
+directory, or `off`.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from eqsat.backends.cache import cache_directory
+from eqsat.backends import cache as files
+from eqsat.backends.private import NotPrivate, open_private
+from eqsat.ir.locks import fork_safe
 from eqsat.prove_points import Answer
 from eqsat.rules import FAMILIES
 
+NAME = "verdicts.sqlite3"
+SIDES = ("-journal", "-wal", "-shm")
+"""What SQLite reads beside a database of that name, and believes."""
 TIMEOUT = 0.1
 _INSERT = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)"
 _CREATE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, answer TEXT NOT NULL, mark TEXT NOT NULL)"
@@ -43,8 +49,8 @@ class CacheInfo:
 
 def cache_file() -> Path | None:
     """The database of verdicts, or None where caching is off."""
-    directory = cache_directory()
-    return None if directory is None else directory / "verdicts.sqlite3"
+    directory = files.cache_directory()
+    return None if directory is None else directory / NAME
 
 
 @cache
@@ -78,7 +84,7 @@ class _Store:
     """The open database of this process, reopened where the file is not as it was left: removed, damaged, written."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = fork_safe(threading.RLock())
         self.path: Path | None = None
         self.seen: tuple[int, ...] = ()
         self.connection: sqlite3.Connection | None = None
@@ -88,12 +94,11 @@ class _Store:
         if self.connection is not None and (path != self.path or self.seen != _state(path)):
             self.close()
         if self.connection is None:
-            if create:
-                path.parent.mkdir(parents=True, exist_ok=True)
-            elif not path.is_file():
+            file = _own(create)
+            if file is None:
                 return None
             self.path = path
-            self.connection = sqlite3.connect(path, timeout=TIMEOUT, isolation_level=None, check_same_thread=False)
+            self.connection = sqlite3.connect(file, timeout=TIMEOUT, isolation_level=None, check_same_thread=False)
             # A row that a crash leaves half-written is a miss: each carries a checksum.
             self.connection.execute("PRAGMA synchronous = OFF")
             self.connection.execute("PRAGMA journal_mode = MEMORY")
@@ -110,6 +115,27 @@ class _Store:
             with suppress(sqlite3.Error):
                 self.connection.close()
         self.connection, self.seen = None, ()
+
+
+def _own(create: bool) -> Path | None:
+    """The database, its name free of links, where it and all that SQLite reads with it are ours alone."""
+    folder = files.folder(create=create)
+    if folder is None:
+        return None
+    file = folder / NAME
+    try:
+        for side in SIDES:
+            with suppress(FileNotFoundError):
+                os.close(open_private(f"{file}{side}"))
+        os.close(open_private(file, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY))
+    except FileNotFoundError:
+        return None
+    except NotPrivate as error:
+        files.warn(f"{file} of the cache", error)
+        if not create or not _remove(file):
+            return None
+        os.close(open_private(file, os.O_RDWR | os.O_CREAT))
+    return file
 
 
 def _state(path: Path) -> tuple[int, ...]:
@@ -165,7 +191,8 @@ def cache_put(key: str, answer: Answer) -> bool:
         for _ in range(2):
             try:
                 connection = _store.use(path, create=True)
-                assert connection is not None
+                if connection is None:
+                    return False
                 row = (key, text, _mark(key, text))
                 try:
                     connection.execute(_INSERT, row)
@@ -181,7 +208,8 @@ def cache_put(key: str, answer: Answer) -> bool:
                 return False  # locked, read-only, of another shape, or a full disk
             except sqlite3.DatabaseError:
                 _store.close()
-                if not _remove(path):
+                folder = files.folder()
+                if folder is None or not _remove(folder / NAME):
                     return False
             except OSError:
                 return False
@@ -189,8 +217,9 @@ def cache_put(key: str, answer: Answer) -> bool:
 
 
 def _remove(path: Path) -> bool:
+    """Remove a database in a folder that is ours alone."""
     try:
-        for suffix in ("", "-journal", "-wal", "-shm"):
+        for suffix in ("", *SIDES):
             Path(f"{path}{suffix}").unlink(missing_ok=True)
     except OSError:
         return False
@@ -216,8 +245,8 @@ def cache_info() -> CacheInfo:
 
 def cache_clear() -> None:
     """Forget all verdicts."""
-    path = cache_file()
+    folder = files.folder()
     with _store.lock:
         _store.close()
-        if path is not None:
-            _remove(path)
+        if folder is not None:
+            _remove(folder / NAME)

@@ -9,21 +9,42 @@ from typing import Any
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
+from eqsat.prove_apart import Packed, apart, pack, timed, unpack
 from eqsat.prove_points import UNKNOWN, Answer
 from eqsat.prove_question import Question, Variable
 from eqsat.prove_range import runs
 
 _COMPARE = {"lt": "lt_set", "le": "le_set", "eq": "eq_set", "ne": "ne_set"}
 LARGEST = 1 << 60
-
-
 MOST_PIECES = 10
+TAME = 24
+TAME_VARIABLES = 8
 _PIECES = ("floordiv", "mod", "truncdiv", "truncmod", "where", "min", "max", "abs", "bitand", "bitor", "bitxor", "shr")
+_BY_NUMBER = ("floordiv", "mod", "truncdiv", "truncmod", "bitand", "bitor", "bitxor", "shl", "shr")
 
 
 def is_modest(question: Question) -> bool:
     """Whether a question has few enough quotients and cases for isl, whose own budget does not stop all its steps."""
     return sum(node.op in _PIECES for node in postorder(*question.roots)) <= MOST_PIECES
+
+
+def is_tame(question: Question) -> bool:
+    """Whether isl, whose single steps have no end but their own, is sure to be done soon (or not to begin)."""
+    nodes = list(postorder(*question.roots))
+    pieces = sum(node.op in _PIECES or node.op in _COMPARE for node in nodes)
+    outside = any(n.op in ("prod", "load") or (n.op in _BY_NUMBER and n.args[1].op != "const") for n in nodes)
+    few = len(question.variables) <= TAME_VARIABLES
+    return outside or (few and len(question.variables) + pieces <= TAME)
+
+
+def claimed(argument: tuple[float, tuple[Packed, int]], _: object) -> Answer:
+    """`isl_claim` as a job of a worker."""
+    return timed(argument, lambda rest: _claim(unpack(rest[0])[0], rest[1]))
+
+
+def injected(argument: tuple[float, tuple[Packed, int]], _: object) -> Answer:
+    """`isl_injective` as a job of a worker."""
+    return timed(argument, lambda rest: _injective(unpack(rest[0])[0], rest[1]))
 
 
 class NotAffine(Exception):
@@ -157,9 +178,15 @@ class Space:
 
 def isl_claim(question: Question, operations: int) -> Answer:
     """Decide a quasi-affine claim: is the set of points that satisfy the facts inside of the goal's?"""
+    if not is_modest(question):
+        return UNKNOWN
+    if is_tame(question):
+        return _claim(question, operations)
+    return apart("eqsat.prove_isl:claimed", (pack(question), operations), "isl")
+
+
+def _claim(question: Question, operations: int) -> Answer:
     try:
-        if not is_modest(question):
-            return UNKNOWN
         space = Space(question.variables, operations)
         bad = space.restricted(question.facts).subtract(space.translate(question.goal))
         if bad.is_empty():
@@ -182,9 +209,15 @@ def _map(space: Space, question: Question) -> Any:
 
 def isl_injective(question: Question, operations: int) -> Answer:
     """Decide injectivity of a quasi-affine map, with a colliding pair."""
+    if not question.outputs or not is_modest(question):
+        return UNKNOWN
+    if is_tame(question):
+        return _injective(question, operations)
+    return apart("eqsat.prove_isl:injected", (pack(question), operations), "isl")
+
+
+def _injective(question: Question, operations: int) -> Answer:
     try:
-        if not question.outputs or not is_modest(question):
-            return UNKNOWN
         space = Space(question.variables, operations)
         whole = _map(space, question)
         if whole.is_injective():

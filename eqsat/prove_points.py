@@ -13,6 +13,7 @@ from eqsat.ir import term as t
 from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 from eqsat.ir.evaluate import evaluate_masked
+from eqsat.ir.exact import integers
 from eqsat.ir.tables import Table
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
@@ -70,10 +71,7 @@ def _all_values(v: Variable) -> NDArray:
     dtype = v.leaf.dtype
     if dtype == INDEX:
         assert v.start is not None and v.stop is not None
-        first = -(-v.start // v.multiple_of) * v.multiple_of
-        if first > -_INT64 and v.stop < _INT64:
-            return np.arange(first, v.stop, v.multiple_of, dtype=np.int64)
-        return _integers(range(first, v.stop, v.multiple_of))
+        return integers(-(-v.start // v.multiple_of) * v.multiple_of, v.stop, v.multiple_of)
     if dtype == "bool":
         return np.array([False, True])
     bits = 8 * itemsize(dtype)

@@ -294,9 +294,9 @@ def _ranges(box: Box, roots: list[Term]) -> tuple[dict[Term, Variable], list[Ter
             if node.op not in LEAVES or node in found:
                 continue
             if node in box:
-                found[node] = Variable(node, *box[node], node.payload[3] if node.op == "sym" else 1)
+                found[node] = Variable(node, *box[node], t.symbol_facts(node).multiple_of if node.op == "sym" else 1)
             elif node.op == "sym":
-                _, lower, upper, multiple = node.payload
+                _, lower, upper, multiple, _ = t.symbol_facts(node)
                 found[node] = Variable(node, lower, None if upper is None else upper + 1, multiple)
             elif not node.args:
                 found[node] = Variable(node, None, None)

@@ -17,6 +17,7 @@ from eqsat.prove_question import Question, Range, Variable, conjuncts, same
 
 _WIDE: Range = (None, None)
 MOST_RUNS = 4
+MOST_BITS = 4096  # of a bound: a product beyond has none
 
 
 def _least(values: Sequence[int | None]) -> int | None:
@@ -40,10 +41,11 @@ def _plus(a: Range, b: Range) -> Range:
 
 
 def _times(a: Range, b: Range) -> Range:
+    least_known = a[0] is not None and b[0] is not None and a[0] >= 0 and b[0] >= 0
+    if sum(max(end.bit_length() for end in r if end is not None) for r in (a, b) if r != _WIDE) > MOST_BITS:
+        return (0, None) if least_known else _WIDE
     if None in a or None in b:
-        if a[0] is not None and b[0] is not None and a[0] >= 0 and b[0] >= 0:
-            return a[0] * b[0], None
-        return _WIDE
+        return (a[0] * b[0], None) if a[0] is not None and b[0] is not None and least_known else _WIDE
     corners = [x * y for x in a for y in b if x is not None and y is not None]
     return min(corners), max(corners)
 
@@ -205,6 +207,8 @@ def widest(roots: Sequence[Term], known: Mapping[Term, Range]) -> int | None:
             constant, coefficients = node.payload
             own = abs(constant) + sum(abs(c) * m for c, m in zip(coefficients, sizes, strict=True))
         elif node.op == "prod":
+            if sum(m.bit_length() for m in sizes) > MOST_BITS:
+                return None
             own = 1
             for m in sizes:
                 own *= max(1, m)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.term import Term
-from eqsat.ir.text import leaf_name, parse_expr
+from eqsat.ir.text import leaf_name, parse_expr, symbol_names
 from eqsat.ir.walk import postorder, substitute
 from eqsat.prove_question import LEAVES, Box
 
@@ -25,17 +25,18 @@ def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
     extents = [r for r in (ranges or {}).values() if isinstance(r, Term)]
     leaves = given = _leaves(*(e for e in exprs if isinstance(e, Term)), *extents)
     by_name: dict[str, Term] = {}
-    # A leaf that knows its extent goes first.
+    # A leaf that knows its extent goes first. Symbols of one name stay apart; a plain variable is what has its name.
+    shown = symbol_names(leaf for leaf in given if leaf.op == "sym")
     for leaf in sorted(given, key=lambda x: x.op == "var" and not x.args):
-        by_name.setdefault(leaf_name(leaf), leaf)
+        by_name.setdefault(shown.get(leaf) or leaf_name(leaf), leaf)
     terms = [e if isinstance(e, Term) else parse_expr(e, by_name) for e in exprs]
     if not all(isinstance(e, Term) for e in exprs):
         leaves = _leaves(*terms, *extents)
     table: dict[Term, Term] = {}
     box: dict[Term, tuple[int | None, int | None]] = {}
     place = {name: k for k, name in enumerate(ranges or ())}
-    for leaf in sorted(leaves, key=lambda x: place.get(leaf_name(x), len(place))):
-        name = leaf_name(leaf)
+    named = [(shown.get(leaf) or leaf_name(leaf), leaf) for leaf in leaves]
+    for name, leaf in sorted(named, key=lambda x: place.get(x[0], len(place))):
         first = by_name.setdefault(name, leaf)
         wanted = None if ranges is None else ranges.get(name)
         if isinstance(wanted, Term) and wanted.op != "const":

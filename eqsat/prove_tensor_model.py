@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqsat import prove_tensor as p
+from eqsat.ir import clock
 from eqsat.ir.decide import Verdict
+from eqsat.prove_apart import MOST_SECONDS
 from eqsat.prove_z3_check import verdict_of
 
 ORDER_FREE = "axiom: an order-free reduction over a bijection of its box"
@@ -377,6 +379,7 @@ def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, dict[str, str]]:
     z3 = world.z3
     solver = z3.Solver(ctx=world.context)
     solver.set("rlimit", rlimit)
+    solver.set("timeout", max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
     solver.add(*world.constraints, goal)
     verdict = verdict_of(solver)
     if verdict != "sat":

@@ -372,7 +372,9 @@ class Translator:
             a, b = args
             less = self.fp("fpLT", a, b) if op == "min" else self.fp("fpGT", a, b)
             more = self.fp("fpLT", b, a) if op == "min" else self.fp("fpGT", b, a)
-            tie = z3.If(a == b, a, self.opaque(node, args))  # 0.0 and -0.0: the language does not say which
+            either = self.opaque(node, args)  # 0.0 and -0.0: the language does not say which
+            self.constraints.append(z3.Or(either == a, either == b))
+            tie = z3.If(a == b, a, either)
             ordered = z3.If(less, a, z3.If(more, b, tie))
             return z3.If(self.fp("fpIsNaN", a), a, z3.If(self.fp("fpIsNaN", b), b, ordered))
         return self.opaque(node, args)

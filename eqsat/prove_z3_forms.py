@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from eqsat.ir import clock
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX, is_float
 from eqsat.ir.term import Term, rebuild
 from eqsat.ir.walk import postorder, transform
+from eqsat.prove_apart import MOST_SECONDS, Packed, apart, is_tame, pack, timed, unpack
 from eqsat.prove_points import UNKNOWN, Answer, confirms
 from eqsat.prove_question import Question, conjuncts
 from eqsat.prove_z3 import Formulation, Translator, Untranslatable
 from eqsat.prove_z3_check import verdict_of
 
-# A clock that only guards against a solver that ignores its budget; verdicts found in time do not depend on it.
-GUARD_MS = 120_000
 LARGEST_IEEE = 60
 _DIVISIONS = ("floordiv", "mod", "truncdiv", "truncmod")
 
@@ -66,17 +65,18 @@ def _solver(translator: Translator, rlimit: int) -> Any:
     z3, logic = translator.z3, translator.form.logic
     solver = z3.SolverFor(logic, ctx=translator.context) if logic else z3.Solver(ctx=translator.context)
     solver.set("rlimit", rlimit)
-    solver.set("timeout", GUARD_MS)
+    solver.set("timeout", max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
     return solver
+
+
+def _unknown_divisors(question: Question) -> set[Term]:
+    nodes = postorder(*question.roots)
+    return {n.args[1] for n in nodes if n.dtype == INDEX and n.op in _DIVISIONS and n.args[1].op != "const"}
 
 
 def _positive_divisors(question: Question, rlimit: int) -> frozenset[Term]:
     """The divisors that the facts make positive."""
-    divisors = {
-        n.args[1]
-        for n in postorder(*question.roots)
-        if n.dtype == INDEX and n.op in _DIVISIONS and n.args[1].op != "const"
-    }
+    divisors = _unknown_divisors(question)
     if not divisors:
         return frozenset()
     translator = Translator(question, NATIVE)
@@ -192,6 +192,8 @@ def ask_once(question: Question, part: Term, form: Formulation, positive: frozen
             if confirms(question, point):
                 return Answer("refuted", form.name, point)
             return Answer("unknown", form.name, note="counter-model leans on something uninterpreted")
+        if solver.reason_unknown() == "timeout":
+            return Answer("unknown", form.name, note="z3: clock")
     except Untranslatable:
         return UNKNOWN
     except z3.Z3Exception as error:
@@ -199,18 +201,55 @@ def ask_once(question: Question, part: Term, form: Formulation, positive: frozen
     return Answer("unknown", form.name, note="z3: budget spent")
 
 
+def asked(argument: tuple[float, tuple[Packed, Formulation, int]], _: object) -> Answer:
+    """`ask_once` as a job of a worker."""
+
+    def work(rest: tuple[Packed, Formulation, int]) -> Answer:
+        packed, form, rlimit = rest
+        question, (part, *positive) = unpack(packed)
+        return ask_once(question, part, form, frozenset(positive), rlimit)
+
+    return timed(argument, work)
+
+
+def ask(question: Question, part: Term, form: Formulation, positive: frozenset[Term], rlimit: int) -> Answer:
+    """`ask_once`, where Z3 may not keep to its budget in a process that can be ended."""
+    clock.check()
+    if is_tame((*question.facts, *question.hints, part), rlimit):
+        return ask_once(question, part, form, positive, rlimit)
+    more = [part, *sorted(positive, key=lambda d: d.digest)]
+    return apart("eqsat.prove_z3_forms:asked", (pack(question, more), form, rlimit), "z3")
+
+
+def positive_apart(argument: tuple[float, tuple[Packed, int]], _: object) -> list[bytes]:
+    """`_positive_divisors` as a job of a worker; terms are named by their digests."""
+
+    def work(rest: tuple[Packed, int]) -> list[bytes]:
+        packed, rlimit = rest
+        return [d.digest for d in _positive_divisors(unpack(packed)[0], rlimit)]
+
+    return timed(argument, work)
+
+
+def _positive(question: Question, rlimit: int) -> frozenset[Term]:
+    divisors = _unknown_divisors(question)
+    if not divisors or is_tame((*question.facts, *divisors), rlimit):
+        return _positive_divisors(question, rlimit)
+    found = apart("eqsat.prove_z3_forms:positive_apart", (pack(question), rlimit), "z3")
+    return frozenset() if isinstance(found, Answer) else frozenset(d for d in divisors if d.digest in found)
+
+
 def z3_claim(question: Question, budgets: Sequence[int], most: int = len(NONLINEAR)) -> Answer:
     """Decide a claim with `most` formulations of nonlinear arithmetic; bool hints must have been proved before."""
     forms = formulations(question, most)
     if all(v.leaf.dtype == INDEX and v.start is not None and v.stop is not None for v in question.variables):
         budgets = budgets[:1]  # what a bounded question does not give at once, it rarely gives later
-    begun = time.monotonic()
-    positive = _positive_divisors(question, budgets[0])
+    positive = _positive(question, budgets[0])
     parts = list(conjuncts(question.goal))
     methods: dict[str, None] = {}
     note = ""
     for n, part in enumerate(parts):
-        answer = _by_budget(question, part, forms, positive, budgets, begun)
+        answer = _by_budget(question, part, forms, positive, budgets)
         if answer.verdict == "refuted":
             return answer
         if answer.verdict == "unknown":
@@ -223,7 +262,7 @@ def z3_claim(question: Question, budgets: Sequence[int], most: int = len(NONLINE
         return Answer("proved", " + ".join(methods))
     if len(parts) == 1:
         return Answer("unknown", "z3", note=note)
-    return _by_budget(question, question.goal, forms, positive, budgets[:1], begun)
+    return _by_budget(question, question.goal, forms, positive, budgets[:1])
 
 
 def _by_budget(
@@ -232,19 +271,18 @@ def _by_budget(
     forms: Sequence[Formulation],
     positive: frozenset[Term],
     budgets: Sequence[int],
-    begun: float,
 ) -> Answer:
     """Every formulation with the least budget first, then with the greater ones."""
     notes: dict[str, None] = {}
     undecided = list(forms)
     for rlimit in budgets:
         for form in list(undecided):
-            answer = ask_once(question, part, form, positive, rlimit)
+            answer = ask(question, part, form, positive, rlimit)
             if answer.verdict != "unknown":
                 return answer
             notes[answer.note] = None
             if "budget" not in answer.note:
                 undecided.remove(form)
-            if time.monotonic() - begun > 5 * GUARD_MS / 1000:
-                return Answer("unknown", "z3", note="z3: clock guard")
+            if not clock.left():
+                return Answer("unknown", "z3", note="z3: clock")
     return Answer("unknown", "z3", note="; ".join(n for n in notes if n))

@@ -9,22 +9,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from math import prod
-from typing import Any, Literal
+from typing import Any, Concatenate, Literal, ParamSpec
 
 import numpy as np
 
+from eqsat.ir import clock
 from eqsat.ir import term as t
 from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import BOOL, INDEX, is_float
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.exact import TooLarge
 from eqsat.ir.term import Term
-from eqsat.ir.text import leaf_name
+from eqsat.ir.text import point_names
 from eqsat.ir.walk import postorder, substitute
 from eqsat.prove_bits import bits_equal, bits_injective, bitwise_equal
 from eqsat.prove_cache import cache_clear, cache_get, cache_info, cache_key, cache_put
 from eqsat.prove_digits import digits_injective, peeled_injective
 from eqsat.prove_isl import isl_claim, isl_injective, isl_missed
+from eqsat.prove_period import period_claim
 from eqsat.prove_points import (
     UNKNOWN,
     Answer,
@@ -41,11 +45,13 @@ from eqsat.prove_question import Asked, Box, Question, Shapes, Variable, claim, 
 from eqsat.prove_range import settled
 from eqsat.prove_read import Ranges, read
 from eqsat.prove_rules import rules_claim
+from eqsat.prove_serial import serial_claim
 from eqsat.prove_z3_forms import NONLINEAR, z3_claim
 from eqsat.simplify_trial import Trial
 
 __all__ = ["Budget", "Portfolio", "cache_clear", "cache_info", "decide", "prove", "prove_equal"]
 
+P = ParamSpec("P")
 Decision = Literal["always", "never", "sometimes", "unknown"]
 FINITE = "finite: real arithmetic, without NaN, infinity, signed zero or rounding"
 
@@ -56,7 +62,9 @@ class Budget:
 
     points: how many points numpy tries; few_points: below this it goes first; isl_operations; z3_rlimits: resource
     units of each Z3 formulation, one round after the other (400,000 are about 0.1 s); z3_forms: how many formulations
-    of a nonlinear question; rules: whether the declared rules may decide what isl and numpy do not.
+    of a nonlinear question; rules: whether the declared rules may decide what isl and numpy do not; seconds: of wall
+    clock for the whole question, after which the answer is unknown: far more than the others take, so that it ends only
+    what does not heed them.
     """
 
     points: int = 1 << 21
@@ -65,12 +73,31 @@ class Budget:
     z3_rlimits: tuple[int, ...] = (400_000, 1_500_000)
     z3_forms: int = 4
     rules: bool = True
+    seconds: float = 20.0
 
 
 THOROUGH = Budget(
-    isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000), z3_forms=len(NONLINEAR), rules=False
-)
+    isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000), z3_forms=len(NONLINEAR), rules=False,
+    seconds=30.0,
+)  # fmt: skip
 """For checking rules, where a question is asked once, and no rule may be used."""
+
+
+def _in_time(method: Callable[Concatenate[Portfolio, P], Proof]) -> Callable[Concatenate[Portfolio, P], Proof]:
+    """The method under the budget's clock: unknown where that ends it."""
+
+    @wraps(method)
+    def timed(self: Portfolio, *args: P.args, **kwargs: P.kwargs) -> Proof:
+        begun = time.perf_counter()
+        try:
+            with clock.at_most(self.budget.seconds):
+                return method(self, *args, **kwargs)
+        except clock.OutOfTime:
+            clock.check()  # where the time of a caller is over, too, the answer is the caller's
+            note = f"clock: more than {self.budget.seconds:g} s"
+            return Proof("unknown", method="clock", seconds=time.perf_counter() - begun, note=note)
+
+    return timed
 
 
 class Portfolio:
@@ -86,6 +113,7 @@ class Portfolio:
         self.budget = budget or Budget()
         self.cached = cached
 
+    @_in_time
     def prove(
         self,
         claim_: Term,
@@ -104,6 +132,7 @@ class Portfolio:
         """
         return self._claim(claim(claim_, box, assuming, shapes, finite, hints), assuming)
 
+    @_in_time
     def equal(
         self,
         a: Term,
@@ -118,6 +147,7 @@ class Portfolio:
         """Wherever `a` is defined: is `b` defined and the same value (for floats bit by bit, all NaN being one)?"""
         return self._claim(refinement(a, b, box, assuming, shapes, finite, hints), assuming)
 
+    @_in_time
     def injective(self, outputs: Sequence[Term], box: Box, assuming: Term | None = None) -> Proof:
         """Are the outputs defined, and do different points of the box give different outputs?
 
@@ -133,6 +163,7 @@ class Portfolio:
         question = replace(settled(asked.question), goal=t.TRUE)
         return _proof(asked, self._injective(question), begun, assuming)
 
+    @_in_time
     def bijective(self, outputs: Sequence[Term], box: Box, shape: Sequence[Any]) -> Proof:
         """Is the map from the box onto the box of extents `shape` one to one?
 
@@ -170,6 +201,14 @@ class Portfolio:
         self, predicate: Term, box: Box, assuming: Term | None = None, *, shapes: Shapes | None = None
     ) -> Decision:
         """Whether a predicate holds always, never or sometimes on the box; where it is undefined it does not hold."""
+        try:
+            with clock.at_most(self.budget.seconds):
+                return self._decided(predicate, box, assuming, shapes)
+        except clock.OutOfTime:
+            clock.check()
+            return "unknown"
+
+    def _decided(self, predicate: Term, box: Box, assuming: Term | None, shapes: Shapes | None) -> Decision:
         if shapes is None:
             trial = Trial(predicate, box, assuming)
             if trial.possible and trial.varies(predicate):
@@ -194,6 +233,7 @@ class Portfolio:
 
         return [simplify_term(x, dict(box)) for x in terms]
 
+    @_in_time
     def consistent(self, assuming: Term, box: Box) -> Proof:
         """Does the assumption hold somewhere on the box? Refuted: nowhere."""
         asked = claim(t.FALSE, box, assuming)
@@ -244,7 +284,9 @@ class Portfolio:
             [
                 lambda q: isl_claim(q, budget.isl_operations),
                 lambda q: enumerate_points(q, budget.points),
+                lambda q: period_claim(q, min(budget.points, 8 * budget.few_points)),
                 *([rules_claim] if budget.rules else []),
+                serial_claim,
                 lambda q: z3_claim(q, budget.z3_rlimits, budget.z3_forms),
             ],
         )
@@ -285,9 +327,13 @@ class Portfolio:
         """The first definite answer; refutations count only where numpy confirms them."""
         notes: dict[str, None] = {}
         for member in members:
-            answer = member(question)
-            if answer.verdict == "proved" or (answer.verdict == "refuted" and _confirmed(question, answer)):
-                return answer
+            clock.check()
+            try:
+                answer = member(question)
+                if answer.verdict == "proved" or (answer.verdict == "refuted" and _confirmed(question, answer)):
+                    return answer
+            except TooLarge as error:
+                answer = Answer("unknown", "", note=error.problem)
             notes[answer.note] = None
         return Answer("unknown", "portfolio", note="; ".join(n for n in notes if n))
 
@@ -354,8 +400,7 @@ def _extent(leaf: Term, box: Box) -> Term | None:
 def _names(leaves: Sequence[Term]) -> list[str]:
     """Distinct names for the leaves of a witness."""
     names: list[str] = []
-    for leaf in leaves:
-        name = leaf_name(leaf)
+    for name in point_names(leaves):
         while name in names:
             name += "'"
         names.append(name)

@@ -92,7 +92,7 @@ def test_damage_is_a_miss(directory: Path, damage: Callable[[Path], None]) -> No
     assert cache_put(KEY, PROVED)
     damage(database(directory))
     assert cache_get(KEY) is None
-    assert cache_info().entries in (0, 1)
+    assert cache_info().entries == (1 if damage in (flipped, not_json) else 0)
     assert prove("(x*a + y)//a == x + y//a", None, "a > 0").verdict == "proved"
 
 
@@ -116,6 +116,7 @@ def test_locked_is_a_miss(directory: Path) -> None:
     assert cache_get(KEY) == PROVED
 
 
+@pytest.mark.filterwarnings("ignore::eqsat.backends.cache.CacheWarning")
 def test_unwritable_is_a_miss(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory.parent.mkdir(exist_ok=True)
     directory.write_text("a file where the directory should be")

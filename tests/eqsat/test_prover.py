@@ -190,9 +190,10 @@ def test_undefined_maps_are_not_injective() -> None:
 
 
 def test_symbolic_maps() -> None:
-    o, i, k = var("o", N), var("i", C), var("k", sym("B"))
+    size = sym("B")
+    o, i, k = var("o", N), var("i", C), var("k", size)
     assert ASK.injective([o * C + i], {}).verdict == "proved"
-    assert ASK.injective([(o * C + i) * sym("B") + k], {}).verdict == "proved"
+    assert ASK.injective([(o * C + i) * size + k], {}).verdict == "proved"
     assert ASK.injective([var("x") // C, var("x") % C], {}).verdict == "proved"
     proof = ASK.injective([(5 * i) % C], {})
     assert proof.verdict == "refuted" and proof.witness is not None

@@ -10,18 +10,22 @@ from eqsat.ir.tensor import Program, input
 from eqsat.verify import verify
 
 X = input("x", (8, 8), "float32")
+LARGE = input("large", (600, 600), "float32")  # more cells than are unfolded
 
 
 @pytest.mark.smoke
+def test_cells_prove() -> None:
+    proof = verify(X.permute_dims((1, 0)).relu().permute_dims((1, 0)), X.relu())
+    assert proof.verdict == "proved" and proof.method == "cell by cell"
+
+
 def test_normal_forms_prove() -> None:
-    y = X.permute_dims((1, 0)).relu().permute_dims((1, 0))
-    proof = verify(y, X.relu())
+    proof = verify(LARGE.permute_dims((1, 0)).relu().permute_dims((1, 0)), LARGE.relu())
     assert proof.verdict == "proved" and proof.method == "normal form"
 
 
 def test_rules_prove() -> None:
-    before = X.pad(2).relu().crop((2, 2), (8, 8))
-    proof = verify(before, X.relu())
+    proof = verify(LARGE.pad(2).relu().crop((2, 2), (600, 600)), LARGE.relu())
     assert proof.verdict == "proved" and proof.method == "e-graph"
 
 
