@@ -43,6 +43,7 @@ from map_suite.check import judge, truth
 from map_suite.isl_worker import Timed
 from map_suite.sides import QUESTIONS, Case, Question, Side, available
 
+from eqsat.files import write_whole
 from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError, LayoutError
 from eqsat.ir.walk import substitute
@@ -276,7 +277,7 @@ def main(arguments: Sequence[str]) -> None:
     report(rows)
     if options.json:
         data = {"versions": {p: version(p) for p in installed}, "rows": [as_data(r) for r in rows]}
-        options.json.write_text(json.dumps(data, indent=1))
+        write_whole(options.json, json.dumps(data, indent=1))
 
 
 if __name__ == "__main__":

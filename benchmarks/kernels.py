@@ -84,7 +84,9 @@ def several(arguments: list[str], counts: list[int], path: Path | None) -> int:
             status = max(status, subprocess.run(line, check=False).returncode)
             joined += json.loads(part.read_text())["runs"] if part.is_file() else []
     if path is not None:
-        path.write_text(json.dumps({"runs": joined}, indent=1))
+        from eqsat.files import write_whole
+
+        write_whole(path, json.dumps({"runs": joined}, indent=1))
     return status
 
 

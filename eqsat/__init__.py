@@ -1,7 +1,11 @@
 """Equality saturation of tensor layouts: rewrite, prove, optimise and compile programs made of reindexing."""
 
+from eqsat import interrupt_start as interrupt_start  # the first of all: it protects a command from its start on
+
+# isort: split
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +64,8 @@ from eqsat.ir.tensor import Program, Tensor, compute, constant, input
 from eqsat.ir.term import Term, const
 
 if TYPE_CHECKING:
-    from eqsat import onnx, testing
+    from eqsat import onnx
+    from eqsat import testing as testing
     from eqsat.backends.compile import compile
     from eqsat.engine import optimize
     from eqsat.flow import flow_layout
@@ -184,7 +189,6 @@ __all__ = [
     "symbol",
     "tan",
     "tanh",
-    "testing",
     "trunc",
     "truncdiv",
     "truncmod",
@@ -215,4 +219,5 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    """The public names; `testing` is one where the package that it needs is installed, as all of these can be had."""
+    return sorted([*__all__, "testing"] if find_spec("hypothesis") else __all__)

@@ -10,11 +10,17 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
+from eqsat import interrupt
+from eqsat.backends.cache import CacheWarning
+from eqsat.interrupt_start import CODE
 from eqsat.ir.errors import EqsatError, MissingPackage
 
-DONE, FAILED, BAD, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, FAILED, BAD, INTERNAL, INTERRUPTED = 0, 1, 2, 3, CODE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,16 +31,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        code = _run(args)
+        with interrupt.watched():
+            return _code_of(args)
+    except KeyboardInterrupt:
+        return _complain(args, interrupt.WORD, INTERRUPTED)
+
+
+def _code_of(args: list[str]) -> int:
+    """The exit code of a command. After Ctrl-C, whatever else went wrong is a consequence of it."""
+    try:
+        with _warnings_in_one_line():
+            code = _run(args)
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
-        return _complain(args, "interrupted", INTERRUPTED)
     except BrokenPipeError:
         # The reader of the output went away (`| head`). Nothing is wrong; Python's own flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except EqsatError as error:
+        interrupt.check()
         from eqsat.worker import WorkerFailure
 
         if isinstance(error, WorkerFailure):
@@ -42,9 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _debug()
         return _complain(args, str(error), BAD)
     except MemoryError as error:
+        interrupt.check()
         _debug()
         return _complain(args, f"not enough memory: {error}".removesuffix(": "), BAD)
     except Exception as error:
+        interrupt.check()
         return _internal(args, error)
 
 
@@ -74,6 +91,22 @@ def _run(args: list[str]) -> int:
     if code == INTERRUPTED:  # some versions of Typer answer an interrupt so, others raise Abort
         raise KeyboardInterrupt
     return code if isinstance(code, int) else DONE
+
+
+@contextmanager
+def _warnings_in_one_line() -> Generator[None]:
+    """Print what the cache warns of as commands print errors, without a place in our source."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+            if issubclass(category, CacheWarning):
+                print(f"eqsat: {message}", file=sys.stderr)
+            else:
+                usual(message, category, *rest, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 def _complain(args: Sequence[str], message: str, code: int) -> int:

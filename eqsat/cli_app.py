@@ -75,19 +75,22 @@ def optimize(
     report: Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write the explanation as a page.")] = None,
     target: Target = ModelTarget.onnx,
     objective: Annotated[Objective, typer.Option(help="What to have less of.")] = Objective.bytes,
-    time: Annotated[float | None, typer.Option(metavar="S", help="Limit of the search in seconds.")] = None,
+    time: Annotated[float | None, typer.Option(metavar="S", help="Limit of the whole run in seconds (60).")] = None,
     shape: Shapes = None,
     fold_inputs: Annotated[
         bool, typer.Option("--fold-inputs", help="Inputs that have a default are constants.")
     ] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Run both models and compare their outputs.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 where a limit was hit with nothing gained.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Optimise the layouts of an ONNX model. Without -o: print the summary, write nothing."""
     from eqsat.cli_optimize import Request, run_optimize
 
     request = Request(
-        model, output, report, target.value, objective.value, time, tuple(shape or ()), fold_inputs, verify
+        model, output, report, target.value, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict
     )
     return run_optimize(request, Output(json))
 

@@ -1,86 +1,52 @@
-"""`eqsat optimize`: a model in, a summary, a model, C source or a report out."""
+"""`eqsat optimize`: what is asked is looked at, the work is done in a worker process that can be ended, and the answer
+printed."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-import eqsat.onnx
-from eqsat.cli_models import load, sizes_of
-from eqsat.cli_output import Output, count, writable, write_text
-from eqsat.engine import Limits, optimize
-from eqsat.explain import write_html
-from eqsat.ir.errors import BackendError, EqsatError
-
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from eqsat.engine import Result
-    from eqsat.onnx_check import Comparison
+from eqsat import interrupt
+from eqsat.backends import cache
+from eqsat.cli_models import sizes_of
+from eqsat.cli_output import Output, writable
+from eqsat.files import copy_whole
+from eqsat.ir.errors import EqsatError
+from eqsat.onnx import beside
+from eqsat.optimize_job import Answer, Job, Request
+from eqsat.search import Limits
+from eqsat.worker_call import WorkerLimit, WorkerTimeLimit, call
 
 AVAILABLE = {"target": ("onnx", "c"), "objective": ("bytes",)}
+SPARE = 0.5  # seconds in which a run that heard of its limit gives its answer
+COPIES = 6  # of a model that are in memory at once: as read, as arrays, as written
 
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line."""
-
-    model: Path
-    output: Path | None = None
-    report: Path | None = None
-    target: str = "onnx"
-    objective: str = "bytes"
-    seconds: float | None = None
-    shapes: tuple[str, ...] = ()
-    fold_inputs: bool = False
-    verify: bool = False
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """A result, the bytes that layout operators move before and after, by kind, and the text to write."""
-
-    result: Result
-    before: Mapping[str, int]
-    after: Mapping[str, int]
-    model: ModelProto | None = None
-    source: str = ""
-    comparison: Comparison | None = None
+__all__ = ["Request", "run_optimize"]
 
 
 def run_optimize(request: Request, out: Output) -> int:
     """Do it; the answer is the exit code. Outputs are written only after every check passed."""
+    job = _job(request)
+    cache.folder()  # what is wrong with it is said here, once
+    with out.progress(f"optimising {request.model.name}"):
+        answer = _answer(job)
+    interrupt.check()
+    out.answer(answer.data, answer.text)
+    return answer.code
+
+
+def _job(request: Request) -> Job:
     for option, known in AVAILABLE.items():
         asked = getattr(request, option)
         if asked not in known:
             raise EqsatError(f"--{option} {asked}", "is not available yet", f"use {' or '.join(known)}")
-    sizes = sizes_of(request.shapes)
-    limits = _limits(request.seconds)
+    if request.verify and request.target != "onnx":
+        raise EqsatError("--verify", "compares ONNX models, and this target writes C", "use --target onnx")
+    sizes, limits = sizes_of(request.shapes), _limits(request.seconds)
     output, report = writable(request.output), writable(request.report)
     if output is not None and output == report:
         raise EqsatError(f"-o {request.output}", "is the name of the report too", "choose two names")
-    begun = time.perf_counter()
-    before = load(request.model, sizes)
-    with out.progress(f"optimising {request.model.name}"):
-        outcome = _for_onnx(request, before, limits) if request.target == "onnx" else _for_c(request, before, limits)
-    failed = outcome.comparison is not None and not outcome.comparison.equal
-    written: list[str] = []
-    if not failed:
-        if report is not None:
-            write_html(outcome.result, str(report))
-            written.append(str(request.report))
-        if output is not None:
-            if outcome.model is not None:
-                eqsat.onnx.save_model(outcome.model, output)
-            else:
-                write_text(output, outcome.source)
-            written.append(str(request.output))
-    seconds = time.perf_counter() - begun
-    out.answer(_data(request, outcome, written, seconds), _text(request, outcome, written, seconds))
-    return 1 if failed else 0
+    return Job(request, output, report, sizes, limits)
 
 
 def _limits(seconds: float | None) -> Limits:
@@ -91,131 +57,43 @@ def _limits(seconds: float | None) -> Limits:
     return Limits(seconds=seconds)
 
 
-def _for_onnx(request: Request, before: ModelProto, limits: Limits) -> Outcome:
-    from eqsat.onnx_bytes import bytes_moved
-
-    found = eqsat.onnx.optimize(before, fold_inputs=request.fold_inputs, objective=request.objective, limits=limits)
-    comparison = None
-    if request.verify:
-        from eqsat.onnx_check import compare_models
-
-        comparison = compare_models(before, found.model)
-    old, new = bytes_moved(before), bytes_moved(found.model)
-    return Outcome(found.result, old.by_op, new.by_op, found.model, "", comparison)
-
-
-def _for_c(request: Request, before: ModelProto, limits: Limits) -> Outcome:
-    if request.verify:
-        raise EqsatError("--verify", "compares ONNX models, and this target writes C", "use --target onnx")
-    program = eqsat.onnx.load(before, request.fold_inputs)
-    result = optimize(program, target="c", objective=request.objective, limits=limits)
-    source = "" if request.output is None else _source(request, result)
-    parts = {"layout operators": result.cost_before}, {"layout operators": result.cost_after}
-    return Outcome(result, *parts, None, source)
-
-
-def _source(request: Request, result: Result) -> str:
-    """The C of a program all of whose operators have formulas."""
-    from eqsat.backends.compile import compile
-    from eqsat.ir.tensor import Opaque
-    from eqsat.ir.term import as_index
-    from eqsat.ir.walk import symbols
-
-    foreign = sorted({n.op for n in result.program.nodes() if isinstance(n, Opaque) and n.definition is None})
-    if foreign:
-        names = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
-        raise BackendError(
-            f"C of {str(request.model)!r}", f"no formula is known for {names}", "use --target onnx, or leave out -o"
+def _answer(job: Job) -> Answer:
+    """What the worker answers; where it had to be ended, what that means."""
+    phases: list[str] = []
+    memory = job.limits.memory_mb + COPIES * _megabytes(job.request.model)
+    try:
+        found: Answer = call(
+            "eqsat.optimize_job:run", job, seconds=job.limits.seconds + SPARE, memory_mb=memory, report=phases.append
         )
-    named = sorted({str(s) for x in result.program.inputs for d in x.shape for s in symbols(as_index(d))})
-    if named:
-        raise BackendError(f"C of {str(request.model)!r}", f"{', '.join(named)} have no size", "give --shape NAME=SIZE")
-    return compile(result.program, target="c").source
+        return found
+    except WorkerLimit as limit:
+        timely = isinstance(limit, WorkerTimeLimit)
+        reason = f"{job.limits.seconds:g} s" if timely else f"{memory} MB"
+        if not phases:
+            fix = "give more with --time" if timely else ""
+            raise EqsatError(f"model {str(job.request.model)!r}", f"cannot be read within {reason}", fix) from None
+        return _given_back(job, "time-limit" if timely else "memory-limit", reason)
 
 
-# -- the summary ------------------------------------------------------------------------------------------------------
+def _megabytes(model: Path) -> int:
+    """The size of a model with the data beside it, at most."""
+    try:
+        beside = [e.stat().st_size for e in os.scandir(model.parent) if e.name.startswith(model.name) and e.is_file()]
+    except OSError:
+        beside = []
+    return sum(beside) >> 20
 
 
-def matched(result: Result) -> dict[str, int]:
-    """How often each rule matched, the most frequent first; questions to the index level are not rules."""
-    found = {n: c for n, c in result.progress.matches.items() if c and not n.startswith("ask")}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _data(request: Request, outcome: Outcome, written: list[str], seconds: float) -> dict[str, Any]:
-    result = outcome.result
-    return {
-        "model": str(request.model),
-        "target": request.target,
-        "objective": request.objective,
-        "bytes_before": sum(outcome.before.values()),
-        "bytes_after": sum(outcome.after.values()),
-        "bytes_by_operator": {"before": dict(outcome.before), "after": dict(outcome.after)},
-        "status": result.status,
-        "gap": result.gap,
-        "iterations": result.progress.iterations,
-        "e_nodes": result.progress.nodes,
-        "rules": matched(result),
-        "side_conditions": [{"question": str(o.question), "verdict": o.proof.verdict} for o in result.obligations],
-        "notes": list(result.notes),
-        "verified": None if outcome.comparison is None else comparison_data(outcome.comparison),
-        "written": written,
-        "seconds": round(seconds, 3),
-    }
-
-
-def _text(request: Request, outcome: Outcome, written: list[str], seconds: float) -> str:
-    result, old, new = outcome.result, sum(outcome.before.values()), sum(outcome.after.values())
-    saved = f" ({100 * (new - old) / old:+.0f} %)" if old else ""
-    lines = [
-        f"{request.model.name} for {request.target}: {seconds:.1f} s",
-        f"  bytes moved by layouts: {count(old)} -> {count(new)}{saved}",
-    ]
-    for name in {**outcome.before, **outcome.after}:
-        lines.append(f"    {name}: {count(outcome.before.get(name, 0))} -> {count(outcome.after.get(name, 0))}")
-    progress = result.progress
-    lines.append(f"  search: {result.status}, {progress.iterations} iterations, {count(progress.nodes)} e-nodes")
-    rules = [f"{name} {times}" for name, times in matched(result).items()]
-    if rules:
-        lines.append(f"  rules: {', '.join(rules)}")
-    verdicts = [o.proof.verdict for o in result.obligations]
-    if verdicts:
-        lines.append("  side conditions: " + ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)))
-    lines += [f"  note: {note}" for note in result.notes]
-    if outcome.comparison is not None:
-        lines += [f"  {line}" for line in comparison_lines(outcome.comparison)]
-    lines += [f"  written: {name}" for name in written]
-    if outcome.comparison is not None and not outcome.comparison.equal:
-        lines.append("  nothing was written")
-    return "\n".join(lines)
-
-
-def comparison_data(c: Comparison) -> dict[str, Any]:
-    """A comparison of two models as plain data."""
-    tried, noticed = c.mutants
-    return {
-        "equal": c.equal,
-        "worst": c.worst,
-        "tolerance": c.tolerance,
-        "sensitivity": c.sensitivity,
-        "mutants_tried": tried,
-        "mutants_noticed": noticed,
-        "can_fail": c.can_fail,
-        "differences": list(c.differences),
-        "notes": list(c.notes),
-    }
-
-
-def comparison_lines(c: Comparison) -> list[str]:
-    """A comparison of two models in words: the verdict, and what it is worth."""
-    if not c.equal:
-        return ["outputs differ", *(f"  {d}" for d in c.differences)]
-    tried, noticed = c.mutants
-    can = f"another input changes them by {c.sensitivity:.1e}"
-    if tried:
-        can += "; a wrong transpose is noticed" if noticed else f"; none of {tried} wrong transposes is noticed"
-    return [
-        f"the check can fail: {can}" if c.can_fail else f"note: the check proves little: {can}",
-        f"outputs equal: they differ by {c.worst:.1e}, allowed are {c.tolerance:.0e} (relative)",
-        *(f"note: {note}" for note in c.notes),
-    ]
+def _given_back(job: Job, status: str, reason: str) -> Answer:
+    """The input as it is, where a limit ended the run."""
+    request = job.request
+    written: list[str] = []
+    if job.output is not None and request.target == "onnx":
+        for name in beside(request.model):
+            copy_whole(request.model.parent / name, job.output.parent / name)
+        copy_whole(request.model, job.output)
+        written.append(str(request.output))
+    text = [f"{request.model.name} for {request.target}: nothing was gained within {reason} ({status})"]
+    text += [f"  written, as it was: {name}" for name in written]
+    data = {"model": str(request.model), "target": request.target, "status": status, "written": written}
+    return Answer(1 if request.strict else 0, data, "\n".join(text))

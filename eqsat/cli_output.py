@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from eqsat import interrupt
+from eqsat.backends.drafts import draft
+from eqsat.files import DRAFTS, target_of, write_whole
 from eqsat.ir.errors import EqsatError
 
 
@@ -24,7 +25,10 @@ class Output:
 
     def answer(self, data: Mapping[str, Any], text: str) -> None:
         """Print the answer once, in the form that was asked for."""
-        print(json.dumps(plain(data), indent=1) if self.json else shown(text))
+        written = json.dumps(plain(data), indent=1) if self.json else shown(text)
+        interrupt.check()
+        print(written, flush=True)
+        interrupt.answered()
 
     @contextmanager
     def progress(self, what: str) -> Generator[None]:
@@ -81,28 +85,23 @@ def writable(path: Path | None) -> Path | None:
     """
     if path is None:
         return None
-    what, file = f"output {str(path)!r}", Path(os.path.realpath(path))
     try:
-        if file.exists() and not file.is_file():
-            raise EqsatError(what, "exists and is not a plain file", "choose another name")
-        if not file.parent.is_dir():
-            raise EqsatError(what, f"there is no folder {str(file.parent)!r}", "create it, or choose another name")
-        if file.exists() and not os.access(file, os.W_OK):
-            raise EqsatError(what, "exists and is write-protected", "choose another name")
-        with tempfile.TemporaryDirectory(prefix=".eqsat-", dir=file.parent) as folder:
-            (Path(folder) / file.name).touch()
+        file = target_of(path)
+        with draft(file.parent, DRAFTS) as folder:
+            (folder / file.name).touch()
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise EqsatError(what, f"cannot be written: {reason}", "choose another name or folder") from error
+        raise _unwritable(path, error, "choose another name or folder") from error
     return file
 
 
+def _unwritable(path: Path, error: Exception, fix: str = "") -> EqsatError:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return EqsatError(f"output {str(path)!r}", f"cannot be written: {reason}", fix)
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write a file under a temporary name and move it into place."""
+    """Write a file whole or not at all."""
     try:
-        with tempfile.TemporaryDirectory(prefix=".eqsat-", dir=path.parent) as folder:
-            draft = Path(folder) / path.name
-            draft.write_text(text, encoding="utf-8")
-            os.replace(draft, path)
+        write_whole(path, text)
     except OSError as error:
-        raise EqsatError(f"output {str(path)!r}", f"cannot be written: {error.strerror or error}") from error
+        raise _unwritable(path, error) from error

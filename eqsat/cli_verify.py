@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import eqsat.onnx
 from eqsat.cli_models import load, sizes_of
-from eqsat.cli_optimize import comparison_data, comparison_lines
 from eqsat.cli_output import Output
+from eqsat.ir.bind import unified
 from eqsat.ir.errors import EvaluationError, FrontendError, MissingPackage
-from eqsat.ir.shape import format_shape, same_shape
+from eqsat.ir.shape import format_shape, same_shape, shape_names
 from eqsat.onnx_check import compare_models
+from eqsat.optimize_job import comparison_data, comparison_lines
 from eqsat.verify import verify
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def run_verify(before: Path, after: Path, shapes: tuple[str, ...], out: Output) 
     first = load(before, sizes)
     second = load(after, sizes, strict=False)
     p, q = eqsat.onnx.load(first), eqsat.onnx.load(second)
-    difference = _other_ends(p, q)
+    difference = _other_ends(p, unified(q, p))
     if difference:
         out.answer({"equal": False, "difference": difference}, f"not the same: {difference}")
         return 1
@@ -59,7 +60,8 @@ def _other_ends(p: Program, q: Program) -> str:
             return f"{kind} {alone[0]!r} is in one of them only"
         for name in a:
             if a[name].dtype != b[name].dtype or not same_shape(a[name].shape, b[name].shape):
-                types = [f"{x.dtype}{format_shape(x.shape)}" for x in (a[name], b[name])]
+                names = shape_names(a[name].shape, b[name].shape)
+                types = [f"{x.dtype}{format_shape(x.shape, names)}" for x in (a[name], b[name])]
                 return f"{kind} {name!r} is {types[0]} in one and {types[1]} in the other"
     return ""
 

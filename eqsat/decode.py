@@ -7,29 +7,34 @@ from dataclasses import replace
 from typing import Any
 
 from eqsat.decode_view import reshaped, viewed, viewed_twice
-from eqsat.encode import Encoded
+from eqsat.encode import Encoded, Written
 from eqsat.extract import Bridge, Choice, ClassId, Spell, Take
+from eqsat.formulas import over_accesses
+from eqsat.ir import clock
 from eqsat.ir import term as t
 from eqsat.ir.flat_align import common_refinement
 from eqsat.ir.flat_map import FlatMap
-from eqsat.ir.shape import Shape
+from eqsat.ir.shape import Shape, same_shape
 from eqsat.ir.signature import Signature
 from eqsat.ir.size_terms import as_extent, as_size
 from eqsat.ir.sizes import Size, product
-from eqsat.ir.tensor import Compute, Node, Opaque, Program, Tensor, View
+from eqsat.ir.tensor import Compute, Constant, Node, Opaque, Program, Tensor, View
 from eqsat.ir.term import Term
-from eqsat.ir.walk import renumber_loads, transform
-from eqsat.labels import ComputeKind, Label
+from eqsat.ir.walk import transform
+from eqsat.labels import ComputeKind, Coordinate, Label, Name, Slot
+from eqsat.rebuild import with_operands
+from eqsat.search import Snapshot
 from eqsat.universe import Form
 
 
 class Decoder:
     """Builds the tensors of an extraction, operands first."""
 
-    def __init__(self, encoded: Encoded, choices: dict[ClassId, Choice]) -> None:
+    def __init__(self, encoded: Encoded, snapshot: Snapshot, choices: dict[ClassId, Choice]) -> None:
         self.encoded = encoded
         self.universe = encoded.universe
         self.choices = choices
+        self.originals = _originals(encoded, snapshot)
         self.done: dict[ClassId, Tensor] = {}
         self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
         self.wanted: dict[ClassId, Shape] = {}
@@ -42,7 +47,10 @@ class Decoder:
         for c, choice in reversed(self.choices.items()):
             if isinstance(choice, Spell):
                 self._note_wishes(c, choice)
+            elif isinstance(choice, Bridge) and choice.reindex in self.encoded.views:
+                self.wanted.setdefault(choice.source, self.encoded.views[choice.reindex][0].source.shape)
         for c, choice in self.choices.items():
+            clock.check()
             self.done[c] = self._build(c, choice)
         outputs = {
             name: reshaped(self.done[root], x.shape)
@@ -52,15 +60,19 @@ class Decoder:
 
     def _note_wishes(self, c: ClassId, spell: Spell) -> None:
         """The shapes in which an operator wants its operands, so that no reshape stands between."""
-        form = self.universe.forms[spell.form]
-        if form.origin < 0:
+        form, written = self.universe.forms[spell.form], self._written(spell)
+        if written is None:
             for order, operand in zip(form.operands, spell.operands, strict=True):
                 if c in self.wanted and order == form.outputs[0]:
                     self.wanted.setdefault(operand, self.wanted[c])
             return
-        node = self.encoded.nodes[form.origin]
-        for k, c in enumerate(spell.operands):
-            self.wanted.setdefault(c, node.operands[self.encoded.accesses[form.origin][k]].shape)
+        for access, operand in zip(written.accesses, spell.operands, strict=True):
+            self.wanted.setdefault(operand, written.node.operands[access].shape)
+
+    def _written(self, spell: Spell) -> Written | None:
+        """A node of the program in this form: the one over these very operands, else any."""
+        nodes = self.encoded.written.get(spell.form)
+        return None if nodes is None else self.originals.get((spell.form, spell.operands), nodes[0])
 
     def _build(self, c: ClassId, choice: Choice) -> Tensor:
         if isinstance(choice, Take):
@@ -69,45 +81,48 @@ class Decoder:
             reindex = self.universe.reindexes[choice.reindex]
             wanted = self.wanted.get(c)
             if choice.then is None:
-                return viewed(self.done[choice.source], reindex.map, reindex.fill, wanted)
+                kept = self._kept(self.done[choice.source], choice.reindex, wanted)
+                return viewed(self.done[choice.source], reindex.map, reindex.fill, wanted) if kept is None else kept
             then = self.universe.reindexes[choice.then]
             assert isinstance(reindex.map, FlatMap) and isinstance(then.map, FlatMap)
             fills = reindex.fill, then.fill
             return viewed_twice(self.done[choice.source], reindex.map, then.map, fills, wanted)
         key = (choice.form, choice.operands)
         if key not in self.nodes:
-            form = self.universe.forms[choice.form]
             operands = [self.done[x] for x in choice.operands]
-            self.nodes[key] = self._original(form, operands) if form.origin >= 0 else self._derived(form, operands, c)
+            written = self._written(choice)
+            if written is None:
+                self.nodes[key] = self._derived(self.universe.forms[choice.form], operands, c)
+            else:
+                self.nodes[key] = self._as_written(written, operands)
         return Tensor(self.nodes[key], choice.output)
+
+    def _kept(self, source: Tensor, reindex: int, wanted: Shape | None) -> Tensor | None:
+        """A view as the program has it between these shapes: a target may know it by another name than its steps."""
+        for node in () if isinstance(source.node, Constant) else self.encoded.views.get(reindex, ()):
+            shape = node.outputs[0][0]
+            if same_shape(node.source.shape, source.shape) and (wanted is None or same_shape(shape, wanted)):
+                return Tensor(with_operands(node, [source]))
+        return None
 
     # -- as the program spells it --------------------------------------------------------------------------------------
 
-    def _original(self, form: Form, operands: list[Tensor]) -> Node:
-        node = self.encoded.nodes[form.origin]
-        accesses = self.encoded.accesses[form.origin]
-        given: dict[int, Tensor] = {}
-        for k, access in enumerate(accesses):
-            given.setdefault(access, reshaped(operands[k], node.operands[access].shape))
-        if isinstance(node, View):
-            return View(given[0], node.outputs[0][0], node.gather, node.valid, node.fill, node.tag)
-        if isinstance(node, Compute):
-            numbers = {old: new for new, old in enumerate(given)}
-            body = renumber_loads(node.body, numbers)
-            return Compute(list(given.values()), node.shape, body, node.reduce, node.combiner, node.tag, node.ordered)
-        assert isinstance(node, Opaque)
-        if all(given[k] == x for k, x in enumerate(node.operands)):
-            return node
-        return Opaque(
-            node.op, [given[k] for k in range(len(node.operands))], node.outputs, node.attrs, node.signature, node.impl,
-            node.definition, node.pure,
-        )  # fmt: skip
+    def _as_written(self, written: Written, inputs: list[Tensor]) -> Node:
+        node, accesses = written.node, written.accesses
+        first: dict[int, Tensor] = {}
+        alike = [first.setdefault(access, x) == x for access, x in zip(accesses, inputs, strict=True)]
+        shapes = [node.operands[access].shape for access in accesses]
+        if isinstance(node, (View, Compute)) and not (all(alike) and len(first) == len(node.operands)):
+            # In normal form two loads of one operand are two operands, and a load that no cell reaches is none.
+            return over_accesses(node, [reshaped(x, shape) for x, shape in zip(inputs, shapes, strict=True)])
+        given = [reshaped(first[k], x.shape) for k, x in enumerate(node.operands)]
+        return node if all(a == b for a, b in zip(given, node.operands, strict=True)) else with_operands(node, given)
 
     # -- in another layout ---------------------------------------------------------------------------------------------
 
     def _derived(self, form: Form, operands: list[Tensor], c: ClassId) -> Node:
         signed = self.universe.signed[form.signed]
-        origin = self.encoded.nodes[self.encoded.like(form.signed)]
+        origin = self.encoded.like(form.signed)
         if isinstance(origin, Opaque):
             return self._moved(form, operands[0], origin, self.wanted.get(c))
         assert isinstance(signed.kind, ComputeKind)
@@ -124,23 +139,23 @@ class Decoder:
         reduce: list[Any] = []
         for operand in groups.operands:
             for group in operand:
-                if group and group not in placed and not any("." in labels[i].name for i in group):
+                if group and group not in placed and not any(isinstance(labels[i].name, Coordinate) for i in group):
                     extent = as_extent(product(labels[i].extent for i in group))
                     placed[group] = t.red(len(reduce), extent)
                     reduce.append(extent)
                     if len(group) == 1:
                         axes[group[0]] = placed[group]
-        slots = {labels[i].name: term for i, term in axes.items() if labels[i].name.startswith("o")}
+        slots: dict[Name, Term] = {labels[i].name: x for i, x in axes.items() if isinstance(labels[i].name, Slot)}
 
         def rename(node: Term) -> Term | None:
             if node.op == "axis":
-                name = f"o{node.payload[1]}"
+                name = Slot(node.payload[1])
                 if name not in slots:
                     slots[name] = t.red(len(reduce), node.args[0])
                     reduce.append(node.args[0] if t.int_value(node.args[0]) is None else t.int_value(node.args[0]))
                 return slots[name]
             if node.op == "load" and isinstance(node.payload, int):
-                coordinates = {f"{node.payload}.{j}": a for j, a in enumerate(node.args)}
+                coordinates: dict[Name, Term] = {Coordinate(node.payload, j): a for j, a in enumerate(node.args)}
                 index = [self._index(g, labels, placed, coordinates) for g in groups.operands[node.payload]]
                 return t.load(node.payload, index, node.dtype)
             return None
@@ -159,7 +174,7 @@ class Decoder:
         group: tuple[int, ...],
         labels: Sequence[Label],
         placed: dict[tuple[int, ...], Term],
-        coordinates: dict[str, Term],
+        coordinates: dict[Name, Term],
     ) -> Term:
         if not group:
             return t.index_const(0)
@@ -169,7 +184,7 @@ class Decoder:
 
     def _groups(self, form: Form, operands: Sequence[Tensor], wanted: Shape | None) -> Groups:
         """The labels of each dimension: as in a shape that is there already where it fits, else one label each."""
-        if form.outputs[0] != form.operands[0] and len(operands) == 1 and set(form.outputs[0]) < set(form.operands[0]):
+        if len(operands) == 1 and set(form.outputs[0]) < set(form.operands[0]):
             return _fit_reduced(form, operands[0].shape) or _plain(form)
         candidates = [x for x in (wanted, *(o.shape for o in operands)) if x is not None]
         for shape in candidates:
@@ -219,6 +234,18 @@ class Decoder:
         return Opaque(
             origin.op, [reshaped(x, shape)], outputs, attrs, Signature((names,), (names,), roles), origin.impl
         )
+
+
+def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[ClassId, ...]], Written]:
+    """The nodes of the program by their form and the classes of its operands."""
+    views = {(base, m): c for c, found in snapshot.nodes.views.items() for base, m in found}
+    result: dict[tuple[int, tuple[ClassId, ...]], Written] = {}
+    for form, nodes in encoded.written.items():
+        maps = encoded.universe.forms[form].operand_maps
+        for written in nodes:
+            classes = [snapshot.values[v] for v in written.values]
+            result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)
+    return result
 
 
 class Groups:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from eqsat.ir import term as t
 from eqsat.ir.flat_align import common_refinement
 from eqsat.ir.flat_map import FlatMap
 from eqsat.ir.flat_refine import Part, refine
 from eqsat.ir.flat_table import Map, TableMap
-from eqsat.ir.shape import Shape, same_shape
+from eqsat.ir.shape import Shape, same_shape, static_shape
 from eqsat.ir.size_terms import as_extent, as_size
 from eqsat.ir.sizes import Size, div, mul, product
 from eqsat.ir.tables import table_load
@@ -29,8 +27,9 @@ def reshaped(x: Tensor, shape: Shape) -> Tensor:
         node = x.node
     if same_shape(x.shape, shape):
         return x
-    if isinstance(node, Constant):
-        return constant(node.array.reshape([int(str(d)) for d in shape]), name=node.name)
+    numbers = static_shape(shape)
+    if isinstance(node, Constant) and numbers is not None:
+        return constant(node.array.reshape(numbers), name=node.name)
     return reshape(x, shape)
 
 
@@ -83,13 +82,9 @@ def _fused(x: Tensor, inner: Tensor) -> Tensor:
 
 
 def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
-    cells = m.to_array()
-    flat = node.array.reshape(-1)
-    values = flat[np.maximum(cells, 0)] if flat.size else np.zeros(cells.shape, flat.dtype)
-    if fill is not None:
-        values = np.where(cells >= 0, values, t.const_value(fill)).astype(flat.dtype)
-    shape = [int(str(d)) for d in wanted] if wanted is not None else [values.size]
-    return constant(values.reshape(shape), name=node.name)
+    values = m.gather(node.array.reshape(-1), 0 if fill is None else t.const_value(fill))
+    made = constant(values, name=node.name)
+    return made if wanted is None else reshaped(made, wanted)
 
 
 def _tabled(x: Tensor, m: TableMap, fill: Term | None) -> Tensor:

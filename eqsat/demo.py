@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from eqsat import interrupt
 from eqsat.cli_output import Output, count
+from eqsat.interrupt_start import CODE
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, MissingPackage
 from eqsat.ir.tensor import Tensor, input
@@ -163,9 +165,9 @@ def real_model() -> Path | None:
 def show_model(stage: Stage, name: str, model: ModelProto) -> None:
     """Optimise one model, explain, check and write it."""
     import eqsat.onnx
-    from eqsat.cli_optimize import comparison_lines
     from eqsat.onnx_bytes import bytes_moved
     from eqsat.onnx_check import compare_models
+    from eqsat.optimize_job import comparison_lines
     from eqsat.verify import verify
 
     begun = time.perf_counter()
@@ -208,8 +210,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     stage, begun = Stage(options.output), time.perf_counter()
     try:
-        show_chain(stage)
-        show_models(stage)
+        with interrupt.watched():
+            show_chain(stage)
+            show_models(stage)
+    except KeyboardInterrupt:
+        print(f"demo: {interrupt.WORD}", file=sys.stderr)
+        return CODE
     except (EqsatError, OSError) as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2

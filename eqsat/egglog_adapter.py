@@ -1,7 +1,14 @@
-"""The one door to egglog (13.2 and 14): a small, typed e-graph handle over its text and AST bindings."""
+"""The one door to egglog (13.2 and 14): a small, typed e-graph handle over its text and AST bindings.
+
+A graph belongs to the thread that made it: in egglog 13 another one panics, and a process that was forked after its
+parent had used a graph waits for ever. So both are refused here; whoever may be called from anywhere runs its graphs in
+a worker (`eqsat.worker_call`).
+"""
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +23,6 @@ class EngineFailure(EqsatError):
 
 
 @dataclass(frozen=True)
-class Name:
-    """A global of the e-graph, by its name."""
-
-    text: str
-
-
-@dataclass(frozen=True)
 class Call:
     """A constructor or relation applied to arguments; integers are literals."""
 
@@ -30,7 +30,7 @@ class Call:
     args: tuple[Any, ...]
 
 
-Expression = Name | Call | int
+Expression = Call | int
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,31 @@ class Row:
     output: Any
 
 
+_first_user: list[int] = []  # the process that first used egglog, of this one and those that it was forked from
+
+
+def _here() -> tuple[int, int]:
+    return os.getpid(), threading.get_ident()
+
+
 class EGraph:
     """An e-graph: run text, insert expressions in bulk, read tables back."""
 
     def __init__(self) -> None:
         from egglog import bindings
 
+        self._home = _here()
+        if not _first_user:
+            _first_user.append(os.getpid())
+        elif _first_user[0] != os.getpid():
+            raise EngineFailure("egglog", "was used before this process was forked", "run the graph in a worker")
         self._b: Any = bindings
         self._graph: Any = bindings.EGraph()
         self._span: Any = bindings.RustSpan("eqsat", 0, 0)
 
     def _guard(self, action: Any) -> Any:
+        if self._home != _here():
+            raise EngineFailure("egglog", "the graph belongs to another thread or process", "run it in a worker")
         try:
             return action()
         except BaseException as error:
@@ -74,22 +88,11 @@ class EGraph:
         b, s = self._b, self._span
         if isinstance(e, int):
             return b.Lit(s, b.Int(e))
-        if isinstance(e, Name):
-            return b.Var(s, e.text)
         return b.Call(s, e.function, [self._expression(a) for a in e.args])
-
-    def let(self, name: str, value: Expression) -> Name:
-        """Bind a global (its name starts with `$`) to an expression."""
-        self._actions([self._b.Let(self._span, name, self._expression(value))])
-        return Name(name)
 
     def insert(self, facts: Sequence[Call]) -> None:
         """Add facts (relation rows) or expressions."""
         self._actions([self._b.Expr_(self._span, self._expression(f)) for f in facts])
-
-    def lets(self, values: Sequence[tuple[str, Expression]]) -> None:
-        """Bind many globals, each may use those before it."""
-        self._actions([self._b.Let(self._span, name, self._expression(value)) for name, value in values])
 
     def set(self, values: Sequence[tuple[Call, int]]) -> None:
         """Set function rows."""

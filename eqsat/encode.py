@@ -8,6 +8,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+from eqsat.formulas import as_formula
+from eqsat.ir import clock
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat_facts import is_bijective, split_core
@@ -31,35 +33,49 @@ class Placed:
     layout: Map
 
 
+@dataclass(frozen=True)
+class Written:
+    """A node of the program: the values of the operands of its form, and which operand of the node each is."""
+
+    node: Node
+    values: tuple[int, ...]
+    accesses: tuple[int, ...]
+
+
 @dataclass
 class Encoded:
-    """A program in normal form: where each tensor went, the original spelling of each operator, and the leaves."""
+    """A program in normal form: where each tensor went, the operators (by form) and views (by map) as written, and the
+    leaves."""
 
     universe: Universe
     program: Program
     placed: dict[tuple[int, int], Placed] = field(default_factory=dict[tuple[int, int], Placed])
-    spelled: dict[int, list[Form]] = field(default_factory=dict[int, list[Form]])
-    nodes: list[Node] = field(default_factory=list[Node])
+    written: dict[int, list[Written]] = field(default_factory=dict[int, list[Written]])
+    views: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
+    viewed: dict[tuple[tuple[int, int], int], tuple[int, int]] = field(
+        default_factory=dict[tuple[tuple[int, int], int], tuple[int, int]]
+    )
+    """What the views are between: of a value in a layout, by a map, a value in a layout."""
     leaves: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
-    accesses: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
     cuts: int = 0
-    _like: dict[object, int] = field(default_factory=dict[object, int])
+    _like: dict[object, Node] = field(default_factory=dict[object, Node])
 
-    def like(self, signed: int) -> int:
-        """The number of a node of the program with the same kind as an operator in normal form."""
+    def like(self, signed: int) -> Node:
+        """A node of the program with the same kind as an operator in normal form."""
         return self._like[self.universe.signed[signed].kind]
 
-    def note(self, signed: int, origin: int, accesses: list[int]) -> None:
-        """Remember how an operator was spelled in the program."""
-        self._like.setdefault(self.universe.signed[signed].kind, origin)
-        self.accesses[origin] = accesses
+    def note(self, form: int, written: Written) -> None:
+        """Remember that the program spells an operator in this form."""
+        kind = self.universe.signed[self.universe.forms[form].signed].kind
+        self._like.setdefault(kind, written.node)
+        self.written.setdefault(form, []).append(written)
 
 
 def encode(program: Program) -> Encoded:
     """Read a program into a fresh universe."""
     result = Encoded(Universe(), program)
     for node in program.nodes():
-        result.nodes.append(node)
+        clock.check()
         if isinstance(node, (Input, Constant)):
             _leaf(result, node)
         elif isinstance(node, View):
@@ -105,10 +121,16 @@ def _view(e: Encoded, node: View) -> None:
     dtype = node.source.dtype
     maps, fill = maps_of_view(node), node.fill
     if maps is None or (not all(m.is_total for m in maps) and (fill is None or fill.op != "const")):
-        _operator(e, node, _as_formula(node))
+        _operator(e, node, of_compute(as_formula(node)))
         return
+    before = source
     for m in maps:
         source = place(e, source, m, None if m.is_total else fill, dtype)
+    if len(maps) == 1 and not maps[0].is_identity:
+        u, number = e.universe, e.universe.reindex(maps[0], fill, dtype)
+        e.views.setdefault(number, []).append(node)
+        ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
+        e.viewed[ends[0], number] = ends[1]
     e.placed[node.serial, 0] = source
 
 
@@ -211,14 +233,6 @@ def _cut(e: Encoded, source: Placed, dtype: str) -> int:
     return u.value(ViewOf(source.value, u.reindex(source.layout, None, dtype)), Typed(source.layout.n_out, dtype))
 
 
-def _as_formula(node: View) -> Labelled:
-    """A View as the formula where(valid, source[gather], fill) (law: load of a View)."""
-    shape, dtype = node.outputs[0]
-    inside = t.load(0, node.gather, dtype)
-    body = inside if node.fill is None else t.where(node.valid, inside, node.fill)
-    return of_compute(Compute(node.operands, shape, body))
-
-
 def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
     """Absorb the layouts of all operands into the labels (law: absorb), and intern the operator's values."""
     u = e.universe
@@ -244,14 +258,12 @@ def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
             return
     number = u.signed.number(done.signed)
     dtypes = [u.types[v].dtype for v in values]
-    form = Form(
+    form = u.forms.number(Form(
         number, done.labels, done.operands, done.outputs,
         tuple(u.reindex(m, None, d) for m, d in zip(done.operand_maps, dtypes, strict=True)),
         tuple(u.reindex(m, None, d) for m, (_, d) in zip(done.output_maps, node.outputs, strict=True)),
-        len(e.nodes) - 1,
-    )  # fmt: skip
-    e.spelled.setdefault(number, []).append(form)
-    e.note(number, len(e.nodes) - 1, labelled.accesses)
+    ))  # fmt: skip
+    e.note(form, Written(node, tuple(values), tuple(labelled.accesses)))
     for k, layout in enumerate(done.output_maps):
         typed = Typed(layout.n_out, node.outputs[k][1])
         e.placed[node.serial, k] = Placed(u.value(Hub(number, k, tuple(values)), typed), layout)

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
-from eqsat.cost import layout_nodes, map_bytes, map_steps, pair_bytes, program_bytes
+from eqsat.checking.guard import budget, differs, failed, unchecked
+from eqsat.checking.programs import check_programs
+from eqsat.checking.verdict import Checked
+from eqsat.cost import layout_nodes, program_bytes, sample_notes
 from eqsat.decode import Decoder
 from eqsat.encode import Encoded, encode
-from eqsat.extract import SCALE, alternatives, greedy
-from eqsat.extract_exact import improve
-from eqsat.forms import is_selection_node, operator_name
+from eqsat.extract import Alternatives
+from eqsat.extract_cheapest import cheapest
+from eqsat.forms import operator_name
 from eqsat.holes_search import assignments
-from eqsat.ir.dtypes import itemsize
+from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.size_terms import shape_size
-from eqsat.ir.tensor import Compute, Constant, Program, Tensor, as_program
+from eqsat.ir.tensor import Constant, Program, Tensor, as_program
+from eqsat.prices import prices
 from eqsat.regions import Obligation
 from eqsat.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.tensor_graph import OPTIONAL_RULES
-from eqsat.universe import Reindex
-from eqsat.worker import search
+from eqsat.worker import search, status_of
+from eqsat.worker_call import WorkerLimit
 
 TARGETS = ("c", "numpy", "onnx", "opencl")
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
+SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found
+OUT_OF_MEMORY = "memory was over before a result could be made"
+OUT_OF_TIME = "the {:g} s were over before a result could be made"
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,8 @@ class Result:
     """What `optimize` found.
 
     `status` says why the search stopped, `gap` how far the cost can be from the e-graph's optimum (None: not known),
-    `obligations` the side conditions met and their verdicts, `initial` the measure of the program as given.
+    `obligations` the side conditions met and their verdicts, `initial` the measure of the program as given, `checked`
+    for each region that was changed whether it was proved equal, run on inputs, or neither.
     """
 
     program: Program
@@ -52,6 +60,7 @@ class Result:
     gap: float | None = None
     obligations: Sequence[Obligation] = field(default_factory=tuple[Obligation, ...])
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
+    checked: Checked = field(default_factory=Checked)
 
     @property
     def cost_before(self) -> int:
@@ -99,6 +108,8 @@ def optimize(
     rules: Iterable[str] | None = None,
     freeze: Iterable[str] = (),
     limits: Limits | None = None,
+    *,
+    checked: bool = True,
 ) -> Result:
     """A program with the same meaning that moves fewer bytes; the program itself where none is found.
 
@@ -110,7 +121,10 @@ def optimize(
 
     target: "c", "numpy", "opencl" or "onnx": the vocabulary in which the result must be spelled.
     rules: names of the graph's rules to use (`eqsat.tensor_graph.OPTIONAL_RULES`; default: all).
-    freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them.
+    freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them; layouts of
+    one's own cannot be given.
+    checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
+    gives the program back with a note (EQSAT_DEBUG=1 raises instead).
     Raises EqsatError for unknown targets and objectives; running into a limit is not an error, see `status`.
     """
     if target not in TARGETS:
@@ -119,13 +133,48 @@ def optimize(
         raise EqsatError(f"optimize for {objective!r}", "unknown objective", "'bytes' is the one there is")
     original = as_program(program)
     initial = measure(original)
-    bound = limits or Limits()
-    deadline = time.monotonic() + bound.seconds
     setup = _Setup(target, _rules(rules), _frozen(original, freeze))
+    begun, bound = time.monotonic(), limits or Limits()
+    try:
+        with clock.at_most(bound.seconds):
+            found = _best(original, setup, bound, initial)
+            return compared(original, found, begun) if checked else found
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        return given_back(original, [OUT_OF_TIME.format(bound.seconds)], status="time-limit")
+    except MemoryError:
+        return given_back(original, [OUT_OF_MEMORY], status="memory-limit")
+    except BaseException as error:
+        return given_back(original, [failed("the program", error)])
+
+
+def given_back(
+    program: Program, notes: Sequence[str], checked: Checked | None = None, status: Status = "iteration-limit"
+) -> Result:
+    """The result that is the program itself, with the reasons."""
+    own, progress = measure(program), Progress(status)
+    done = Checked() if checked is None else checked
+    return Result(program, own, own, progress.status, progress, None, (), notes, done)
+
+
+def compared(original: Program, found: Result, begun: float) -> Result:
+    """The result with its check, or the program itself where the check finds a difference."""
+    done = check_programs(original, found.program, budget(begun))
+    if done.difference is not None:
+        return given_back(original, [*found.notes, differs("the program", done.difference)], done)
+    return replace(found, checked=done, notes=[*found.notes, *unchecked(done)])
+
+
+def _best(original: Program, setup: _Setup, bound: Limits, initial: Measure) -> Result:
+    """The best result over the fillings of holes; the program itself where nothing is gained."""
     best: Result | None = None
     for candidate in assignments(original):
-        left = max(0.5, deadline - time.monotonic())
-        found = _one(candidate, setup, Limits(bound.nodes, left, bound.iterations, bound.memory_mb), initial)
+        try:
+            found = _one(candidate, setup, bound, initial)
+        except clock.OutOfTime:
+            if best is None:
+                raise
+            break
         if best is None or _rank(found) < _rank(best):
             best = found
         if best.final.bytes_moved == 0 and best.final.layout_ops == 0:
@@ -162,6 +211,12 @@ def _rules(rules: Iterable[str] | None) -> frozenset[str] | None:
 
 def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
     """The operator names to freeze; each must occur in the program."""
+    if isinstance(freeze, Mapping):
+        given = ", ".join(map(str, cast("Mapping[object, object]", freeze)))
+        fix = f"freeze=[{', '.join(repr(str(name)) for name in cast('Mapping[object, object]', freeze))}]"
+        raise EqsatError(
+            f"freeze with layouts for {given}", "names alone can be frozen, in the layouts that the program has", fix
+        )
     names = frozenset((freeze,) if isinstance(freeze, str) else freeze)
     known = {operator_name(node) for node in program.nodes()}
     for name in names:
@@ -174,56 +229,44 @@ def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
 
 def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> Result:
     encoded = encode(program)
-    task = task_of(encoded, setup.target, limits, setup.frozen, setup.rules)
-    snapshot = search(task)
-    notes: list[str] = []
+    task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.frozen, setup.rules)
+    notes = sample_notes(program)
     if encoded.cuts:
         notes.append(f"{encoded.cuts} layouts were kept as they are: no formula of their size composes them")
-    if snapshot is None:
-        return Result(program, initial, measure(program), "time-limit", Progress("time-limit"), notes=notes)
+    try:
+        snapshot = search(task)
+    except WorkerLimit as limit:
+        status = status_of(limit)
+        return Result(program, initial, measure(program), status, Progress(status), notes=notes)
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
-    left = max(0.5, min(EXACT_SECONDS, limits.seconds - snapshot.progress.seconds))
-    decoded, gap = extract_program(encoded, snapshot, left)
+    decoded, gap = extract_program(encoded, snapshot, setup.target, min(EXACT_SECONDS, clock.left() / 2))
     chosen = program if decoded is None else decoded
     return Result(
         chosen, initial, measure(chosen), snapshot.progress.status, snapshot.progress, gap, snapshot.obligations, notes
     )
 
 
-def extract_program(encoded: Encoded, snapshot: Snapshot, seconds: float) -> tuple[Program | None, float | None]:
+def _share(limits: Limits, share: float) -> Limits:
+    """The limits with a share of the time that is left."""
+    return replace(limits, seconds=min(limits.seconds, clock.left()) * share)
+
+
+def extract_program(
+    encoded: Encoded, snapshot: Snapshot, target: str, seconds: float
+) -> tuple[Program | None, float | None]:
     """The cheapest program of a snapshot that is found in so many seconds, and its gap (None: not known); no program
     where an output cannot be built."""
     encoded.universe = snapshot.universe
-    u = encoded.universe
-
-    def view_cost(reindex: Reindex) -> int:
-        return map_bytes(reindex) * SCALE + max(1, map_steps(reindex))
-
-    def pair_cost(first: Reindex, second: Reindex) -> int | None:
-        moved = pair_bytes(first, second)
-        return None if moved is None else moved * SCALE + 1
-
-    def form_cost(number: int) -> int:
-        form = u.forms[number]
-        node = encoded.nodes[form.origin if form.origin >= 0 else encoded.like(form.signed)]
-        moved = 0
-        if isinstance(node, Compute) and is_selection_node(node):
-            shape, dtype = node.outputs[0]
-            size = shape_size(shape)
-            moved = 2 * (size if isinstance(size, int) else 1) * itemsize(dtype)
-        return moved * SCALE + 1
 
     def constant(leaf: int) -> bool:
         return isinstance(encoded.leaves[leaf].node, Constant)
 
-    table = alternatives(snapshot.nodes, u, view_cost, pair_cost, form_cost, constant)
-    found = greedy(table, snapshot.roots)
+    ways = Alternatives(snapshot.nodes, encoded.universe, prices(encoded, target), constant)
+    found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds)
     if found is None:
         return None, None
-    exact = improve(table, snapshot.roots, found, seconds)
-    chosen, gap = (found, None) if exact is None else (exact.extraction, exact.gap)
-    return Decoder(encoded, dict(chosen.choices)).program(snapshot.roots), gap
+    return Decoder(encoded, snapshot, dict(found.choices)).program(snapshot.roots), found.gap
 
 
 __all__ = ["Limits", "Measure", "Result", "measure", "optimize", "program_bytes"]

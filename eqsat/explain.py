@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import html
-import os
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eqsat.cost import layout_nodes
+from eqsat.files import write_whole
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.program_text import format_program
 from eqsat.tensor_graph import RULE_LAWS
@@ -32,24 +30,28 @@ def explain_result(result: Result) -> str:
         lines.append(f"  {name}: {count}{laws}")
     lines.append(f"side conditions: {len(result.obligations)}")
     lines += [f"  {o.proof.verdict} ({o.proof.method}): {o.question}" for o in result.obligations]
+    lines.append(f"checked: {result.checked.summary()}")
+    lines += [f"  {r.verdict}: {_named(r.before)} -> {_named(r.after)} ({r.reason})" for r in result.checked]
     lines += [f"note: {note}" for note in result.notes]
     left = layout_nodes(result.program)
     lines += [f"left: {node.outputs[0][0]} {node.outputs[0][1]} moves {moved} bytes" for node, moved in left]
     return "\n".join(lines)
 
 
+def _named(nodes: tuple[str, ...]) -> str:
+    """The first nodes of a region."""
+    return ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "") or "nothing"
+
+
 def write_html(result: Result, path: str) -> None:
-    """The explanation and the program as a page; written beside the target first, then renamed."""
+    """The explanation and the program as a page, written whole or not at all."""
     page = (
         "<!doctype html><meta charset='utf-8'><title>eqsat</title>"
         f"<h1>eqsat</h1><pre>{html.escape(explain_result(result))}</pre>"
         f"<h2>program</h2><pre>{html.escape(format_program(result.program))}</pre>"
     )
-    target = Path(path)
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(page)
-        os.replace(name, target)
-    except OSError as error:
-        raise EqsatError(f"report {path}", str(error), "choose a folder that can be written") from error
+        write_whole(path, page)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise EqsatError(f"report {path}", f"cannot be written: {reason}", "choose another name or folder") from error

@@ -13,8 +13,11 @@ from eqsat.ir.term import Term
 from eqsat.prove_read import read
 from eqsat.rulebook import default_rules
 from eqsat.rules import compact_rules
+from eqsat.worker_call import WorkerLimit, call
 
 LIMITS = Limits(rows=10_000, iterations=12, seconds=2.0)
+WORKER_MODULES = ("egglog.bindings",)
+SECONDS, MEMORY_MB = 60.0, 4096  # for all graphs of one explanation
 
 
 @dataclass(frozen=True)
@@ -65,12 +68,31 @@ def explain_terms(a: Any, b: Any, ranges: Mapping[str, Any] | None = None) -> Ex
         shortest = meets(needed) or found
         names = tuple(r.name for r in needed)
         return Explanation(True, names, (tuple(shortest[1]), tuple(shortest[2])), shortest[0])
-    outcome = _joins(first, second, closed, default_rules())
+    needed_names = _by_graph(first, second, closed)
+    return Explanation(False) if needed_names is None else Explanation(True, needed_names)
+
+
+def _by_graph(a: Term, b: Term, ranges: Mapping[Term, tuple[int, int]]) -> tuple[str, ...] | None:
+    """The rules that make two terms equal in an e-graph, or None; in a worker, where egglog is safe from threads."""
+    question = (a, b, dict(ranges))
+    try:
+        return call("eqsat.explain_index:graph_job", question, seconds=SECONDS, memory_mb=MEMORY_MB)
+    except WorkerLimit as limit:  # rules that suffice may be known already, if not that each is needed
+        return limit.last
+
+
+def graph_job(
+    question: tuple[Term, Term, Mapping[Term, tuple[int, int]]], report: Callable[[tuple[str, ...]], None]
+) -> tuple[str, ...] | None:
+    """The rules of a smallest set with which the e-graph finds two terms equal; reports the first set that does."""
+    a, b, ranges = question
+    outcome = _joins(a, b, ranges, default_rules())
     if outcome is None:
-        return Explanation(False)
+        return None
     candidates = [r for r in default_rules() if r.name in outcome]
-    needed = smallest(candidates, lambda rules: _joins(first, second, closed, rules) is not None)
-    return Explanation(True, tuple(r.name for r in needed))
+    report(tuple(r.name for r in candidates))
+    needed = smallest(candidates, lambda rules: _joins(a, b, ranges, rules) is not None)
+    return tuple(r.name for r in needed)
 
 
 def _joins(a: Term, b: Term, ranges: Mapping[Term, tuple[int, int]], rules: Sequence[Rule]) -> set[str] | None:

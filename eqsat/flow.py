@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from eqsat.ir import term as t
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.index_map import IndexMap
-from eqsat.ir.shape import Shape
+from eqsat.ir.shape import Shape, same_dim
 from eqsat.ir.tensor import Compute, Tensor, output_axes
 from eqsat.ir.term import Term
 from eqsat.ir.walk import free_variables, leaves, substitute
@@ -56,7 +56,7 @@ def _operand_map(index: Sequence[Term], shape: Shape, axes: Sequence[Term], outp
     last = -1
     units: list[Term] = []
     for n, (i, extent) in enumerate(zip(index, shape, strict=True)):
-        if t.is_const(i, 0) and extent == 1:
+        if t.is_const(i, 0) and same_dim(extent, 1):
             units.append(variables[n])
         elif i.op != "axis" or t.as_index(extent) is not i.args[0] or i in place:
             return None

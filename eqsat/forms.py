@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from eqsat.formulas import accesses
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.flat_facts import inverse
 from eqsat.ir.flat_table import Map
 from eqsat.ir.tensor import Compute, Node, Opaque, View
 from eqsat.ir.term import Term
 from eqsat.ir.walk import leaves
-from eqsat.labels import ComputeKind, Kind, Labelled, OpaqueKind, Signed, order_map
+from eqsat.labels import ComputeKind, Coordinate, Kind, Labelled, Name, OpaqueKind, Signed, Slot, order_map
 from eqsat.universe import Form, Universe
 
 Freedom = Literal["written", "any", "contract"]
@@ -87,12 +88,17 @@ def is_selection_node(node: Compute) -> bool:
 
 
 def selects(body: Term) -> bool:
-    """Whether a formula is a tree of `where` over loads, conditions by position."""
+    """Whether a formula is a tree of `where` over loads, conditions and coordinates by position."""
     while body.op == "where":
-        if body.args[1].op != "load" or leaves("load", body.args[0]):
+        if not _by_position(body.args[1]) or leaves("load", body.args[0]):
             return False
         body = body.args[2]
-    return body.op == "load"
+    return _by_position(body)
+
+
+def _by_position(load: Term) -> bool:
+    """Whether a term is the load of a cell whose place no other load tells."""
+    return load.op == "load" and not leaves("load", *load.args)
 
 
 class FormMaker:
@@ -162,7 +168,7 @@ class FormMaker:
         """The dtype of every operand of an operator kind."""
         if isinstance(kind, OpaqueKind):
             return kind.operand_dtypes
-        table = {x.payload: x.dtype for x in leaves("load", kind.body)}
+        table = {x.payload: x.dtype for x in accesses(kind.body)}
         return tuple(table[k] for k in range(len(table)))
 
 
@@ -172,14 +178,14 @@ def _labelled(signed: Signed) -> Labelled:
     )
 
 
-def _slots(op: Labelled) -> dict[str, list[str]]:
-    """For each coordinate of an access (`k.j`) the axes (`o3`) that occur in its formula."""
+def _slots(op: Labelled) -> dict[Name, list[Name]]:
+    """For each coordinate of an access the axes that occur in its formula."""
     if not isinstance(op.kind, ComputeKind):
         return {}
-    table: dict[str, list[str]] = {}
-    for access in leaves("load", op.kind.body):
+    table: dict[Name, list[Name]] = {}
+    for access in accesses(op.kind.body):
         for j, coordinate in enumerate(access.args):
-            table[f"{access.payload}.{j}"] = [f"o{a.payload[1]}" for a in leaves("axis", coordinate)]
+            table[Coordinate(access.payload, j)] = [Slot(a.payload[1]) for a in leaves("axis", coordinate)]
     return table
 
 

@@ -10,19 +10,40 @@ from typing import Any, cast
 
 import numpy as np
 
+from eqsat.formulas import accesses as accesses_of
+from eqsat.formulas import renumbered, without_units
 from eqsat.ir import term as t
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.flat_align import align
 from eqsat.ir.flat_map import FlatMap, digit, from_digits
 from eqsat.ir.flat_table import Map
-from eqsat.ir.shape import Dim
+from eqsat.ir.shape import Dim, Shape, same_dim
 from eqsat.ir.size_terms import as_size
 from eqsat.ir.sizes import Size, mul, product
 from eqsat.ir.tensor import Compute, Opaque
 from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves, map_loads, substitute
+from eqsat.ir.walk import leaves, postorder
 
 SPLITTABLE = ("map", "reduce")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An axis that a formula computes with: `ax(number)` of its kind's body."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """A dimension of an operand that a formula indexes with more than a plain axis: argument `number` of the load of
+    that operand in its kind's body."""
+
+    operand: int
+    number: int
+
+
+Name = str | Slot | Coordinate
 
 
 @dataclass(frozen=True)
@@ -32,13 +53,13 @@ class Label:
 
     role: str
     extent: Size
-    name: str = ""
+    name: Name = ""
     stride: Size = 1
 
 
 @dataclass(frozen=True)
 class ComputeKind:
-    """A formula without its layouts: loads carry only the coordinates that are not plain labels.
+    """A formula without its layouts: loads carry only the coordinates that are not plain labels, constants included.
 
     `idle` are the extents of reduced axes on which nothing depends; they count how often a value is combined.
     """
@@ -173,12 +194,12 @@ def order_map(labels: Sequence[Label], view: Sequence[int], base: Sequence[int])
 
 def of_compute(node: Compute) -> Labelled:
     """The labels of a formula: an axis that only ever is a whole load index is a plain label; any other is fixed."""
-    node = _without_units(node)
+    node = without_units(node)
     shape, reduced = node.shape, node.reduce
     axes = {t.ax(n, d): ("map", d) for n, d in enumerate(shape)}
     order_free = not (node.ordered and is_float(node.body.dtype))
     axes.update({t.red(n, d): ("reduce" if order_free else "fixed", d) for n, d in enumerate(reduced)})
-    loads = [x for x in leaves("load", node.body) if isinstance(x.payload, int)]
+    loads = accesses_of(node.body)
     plain = _plain_axes(node, loads, set(axes))
     labels: list[Label] = []
     numbers: dict[Term, int] = {}
@@ -190,39 +211,40 @@ def of_compute(node: Compute) -> Labelled:
             labels.append(Label(role, as_size(extent), f"r{axis.payload[1]}" if role == "fixed" else ""))
         else:
             slot = t.ax(len(slots), extent)
-            labels.append(Label("fixed", as_size(extent), f"o{len(slots)}"))
+            labels.append(Label("fixed", as_size(extent), Slot(len(slots))))
             slots[axis] = slot
     operands: list[list[int]] = []
     accesses: list[int] = []
-    known: dict[Term, int] = {}
+    coordinates: dict[Term, list[Term]] = {}
     for access in loads:
-        known[access] = len(operands)
+        source = node.operands[int(access.payload)]
+        places = {n: numbers[index] for n, index in enumerate(access.args) if index in plain}
+        computed = _coordinates(access, source.shape, plain)
+        for number, n in enumerate(computed):
+            places[n] = len(labels)
+            labels.append(Label("fixed", as_size(source.shape[n]), Coordinate(len(operands), number)))
         accesses.append(access.payload)
-        operands.append(_operand(node, access, len(operands), plain, numbers, labels))
-
-    def strip(load: Term) -> Term:
-        if load not in known:
-            return load
-        coordinates = [a for a in load.args if a not in plain and not t.is_const(a, 0)]
-        return t.load(known[load], coordinates, load.dtype)
-
-    body = substitute(map_loads(node.body, strip), dict(slots))
+        operands.append([places[n] for n in sorted(places)])
+        coordinates[access] = [access.args[n] for n in computed]
+    body = renumbered(node.body, coordinates, slots)
     outputs = [[numbers[t.ax(n, d)] for n, d in enumerate(shape)]]
     seen = set(leaves("axis", node.body))
-    idle = tuple(as_size(d) for n, d in enumerate(reduced) if t.red(n, d) not in seen and d != 1)
+    idle = tuple(as_size(d) for n, d in enumerate(reduced) if t.red(n, d) not in seen and not same_dim(d, 1))
     kind = ComputeKind(body, node.combiner, node.ordered, (node.body.dtype,), idle)
     return Labelled(kind, labels, operands, outputs, accesses)
 
 
-def _without_units(node: Compute) -> Compute:
-    """The same formula with 0 for every axis of extent 1."""
-    units: dict[Term, Term] = {
-        axis: t.index_const(0) for axis in leaves("axis", node.body) if t.int_value(axis.args[0]) == 1
-    }
-    if not units:
-        return node
-    body = substitute(node.body, units)
-    return Compute(node.operands, node.shape, body, node.reduce, node.combiner, node.tag, node.ordered)
+def _coordinates(access: Term, shape: Shape, plain: set[Term]) -> list[int]:
+    """The dimensions of a load whose index is no plain axis, a constant included, in an order that no layout changes.
+
+    Only the index of a dimension of extent 1 says nothing.
+    """
+    found = [
+        n
+        for n, (index, extent) in enumerate(zip(access.args, shape, strict=True))
+        if index not in plain and not (t.is_const(index, 0) and same_dim(extent, 1))
+    ]
+    return found if len(found) < 2 else sorted(found, key=lambda n: str(access.args[n]))
 
 
 def _plain_axes(node: Compute, loads: Sequence[Term], axes: set[Term]) -> set[Term]:
@@ -234,8 +256,6 @@ def _plain_axes(node: Compute, loads: Sequence[Term], axes: set[Term]) -> set[Te
             if index in axes and t.as_index(extent) is index.args[0]:
                 inside[index] = inside.get(index, 0) + 1
     used: dict[Term, int] = {}
-    from eqsat.ir.walk import postorder
-
     for user in postorder(node.body):
         for a in user.args:
             if a in axes:
@@ -244,25 +264,6 @@ def _plain_axes(node: Compute, loads: Sequence[Term], axes: set[Term]) -> set[Te
         used[node.body] = 1
     repeated = {a for access in loads for a in access.args if a in axes and sum(a is b for b in access.args) > 1}
     return {a for a in axes if used.get(a, 0) == inside.get(a, 0) and a not in repeated}
-
-
-def _operand(
-    node: Compute, access: Term, number: int, plain: set[Term], numbers: dict[Term, int], labels: list[Label]
-) -> list[int]:
-    order: list[int] = []
-    coordinate = 0
-    shape = node.operands[int(access.payload)].shape
-    for index, extent in zip(access.args, shape, strict=True):
-        if index in plain:
-            order.append(numbers[index])
-        elif t.is_const(index, 0) and extent == 1:
-            continue
-        else:
-            labels.append(Label("fixed", as_size(extent), f"{number}.{coordinate}"))
-            order.append(len(labels) - 1)
-        if index not in plain and not t.is_const(index, 0):
-            coordinate += 1
-    return order
 
 
 def _meaning(node: Opaque) -> str:
@@ -280,7 +281,7 @@ def _exact(value: Any) -> str:
         return "{" + ",".join(f"{k!r}:{_exact(v)}" for k, v in cast("Mapping[Any, Any]", value).items()) + "}"
     if isinstance(value, (tuple, list)):
         return "(" + ",".join(_exact(v) for v in cast("Sequence[Any]", value)) + ")"
-    return repr(value)
+    return f"term {value.digest.hex()}" if isinstance(value, Term) else repr(value)
 
 
 def of_opaque(node: Opaque) -> Labelled:

@@ -122,3 +122,35 @@ def channel_shuffle(groups: int = 4, seed: int = 0) -> ModelProto:
     x = net.add("Reshape", net.transpose(x, 0, 2, 1, 3, 4), net.ints(1, 16, 8, 8))
     x = net.add("Conv", x, net.weight(8, 16, 1, 1))
     return net.model([("x", (1, 8, 8, 8))], [(x, (1, 8, 8, 8))])
+
+
+def transformer(layers: int = 2, seed: int = 0, tokens: int = 16, width: int = 32, heads: int = 4) -> ModelProto:
+    """An encoder as exporters write it: attention over split and transposed heads, an MLP, residual adds.
+
+    >>> m = transformer(layers=2)
+    >>> len(m.graph.node), sum(n.op_type == "Transpose" for n in m.graph.node)
+    (59, 8)
+    """
+    net, each = Net(seed), width // heads
+    split, joined = net.ints(1, tokens, heads, each), net.ints(1, tokens, width)
+    scale = net.constant(np.array(each**-0.5, np.float32))
+
+    def dense(x: str, inputs: int, outputs: int) -> str:
+        return net.add("Add", net.add("MatMul", x, net.weight(inputs, outputs)), net.weight(outputs))
+
+    def normalised(x: str) -> str:
+        return net.add("LayerNormalization", x, net.weight(width), net.weight(width), axis=-1)
+
+    def head(x: str, *perm: int) -> str:
+        return net.transpose(net.add("Reshape", dense(x, width, width), split), *perm)
+
+    x = "x"
+    for _ in range(layers):
+        y = normalised(x)
+        q, k, v = head(y, 0, 2, 1, 3), head(y, 0, 2, 3, 1), head(y, 0, 2, 1, 3)
+        scores = net.add("Softmax", net.add("Mul", net.add("MatMul", q, k), scale), axis=-1)
+        y = net.add("Reshape", net.transpose(net.add("MatMul", scores, v), 0, 2, 1, 3), joined)
+        x = net.add("Add", x, dense(y, width, width))
+        y = net.add("Sigmoid", dense(normalised(x), width, 2 * width))
+        x = net.add("Add", x, dense(y, 2 * width, width))
+    return net.model([("x", (1, tokens, width))], [(normalised(x), (1, tokens, width))])

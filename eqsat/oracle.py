@@ -8,7 +8,7 @@ import numpy as np
 
 from eqsat.forms import FormMaker
 from eqsat.ir import term as t
-from eqsat.ir.dtypes import NDArray, highest, is_float, lowest
+from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
 from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.flat_facts import inverse, is_bijective, split_core
 from eqsat.ir.flat_map import Digit, FlatMap, digit, from_digits
@@ -381,7 +381,7 @@ def _operand_view(
 
 def _candidates(dtype: str, fill: Term) -> list[Term]:
     values: list[Term] = [fill] if fill.dtype == dtype else []
-    for number in (0, 1, lowest(dtype), highest(dtype)):
+    for number in (*(() if dtype == BOOL else (0, 1)), lowest(dtype), highest(dtype)):
         values.append(t.const(number, dtype))
     if is_float(dtype):
         values += [t.const(-0.0, dtype), t.const(-1.0, dtype)]

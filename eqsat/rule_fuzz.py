@@ -1,4 +1,5 @@
-"""Rules tried on numbers: all small values first, so that a counterexample is the smallest, then random large ones."""
+"""Rules tried on numbers: all small values first, so that a counterexample is the smallest, then random large ones, and
+those about which the constants of the rule say something."""
 
 from __future__ import annotations
 
@@ -19,6 +20,8 @@ from eqsat.ir.walk import leaves, postorder, substitute
 
 POINTS = 120_000
 SAMPLES = 20_000
+LANDMARKS = 64
+LARGEST_LANDMARK = 1 << 200
 BUFFER_LENGTHS = (1, 2, 3, 5)
 LAZY = ("where", "and", "or", "given")
 
@@ -78,17 +81,46 @@ def counterexample(rule: Rule, instance: Instance) -> tuple[dict[str, Any] | Non
     buffers = [s for s in sources if isinstance(s, BufferParameter)]
     tried = 0
     for length in BUFFER_LENGTHS if buffers else (0,):
-        for env in _points(variables, buffers):
+        for env in _points(variables, instance):
             bad = _violations(variables, instance, env, length)
             tried += bad.size
             if bool(bad.any()):
-                found = _smallest(variables, env, bad)
+                point = _smallest(variables, env, bad)
+                found = _shown(variables, _shrunk(variables, instance, point, length))
                 return {**found, **{f"len({b.name})": length for b in buffers}}, tried
     return None, tried
 
 
-def _points(variables: Variables, buffers: Sequence[BufferParameter]) -> Iterator[dict[Term, NDArray]]:
-    """Grids of growing radius, then random points."""
+def confirmed(rule: Rule, instance: Instance, witness: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A counterexample that a prover found, made smaller where that is cheap; None where numpy does not agree to it.
+
+    >>> from eqsat.ir.rule import Idx
+    >>> from eqsat.ir.rule import rule as declare
+    >>> @declare("wrong")
+    ... def wrong(x: Idx):
+    ...     return t.binary("min", x, 10**9), x
+    >>> confirmed(wrong, wrong.instances[0], {"x": 10**12})
+    {'x': 1000000001}
+    """
+    variables = variables_of(rule, instance)
+    point: dict[Term, NDArray] = {}
+    for v in (*variables.kinds, *variables.present.values()):
+        value = witness.get(str(v), True if v.dtype == BOOL else 1 if variables.kinds.get(v) is Kind.POS else 0)
+        point[v] = _integers([value]) if v.dtype == INDEX else np.array([value], v.dtype)
+    if any(n.op == "load" for n in postorder(instance.left, instance.right)):
+        return None
+    if not bool(_violations(variables, instance, point, 0).all()):
+        return None
+    return _shown(variables, _shrunk(variables, instance, point, 0))
+
+
+def _integers(values: Sequence[int]) -> NDArray:
+    wide = any(abs(v) >= 1 << 62 for v in values)
+    return np.array(values, object if wide else np.int64)
+
+
+def _points(variables: Variables, instance: Instance) -> Iterator[dict[Term, NDArray]]:
+    """Grids of growing radius, then random points, then points near to the constants of the rule."""
     leaves_ = [*variables.kinds, *variables.present.values()]
     last = -1
     for radius in itertools.count(1):
@@ -102,6 +134,44 @@ def _points(variables: Variables, buffers: Sequence[BufferParameter]) -> Iterato
     random = np.random.default_rng(20)
     for largest in (12, 1000):
         yield {v: _random(v, variables.kinds.get(v, Kind.PRED), largest, random) for v in leaves_}
+    marks = landmarks((instance.left, instance.right, *instance.conditions))
+    if marks:
+        near = [_near(v, variables.kinds.get(v, Kind.PRED), marks) for v in leaves_]
+        if prod(len(x) for x in near) <= POINTS:
+            grids = np.meshgrid(*near, indexing="ij")
+            yield {v: g.ravel() for v, g in zip(leaves_, grids, strict=True)}
+        else:
+            yield {v: x[random.integers(0, len(x), SAMPLES)] for v, x in zip(leaves_, near, strict=True)}
+
+
+def landmarks(roots: Sequence[Term]) -> list[int]:
+    """Numbers at which terms may begin to differ: their constants, products and quotients of two, and what is beside.
+
+    >>> from eqsat.ir.text import parse_expr
+    >>> landmarks([parse_expr("min(x // 1000, 7)")])
+    [6, 7, 8, 141, 142, 143, 144, 999, 1000, 1001, 6999, 7000, 7001]
+    """
+    numbers: set[int] = set()
+    for node in postorder(*roots):
+        if node.op == "const" and node.dtype == INDEX:
+            numbers.add(abs(node.payload))
+        elif node.op == "sum":
+            constant, coefficients = node.payload
+            numbers.update((abs(constant), *(abs(c) for c in coefficients)))
+    known = sorted(numbers - {0, 1})[:LANDMARKS]
+    pairs = list(itertools.combinations(known, 2))
+    wide = {*(a * b for a, b in pairs), *(b // a for a, b in pairs), *(-(-b // a) for a, b in pairs)}
+    marks = sorted(k for k in {*known, *wide} if k < LARGEST_LANDMARK)[: 4 * LANDMARKS]
+    return sorted({k + d for k in marks for d in (-1, 0, 1) if k + d > 1})
+
+
+def _near(v: Term, kind: Kind, marks: Sequence[int]) -> NDArray:
+    """Landmarks, with either sign, and small numbers."""
+    if v.dtype != INDEX:
+        return _small(v, kind, 2)
+    if kind is Kind.POS:
+        return _integers([1, 2, 3, *marks])
+    return _integers([0, 1, 2, 3, -1, -2, *marks, *(-k for k in marks)])
 
 
 def _small(v: Term, kind: Kind, radius: int) -> NDArray:
@@ -167,14 +237,40 @@ def _same(a: NDArray, b: NDArray) -> NDArray:
     return both | ((a == b) & (np.signbit(a) == np.signbit(b)))
 
 
-def _smallest(variables: Variables, env: Mapping[Term, NDArray], bad: NDArray) -> dict[str, Any]:
+def _smallest(variables: Variables, env: Mapping[Term, NDArray], bad: NDArray) -> dict[Term, NDArray]:
     at = np.flatnonzero(bad)
     weight: NDArray = np.zeros(at.size)
     for v in variables.kinds:
         if v.dtype == INDEX:
-            weight = weight + np.abs(env[v][at]) * (1 + (env[v][at] < 0) * 1e-3)
+            weight = weight + (np.abs(env[v][at]) * (1 + (env[v][at] < 0) * 1e-3)).astype(np.float64)
     best = int(at[int(np.argmin(weight))])
-    shown: dict[str, Any] = {str(v): env[v][best].item() for v in variables.kinds}
-    absent = {str(v): "undefined" for v, p in variables.present.items() if not env[p][best]}
-    return {**shown, **absent}
+    return {v: values[best : best + 1] for v, values in env.items()}
 
+
+def _shrunk(variables: Variables, instance: Instance, point: dict[Term, NDArray], length: int) -> dict[Term, NDArray]:
+    """The counterexample with each integer as near to zero as steps of powers of two bring it, the others kept."""
+    point = dict(point)
+    moved = True
+    while moved:
+        moved = False
+        for v, kind in variables.kinds.items():
+            if v.dtype != INDEX:
+                continue
+            now = int(point[v][0])
+            sign = 1 if now > 0 else -1
+            steps = [abs(now) - (1 << k) for k in range(abs(now).bit_length())]
+            nearer = sorted({0, 1, abs(now) // 2, *(s for s in steps if s >= 0)} - {abs(now)})
+            tries = [sign * n for n in nearer if n < abs(now) and (kind is not Kind.POS or n > 0)]
+            if not tries:
+                continue
+            env = {x: np.repeat(value, len(tries)) for x, value in point.items()} | {v: _integers(tries)}
+            bad = np.flatnonzero(_violations(variables, instance, env, length))
+            if bad.size:
+                point[v] = env[v][bad[:1]]
+                moved = True
+    return point
+
+
+def _shown(variables: Variables, point: Mapping[Term, NDArray]) -> dict[str, Any]:
+    shown: dict[str, Any] = {str(v): point[v].tolist()[0] for v in variables.kinds}
+    return shown | {str(v): "undefined" for v, p in variables.present.items() if not point[p][0]}

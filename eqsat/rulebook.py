@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 from xml.sax.saxutils import escape, quoteattr
 
+from eqsat.ir import clock
 from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
@@ -22,7 +23,7 @@ from eqsat.ir.term import Term
 from eqsat.ir.walk import substitute
 from eqsat.prove_question import definedness
 from eqsat.prover import THOROUGH, Portfolio
-from eqsat.rule_fuzz import box_of, counterexample, is_lazy, variables_of
+from eqsat.rule_fuzz import Variables, box_of, confirmed, counterexample, is_lazy, variables_of
 from eqsat.rulebook_laws import prove_law
 from eqsat.rules import all_rules, scalar_rules
 
@@ -30,6 +31,7 @@ Status = Literal["proved", "axiom", "proved-bounded", "tested", "refuted", "unkn
 BELIEVED: tuple[Status, ...] = ("proved", "axiom")
 WORST_FIRST: tuple[Status, ...] = ("refuted", "unknown", "tested", "proved-bounded", "axiom", "proved")
 LARGEST_CONSTANT = 6
+SECONDS = 30.0  # for the trial of one theorem, and for its proof, as a last resort
 
 
 @dataclass(frozen=True)
@@ -131,47 +133,92 @@ def _check(rule: Rule, instance: Instance) -> RuleReport:
         named = f"{instance.dtype}: {note}" if instance.dtype and note else note
         return RuleReport(rule.name, rule.family, status, method, 0.0, witness, named, str(rule))
 
-    witness, tried = counterexample(rule, instance)
+    witness, tried = _tried(rule, instance)
     if witness is not None:
         return report("refuted", "numbers", witness, f"{instance.left} is not {instance.right}")
-    portfolio = Portfolio(THOROUGH)
+    try:
+        with clock.at_most(SECONDS):
+            found = _proved(rule, instance)
+    except clock.OutOfTime:
+        found = Finding("unknown", "clock", note=f"clock: more than {SECONDS:g} s")
+    if found.witness is not None:
+        witness = confirmed(rule, instance, found.witness)
+        if witness is not None:
+            return report("refuted", found.method, witness, f"{instance.left} is not {instance.right}")
+        found = Finding("unknown", found.method, note=f"a witness is not confirmed: {dict(found.witness)}")
+    loads = any(p.kind is Kind.BUFFER for p in rule.parameters)
+    if found.status == "unknown" and not found.looks and tried and not loads:
+        return report("tested", f"{tried} points", None, found.note)
+    note = found.note or ("no proof was found" if found.status == "unknown" else "")
+    return report(found.status, found.method, None, note)
+
+
+def _tried(rule: Rule, instance: Instance) -> tuple[dict[str, Any] | None, int]:
+    """A counterexample among numbers, and how many were tried."""
+    try:
+        with clock.at_most(SECONDS):
+            return counterexample(rule, instance)
+    except clock.OutOfTime:
+        return None, 0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the provers say of a theorem; `looks`: it is equal, but the right side may be undefined."""
+
+    status: Status
+    method: str
+    witness: Mapping[str, Any] | None = None
+    note: str = ""
+    looks: bool = False
+
+
+def _proved(rule: Rule, instance: Instance) -> Finding:
+    """The portfolio's verdict on a theorem: whichever member refutes a part of it refutes it."""
+    # A rule from elsewhere may be proved by those of eqsat, but none of these by itself.
+    own = any(r.name == rule.name and r.family == rule.family for r in scalar_rules())
+    portfolio = Portfolio(replace(THOROUGH, rules=not own))
     variables = variables_of(rule, instance)
     box = box_of(variables)
     assumed = t.logical_and(*instance.conditions) if instance.conditions else None
     proof = portfolio.equal(instance.left, instance.right, box, assumed, hints=instance.hints)
+    if proof.verdict == "refuted":
+        return Finding("refuted", proof.method, proof.witness or {})
     if proof and is_lazy(instance):
         sides = [variables.partial(instance.left), variables.partial(instance.right)]
         before, after = definedness(sides)
         given = before if assumed is None else t.logical_and(assumed, before)
         looks = portfolio.prove(t.logical_or(t.logical_not(before), after), box, given)
         if not looks:
-            return report("unknown", looks.method, None, f"the right side may be undefined: {looks.note}")
+            witness = looks.witness or {} if looks.verdict == "refuted" else None
+            note = f"the right side may be undefined: {looks.note}"
+            return Finding(looks.verdict, looks.method, witness, note, looks=True)
     if proof:
-        return report("proved", proof.method)
-    bounded = _bounded(portfolio, rule, instance, box, assumed)
-    if bounded:
-        return report("proved-bounded", bounded, None, f"constants up to {LARGEST_CONSTANT}")
-    loads = any(p.kind is Kind.BUFFER for p in rule.parameters)
-    if tried and not loads:
-        return report("tested", f"{tried} points", None, proof.note)
-    return report("unknown", proof.method, None, proof.note or "no proof was found")
+        return Finding("proved", proof.method)
+    bounded = _bounded(portfolio, variables, instance, box, assumed)
+    return bounded or Finding("unknown", proof.method, note=proof.note)
 
 
-def _bounded(portfolio: Portfolio, rule: Rule, instance: Instance, box: Any, assumed: Term | None) -> str:
-    """How the law was proved for all small constants, or ''."""
-    constants = [v for v, k in variables_of(rule, instance).kinds.items() if k is Kind.POS]
+def _bounded(
+    portfolio: Portfolio, variables: Variables, instance: Instance, box: Any, assumed: Term | None
+) -> Finding | None:
+    """What is known where all constants are small."""
+    constants = [v for v, k in variables.kinds.items() if k is Kind.POS]
     if not constants or len(constants) > 3:
-        return ""
+        return None
     methods: dict[str, None] = {}
     for values in _tuples(len(constants)):
         table = {v: t.index_const(n) for v, n in zip(constants, values, strict=True)}
         condition = None if assumed is None else substitute(assumed, table)
         sides = substitute(instance.left, table), substitute(instance.right, table)
         proof = portfolio.equal(*sides, {v: r for v, r in box.items() if v not in table}, condition)
+        if proof.verdict == "refuted":
+            known = {str(v): n for v, n in zip(constants, values, strict=True)}
+            return Finding("refuted", proof.method, {**(proof.witness or {}), **known})
         if not proof:
-            return ""
+            return None
         methods[proof.method] = None
-    return "; ".join(methods)
+    return Finding("proved-bounded", "; ".join(methods), note=f"constants up to {LARGEST_CONSTANT}")
 
 
 def _tuples(n: int) -> list[tuple[int, ...]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,17 +14,19 @@ from eqsat.forms import FormMaker, Freedom, freedom, operator_name
 from eqsat.oracle import Oracle
 from eqsat.regions import Obligation
 from eqsat.tensor_graph import MERGES, NEEDS, NODES, TensorGraph, wanted_layouts
-from eqsat.universe import Form, Universe
+from eqsat.universe import Universe
+from eqsat.worker_limits import resident_mb
 
+WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search is limited
 Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "iteration-limit"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a search may use: e-nodes, seconds in all, iterations, megabytes of the worker process."""
+    """What a run may use: e-nodes; seconds from reading to checking; iterations; megabytes of each worker process."""
 
     nodes: int = 50_000
-    seconds: float = 20.0
+    seconds: float = 60.0
     iterations: int = 1000
     memory_mb: int = 4096
 
@@ -48,7 +48,8 @@ class Task:
     """A search to be run, free of arrays and functions, so that it can travel to a worker process."""
 
     universe: Universe
-    spelled: dict[int, list[Form]]
+    written: list[tuple[int, tuple[int, ...]]]
+    viewed: dict[tuple[tuple[int, int], int], tuple[int, int]]
     freedoms: dict[int, Freedom]
     wanted: list[tuple[int, int]]
     limits: Limits
@@ -57,10 +58,12 @@ class Task:
 
 @dataclass
 class Snapshot:
-    """The e-graph at one moment, classes as integers, and what is known about the search."""
+    """The e-graph at one moment, classes as integers (`values`: those of the loaded values), and what is known about
+    the search."""
 
     nodes: Nodes
     roots: list[int]
+    values: list[int]
     universe: Universe
     progress: Progress
     obligations: list[Obligation]
@@ -76,16 +79,14 @@ def task_of(
     """The search for an encoded program; operators with a frozen name stay as the program spells them."""
     u = encoded.universe
     freedoms: dict[int, Freedom] = {}
-    for number, forms in encoded.spelled.items():
-        nodes = [encoded.nodes[form.origin] for form in forms]
-        held = any(operator_name(node) in frozen for node in nodes)
-        freedoms[number] = "written" if held else freedom(u.signed[number], nodes[0], target)
-    return Task(u, encoded.spelled, freedoms, wanted_layouts(encoded), limits, rules)
-
-
-def _memory_mb() -> float:
-    usage = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return usage / (1024 * 1024) if sys.platform == "darwin" else usage / 1024
+    for form, written in encoded.written.items():
+        number = u.forms[form].signed
+        if any(operator_name(w.node) in frozen for w in written):
+            freedoms[number] = "written"
+        elif number not in freedoms:
+            freedoms[number] = freedom(u.signed[number], written[0].node, target)
+    forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
+    return Task(u, list(forms), encoded.viewed, freedoms, wanted_layouts(encoded), limits, rules)
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
@@ -95,11 +96,11 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
     oracle = Oracle(u, FormMaker(u, dict(task.freedoms)))
     graph = TensorGraph(u, task.rules)
     graph.load(task.wanted)
-    for number, forms in task.spelled.items():
-        for form in forms:
-            graph.facts(oracle.form_facts(number, u.forms.number(form)))
+    graph.load_written(task.written, task.viewed)
+    graph.facts([fact for f in range(len(u.forms)) for fact in oracle.form_facts(u.forms[f].signed, f)])
     graph.facts(oracle.announce())
     progress = Progress()
+    report(_snapshot(graph, oracle, progress))
     next_report = 1.0
     while True:
         done = _iterate(graph, oracle, progress)
@@ -138,7 +139,7 @@ def _limit(progress: Progress, limits: Limits) -> Status | None:
         return "node-limit"
     if progress.seconds > limits.seconds:
         return "time-limit"
-    if _memory_mb() > limits.memory_mb:
+    if (resident_mb() or 0) > limits.memory_mb:
         return "memory-limit"
     return "iteration-limit" if progress.iterations >= limits.iterations else None
 
@@ -150,7 +151,7 @@ def _snapshot(graph: TensorGraph, oracle: Oracle, progress: Progress) -> Snapsho
     def number(c: Any) -> int:
         return numbers.setdefault(c, len(numbers))
 
-    rows = graph.graph.rows(NODES)
+    rows = graph.graph.rows((*NODES, "Root", "Value"))
     nodes = Nodes()
     for row in rows["Leaf"]:
         nodes.leaves.setdefault(number(row.output), row.args[0])
@@ -159,5 +160,7 @@ def _snapshot(graph: TensorGraph, oracle: Oracle, progress: Progress) -> Snapsho
     for row in rows["Form"]:
         operands = tuple(number(c) for c in row.args[2])
         nodes.forms.setdefault(number(row.output), []).append(Spell(row.args[0], row.args[1], operands))
-    roots = [number(graph.graph.find(name)) for name in graph.roots]
-    return Snapshot(nodes, roots, graph.universe, progress, oracle.obligations)
+    roots = {row.args[0]: number(row.output) for row in rows["Root"]}
+    values = {row.args[0]: number(row.output) for row in rows["Value"]}
+    known = [roots[k] for k in range(graph.roots)], [values[n] for n in range(graph.loaded)]
+    return Snapshot(nodes, *known, graph.universe, progress, oracle.obligations)

@@ -11,9 +11,10 @@ from eqsat.forms import selects
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.flat_table import Map, from_array
+from eqsat.ir.sizes import numbers
 from eqsat.ir.term import Term
 from eqsat.ir.walk import leaves
-from eqsat.labels import ComputeKind, Signed
+from eqsat.labels import ComputeKind, Coordinate, Signed, Slot
 
 MAX_CELLS = 1 << 20
 
@@ -28,27 +29,28 @@ def owners(signed: Signed) -> tuple[NDArray, NDArray] | None:
     """For every flat cell of the result, the operand it is copied from and the flat cell of that operand."""
     size = signed.size(signed.outputs[0])
     extents = signed.extents(range(len(signed.labels)))
-    if not isinstance(size, int) or size > MAX_CELLS or not all(isinstance(x, int) for x in extents):
+    lengths = numbers(extents)
+    if not isinstance(size, int) or size > MAX_CELLS or lengths is None:
         return None
     order = signed.outputs[0]
     positions: dict[int, NDArray] = {}
     for n, label in enumerate(order):
         shape = [-1 if k == n else 1 for k in range(len(order))]
-        positions[label] = np.arange(int(str(extents[label])), dtype=np.int64).reshape(shape)
+        positions[label] = np.arange(lengths[label], dtype=np.int64).reshape(shape)
     assert isinstance(signed.kind, ComputeKind)
-    slots = {x.name: n for n, x in enumerate(signed.labels) if x.name}
+    slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
     env: dict[Term, NDArray] = {}
     for axis in leaves("axis", signed.kind.body):
-        env[axis] = positions[slots[f"o{axis.payload[1]}"]]
-    full = tuple(int(str(extents[label])) for label in order)
+        env[axis] = positions[slots[axis.payload[1]]]
+    full = tuple(lengths[label] for label in order)
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
         assert isinstance(source, int)
         flat: NDArray = np.zeros((), np.int64)
         bad: NDArray | None = None
         for label in signed.operands[source]:
-            name, extent = signed.labels[label].name, int(str(extents[label]))
-            at = index[int(name.split(".")[1])] if name else positions[label]
+            name, extent = signed.labels[label].name, lengths[label]
+            at = index[name.number] if isinstance(name, Coordinate) else positions[label]
             out = (at < 0) | (at >= extent)
             if bool(np.any(out)):
                 bad = out if bad is None else bad | out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from eqsat.ir import term as t
 from eqsat.ir.bounds import Bounds
 from eqsat.ir.box_values import MOST_LEAVES, MOST_POINTS, BoxValues, Values
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.term import Term
 from eqsat.ir.walk import postorder
@@ -39,11 +40,16 @@ def ranges_of(leaves: Sequence[Term], box: Box) -> dict[Term, Range]:
         if leaf in box:
             result[leaf] = box[leaf]
         elif leaf.op == "sym":
-            _, low, high, _ = leaf.payload
+            _, low, high, _, _ = t.symbol_facts(leaf)
             result[leaf] = (low, None if high is None else high + 1)
         else:
             result[leaf] = (0, _most(leaf.args[0])) if leaf.args else (None, None)
     return result
+
+
+def _step(leaf: Term) -> int:
+    """What every value of a leaf divides by."""
+    return t.symbol_facts(leaf).multiple_of if leaf.op == "sym" else 1
 
 
 def _most(extent: Term) -> int | None:
@@ -74,7 +80,7 @@ class Trial:
         self.points = self._points(shallow(*roots) if any(x.args for x in leaves) else nodes)
         self.whole = False
         self.keep: Any = True
-        self.sides = {x: _side(*r, x.payload[3] if x.op == "sym" else 1) for x, r in self.ranges.items()}
+        self.sides = {x: _side(*r, _step(x)) for x, r in self.ranges.items()}
         self.possible = (
             term.dtype in (INDEX, BOOL)
             and all(r.lanes == 1 for r in roots)
@@ -106,7 +112,7 @@ class Trial:
         found: dict[Term, tuple[int, int]] = {}
         for leaf in (n for n in nodes if n.op in LEAVES):
             start, stop = self.ranges[leaf]
-            step = leaf.payload[3] if leaf.op == "sym" else 1
+            step = _step(leaf)
             if start is not None and stop is not None and step == 1 and stop - start <= MOST_POINTS:
                 found[leaf] = (start, stop)
         return BoxValues(found) if 0 < len(found) <= MOST_LEAVES else None

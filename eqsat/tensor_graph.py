@@ -6,9 +6,9 @@ they ask (`need_*`), and answers come from `eqsat.oracle`, each distinct questio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from eqsat.egglog_adapter import Call, EGraph, Expression, Name
+from eqsat.egglog_adapter import Call, EGraph, Expression
 from eqsat.encode import Encoded
 from eqsat.universe import Hub, Leaf, Universe
 
@@ -24,6 +24,10 @@ SCHEMA = """
 (constructor Hub (i64 i64 Vs) V)
 
 (constructor Form (i64 i64 Vs) V)
+
+(constructor Value (i64) V)
+
+(constructor Root (i64) V)
 
 (function vid (V) i64 :merge (min old new))
 
@@ -220,21 +224,48 @@ class TensorGraph:
         self.graph = EGraph()
         self.graph.run(self._allowed(SCHEMA))
         self.arities: set[int] = set()
-        self.roots: list[Name] = []
+        self.roots = 0
+        self.loaded = 0
 
     def load(self, wanted: Sequence[tuple[int, int]]) -> None:
         """Insert all values of the universe; `wanted` are (value, layout) pairs of the program's outputs."""
         u = self.universe
-        numbers = range(len(u.values))
-        self.graph.lets([(f"$v{number}", self._expression(number)) for number in numbers])
-        self.graph.set([(Call("vid", (Name(f"$v{number}"),)), number) for number in numbers])
-        self.roots = [self.graph.let(f"$out{k}", Call("View", (Name(f"$v{v}"), m))) for k, (v, m) in enumerate(wanted)]
-        facts = [Call("lay", (Name(f"$v{v}"), m)) for v, m in wanted]
+        self.loaded, self.roots = len(u.values), len(wanted)
+        self.graph.unions([(_value(n), self._expression(n)) for n in range(self.loaded)])
+        self.graph.set([(Call("vid", (_value(n),)), n) for n in range(self.loaded)])
+        self.graph.unions([(Call("Root", (k,)), self._laid_out(placed)) for k, placed in enumerate(wanted)])
+        facts = [Call("lay", (_value(v), m)) for v, m in wanted]
         for number, value in enumerate(u.values.items):
             if isinstance(value, Leaf):
                 typed = u.types[number]
-                facts.append(Call("lay", (Name(f"$v{number}"), u.identity(typed.size, typed.dtype))))
+                facts.append(Call("lay", (_value(number), u.identity(typed.size, typed.dtype))))
         self.graph.insert(facts)
+
+    def load_written(
+        self,
+        forms: Sequence[tuple[int, tuple[int, ...]]],
+        views: Mapping[tuple[tuple[int, int], int], tuple[int, int]],
+    ) -> None:
+        """Insert the operators (forms over values) and views (of a value in a layout, by a map, a value in a layout) as
+        the program has them, so that it can be built from the start."""
+        pairs = [pair for form, values in forms for pair in self._spelled(form, values)]
+        pairs += [(Call("View", (self._laid_out(a), m)), self._laid_out(b)) for (a, m), b in views.items()]
+        self.graph.unions(pairs)
+
+    def _laid_out(self, placed: tuple[int, int]) -> Call:
+        value, layout = placed
+        return Call("View", (_value(value), layout))
+
+    def _spelled(self, number: int, values: tuple[int, ...]) -> list[tuple[Expression, Expression]]:
+        """The layouts of an operator's values that a form produces, and the form."""
+        form, u = self.universe.forms[number], self.universe
+        views = tuple(Call("View", (_value(v), m)) for v, m in zip(values, form.operand_maps, strict=True))
+        operands = Call("vec-of", views) if views else Call("vec-empty", ())
+        hubs = [_value(u.values.number(Hub(form.signed, o, values))) for o in range(len(form.output_maps))]
+        return [
+            (Call("View", (hub, m)), Call("Form", (number, o, operands)))
+            for o, (hub, m) in enumerate(zip(hubs, form.output_maps, strict=True))
+        ]
 
     def _expression(self, number: int) -> Expression:
         value = self.universe.values[number]
@@ -242,11 +273,11 @@ class TensorGraph:
             return Call("Leaf", (number,))
         if isinstance(value, Hub):
             self.need_arity(len(value.operands))
-            operands = tuple(Name(f"$v{k}") for k in value.operands)
+            operands = tuple(_value(k) for k in value.operands)
             return Call(
                 "Hub", (value.signed, value.output, Call("vec-of", operands) if operands else Call("vec-empty", ()))
             )
-        return Call("View", (Name(f"$v{value.base}"), value.reindex))
+        return Call("View", (_value(value.base), value.reindex))
 
     def need_arity(self, arity: int) -> None:
         if arity not in self.arities:
@@ -277,6 +308,11 @@ class TensorGraph:
                 name = rule.partition("/")[0]
                 matches[name] = matches.get(name, 0) + count
         return changed, matches
+
+
+def _value(number: int) -> Call:
+    """A loaded value, by its number: a name for its class that takes no table of its own, as a global would."""
+    return Call("Value", (number,))
 
 
 def wanted_layouts(encoded: Encoded) -> list[tuple[int, int]]:

@@ -60,18 +60,18 @@ class Reindex:
 
 @dataclass(frozen=True)
 class Form:
-    """An operator as a target can spell it: its labels (possibly finer than the normal form's) and every order.
+    """An operator as a target can spell it: the layout of every operand and output over the normal form's.
 
-    `origin` is the number of the node of the input program that is spelled like this, or -1.
+    These layouts say all that the form computes, so they are its identity. The labels (possibly finer than the normal
+    form's) and their orders are one way to write it down.
     """
 
     signed: int
-    labels: tuple[Label, ...]
-    operands: tuple[Order, ...]
-    outputs: tuple[Order, ...]
+    labels: tuple[Label, ...] = field(compare=False)
+    operands: tuple[Order, ...] = field(compare=False)
+    outputs: tuple[Order, ...] = field(compare=False)
     operand_maps: tuple[int, ...]
     output_maps: tuple[int, ...]
-    origin: int = -1
 
 
 @dataclass(frozen=True)

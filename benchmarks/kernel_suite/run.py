@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import eqsat
+from eqsat.files import write_whole
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from kernel_suite.cases import extras, suite
@@ -172,7 +173,7 @@ def run(chosen: Namespace, threads: int, cores: list[int]) -> int:
             record["cases"].append(rows[-1].record())
         if chosen.json is not None:  # after each case, so that an interrupted run keeps what it has
             record["seconds"] = time.perf_counter() - start
-            chosen.json.write_text(json.dumps({"runs": [record]}, indent=1))
+            write_whole(chosen.json, json.dumps({"runs": [record]}, indent=1))
     print(summary(rows, broken, threads))
     print(f"{time.perf_counter() - start:.0f} s")
     return 1 if broken else 0

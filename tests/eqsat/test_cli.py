@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqsat import optimize_job
 from eqsat.backends.call import named_arguments
 from eqsat.backends.compile import compile
 from eqsat.cli import main
@@ -103,8 +104,12 @@ def test_a_failed_verification_writes_nothing(run: Run, models: Path, monkeypatc
     class Broken:
         def __init__(self, *args: Any, **options: Any) -> None:
             self.result = honest(*args, **options).result
-            self.model = eqsat.onnx.load_model(models / "wrong.onnx")
+            self.model, self.notes = eqsat.onnx.load_model(models / "wrong.onnx"), ()
 
+    def here(job: str, argument: optimize_job.Job, *, report: Callable[[str], None], **_: float) -> optimize_job.Answer:
+        return optimize_job.run(argument, report)
+
+    monkeypatch.setattr("eqsat.cli_optimize.call", here)
     honest = eqsat.onnx.optimize
     monkeypatch.setattr(eqsat.onnx, "optimize", Broken)
     failed = run("optimize", models / "conv.onnx", "-o", "new.onnx", "--report", "why.html", "--verify")
@@ -254,14 +259,14 @@ def test_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         path.touch()
     kept = run("cache", "info", "--json").data
     assert [kept[kind]["entries"] for kind in ("objects", "programs", "tuned")] == [1, 1, 0]
-    assert "1 objects, 1 programs, 0 tuned\n" in run("cache", "clear").out
+    assert "1 objects, 1 programs, 0 tuned, 0 opencl, " in run("cache", "clear").out
     kept = run("cache", "info", "--json").data
     assert all(entry["entries"] == 0 for entry in kept.values())
     assert sorted(p for p in folder.rglob("*") if p.is_file() and "sqlite" not in p.name) == sorted(mine)
     monkeypatch.setenv("EQSAT_CACHE", "off")
     assert run("kernel", "i, j -> j, i", "--shape", "3,7").code == 0
-    kinds = ("verdicts", "objects", "programs", "tuned")
-    assert run("cache", "info").out == "".join(f"{kind}: off\n" for kind in kinds)
+    kinds = ("verdicts", "objects", "programs", "tuned", "opencl", "reports", "unfinished")
+    assert run("cache", "info").out.startswith("".join(f"{kind}: off\n" for kind in kinds) + "temporary: ")
     assert [p.name for p in tmp_path.iterdir()] == ["cache"]
 
 
@@ -287,11 +292,12 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
 
 
 INTERRUPT = """
-import multiprocessing, os, signal, sys, threading, time
+import os, signal, sys, threading, time
 from eqsat.cli import main
+from eqsat.worker_process import alive
 
 def interrupt():
-    while {worker} and not multiprocessing.active_children():
+    while {worker} and not alive:
         time.sleep(0.05)
     time.sleep({delay})
     os.killpg(0, signal.SIGINT)
@@ -333,6 +339,7 @@ def test_an_internal_error_is_short(run: Run, monkeypatch: pytest.MonkeyPatch) -
         raise ZeroDivisionError("secret detail")
 
     monkeypatch.setattr(cli_kernel, "compile", broken)
+    monkeypatch.delenv("EQSAT_DEBUG", raising=False)
     short = run("kernel", "i, j -> j, i", "--shape", "3,5")
     assert short.code == 3 and "Traceback" not in short.err and len(short.err.splitlines()) == 1
     monkeypatch.setenv("EQSAT_DEBUG", "1")

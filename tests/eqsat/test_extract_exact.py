@@ -1,15 +1,18 @@
-"""Exact extraction against all choices of small random tables, cycles among them, and on programs."""
+"""Extraction against all choices of small random tables, cycles among them; long rows of blocks; and programs."""
 
 from __future__ import annotations
 
+import time
 from itertools import product
 from random import Random
 
 import pytest
 
 import eqsat as eq
-from eqsat.extract import Alternative, ClassId, Extraction, Spell, Take, greedy
-from eqsat.extract_exact import improve
+from eqsat.extract import Alternative, Bridge, ClassId, Spell, Take
+from eqsat.extract_cheapest import Extraction, cheapest
+from eqsat.extract_frontier import Found, cheapest_in
+from eqsat.extract_parts import Part
 
 Table = dict[ClassId, list[Alternative]]
 
@@ -51,54 +54,102 @@ def _cost_of(table: Table, roots: list[int], found: Extraction) -> int | None:
     return _cost(table, roots, picks)
 
 
-def test_the_cheapest_of_all_choices_is_found() -> None:  # feature: G12
+def _least(table: Table, roots: list[int]) -> int | None:
+    costs = [
+        cost
+        for picks in product(*(range(len(ways)) for ways in table.values()))
+        if (cost := _cost(table, roots, dict(zip(table, picks, strict=True)))) is not None
+    ]
+    return min(costs, default=None)
+
+
+@pytest.mark.parametrize("integer_program", [False, True])
+def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, integer_program: bool) -> None:
+    """Along the frontier, or, where only one is followed, by the integer program."""  # feature: G12
+    if integer_program:
+        monkeypatch.setattr("eqsat.extract_frontier.MANY", 1)
+        monkeypatch.setattr("eqsat.extract_frontier.WIDTH", 1)
     rng = Random(3)
-    better = 0
+    hard = 0
     for _ in range(60):
         table = _random_table(rng)
         roots = rng.sample(list(table), 2)
-        costs = [
-            cost
-            for picks in product(*(range(len(ways)) for ways in table.values()))
-            if (cost := _cost(table, roots, dict(zip(table, picks, strict=True)))) is not None
-        ]
-        known = greedy(table, roots)
-        if known is None:
-            assert not costs
+        least, found = _least(table, roots), cheapest(table, roots, 20.0)
+        if found is None:
+            assert least is None
             continue
-        found = improve(table, roots, known, 20.0)
+        assert found.gap == 0.0 and found.cost == least == _cost_of(table, roots, found)
+        hasty = cheapest(table, roots, 0.0)
+        assert hasty is not None and hasty.bound <= found.cost <= hasty.cost == _cost_of(table, roots, hasty)
+        hard += hasty.gap > 0
+    assert hard > 0 or not integer_program  # or the first choice would do
+
+
+def _block(table: Table, rng: Random, below: dict[str, int], price: int) -> dict[str, int]:
+    """A value in three layouts over those of the value before it, each a view of each other, and a branch."""
+    names = {layout: len(table) + n for n, layout in enumerate("abc")}
+    branch = {layout: len(table) + 3 + n for n, layout in enumerate("abc")}
+    for layout, c in branch.items():
+        table[c] = [Alternative(Bridge(below["a"], 0), 0 if layout == "a" else price, (below["a"],))]
+    for layout, c in names.items():
+        needs = (below[layout], branch[layout])
+        table[c] = [Alternative(Spell(c, 0, needs), rng.randint(1, 3), needs)]
+        table[c] += [Alternative(Bridge(d, 0), price, (d,)) for other, d in names.items() if other != layout]
+    return names
+
+
+def _row(blocks: int, seed: int = 0) -> tuple[Table, list[int]]:
+    rng = Random(seed)
+    table: Table = {0: [Alternative(Take(0), 0, ())]}
+    below = dict.fromkeys("abc", 0)
+    for _ in range(blocks):
+        below = _block(table, rng, below, rng.choice([4, 6]))
+    return table, [below["b"]]
+
+
+def test_rows_of_blocks_are_solved_exactly() -> None:  # feature: G12
+    for seed in range(6):
+        table, roots = _row(1, seed)
+        found = cheapest(table, roots, 5.0)
+        assert found is not None and found.gap == 0.0 and found.cost == _least(table, roots)
+    for blocks in (10, 1000):
+        table, roots = _row(blocks)
+        start = time.monotonic()
+        found = cheapest(table, roots, 60.0)
         assert found is not None and found.gap == 0.0
-        assert found.extraction.cost == min(costs) == _cost_of(table, roots, found.extraction)
-        better += min(costs) < known.cost
-    assert better > 0  # or greedy would do
+        assert found.cost == sum(next(w.cost for w in table[c] if w.choice == x) for c, x in found.choices.items())
+        assert time.monotonic() - start < 30.0
 
 
-def test_the_bound_holds_without_time() -> None:
-    rng = Random(5)
-    for _ in range(20):
-        table = _random_table(rng)
-        known = greedy(table, [0])
-        assert known is not None
-        best, hasty = improve(table, [0], known, 20.0), improve(table, [0], known, 1e-9)
-        assert best is not None and hasty is not None
-        assert hasty.bound <= best.extraction.cost <= hasty.extraction.cost <= known.cost
-        assert hasty.gap >= 0.0
+def test_equal_parts_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eqsat import extract_cheapest
+
+    asked: list[Part] = []
+
+    def counted(part: Part, deadline: float) -> Found | None:
+        asked.append(part)
+        return cheapest_in(part, deadline)
+
+    monkeypatch.setattr(extract_cheapest, "cheapest_in", counted)
+    table: Table = {0: [Alternative(Take(0), 0, ())]}
+    last = 0
+    for n in range(50):
+        a, b, top = 10 * n + 1, 10 * n + 2, 10 * n + 3
+        table[a] = [Alternative(Spell(a, 0, (last,)), 3, (last,)), Alternative(Spell(b, 0, (b,)), 1, (b,))]
+        table[b] = [Alternative(Spell(b, 1, (last,)), 1, (last,))]
+        table[top] = [Alternative(Spell(top, 0, (a, b)), 5, (a, b)), Alternative(Spell(top, 1, (a,)), 5 + n % 2, (a,))]
+        last = top
+    found = cheapest(table, [last], 5.0)
+    assert found is not None and found.gap == 0.0 and found.cost == 50 * 7
+    assert len(asked) <= 2
 
 
-def test_too_many_alternatives_are_left_to_greedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("eqsat.extract_exact.LARGEST", 1)
-    table: Table = {c: [Alternative(Take(c), 5, ())] for c in (1, 2)}
-    table[0] = [Alternative(Spell(0, 0, (1, 2)), 1, (1, 2))]
-    known = greedy(table, [0])
-    assert known is not None and improve(table, [0], known, 5.0) is None
-
-
-def test_costs_beyond_64_bits_are_left_to_greedy() -> None:
+def test_costs_beyond_64_bits_are_added_exactly() -> None:
     huge = 1 << 70
     table: Table = {c: [Alternative(Take(c), huge, ())] for c in (1, 2)}
     table[0] = [Alternative(Spell(0, 0, (1, 2)), 1, (1, 2))]
-    known = greedy(table, [0])
-    assert known is not None and known.cost == 2 * huge + 1 and improve(table, [0], known, 5.0) is None
+    found = cheapest(table, [0], 5.0)
+    assert found is not None and found.cost == found.bound == 2 * huge + 1
 
 
 def test_results_tell_their_gap() -> None:  # feature: G12

@@ -219,8 +219,8 @@ def test_transforms_follow_each_other() -> None:  # feature: A19
     steps = layout_transform(layout_transform(x, first), second)
     once = layout_transform(x, first.then(second))
     data = {"x": np.arange(16, dtype=np.int32)}
-    got = eq.evaluate(eq.Program([x], {"y": steps}), data)["y"]
-    assert np.array_equal(got, eq.evaluate(eq.Program([x], {"y": once}), data)["y"])
+    got = eq.evaluate(eq.Program([x], {"y": steps}), data)
+    assert np.array_equal(got, eq.evaluate(eq.Program([x], {"y": once}), data))
     assert np.array_equal(got, np.arange(16).reshape(2, 2, 4).transpose(2, 0, 1)) and steps.shape == once.shape
     assert not np.array_equal(got.ravel(), second.map_ndarray(first.map_ndarray(np.arange(16)[::-1])).ravel())
 

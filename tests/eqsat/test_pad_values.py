@@ -12,6 +12,7 @@ import eqsat as eq
 from eqsat.engine import Result
 from eqsat.ir import program_from_json, program_to_json
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.run import evaluate_outputs
 from eqsat.testing import arrays_for
 
 PadValue = Callable[[eq.Tensor], Any]
@@ -63,9 +64,9 @@ def test_every_reading_agrees_with_numpy(kind: str) -> None:
     expected[:, 0, :4] = np.append(a, np.array(cells, dtype)).reshape(4, 4)
     program = eq.Program([x], {"z": z})
     readings = {
-        "numpy": eq.evaluate(program, {"x": a}, undef=0)["z"],
-        "json": eq.evaluate(program_from_json(program_to_json(program)), {"x": a}, undef=0)["z"],
-        "optimised": eq.evaluate(eq.optimize(program, target="c").program, {"x": a}, undef=0)["z"],
+        "numpy": eq.evaluate(program, {"x": a}, undef=0),
+        "json": eq.evaluate(program_from_json(program_to_json(program)), {"x": a}, undef=0),
+        "optimised": eq.evaluate(eq.optimize(program, target="c").program, {"x": a}, undef=0),
         "numpy target": eq.compile(program, target="numpy")(x=a),
         "c": eq.compile(program)(x=a),
     }
@@ -105,7 +106,7 @@ def best(y: eq.Tensor | eq.Program) -> Result:
     result = eq.optimize(program, target="c")
     feeds = arrays_for(program)
     with np.errstate(all="ignore"):
-        before, after = eq.evaluate(program, feeds, undef=0), eq.evaluate(result.program, feeds, undef=0)
+        before, after = evaluate_outputs(program, feeds, undef=0), evaluate_outputs(result.program, feeds, undef=0)
     for name, array in before.items():
         assert np.array_equal(array, after[name], equal_nan=True), name
     assert result.cost_after <= result.cost_before
@@ -173,7 +174,7 @@ def test_a_hole_of_the_program_may_be_filled_once() -> None:  # feature: G7
     assert filled.layout_ops == 1 and filled.bytes_moved == 4 * (64 + 36)
     kept = pad(X, eq.UNDEF)
     both = eq.Program([X], {"zeros": pad(crop(kept), 0.0), "ones": pad(crop(kept), 1.0)})
-    found = eq.evaluate(best(both).program, {"x": np.zeros((6, 6), "float32")}, undef=9)
+    found = evaluate_outputs(best(both).program, {"x": np.zeros((6, 6), "float32")}, undef=9)
     assert found["zeros"][0, 0] == 0 and found["ones"][0, 0] == 1
 
 

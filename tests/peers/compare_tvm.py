@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from random import Random
 from typing import Any
@@ -15,6 +14,7 @@ from judge import Judge, Point, function_of, points_of
 import eqsat as eq
 from eqsat.index_extract import cost
 from eqsat.ir import term as t
+from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.term import Term

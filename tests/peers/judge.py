@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.index_map import IndexMap
 from eqsat.ir.term import Term
-from eqsat.ir.text import format_term, source_name
-from eqsat.ir.walk import leaves
+from eqsat.ir.text import format_term
+from eqsat.ir.walk import leaves, renumber_loads
 
 Point = tuple[int, ...]
 OUTSIDE = 1 << 80  # what a load outside of its table gives: no index is that large
@@ -47,11 +48,14 @@ def function_of(terms: Sequence[Term], names: Sequence[str]) -> Callable[..., tu
     known: dict[str, Any] = {
         "minimum": min, "maximum": max, "where": _where, "truncdiv": _truncdiv, "truncmod": _truncmod,
     }  # fmt: skip
+    tables: dict[Any, int] = {}  # a load prints the number of its table, $0, which here is a name
     for load in leaves("load", *terms):
-        known[source_name(load.payload)] = _Table([int(x) for x in load.payload.array])
+        number = tables.setdefault(load.payload, len(tables))
+        known[f"table{number}_"] = _Table([int(x) for x in load.payload.array])
+    terms = [renumber_loads(term, tables) for term in terms]
     lines: list[str] = []
     for n, term in enumerate(terms):
-        *shared, last = format_term(term, None).split("; ")
+        *shared, last = re.sub(r"\$(\d+)", r"table\1_", format_term(term, None)).split("; ")
         lines += [f"    {line}" for line in (*shared, f"r{n}_ = {last}")]
     results = ", ".join(f"r{n}_" for n in range(len(terms)))
     code = "\n".join([f"def function({', '.join(names)}):", *lines, f"    return ({results},)"])

@@ -1,0 +1,51 @@
+"""An e-graph is refused to other threads and to forks, where egglog would panic or wait for ever."""
+
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from eqsat.egglog_adapter import EGraph, EngineFailure
+
+FORKED = """
+import os
+from eqsat.egglog_adapter import EGraph, EngineFailure
+graph = EGraph()
+graph.run("(datatype T (A))\\n\\n(let $a (A))\\n\\n(run 1)")
+child = os.fork()
+if not child:
+    for use in (graph.tables, EGraph):
+        try:
+            use()
+        except EngineFailure as error:
+            print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.smoke
+def test_a_graph_belongs_to_its_thread() -> None:
+    graph = EGraph()
+    graph.run("(datatype T (A))")
+    caught: list[BaseException] = []
+
+    def use() -> None:
+        try:
+            graph.tables()
+        except BaseException as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    thread.join()
+    assert [type(e) for e in caught] == [EngineFailure] and "belongs to another thread" in str(caught[0])
+    assert graph.tables() is not None
+
+
+@pytest.mark.smoke
+def test_a_fork_of_a_process_that_used_egglog_is_told() -> None:
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("egglog: ") == 2, done.stderr
+    assert "belongs to another" in done.stdout and "before this process was forked" in done.stdout
