@@ -95,14 +95,27 @@ def reads_of(node: NodeProto) -> list[str]:
     return names
 
 
-def is_random(node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto]) -> bool:
-    """Whether two runs of a node may differ."""
-    inner: Iterable[NodeProto] = [n for g in subgraphs(node) for n in g.node]
+def is_random(
+    node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto], known: Mapping[str, NDArray]
+) -> bool:
+    """Whether two runs of a node may differ, where some of the values that it reads are known."""
+    if node.op_type in RANDOM:
+        return True
+    if node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] != "":
+        mode = known.get(node.input[2])
+        return mode is None or bool(mode.any())
     called = functions.get((node.domain, node.op_type))
     if called is not None:
-        inner = called.node
-    training = node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] != ""
-    return node.op_type in RANDOM or training or any(is_random(n, functions) for n in inner)
+        given = {inner: known[n] for inner, n in zip(called.input, node.input, strict=False) if n in known}
+        return any(is_random(n, functions, {**given, **_constants_of(called.node)}) for n in called.node)
+    inner = [n for g in subgraphs(node) for n in g.node]
+    return any(is_random(n, functions, {**known, **_constants_of(inner)}) for n in inner)
+
+
+def _constants_of(nodes: Iterable[NodeProto]) -> dict[str, NDArray]:
+    """The values of the nodes that are small constants."""
+    plain = [(n.output[0], n.attribute[0].t) for n in nodes if n.op_type == "Constant" and n.attribute]
+    return {name: array_of(x) for name, x in plain if x.data_type in FOLDED and prod(x.dims) <= SIZES}
 
 
 # -- sizes and types --------------------------------------------------------------------------------------------------
@@ -315,7 +328,7 @@ def _node(
     kinds = [type_of(types.get(o)) for o in node.output]
     made = unit.graph.add(
         exact, (domain, node.op_type), operands, kinds, shown, clear=node.op_type in CLEAR and not domain,
-        pure=not is_random(node, unit.functions), cut=[_cuttable(k) for k in kinds], source=node,
+        pure=not is_random(node, unit.functions, unit.known), cut=[_cuttable(k) for k in kinds], source=node,
     )  # fmt: skip
     for name, value in zip(node.output, made, strict=True):
         unit.values.append(name)

@@ -217,6 +217,16 @@ def test_right_models_pass(name: str) -> None:
     assert len(best.checked) > 0 and best.checked.count("proved") == len(best.checked)
 
 
+def test_a_dropout_that_does_not_train_may_go() -> None:
+    def dropped(training: bool) -> ModelProto:
+        mode = {"r": np.float32(0.5), "t": np.array(training)}
+        return model([N("Dropout", ["x", "r", "t"], ["y"])], [("x", F, [4])], [("y", F, [4])], mode)
+
+    kept = model([N("Identity", ["x"], ["y"])], [("x", F, [4])], [("y", F, [4])])
+    assert check_models(dropped(training=False), kept).difference is None
+    assert check_models(dropped(training=True), kept).difference is not None
+
+
 def test_interfaces_are_compared() -> None:
     base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
 
