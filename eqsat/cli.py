@@ -19,8 +19,14 @@ from eqsat import interrupt
 from eqsat.backends.cache import CacheWarning
 from eqsat.interrupt_start import CODE
 from eqsat.ir.errors import EqsatError, MissingPackage
+from eqsat.worker_call import Preparation, prepare
 
 DONE, FAILED, BAD, INTERNAL, INTERRUPTED = 0, 1, 2, 3, CODE
+FOR_SEARCH = Preparation(("egglog.bindings", "eqsat.search"))
+FOR_OPTIMIZE = Preparation(
+    ("onnx", "eqsat.optimize_job", "eqsat.onnx_read", "eqsat.onnx_write", "eqsat.checking.models"), FOR_SEARCH
+)
+"""What the worker of `eqsat optimize` imports while this process imports what it needs itself."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,6 +72,8 @@ def _code_of(args: list[str]) -> int:
 
 
 def _run(args: list[str]) -> int:
+    if args[:1] == ["optimize"] and not {"-h", "--help"} & set(args):
+        prepare(FOR_OPTIMIZE)
     try:
         import typer
 

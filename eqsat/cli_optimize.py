@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eqsat import interrupt
 from eqsat.backends import cache
+from eqsat.checking.guard import failed
 from eqsat.cli_models import sizes_of
 from eqsat.cli_output import Output, writable
 from eqsat.files import copy_whole
@@ -15,7 +16,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.onnx import beside
 from eqsat.optimize_job import Answer, Job, Request
 from eqsat.search import Limits
-from eqsat.worker_call import WorkerLimit, WorkerTimeLimit, call
+from eqsat.worker_call import WorkerFailure, WorkerLimit, WorkerTimeLimit, call
 
 AVAILABLE = {"target": ("onnx", "c"), "objective": ("bytes",)}
 SPARE = 0.5  # seconds in which a run that heard of its limit gives its answer
@@ -72,7 +73,15 @@ def _answer(job: Job) -> Answer:
         if not phases:
             fix = "give more with --time" if timely else ""
             raise EqsatError(f"model {str(job.request.model)!r}", f"cannot be read within {reason}", fix) from None
-        return _given_back(job, "time-limit" if timely else "memory-limit", reason)
+        status = "time-limit" if timely else "memory-limit"
+        return _given_back(job, status, f"nothing was gained within {reason} ({status})")
+    except WorkerFailure as failure:
+        if phases:
+            return _given_back(job, "iteration-limit", failed("the model", failure))
+        if failure.signal is None:
+            raise
+        problem = f"cannot be read: what reads it ends by signal {failure.signal}"
+        raise EqsatError(f"model {str(job.request.model)!r}", problem, "onnx.checker may say what is wrong") from None
 
 
 def _megabytes(model: Path) -> int:
@@ -85,7 +94,7 @@ def _megabytes(model: Path) -> int:
 
 
 def _given_back(job: Job, status: str, reason: str) -> Answer:
-    """The input as it is, where a limit ended the run."""
+    """The input as it is, where a limit or a defect ended the run."""
     request = job.request
     written: list[str] = []
     if job.output is not None and request.target == "onnx":
@@ -93,7 +102,8 @@ def _given_back(job: Job, status: str, reason: str) -> Answer:
             copy_whole(request.model.parent / name, job.output.parent / name)
         copy_whole(request.model, job.output)
         written.append(str(request.output))
-    text = [f"{request.model.name} for {request.target}: nothing was gained within {reason} ({status})"]
+    text = [f"{request.model.name} for {request.target}: {reason}"]
     text += [f"  written, as it was: {name}" for name in written]
-    data = {"model": str(request.model), "target": request.target, "status": status, "written": written}
+    data = {"model": str(request.model), "target": request.target, "status": status}
+    data |= {"notes": [reason], "written": written}
     return Answer(1 if request.strict else 0, data, "\n".join(text))

@@ -14,15 +14,18 @@ from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensor import Program, Tensor, as_program
 from eqsat.onnx_package import require
+from eqsat.worker_call import Preparation, prepare
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
     from eqsat.engine import Result
-    from eqsat.onnx_read import OnnxProgram
+    from eqsat.onnx_read import OnnxProgram, Values
 
 PASSES = 3
 """How often a result is searched again, as long as that pays."""
+FOR_ONNX = Preparation(("onnx", "eqsat.onnx_guarded", "egglog.bindings", "eqsat.search"))
+"""What a worker imports while this process reads a model."""
 MAX_PROTO = 2**31 - 2**20
 """Models above this size, in bytes, are saved with their constants in a file beside them."""
 
@@ -76,10 +79,11 @@ def optimize(
     input, region by region (`.checked`), before it is returned.
     """
     require("onnx")
+    prepare(FOR_ONNX)
     from eqsat.checking.guard import failed
     from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME, Limits, given_back
     from eqsat.engine import optimize as search
-    from eqsat.onnx_read import read
+    from eqsat.onnx_read import read_with_types
 
     begun = time.monotonic()
     target = str(options.pop("target", "onnx"))
@@ -88,7 +92,7 @@ def optimize(
     try:
         with clock.at_most(limits.seconds):
             before = load_model(model)
-            program = read(before, fold_inputs)
+            program, values = read_with_types(before, fold_inputs)
     except clock.OutOfTime:
         clock.check()  # an outer limit is for its owner to answer
         raise FrontendError("ONNX model", f"is not read within {limits.seconds:g} s", "allow more time") from None
@@ -101,7 +105,7 @@ def optimize(
         with clock.at_most(limits.seconds - (time.monotonic() - begun)):
             first = engine(program)
             try:
-                return _written(before, program, first, engine, begun if checked else None)
+                return _written(before, program, values, first, engine, begun if checked else None)
             except (clock.OutOfTime, MemoryError):
                 raise
             except BaseException as error:
@@ -117,6 +121,7 @@ def optimize(
 def _written(
     before: ModelProto,
     program: OnnxProgram,
+    values: Values,
     first: Result,
     engine: Callable[[OnnxProgram], Result],
     begun: float | None,
@@ -124,11 +129,16 @@ def _written(
     """The result with its model, checked against the original; that itself where it does not pay or differs."""
     from eqsat.checking.guard import budget, differs, unchecked
     from eqsat.checking.models import check_models
+    from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back, measure
 
     try:
-        result, after = _repeated(before, program, first, engine)
+        result, after = _repeated(before, program, values, first, engine)
         remark = ""
+    except CheckFailure as error:
+        wrong = Difference(error.operation, error.problem)
+        unchanged = given_back(program, first.notes, Checked((), 0.0, wrong))
+        return OnnxResult(unchanged, before, (differs("the model", wrong),))
     except EqsatError as error:
         result, after, remark = first, before, f"the model is unchanged: {error}"
     if after is before:
@@ -145,7 +155,7 @@ def _written(
 
 
 def _repeated(
-    before: ModelProto, program: OnnxProgram, first: Result, engine: Callable[[OnnxProgram], Result]
+    before: ModelProto, program: OnnxProgram, values: Values, first: Result, engine: Callable[[OnnxProgram], Result]
 ) -> tuple[Result, ModelProto]:
     """The result that a further search does not better, with its model: the one given where nothing pays.
 
@@ -153,10 +163,9 @@ def _repeated(
     """
     from eqsat.checking.guard import debugging
     from eqsat.onnx_bytes import price
-    from eqsat.onnx_read import read
     from eqsat.onnx_write import write
 
-    model, current, result, best = before, program, first, price(before)
+    model, current, result, best = before, program, first, price(before, values)
     start = time.monotonic()
     for attempt in range(PASSES):
         try:
@@ -164,7 +173,8 @@ def _repeated(
             if _is_unchanged(current, found):
                 break
             after = write(found.program, current)
-            cost = price(after)
+            current, values = _read_back(after)
+            cost = price(after, values)
         except EqsatError:
             if attempt == 0 or debugging():
                 raise
@@ -176,11 +186,18 @@ def _repeated(
         result = replace(found, initial=first.initial, progress=first.progress, notes=notes)
         if clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
             break
-        try:
-            current = read(after)
-        except EqsatError:
-            break  # the check says what is wrong with it
     return result, model
+
+
+def _read_back(model: ModelProto) -> tuple[OnnxProgram, Values]:
+    """What we have written, read; CheckFailure where that is no valid model."""
+    from eqsat.checking.verdict import CheckFailure
+    from eqsat.onnx_read import read_with_types
+
+    try:
+        return read_with_types(model)
+    except FrontendError as error:
+        raise CheckFailure("the written model", str(error)) from error
 
 
 def _is_unchanged(program: OnnxProgram, result: Result) -> bool:

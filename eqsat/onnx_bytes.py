@@ -44,8 +44,10 @@ class Moved:
         return self.layout + self.joins
 
 
-def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None) -> Moved:
+def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, values: Values | None = None) -> Moved:
     """The bytes that the layout operators of a model move; `sizes` gives values to named dimensions.
+
+    values: what is known of the model's values, where it has been read already.
 
     Other symbolic dimensions count as `eqsat.ir.size_samples` says, here as in the search.
 
@@ -53,7 +55,7 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None) -> Mo
     >>> bytes_moved(conv_chain()).by_op
     {'Transpose': 10240}
     """
-    values = value_types(model)
+    values = values or value_types(model)
     given = {s: sizes[name] for s, name in values.symbol_names.items() if sizes is not None and name in sizes}
     table: dict[str, int] = {}
     unknown = 0
@@ -67,10 +69,10 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None) -> Mo
     return Moved(sum(table.values()) - joins, joins, table, unknown)
 
 
-def price(model: ModelProto) -> int:
+def price(model: ModelProto, values: Values) -> int:
     """What a model costs as it stands: the bytes that its layout operators move, and a fixed number for each node."""
     nodes = sum(n.op_type != "Constant" for n in model.graph.node)
-    return bytes_moved(model).total + NODE_BYTES["onnx"] * nodes
+    return bytes_moved(model, values=values).total + NODE_BYTES["onnx"] * nodes
 
 
 def _node(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int | None:

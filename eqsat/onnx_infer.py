@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import onnx
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, checker, helper, shape_inference
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
 from eqsat.ir import term as t
-from eqsat.ir.errors import FrontendError
 from eqsat.ir.shape import Dim, Shape
 from eqsat.ir.term import Term
 from eqsat.onnx_bounds import check_functions, follows_large_values
+from eqsat.onnx_guarded import infer_shapes
 from eqsat.onnx_package import dtype_name, element_type
 from eqsat.onnx_slice import settle
 from eqsat.onnx_trust import prepare
@@ -149,21 +149,14 @@ def infer(model: ModelProto) -> Types:
     """
     check_functions(model)
     bare = skeleton(model)
+    for value in (*bare.graph.input, *bare.graph.output, *bare.graph.value_info):
+        for d in value.type.tensor_type.shape.dim:
+            if d.dim_value < 0:  # some exporters mark unknown extents so, and inference counts with them
+                d.ClearField("dim_value")
     settle(bare.graph)
     follow = not follows_large_values(bare)
     plain = skeleton(model) if prepare(bare) else None
-    try:
-        inferred = shape_inference.infer_shapes(bare, check_type=False, strict_mode=False, data_prop=follow)
-    except (shape_inference.InferenceError, ValueError, RuntimeError) as error:
-        raise FrontendError("ONNX model", f"its shapes are inconsistent: {_clean(error)}") from error
-    if plain is not None:
-        del plain.graph.output[:]
-        plain.graph.output.extend(inferred.graph.output)
-    try:
-        # After inference, which fills in the shapes of outputs that have none.
-        check(inferred if plain is None else plain)
-    except (checker.ValidationError, ValueError) as error:
-        raise FrontendError("ONNX model", f"is not valid: {_clean(error)}") from error
+    inferred = infer_shapes(bare, data_prop=follow, valid=True, plain=plain)
     protos: dict[str, TypeProto] = {}
     graph = inferred.graph
     for value in (*graph.input, *graph.output, *graph.value_info):
@@ -181,13 +174,6 @@ def infer(model: ModelProto) -> Types:
     types.taken.update(d.dim_param for p in protos.values() for d in p.tensor_type.shape.dim)
     types.fix_unknown(protos.values())
     return types
-
-
-check: Callable[[ModelProto], None] = getattr(checker, "check_model")  # noqa: B009 - its annotation is incomplete
-
-
-def _clean(error: Exception) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:

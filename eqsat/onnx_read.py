@@ -83,8 +83,13 @@ class Values:
 
 def value_types(model: ModelProto) -> Values:
     """The types of all values of a model that programs can hold, as far as they can be found out."""
-    reader = _Reader(model, True)
-    reader.program()
+    return read_with_types(model, True)[1]
+
+
+def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxProgram, Values]:
+    """The program of a model, and what became known of the model's values while it was read."""
+    reader = _Reader(model, fold_inputs)
+    program = reader.program()
     types = {name: known for name in reader.types.protos if (known := reader.types.modelled(name)) is not None}
     types.update({name: (x.shape, x.dtype) for name, x in reader.env.items()})
     fixed: set[int] = set()
@@ -95,7 +100,7 @@ def value_types(model: ModelProto) -> Values:
         if not free and all(x.node.serial in fixed for x in node.operands):
             fixed.add(node.serial)
     constants = frozenset(name for name, x in reader.env.items() if x.node.serial in fixed)
-    return Values(types, constants, {symbol: name for name, symbol in reader.types.symbols.items()})
+    return program, Values(types, constants, {symbol: name for name, symbol in reader.types.symbols.items()})
 
 
 class _Reader:

@@ -12,22 +12,30 @@ import pickle
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from eqsat.ir.errors import EqsatError
 from eqsat.worker_limits import addresses_are_limited, is_about_memory, resident_mb
 from eqsat.worker_pool import taken
-from eqsat.worker_process import CannotStart, Ended, Late, Worker
+from eqsat.worker_process import CannotStart, Ended, Late, Worker, alive
 
 START = 30.0  # seconds in which a worker must have started a job
 LEAST = 0.5  # seconds that a job has at least after its start, however long that took
+UNLIMITED = 1 << 20  # megabytes
 WATCH = 0.2  # seconds between two looks at a worker's size, where its addresses cannot be limited
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 class WorkerFailure(EqsatError):
-    """A worker ended, could not be started, or its job raised what is no error of eqsat: a defect."""
+    """A worker ended, could not be started, or its job raised what is no error of eqsat: a defect.
+
+    `signal` is the number of the signal by which it ended itself, None where it was otherwise.
+    """
+
+    signal: int | None = None
 
 
 class WorkerLimit(EqsatError):
@@ -76,6 +84,42 @@ def call(
     if isinstance(answer, _Raised):
         raise answer.error
     return answer
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a worker imports before it is asked, and what the worker that it will need imports meanwhile."""
+
+    modules: tuple[str, ...]
+    inner: Preparation | None = None
+
+
+def prepare(wanted: Preparation) -> None:
+    """Start a worker where there is none, and go on while it imports modules.
+
+    >>> prepare(Preparation(("json",)))
+    >>> call("eqsat.worker_call:echo", "ready", seconds=10, memory_mb=500)
+    'ready'
+    """
+    if alive:
+        return
+    seconds = START
+    argument = pickle.dumps(wanted, pickle.HIGHEST_PROTOCOL)
+    task = _Task("eqsat.worker_call:prepared", argument, 0.0, seconds, UNLIMITED, None)
+    try:
+        with taken() as worker:
+            worker.send(_header(task, worker.number()) + argument, time.monotonic() + seconds)
+    except (CannotStart, Ended, Late):
+        pass  # the call that needs a worker says so
+
+
+def prepared(wanted: Preparation, report: Callable[[Any], None]) -> None:
+    """The job that imports modules; one that cannot be imported is missed by the job that needs it."""
+    if wanted.inner is not None:
+        prepare(wanted.inner)
+    for module in wanted.modules:
+        with suppress(ImportError):
+            import_module(module)
 
 
 def echo(argument: Any, report: Callable[[Any], None]) -> Any:
@@ -203,4 +247,6 @@ def _death(task: _Task, ended: Ended, last: Any) -> Exception:
         return _time_limit(task, last)
     if ended.signal is not None and is_about_memory(ended.messages):
         return _memory_limit(task, last)
-    return WorkerFailure(task.job, f"its worker ended by {ended}: {ended.messages.strip()[-3000:]}")
+    failure = WorkerFailure(task.job, f"its worker ended by {ended}: {ended.messages.strip()[-3000:]}")
+    failure.signal = ended.signal
+    return failure

@@ -18,6 +18,19 @@ _NO_MEMORY = re.compile(
 )
 
 
+_state = {"worker": False}
+
+
+def become_worker() -> None:
+    """This process runs tasks for another one, which can end it."""
+    _state["worker"] = True
+
+
+def is_worker() -> bool:
+    """Whether this process can be ended by the one that it works for."""
+    return _state["worker"]
+
+
 def is_about_memory(message: str) -> bool:
     """Whether what a library or the system says of a failure means that there was no memory for it.
 

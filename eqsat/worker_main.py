@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from eqsat.backends import cache
 from eqsat.ir.errors import EqsatError
 from eqsat.worker_frames import HEADER, PIECE
-from eqsat.worker_limits import address_limit, is_about_memory
+from eqsat.worker_limits import address_limit, become_worker, is_about_memory
 
 SPARE = 5.0  # seconds after its limit in which the parent ends a task; then the system does
 
@@ -31,6 +31,7 @@ def serve(tasks: int, answers: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides and ends us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.enable()
+    become_worker()
     cache.leave_warnings_to_parent()
     frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(tasks, frames), daemon=True).start()

@@ -28,6 +28,7 @@ from eqsat.checking.fold import folded
 from eqsat.checking.graph import Graph, Type, content_mark
 from eqsat.checking.verdict import CheckFailure
 from eqsat.ir.dtypes import NDArray
+from eqsat.onnx_guarded import infer_shapes
 
 RANDOM = frozenset(
     ("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial")
@@ -157,7 +158,7 @@ def inferred(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, TypeProto
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
     for output in model.graph.output:  # what they claim is for other sizes, or wrong
         graph.output.append(ValueInfoProto(name=output.name))
-    done = shape_inference.infer_shapes(copy)
+    done = infer_shapes(copy)
     types = {x.name: x.type for x in (*done.graph.value_info, *done.graph.input, *done.graph.output)}
     for tensor in model.graph.initializer:
         types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
@@ -344,6 +345,8 @@ def _inferred_node(
     try:
         schema = defs.get_schema(node.op_type, opsets.get(domain, 1), domain)
         ins = {n: types[n] for n in node.input if n and n in types}
+        if any(d.dim_value < 0 for x in ins.values() for d in x.tensor_type.shape.dim):
+            return {}  # inference got it wrong, and may end this process on it
         data = {n: numpy_helper.from_array(unit.known[n], n) for n in node.input if n in unit.known}
         imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
         found = shape_inference.infer_node_outputs(schema, node, ins, data, opset_imports=imports)

@@ -14,7 +14,7 @@ from onnx_recipes import RECIPES, barrier
 
 from eqsat.ir.run import evaluate_outputs
 from eqsat.onnx_call import schema
-from eqsat.onnx_infer import check
+from eqsat.onnx_guarded import check_model
 from eqsat.onnx_read import read
 
 OLDEST, NEWEST = 6, min(28, onnx.defs.onnx_opset_version())
@@ -89,7 +89,7 @@ def draw(seed: int, focus: str = "") -> Drawn | None:
         if output.type.tensor_type.HasField("shape") or any(row[k] != kept[k] for row in ranks):
             _retract(output.type.tensor_type, [made[k].shape for _, made in drawn.runs])
     try:
-        check(shape_inference.infer_shapes(model))
+        check_model(shape_inference.infer_shapes(model))
     except checker.ValidationError:  # an output of unknown rank must be declared
         return None
     return drawn
@@ -126,7 +126,7 @@ def differences(drawn: Drawn, after: ModelProto) -> list[str]:
     """How an optimised model differs from the drawn one: validity, interface, and values at all sizes."""
     found: list[str] = []
     try:
-        check(shape_inference.infer_shapes(after))
+        check_model(shape_inference.infer_shapes(after))
     except checker.ValidationError as error:
         return [f"not valid: {error}"]
     before = drawn.model.graph

@@ -136,7 +136,7 @@ def test_a_wrong_model_is_not_returned(name: str, monkeypatch: pytest.MonkeyPatc
     def written(*_: Any) -> ModelProto:
         return after
 
-    def price(m: ModelProto) -> int:
+    def price(m: ModelProto, values: Any) -> int:
         return 2 if m is before else 1
 
     def changed(*_: Any) -> bool:
@@ -191,7 +191,7 @@ def test_the_command_line_tells(
 
     prices = iter([2, 1, 1])
 
-    def price(m: ModelProto) -> int:
+    def price(m: ModelProto, values: Any) -> int:
         return next(prices)
 
     monkeypatch.setattr("eqsat.cli_optimize.call", here)

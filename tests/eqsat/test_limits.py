@@ -16,7 +16,7 @@ from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.nets import nhwc_converter_net, transformer
 from eqsat.onnx_bounds import MOST_NODES, check_functions, follows_large_values
-from eqsat.worker_call import WorkerLimit, WorkerMemoryLimit, WorkerTimeLimit
+from eqsat.worker_call import WorkerFailure, WorkerLimit, WorkerMemoryLimit, WorkerTimeLimit
 
 pytestmark = pytest.mark.onnx
 
@@ -42,6 +42,40 @@ def test_hostile_models_end_in_time_and_in_one_line(
     assert code in (0, 2) and "Traceback" not in said.err and "a defect of eqsat" not in said.out
     assert said.err.count("\n") == (1 if code == 2 else 0), said.err
     assert output.exists() == (code == 0)
+
+
+ENDING = ("fewer cells than parts", "split of no axis", "operand that nothing makes")
+
+
+@pytest.mark.parametrize("name", ENDING)
+def test_what_ends_the_process_of_onnx_does_not_end_ours(name: str) -> None:
+    with pytest.raises(EqsatError, match=r"ends its process|is not valid|inconsistent"):
+        eq.onnx.optimize(MODELS[name]())
+    assert eq.onnx.optimize(nhwc_converter_net(blocks=1)).status == "saturated"
+
+
+@pytest.mark.parametrize("phases", [(), ("read",)])
+def test_a_worker_that_ends_by_itself(
+    phases: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it reads, the model is blamed; later, the model comes back and the defect is named."""
+
+    def ended(job: str, argument: object, *, report: Callable[[str], None], **limits: float) -> None:
+        for phase in phases:
+            report(phase)
+        failure = WorkerFailure(job, "its worker ended by signal 11: Segmentation fault")
+        failure.signal = 11
+        raise failure
+
+    path, output = tmp_path / "m.onnx", tmp_path / "o.onnx"
+    path.write_bytes(nhwc_converter_net(blocks=1).SerializeToString())
+    monkeypatch.setattr("eqsat.cli_optimize.call", ended)
+    assert main(["optimize", str(path), "-o", str(output)]) == (0 if phases else 2)
+    said = capsys.readouterr()
+    if phases:
+        assert "a defect of eqsat" in said.out and output.read_bytes() == path.read_bytes()
+    else:
+        assert "ends by signal 11" in said.err and not output.exists()
 
 
 @pytest.mark.parametrize("limit", [WorkerTimeLimit, WorkerMemoryLimit])

@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.tensor import Opaque, input  # noqa: E402
 from eqsat.onnx_call import Call, Declined  # noqa: E402
-from eqsat.onnx_infer import check  # noqa: E402
+from eqsat.onnx_guarded import check_model  # noqa: E402
 from eqsat.onnx_ops import apply  # noqa: E402
 from eqsat.onnx_package import run_session, session  # noqa: E402
 from eqsat.onnx_read import read  # noqa: E402
@@ -178,7 +178,7 @@ def test_shapes_and_values_stay(name: str, way: Callable[[ModelProto], ModelProt
     case = CASES[name]
     before = case.model()
     after = way(before)
-    check(shape_inference.infer_shapes(after))
+    check_model(shape_inference.infer_shapes(after))
     for shapes in case.sizes:
         feeds = case.feeds(shapes)
         for a, b in zip(run_session(session(before), feeds), run_session(session(after), feeds), strict=True):
