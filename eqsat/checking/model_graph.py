@@ -4,6 +4,7 @@ onnx.shape_inference at sizes in numbers. Nothing here is shared with the reader
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -45,6 +46,8 @@ SMALL = 16
 """Constants of fewer elements, and integers that may be sizes, keep their numbers."""
 SIZES = 64
 SKELETON = 1024
+LARGE, PIECE = 1 << 16, 1 << 10
+"""Bytes of constants from which on they are not hashed whole, and of the pieces by which those are told apart."""
 EVEN = 1 << 27
 FOLDED = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
 
@@ -184,6 +187,8 @@ class Contents:
 
     def __init__(self) -> None:
         self.named: dict[str, list[tuple[TensorProto, Hashable]]] = {}
+        self.large: dict[Hashable, list[tuple[TensorProto, Hashable]]] = {}
+        self.fresh = itertools.count()
         self.uniform: set[tuple[int, int]] = set()
         self.marks: dict[Hashable, Hashable] = {}
 
@@ -208,7 +213,20 @@ class Contents:
             flat = array_of(tensor).reshape(-1)
             if bool((flat == flat[0]).all()):
                 return "uniform", flat[0].tobytes()
-        return digest(tensor)
+        if tensor.data_type == TensorProto.STRING:
+            return hashlib.blake2b(b"\0".join(tensor.string_data), digest_size=16).digest()
+        numbers = _bytes_of(tensor)
+        if len(numbers) <= LARGE:
+            return hashlib.blake2b(numbers, digest_size=16).digest()
+        # Few large constants look alike at three places: those that do are compared whole, no others are read whole.
+        middle = len(numbers) // 2
+        looks = len(numbers), numbers[:PIECE], numbers[middle : middle + PIECE], numbers[-PIECE:]
+        alike = self.large.setdefault(looks, [])
+        found: Hashable = next((key for other, key in alike if _bytes_of(other) == numbers), None)
+        if found is None:
+            found = "large", next(self.fresh)
+            alike.append((tensor, found))
+        return found
 
     def mark(self, tensor: Content, key: Hashable) -> Hashable:
         """What tells constants apart whatever the order of their numbers."""
@@ -225,13 +243,11 @@ def _same(a: TensorProto, b: TensorProto) -> bool:
     return both and a.data_type == b.data_type and prod(a.dims) == prod(b.dims) and a.raw_data == b.raw_data
 
 
-def digest(tensor: TensorProto) -> bytes:
-    """A hash of the numbers of a tensor in row-major order."""
-    if tensor.data_type == TensorProto.STRING:
-        return hashlib.blake2b(b"\0".join(tensor.string_data), digest_size=16).digest()
+def _bytes_of(tensor: TensorProto) -> bytes:
+    """The numbers of a tensor in row-major order."""
     if tensor.HasField("raw_data"):
-        return hashlib.blake2b(tensor.raw_data, digest_size=16).digest()
-    return hashlib.blake2b(np.ascontiguousarray(numpy_helper.to_array(tensor)).tobytes(), digest_size=16).digest()
+        return tensor.raw_data
+    return np.ascontiguousarray(numpy_helper.to_array(tensor)).tobytes()
 
 
 def unit_of(model: ModelProto, types: dict[str, TypeProto], contents: Contents) -> Unit:

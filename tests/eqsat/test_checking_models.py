@@ -227,6 +227,27 @@ def test_a_dropout_that_does_not_train_may_go() -> None:
     assert check_models(dropped(training=True), kept).difference is not None
 
 
+@pytest.mark.parametrize("place", [0, 5000, 20_000, 39_999])
+def test_large_constants_are_compared_whole(place: int) -> None:
+    """Wherever one number differs, under the same name or another one; equal ones are equal under any name."""
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal((200, 200)).astype("f4") for _ in range(2)]
+    other = weights[0].copy()
+    other.reshape(-1)[place] += 1
+
+    def net(names: Sequence[str], arrays: Sequence[Any], more: int) -> ModelProto:
+        nodes = [N("MatMul", ["x", names[0]], ["m"]), N("MatMul", ["m", names[1]], ["v0"])]
+        nodes += [N("Identity", [f"v{k}"], [f"v{k + 1}"]) for k in range(more)]
+        nodes.append(N("Relu", [f"v{more}"], ["y"]))
+        return model(nodes, [("x", F, [2, 200])], [("y", F, [2, 200])], dict(zip(names, arrays, strict=True)))
+
+    before = net(("a", "b"), weights, 0)
+    for names in (("a", "b"), ("c", "d"), ("b", "a")):
+        assert check_models(before, net(names, weights, 1)).difference is None
+        assert check_models(before, net(names, [other, weights[1]], 1)).difference is not None
+        assert check_models(before, net(names, [weights[0], weights[0]], 1)).difference is not None
+
+
 def test_interfaces_are_compared() -> None:
     base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
 
