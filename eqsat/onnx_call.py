@@ -77,6 +77,14 @@ class Call:
     def get(self, name: str, default: Any = None) -> Any:
         return self.attrs.get(name, default)
 
+    def parameter(self, name: str) -> Any:
+        """A parameter, by default what the schema says; numbers with a point are float32 there as in a node.
+
+        >>> Call("LeakyRelu", ()).parameter("alpha")
+        0.009999999776482582
+        """
+        return self.attrs[name] if name in self.attrs else default(self.op, self.opset, self.domain, name)
+
 
 @lru_cache(maxsize=4096)
 def schema(op: str, opset: int, domain: str = "") -> Any:
@@ -85,6 +93,20 @@ def schema(op: str, opset: int, domain: str = "") -> Any:
         return onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
         return None
+
+
+def single(value: float) -> float:
+    """A number as the functions by which ONNX defines operators hold it: in float32, whatever the data is."""
+    return float(np.float32(value))
+
+
+@lru_cache(maxsize=4096)
+def default(op: str, opset: int, domain: str, name: str) -> Any:
+    """What a parameter of an operator is where a node does not give it; Declined where the schema says nothing."""
+    found = schema(op, opset, domain)
+    if found is None or name not in found.attributes or not found.attributes[name].default_value.name:
+        raise Declined(op, f"{name} is not given, and opset {opset} has no default for it")
+    return attribute_value(found.attributes[name].default_value)
 
 
 _NO_KERNEL = {

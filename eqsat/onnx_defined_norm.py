@@ -11,7 +11,7 @@ from eqsat.ir.shape import Shape, normalize_axes, normalize_axis
 from eqsat.ir.tensor import Tensor, from_body, output_axes, reduce_axes
 from eqsat.ir.term import Term
 from eqsat.ir.views import reshape
-from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_call import Call, Declined, single
 from eqsat.onnx_defined import formula
 from eqsat.onnx_defined_conv import along_channels
 from eqsat.onnx_op_views import ints
@@ -45,14 +45,14 @@ def layer_normalization(c: Call) -> Tensor:
     x, *factors = c.tensors
     axis = normalize_axis(int(c.get("axis", -1)), x.rank, c.op)
     scale, bias = (*factors, None, None)[:2]
-    return normalised(x, range(axis, x.rank), float(c.get("epsilon", 1e-5)), scale, bias)
+    return normalised(x, range(axis, x.rank), float(c.parameter("epsilon")), scale, bias)
 
 
 @formula("InstanceNormalization", "input scale b", "epsilon consumed_inputs")
 def instance_normalization(c: Call) -> Tensor:
     x, scale, bias = c.tensors
     factors = along_channels(scale, x.rank), along_channels(bias, x.rank)
-    return normalised(x, range(2, x.rank), float(c.get("epsilon", 1e-5)), *factors)
+    return normalised(x, range(2, x.rank), float(c.parameter("epsilon")), *factors)
 
 
 @formula("GroupNormalization", "x scale bias", "epsilon num_groups stash_type")
@@ -67,7 +67,7 @@ def group_normalization(c: Call) -> Tensor:
     split: Shape = (x.shape[0], groups, channels // groups, *x.shape[2:])
     factor: Shape = (groups, channels // groups, *(1,) * (x.rank - 2))
     factors = reshape(scale, factor), reshape(bias, factor)
-    y = normalised(reshape(x, split), range(2, len(split)), float(c.get("epsilon", 1e-5)), *factors)
+    y = normalised(reshape(x, split), range(2, len(split)), float(c.parameter("epsilon")), *factors)
     return reshape(y, x.shape)
 
 
@@ -79,7 +79,7 @@ def group_normalization(c: Call) -> Tensor:
 def batch_normalization(c: Call) -> Tensor:
     """One factor and one summand per channel, computed once."""
     x, scale, bias, middle, spread = c.tensors
-    epsilon = float(c.get("epsilon", 1e-5))
+    epsilon = float(c.parameter("epsilon"))
 
     def rest(b: Term, m: Term, f: Term) -> Term:
         return b - m * f
@@ -96,9 +96,15 @@ def batch_normalization(c: Call) -> Tensor:
 
 @formula("MeanVarianceNormalization", "x", "axes")
 def mean_variance_normalization(c: Call) -> Tensor:
+    """(x - mean) / (sqrt(variance) + 1e-9): equal numbers are 0, and small ones grow as large ones do."""
     x = c.one()
     axes = normalize_axes(ints(c.get("axes", (0, 2, 3)), c.op), x.rank, c.op)
-    return normalised(x, axes, 1e-9, None, None)
+    middle = mean(x, axes, True)
+
+    def body(a: Term, m: Term, v: Term) -> Term:
+        return (a - m) / (t.unary("sqrt", v) + single(1e-9))
+
+    return pointwise("Normalize", body, x, middle, variance(x, middle, axes))
 
 
 @formula("LpNormalization", "input", "axis p=1|2")
@@ -126,5 +132,5 @@ def lrn(c: Call) -> Tensor:
     inside = t.logical_and(t.compare("le", 0, near), t.compare("lt", near, t.as_index(x.shape[1])))
     body = t.where(inside, cell * cell, t.const(0, x.dtype))
     squares = Tensor(from_body(body, x.shape, (size,), "sum"))
-    share, beta, bias = float(c.get("alpha", 1e-4)) / size, float(c.get("beta", 0.75)), float(c.get("bias", 1.0))
+    share, beta, bias = float(c.parameter("alpha")) / size, float(c.parameter("beta")), float(c.parameter("bias"))
     return pointwise("LRN", lambda a, s: a / t.binary("pow", s * share + bias, beta), x, squares)

@@ -54,7 +54,7 @@ def gemm(c: Call) -> Tensor:
         raise Declined(c.op, "integers are scaled")
     rows, columns = "km" if c.get("transA", 0) else "mk", "nk" if c.get("transB", 0) else "kn"
     product = contract(f"{rows},{columns}->mn", a, b, Tag("Gemm"))
-    alpha, beta = float(c.get("alpha", 1.0)), float(c.get("beta", 1.0))
+    alpha, beta = float(c.parameter("alpha")), float(c.parameter("beta"))
     if not rest:
         return pointwise("Mul", lambda p: p * alpha, product)
     return pointwise("Add", lambda p, q: p * alpha + q * beta, product, rest[0])

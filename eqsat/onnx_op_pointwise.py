@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 from eqsat.ir import pointwise
@@ -15,7 +15,7 @@ from eqsat.ir.shape import same_dim, same_shape
 from eqsat.ir.signature import Dims, Signature
 from eqsat.ir.tensor import Tensor
 from eqsat.ir.term import Term
-from eqsat.onnx_call import Call, Declined
+from eqsat.onnx_call import Call, Declined, single
 from eqsat.onnx_ops import define, opaque
 from eqsat.onnx_package import dtype_name
 
@@ -44,9 +44,10 @@ def _softplus(x: Term) -> Term:
     return _max(x, 0) + t.unary("log", 1 + _exp(-t.absolute(x)))
 
 
-def _gelu(x: Term, approximate: str = "none") -> Term:
+def _gelu(x: Term, *, approximate: str) -> Term:
     if approximate == "tanh":
-        return 0.5 * x * (1 + _tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+        scale, share = math.sqrt(single(2 / math.pi)), single(0.044715)
+        return 0.5 * x * (1 + _tanh(scale * (x + share * (x * x * x))))
     return 0.5 * x * (1 + t.unary("erf", x / math.sqrt(2)))
 
 
@@ -58,7 +59,7 @@ def _integer(x: Term) -> bool:
     return is_int(x.dtype)
 
 
-def _mod(a: Term, b: Term, fmod: int = 0) -> Term:
+def _mod(a: Term, b: Term, *, fmod: int) -> Term:
     if not _integer(a):
         raise Declined("Mod", "the remainder of floats has no formula here")
     return t.binary("truncmod" if fmod else "mod", a, b)
@@ -88,35 +89,39 @@ FUNCTIONS = (
 )  # fmt: skip
 
 
-def _leaky_relu(x: Term, alpha: float = 0.01) -> Term:
+def _leaky_relu(x: Term, *, alpha: float) -> Term:
     return t.where(x < 0, x * alpha, x)
 
 
-def _thresholded_relu(x: Term, alpha: float = 1.0) -> Term:
+def _thresholded_relu(x: Term, *, alpha: float) -> Term:
     return t.where(x > alpha, x, 0)
 
 
-def _elu(x: Term, alpha: float = 1.0) -> Term:
+def _elu(x: Term, *, alpha: float) -> Term:
     return t.where(x < 0, alpha * (_exp(x) - 1), x)
 
 
-def _selu(x: Term, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Term:
+def _selu(x: Term, *, alpha: float, gamma: float) -> Term:
     return t.where(x > 0, gamma * x, gamma * (alpha * _exp(x) - alpha))
 
 
-def _celu(x: Term, alpha: float = 1.0) -> Term:
+def _celu(x: Term, *, alpha: float) -> Term:
     return _max(x, 0) + _min(alpha * (_exp(x / alpha) - 1), 0)
 
 
-def _hard_sigmoid(x: Term, alpha: float = 0.2, beta: float = 0.5) -> Term:
+def _hard_sigmoid(x: Term, *, alpha: float, beta: float) -> Term:
     return _max(_min(alpha * x + beta, 1), 0)
 
 
-def _swish(x: Term, alpha: float = 1.0) -> Term:
+def _hard_swish(x: Term) -> Term:
+    return x * _max(_min(x * single(1 / 6) + 0.5, 1), 0)
+
+
+def _swish(x: Term, *, alpha: float) -> Term:
     return x * _sigmoid(alpha * x)
 
 
-def _shrink(x: Term, lambd: float = 0.5, bias: float = 0.0) -> Term:
+def _shrink(x: Term, *, lambd: float, bias: float) -> Term:
     return t.where(x < -lambd, x + bias, t.where(x > lambd, x - bias, 0))
 
 
@@ -137,7 +142,7 @@ UNARY: dict[str, Callable[[Term], Term]] = {
     "IsNaN": lambda x: t.unary("isnan", x),
     "Relu": lambda x: _max(x, 0),
     "Sigmoid": _sigmoid,
-    "HardSwish": lambda x: x * _max(_min(x * (1 / 6) + 0.5, 1), 0),
+    "HardSwish": _hard_swish,
     "Mish": lambda x: x * _tanh(_softplus(x)),
     "Softplus": _softplus,
     "Softsign": lambda x: x / (1 + t.absolute(x)),
@@ -185,12 +190,24 @@ FORMULAS: dict[str, Callable[..., Term]] = {
 }
 
 
+@lru_cache(maxsize=1)
+def _parameters() -> dict[str, tuple[tuple[inspect.Parameter, ...], tuple[str, ...]]]:
+    """The inputs and the attributes of formulas, which are their keyword-only arguments."""
+    table: dict[str, tuple[tuple[inspect.Parameter, ...], tuple[str, ...]]] = {}
+    for name, function in FORMULAS.items():
+        parameters = inspect.signature(function).parameters.values()
+        named = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+        table[name] = tuple(p for p in parameters if p.name not in named), named
+    return table
+
+
 def formula(c: Call) -> Tensor:
     function = FORMULAS[c.op]
+    attrs = {name: c.parameter(name) for name in _parameters()[c.op][1]}
     if c.opset < 7 and not all(same_shape(x.shape, c.tensors[0].shape) for x in c.tensors):
         raise Declined(c.op, "broadcasts by the rules before opset 7")
     try:
-        made = pointwise.pointwise(c.op, lambda *xs: function(*xs, **c.attrs), *c.tensors)
+        made = pointwise.pointwise(c.op, lambda *xs: function(*xs, **attrs), *c.tensors)
     except Declined:
         return elementwise(c)[0]
     if c.op == "PRelu" and not same_shape(made.shape, c.tensors[0].shape):
@@ -203,13 +220,10 @@ CHOICES = {"approximate": "=none|tanh", "fmod": "=0|1"}
 
 
 def _declare_formulas() -> None:
-    """A formula's signature is its declaration: arguments are inputs, those with a default attributes."""
-    for name, function in FORMULAS.items():
-        parameters = inspect.signature(function).parameters.values()
-        free = [p for p in parameters if p.default is inspect.Parameter.empty]
+    """A formula's signature is its declaration: arguments are inputs, those by keyword attributes."""
+    for name, (free, named) in _parameters().items():
         inputs = " ".join(f"{p.name}*" if p.kind is inspect.Parameter.VAR_POSITIONAL else p.name for p in free)
-        attributes = " ".join(f"{p.name}{CHOICES.get(p.name, '')}" for p in parameters if p not in free)
-        define(name, inputs, attributes)(formula)
+        define(name, inputs, " ".join(f"{n}{CHOICES.get(n, '')}" for n in named))(formula)
 
 
 _declare_formulas()

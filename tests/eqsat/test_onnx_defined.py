@@ -87,6 +87,17 @@ def test_a_maximum_with_nan_is_nan() -> None:
     np.testing.assert_array_equal(eq.compile(program)(x0=x), views.max((-1, -2)))
 
 
+def test_small_numbers_are_normalised_as_large_ones() -> None:
+    """The standard deviation grows by 1e-9 in ONNX's definition, not the variance; equal numbers become 0."""
+    x = floats(np.random.default_rng(0), 2, 3, 4, 5)
+    program = frontend.load(Use("MeanVarianceNormalization", [x]).model())
+    kernel, wanted = eq.compile(program), session(Use("MeanVarianceNormalization", [x]).model())
+    for scale in (1.0, 1e-3, 1e-5):
+        small = x * np.float32(scale)
+        assert distance(run_session(wanted, {"x0": small})[0], kernel(x0=small)) <= 1e-3, scale
+    np.testing.assert_array_equal(kernel(x0=np.full_like(x, 2)), np.zeros_like(x))
+
+
 def test_half_precision_is_computed_in_single() -> None:
     r = np.random.default_rng(0)
     x, w = floats(r, 1, 64, 8, 8).astype(np.float16), floats(r, 4, 64, 3, 3).astype(np.float16)
