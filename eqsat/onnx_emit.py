@@ -159,7 +159,9 @@ def _shaped(w: Writer, op: str, name: str, target: steps.Shape, dtype: str, out:
     """A Reshape or Expand to sizes that may be symbolic: copied, inferred, or read from a tensor that has them."""
     open_ = [n for n, d in enumerate(target) if not isinstance(d, int)]
     if op == "Reshape" and 0 in target and w.opset < 14:
-        raise FrontendError("Reshape", "an empty shape needs opset 14")
+        # There 0 means: as long as the same axis of the operand. Nothing of the operand is in the result.
+        empty = w.constant(np.zeros([0 if d == 0 else 1 for d in target], dtype))
+        return _shaped(w, "Expand", empty, target, dtype, out, ())
     if not open_:
         zero = {"allowzero": 1} if op == "Reshape" and 0 in target else {}
         return w.step(op, [name], {"shape": tuple(target), **zero}, dtype, out)

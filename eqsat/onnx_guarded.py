@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onnx import ModelProto, checker, shape_inference
+from onnx import ModelProto, TypeProto, checker, shape_inference
 
 from eqsat.ir import clock
 from eqsat.ir.errors import FrontendError
@@ -68,12 +68,19 @@ def answered(question: Question, report: Callable[[Any], None] = lambda _: None)
             tested.ParseFromString(plain)
             del tested.graph.output[:]
             tested.graph.output.extend(inferred.graph.output)
+            if not all(shaped(x.type) for x in inferred.graph.output):
+                tested = shape_inference.infer_shapes(tested, False, False)
         try:
             # After inference, which fills in the shapes of outputs that have none.
             check_model(tested)
         except (checker.ValidationError, ValueError) as error:
             raise FrontendError("ONNX model", f"is not valid: {_clean(error)}") from error
     return inferred.SerializeToString()
+
+
+def shaped(proto: TypeProto) -> bool:
+    """Whether all that ONNX asks of the type of an output is known."""
+    return proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.HasField("shape")
 
 
 def _clean(error: Exception) -> str:

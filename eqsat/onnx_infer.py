@@ -13,7 +13,7 @@ from eqsat.ir import term as t
 from eqsat.ir.shape import Dim, Shape
 from eqsat.ir.term import Term
 from eqsat.onnx_bounds import check_functions, follows_large_values
-from eqsat.onnx_guarded import infer_shapes
+from eqsat.onnx_guarded import infer_shapes, shaped
 from eqsat.onnx_package import dtype_name, element_type
 from eqsat.onnx_slice import settle
 from eqsat.onnx_trust import prepare
@@ -161,7 +161,7 @@ def infer(model: ModelProto) -> Types:
     graph = inferred.graph
     for value in (*graph.input, *graph.output, *graph.value_info):
         old = protos.get(value.name)
-        if old is None or (old.WhichOneof("value") == "tensor_type" and not old.tensor_type.HasField("shape")):
+        if old is None or not shaped(old):
             protos[value.name] = value.type
     for tensor in model.graph.initializer:
         protos[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))

@@ -160,6 +160,20 @@ CASES: dict[str, Case] = {
         [("x", FLOAT, [1, 5, 3])], [("y", FLOAT, [3, 5, 2])], {"c": np.zeros((0, 5, 3), np.float32)},
         [{"x": (1, 5, 3)}],
     ),
+    "an output behind dilated windows, its rank left open": Case(
+        [n("MaxPool", "x", "p", kernel_shape=[1, 2], dilations=[2, 1], ceil_mode=1), n("Squeeze", "p", "s"),
+         n("ReduceMax", "s", "y", axes=[-2])],
+        [("x", FLOAT, [1, 3, 4, 2])], [("y", FLOAT, None)], {}, [{"x": (1, 3, 4, 2)}], 12,
+    ),
+    **{
+        f"an empty Reshape by a computed size in opset {opset}": Case(
+            [n("Shape", "x", "s"), n("Gather", "s i", "g", axis=0), n("Concat", "g m", "k", axis=0),
+             n("Reshape", "x k", "r"), n("Concat", "m g", "l", axis=0), n("Reshape", "x l", "t"), n("Neg", "t", "y")],
+            [("x", FLOAT, ["N", 0, 5])], [("r", FLOAT, [None, 0]), ("y", FLOAT, [None, None])],
+            {"i": ints(0), "m": ints(-1)}, [{"x": (3, 0, 5)}, {"x": (1, 0, 5)}], opset,
+        )
+        for opset in (8, 13, 17)
+    },
 }  # fmt: skip
 
 
