@@ -7,16 +7,15 @@ import os
 import time
 import traceback
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from eqsat.backends.cache import cache_directory
+from eqsat.backends.cache import cache_directory, private_file
+from eqsat.backends.cache import problem as reason
 from eqsat.checking.verdict import Checked, CheckFailure, Difference
 from eqsat.ir.errors import MissingPackage
 
 LEAST_SECONDS, SHARE = 0.1, 0.1
-REPORTS = "reports"
 
 
 def budget(begun: float) -> float:
@@ -71,28 +70,10 @@ def unchecked(checked: Checked) -> list[str]:
 
 def _kept(content: Mapping[str, Any]) -> str:
     """Write a report, and say where it is. It holds structure and shapes, no weights or data."""
-    folder = cache_directory()
-    if folder is None:
+    if cache_directory() is None:
         return " (no report is kept: the cache is off)"
-    path = folder / REPORTS / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6:06d}.json"
-    try:
-        private_file(path, json.dumps(content, indent=1, default=str))
-    except OSError as error:
-        return f" (no report could be kept: {error.strerror})"
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-{time.monotonic_ns() % 10**6:06d}.json"
+    path = private_file(name, json.dumps(content, indent=1, default=str))
+    if path is None:
+        return f" (no report could be kept: {reason('reports') or 'writing it failed'})"
     return f" (please report it, with {path})"
-
-
-def private_file(path: Path, text: str) -> None:
-    """A new file that only its owner can read, in a folder that only its owner can enter; whole or not at all."""
-    folder = path.parent
-    missing = [p for p in (folder, *folder.parents) if not p.exists()]
-    for p in reversed(missing):
-        with suppress(FileExistsError):
-            os.mkdir(p, 0o700)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-    except BaseException:
-        path.unlink(missing_ok=True)
-        raise

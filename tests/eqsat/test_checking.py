@@ -362,6 +362,15 @@ def test_no_report_without_a_cache(quiet: Path, monkeypatch: pytest.MonkeyPatch)
     assert "cache is off" in " ".join(eq.optimize(SQUARE).notes)
 
 
+@pytest.mark.filterwarnings("ignore::eqsat.backends.cache.CacheWarning")
+def test_no_report_where_others_can_write(quiet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    faulty(monkeypatch, turned)
+    quiet.mkdir()
+    quiet.chmod(0o777)
+    (note,) = [n for n in eq.optimize(SQUARE).notes if "defect" in n]
+    assert "no report could be kept: others can write" in note and list(quiet.iterdir()) == []
+
+
 def test_bad_options_are_the_callers(quiet: Path) -> None:
     with pytest.raises(eq.EqsatError, match="unknown target"):
         eq.optimize(SQUARE, target="cuda")
