@@ -34,7 +34,8 @@ CHEAP = 0.01
 def check_models(before: ModelProto, after: ModelProto, seconds: float = 10.0) -> Checked:
     """Does `after` mean what `before` means? Each changed region alone, within a budget of seconds.
 
-    Models with sizes that are not numbers are checked at several sizes.
+    Models with sizes that are not numbers are checked at several sizes: those at which `before` itself keeps to the
+    ranks that it declares, on which readers may rely.
 
     >>> from eqsat.nets import conv_chain
     >>> check_models(conv_chain(), conv_chain()).summary().split(" (")[0]
@@ -50,27 +51,38 @@ def check_models(before: ModelProto, after: ModelProto, seconds: float = 10.0) -
         every += [dict.fromkeys(names, 1), dict.fromkeys(names, 0)]
     contents = Contents()
     found: Checked | None = None
+    count = 0
     for k, sizes in enumerate(every):
         left = (seconds - (now() - begun)) / (len(every) - k)
         checked = _at(before, after, sizes, contents, left)
+        if checked is None:
+            continue
+        count += 1
         if found is None or checked.difference is not None:
             found = checked
         if found.difference is not None or found.skipped:
             break
-    assert found is not None
+    if found is None:
+        return Checked((), now() - begun, None, "at all sizes tried, the model has other ranks than it declares")
     regions = found.regions
     if len(every) > 1:
+        where = f"at {count} size{'s' * (count > 1)}"
         regions = tuple(
-            replace(r, verdict="run", reason=f"{r.reason}, at {len(every)} sizes") if r.verdict != "neither" else r
-            for r in regions
+            replace(r, verdict="run", reason=f"{r.reason}, {where}") if r.verdict != "neither" else r for r in regions
         )
     return replace(found, regions=regions, seconds=now() - begun)
 
 
-def _at(before: ModelProto, after: ModelProto, sizes: Mapping[str, int], contents: Contents, seconds: float) -> Checked:
+def _at(
+    before: ModelProto, after: ModelProto, sizes: Mapping[str, int], contents: Contents, seconds: float
+) -> Checked | None:
+    """The check at some sizes; None where the original has other ranks there than it declares."""
     begun = now()
     try:
-        left = unit_of(before, inferred(before, sizes), contents)
+        types = inferred(before, sizes)
+        if _contradicted(before, types):
+            return None
+        left = unit_of(before, types, contents)
         right = unit_of(after, inferred(after, sizes), contents)
     except CheckFailure as error:
         return Checked((), now() - begun, Difference(error.operation, error.problem))
@@ -80,6 +92,21 @@ def _at(before: ModelProto, after: ModelProto, sizes: Mapping[str, int], content
     runner = _Runner((left, right))
     sides = Sides(left.graph, right.graph, runner.run, runner.cost, runner.describe)
     return drive(sides, max(seconds - (now() - begun), seconds / 2))  # gigabytes are slow to compare
+
+
+def _contradicted(model: ModelProto, types: Mapping[str, TypeProto]) -> bool:
+    """Whether a value has another rank than the model declares."""
+    for value in (*model.graph.output, *model.graph.value_info):
+        declared, found = (_rank(proto) for proto in (value.type, types.get(value.name)))
+        if declared is not None and found is not None and declared != found:
+            return True
+    return False
+
+
+def _rank(proto: TypeProto | None) -> int | None:
+    if proto is None or proto.WhichOneof("value") != "tensor_type" or not proto.tensor_type.HasField("shape"):
+        return None
+    return len(proto.tensor_type.shape.dim)
 
 
 # -- the interface ----------------------------------------------------------------------------------------------------

@@ -248,6 +248,25 @@ def test_large_constants_are_compared_whole(place: int) -> None:
         assert check_models(before, net(names, [weights[0], weights[0]], 1)).difference is not None
 
 
+def test_a_declared_rank_is_relied_on() -> None:
+    """The result fails where N is 1: the model has no third axis there. A model that declares one has no such size."""
+
+    def side(declared: list[Any] | None, *nodes: NodeProto) -> ModelProto:
+        outs = [("y", F, [None]), *([] if declared is None else [("v", F, declared)])]
+        constants = {"flat": [-1], "last": [2]}
+        return model([N("Squeeze", ["x"], ["v"]), *nodes], [("x", F, [4, "N", 2])], outs, constants, 13)
+
+    def wrong(declared: list[Any] | None, last: str) -> bool:
+        before = side(declared, N("Reshape", ["v", "flat"], ["y"]))
+        sized = [N("Shape", ["v"], ["s"]), N("Gather", ["s", "last"], ["g"]), N("Concat", ["flat", "g"], ["k"], axis=0)]
+        after = side(declared, *sized, N("Reshape", ["v", "k"], ["r"]), N(last, ["r"], ["t"]),
+                     N("Reshape", ["t", "flat"], ["y"]))  # fmt: skip
+        return check_models(before, after).difference is not None
+
+    assert not wrong([4, None, 2], "Identity")
+    assert wrong(None, "Identity") and wrong([4, None], "Identity") and wrong([4, None, 2], "Neg")
+
+
 def test_interfaces_are_compared() -> None:
     base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
 
