@@ -109,27 +109,6 @@ def default(op: str, opset: int, domain: str, name: str) -> Any:
     return attribute_value(found.attributes[name].default_value)
 
 
-_NO_KERNEL = {
-    "Pad": "int16 uint16",
-    "Where": "bool int16 uint16 uint64",
-    "Max": "int16 uint16",
-    "Min": "int16 uint16",
-    "Clip": "int16 uint16",
-    "Trilu": "int8 int16 uint8 uint16 uint32 uint64",
-    "DepthToSpace": "bool int16 int32 int64 uint16 uint32 uint64",
-    "SpaceToDepth": "bool int16 int32 int64 uint16 uint32 uint64",
-}
-
-
-def runs(op: str, dtype: str) -> bool:
-    """Whether onnxruntime has an operator for a data type that the schema allows: no rewrite may bring in another.
-
-    >>> runs("Pad", "int32"), runs("Pad", "int16")
-    (True, False)
-    """
-    return dtype not in _NO_KERNEL.get(op, "").split()
-
-
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
 
 

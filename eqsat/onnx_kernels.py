@@ -7,7 +7,7 @@ without rounding in between, and 60000 + 60000 - 60000 is infinite in float16.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from eqsat.onnx_call import Call
@@ -38,6 +38,15 @@ VIA: Mapping[str, Mapping[str, str]] = {
     # The kernels for uint32 and uint64 fail where nothing is summed.
     "MatMul": {"int8": "int32", "uint8": "int32", **_SHORT, "uint32": "int64", "uint64": "int64"},
 }
+_MISSING: Mapping[str, Collection[str]] = {
+    **{op: VIA[op] for op in ("Pad", "Where", "Max", "Min")},
+    "Clip": _SHORT,
+    "Trilu": ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
+    **dict.fromkeys(
+        ("DepthToSpace", "SpaceToDepth"), ("bool", "int16", "int32", "int64", "uint16", "uint32", "uint64")
+    ),
+}
+"""Types that the schema of an operator allows and for which there is no kernel at all."""
 _FLOATS = ("float16", "float32", "float64")
 _NATIVE: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("MatMul",), ("int32", "int64", *_FLOATS)),
@@ -53,6 +62,15 @@ _COMPOSED = (
 )  # fmt: skip
 _SINGLE = ("Celu", "Mean", "ReduceL1", "ReduceSumSquare", "ReduceMean", "PRelu", "Sum", "Gelu", "Swish")
 _FUNCTIONS = ("Erf", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+
+
+def runs(op: str, dtype: str) -> bool:
+    """Whether onnxruntime has an operator for a data type that the schema allows: no rewrite may bring in another.
+
+    >>> runs("Pad", "int32"), runs("Pad", "int16")
+    (True, False)
+    """
+    return dtype not in _MISSING.get(op, ())
 
 
 def means_the_formula(call: Call) -> bool:

@@ -21,11 +21,11 @@ from eqsat.ir.term import Term
 from eqsat.ir.text import format_term, symbol_names
 from eqsat.ir.walk import postorder
 from eqsat.onnx_barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
-from eqsat.onnx_call import Call, accepts, runs, schema, symbolic, to_node
+from eqsat.onnx_call import Call, accepts, schema, symbolic, to_node
 from eqsat.onnx_emit import spell_compute, spell_sizes, spell_view
 from eqsat.onnx_forms import recognise
 from eqsat.onnx_infer import subgraphs
-from eqsat.onnx_kernels import means_the_formula
+from eqsat.onnx_kernels import means_the_formula, runs
 from eqsat.onnx_ops import LISTED, OPSET, OUTPUT, PREFIX, SLOTS, apply, opaque_call, same_roles
 from eqsat.onnx_package import element_type
 from eqsat.onnx_pool import as_average_pool, quotient_of_sum
