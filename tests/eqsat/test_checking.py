@@ -111,6 +111,21 @@ def test_a_wrong_program_is_found(name: str) -> None:
     assert check_programs(before, before, 0.1).difference is None
 
 
+@pytest.mark.parametrize("reduce", [(), (3,)])
+def test_an_empty_tensor_reads_nothing(reduce: tuple[int, ...]) -> None:
+    """Also where its formula loads one place whatever the index is."""
+    v = eq.input("v", (1,), "float32")
+
+    def empty(x: Tensor, factor: float) -> Program:
+        def body(*index: t.Term) -> t.Term:
+            return x[()] * factor
+
+        return program(eq.compute((0,), body, reduce=reduce), inputs=[v])
+
+    result = check_programs(empty(v.reshape(()).exp(), 2.0), empty(v.relu().reshape(()), 3.0))
+    assert len(result) and result.difference is None and not result.skipped
+
+
 def test_interfaces_are_compared() -> None:
     other = eq.input("x", (5, 5), "float64")
     relu = program(X.relu())
