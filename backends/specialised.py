@@ -38,7 +38,7 @@ class Specialised(Generic[M]):
     def __init__(self, program: Program) -> None:
         self.program = program
         self._modules: dict[tuple[tuple[Term, int], ...], M] = {}
-        self._symbolic = any(static_shape(shape) is None for n in program.nodes() for shape, _ in n.outputs)
+        self._symbolic = any(static_shape(shape) is None for n in program.all_nodes() for shape, _ in n.outputs)
 
     def _made(self, sizes: Sizes) -> M:
         raise BackendError(f"program {self.program.name!r}", "has no target")

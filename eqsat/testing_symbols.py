@@ -233,7 +233,7 @@ def symbolic_programs(
     max_size: int = 2000,
     dtypes: Sequence[str] = ("float32", "int32"),
     kinds: Sequence[str] | None = None,
-    empty: bool = False,
+    empty: bool = True,
 ) -> Program:
     """Random programs over one to three inputs whose extents are numbers and symbols; often two symbols of one name.
 

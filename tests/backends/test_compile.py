@@ -176,6 +176,16 @@ def test_symbols_are_specialised_at_the_call(target: str) -> None:
         k(x=np.empty((0, 3), "float32"))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_symbol_of_an_input_that_nothing_reads(target: str) -> None:
+    n = t.sym("N")
+    x, z = input("x", (n,), "float32"), input("z", (2,), "float32")
+    k = compile(Program([x, z], {"y": z + 1}), target)
+    for rows in (1, 3):
+        found = k(x=np.ones(rows, "float32"), z=np.arange(2, dtype="float32"))
+        np.testing.assert_array_equal(found, [1, 2])
+
+
 def test_host_operators_run_between_kernels() -> None:
     x = input("x", (3, 4), "float32")
     calls: list[tuple[int, ...]] = []
