@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from eqsat.backends.c_kernel import CKernel
+from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.numpy_target import NumpyKernel
 from eqsat.backends.separators import separators
 from eqsat.ir.errors import BackendError
-from eqsat.ir.tensor import Program, Tensor, as_program
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 
 MOST_THREADS = 1024
 """More threads than this end the process in some OpenMP libraries, where they cannot be started."""
@@ -66,7 +66,7 @@ def _numpy(program: Program, options: Options) -> Kernel:
 
 
 def _opencl(program: Program, options: Options) -> Kernel:
-    from eqsat.backends.opencl import ClKernel
+    from eqsat.backends.opencl.kernel import ClKernel
 
     return ClKernel(program, options.threads, options.device, options.buffers, tune=options.tune)
 

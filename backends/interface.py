@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal, Protocol
 
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
-from eqsat.ir.tensor import Opaque
+from eqsat.ir.tensors.tensor import Opaque
 
 ALIGNMENT = 64
 """Bytes at which buffers of the workspace start."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.call import bound_output, named_arguments, output_arrays
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Program
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Program
 
 
 class NumpyKernel:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import BackendError
-from eqsat.ir.shape import format_shape
-from eqsat.ir.tensor import Program, Tensor, View
+from eqsat.ir.tensors.shape import format_shape
+from eqsat.ir.tensors.tensor import Program, Tensor, View
+from eqsat.ir.terms import term as t
 
 if TYPE_CHECKING:
-    from eqsat.ir.buffer import Buffer
+    from eqsat.ir.layouts.buffer import Buffer
 
 
 def _buffer_type() -> type[Buffer]:
     """eq.Buffer; imported where a caller declares one, which few do."""
-    from eqsat.ir.buffer import Buffer
+    from eqsat.ir.layouts.buffer import Buffer
 
     return Buffer
 
@@ -50,6 +50,6 @@ def _mapped(x: Tensor) -> tuple[int, ...]:
     text = dict(tag.attrs).get("map") if tag is not None and tag.name == "layout_transform" else None
     if not isinstance(text, str) or "AXIS_SEPARATOR" not in text:
         return ()
-    from eqsat.ir.index_map import IndexMap
+    from eqsat.ir.layouts.index_map import IndexMap
 
     return IndexMap.parse(text).axis_separators

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from eqsat.ir.errors import BackendError
-from eqsat.ir.shape import static_shape
-from eqsat.ir.tensor import Program
-from eqsat.ir.term import Term
+from eqsat.ir.tensors.shape import static_shape
+from eqsat.ir.tensors.tensor import Program
+from eqsat.ir.terms.term import Term
 
 if TYPE_CHECKING:
-    from eqsat.backends.lowered import Lowered
+    from eqsat.backends.lowering.lowered import Lowered
 
 Sizes = Mapping[Term, int]
 

@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from eqsat.engine import Limits, optimize
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors.tensor import Tensor, input
 
 SMALL = [(10, 21), (14, 15), (6, 35), (30, 7), (5, 42)]
 LARGE = [(1000, 2100), (1400, 1500), (600, 3500), (3000, 700), (500, 4200)]

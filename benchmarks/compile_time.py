@@ -23,8 +23,8 @@ from typing import Any
 from kernel_suite.cases import extras, suite
 
 import eqsat as eq
-from eqsat.backends import cc
-from eqsat.ir.tensor import Program, Tensor, as_program
+from eqsat.backends.c import cc
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 
 
 def pool(shape: tuple[int, ...]) -> Tensor:

@@ -44,10 +44,10 @@ from map_suite.isl_worker import Timed
 from map_suite.sides import QUESTIONS, Case, Question, Side, available
 
 from eqsat.files import write_whole
-from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError, LayoutError
-from eqsat.ir.walk import substitute
-from eqsat.testing_maps import MAP_FAMILIES, random_map
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.walk import substitute
+from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 ROUNDS = 3
 LONG = 0.3  # seconds after which a call is not repeated

@@ -16,8 +16,8 @@ from typing import Any
 import onnx
 
 import eqsat.onnx
-from eqsat.onnx_bytes import bytes_moved
-from eqsat.onnx_check import compare_models, reseed_weights
+from eqsat.onnx.bytes import bytes_moved
+from eqsat.onnx.check import compare_models, reseed_weights
 
 
 def check_model(model: onnx.ModelProto) -> None:

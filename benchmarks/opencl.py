@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.compile import compile
-from eqsat.backends.opencl_device import build, opencl, place
+from eqsat.backends.opencl.device import build, opencl, place
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors.tensor import Tensor, input
 
 VEC16 = """__kernel void vec16(__global const float *restrict in, __global float *restrict out)
 {

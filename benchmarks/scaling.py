@@ -22,13 +22,13 @@ from typing import Any
 
 from onnx import ModelProto
 
-from eqsat.encode import encode
 from eqsat.engine import Limits, extract_program, measure
+from eqsat.graph.encode import encode
+from eqsat.graph.search import task_of
+from eqsat.graph.search_worker import search
 from eqsat.nets import Net, nhwc_converter_net, transformer
-from eqsat.onnx_read import read
-from eqsat.onnx_write import write
-from eqsat.search import task_of
-from eqsat.worker import search
+from eqsat.onnx.read import read
+from eqsat.onnx.write import write
 
 ENODES, SECONDS = 1.2, 1.3
 PHASES = ("read", "load", "search", "extract", "write")

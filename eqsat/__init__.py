@@ -9,10 +9,9 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from eqsat.ir.build import axis, given, ramp, symbol
 from eqsat.ir.decide import Decider, register_decider
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.functions import (
+from eqsat.ir.tensors.functions import (
     abs,
     acos,
     acosh,
@@ -54,14 +53,15 @@ from eqsat.ir.functions import (
     truncmod,
     where,
 )
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.library import opaque
-from eqsat.ir.parse import parse_expr
-from eqsat.ir.reductions import concat, matmul, split
-from eqsat.ir.run import evaluate
-from eqsat.ir.signature import Signature
-from eqsat.ir.tensor import Program, Tensor, compute, constant, input
-from eqsat.ir.term import Term, const
+from eqsat.ir.tensors.library import opaque
+from eqsat.ir.tensors.reductions import concat, matmul, split
+from eqsat.ir.tensors.run import evaluate
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
+from eqsat.ir.terms.build import axis, given, ramp, symbol
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.parse import parse_expr
+from eqsat.ir.terms.term import Term, const
 
 if TYPE_CHECKING:
     from eqsat import onnx
@@ -69,24 +69,24 @@ if TYPE_CHECKING:
     from eqsat.backends.compile import compile
     from eqsat.engine import optimize
     from eqsat.flow import flow_layout
-    from eqsat.ir.buffer import Buffer
-    from eqsat.ir.contraction import conv2d
-    from eqsat.ir.index_map import AXIS_SEPARATOR, IndexMap
-    from eqsat.ir.layout import Layout
+    from eqsat.graph.search import Limits
+    from eqsat.ir.layouts.buffer import Buffer
+    from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
+    from eqsat.ir.layouts.layout import Layout
     from eqsat.ir.rule import rule, when
-    from eqsat.ir.stmt import PrimFunc
-    from eqsat.prover import decide, prove
+    from eqsat.ir.statements.stmt import PrimFunc
+    from eqsat.ir.tensors.contraction import conv2d
+    from eqsat.proving.prover import decide, prove
+    from eqsat.rewriting.simplify import simplify
     from eqsat.rulebook import check_rules
-    from eqsat.search import Limits
-    from eqsat.simplify import simplify
-    from eqsat.verify import verify
+    from eqsat.verifying.verify import verify
 
 __version__ = "0.1.0"
 
 
 
 def _portfolio() -> Decider:
-    from eqsat.prover import Portfolio
+    from eqsat.proving.prover import Portfolio
 
     return Portfolio()
 
@@ -95,23 +95,23 @@ register_decider(_portfolio)
 
 # Names whose modules are imported when they are first used; "" marks a sub-module.
 _LAZY: dict[str, str] = {
-    "AXIS_SEPARATOR": "eqsat.ir.index_map",
-    "Buffer": "eqsat.ir.buffer",
-    "IndexMap": "eqsat.ir.index_map",
-    "Layout": "eqsat.ir.layout",
-    "PrimFunc": "eqsat.ir.stmt",
+    "AXIS_SEPARATOR": "eqsat.ir.layouts.index_map",
+    "Buffer": "eqsat.ir.layouts.buffer",
+    "IndexMap": "eqsat.ir.layouts.index_map",
+    "Layout": "eqsat.ir.layouts.layout",
+    "PrimFunc": "eqsat.ir.statements.stmt",
     "compile": "eqsat.backends.compile",
-    "conv2d": "eqsat.ir.contraction",
+    "conv2d": "eqsat.ir.tensors.contraction",
     "rule": "eqsat.ir.rule",
     "when": "eqsat.ir.rule",
-    "Limits": "eqsat.search",
+    "Limits": "eqsat.graph.search",
     "check_rules": "eqsat.rulebook",
-    "decide": "eqsat.prover",
+    "decide": "eqsat.proving.prover",
     "flow_layout": "eqsat.flow",
     "optimize": "eqsat.engine",
-    "prove": "eqsat.prover",
-    "simplify": "eqsat.simplify",
-    "verify": "eqsat.verify",
+    "prove": "eqsat.proving.prover",
+    "simplify": "eqsat.rewriting.simplify",
+    "verify": "eqsat.verifying.verify",
     "onnx": "",
     "testing": "",
 }
@@ -208,7 +208,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The package: importing a submodule does not hide the function of the same name, as `eqsat.verify`."""
+    """The package: importing a submodule does not hide the function of the same name, as `eqsat.verifying.verify`."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (isinstance(value, ModuleType) and _LAZY.get(name)):

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsat import interrupt
-from eqsat.cli_output import Output, count
+from eqsat.cli.output import Output, count
 from eqsat.interrupt_start import CODE
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, MissingPackage
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors.tensor import Tensor, input
 from eqsat.timing import interleaved
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def show_chain(stage: Stage) -> None:
 
 
 def _program(program: Any) -> str:
-    from eqsat.ir.program_text import format_program
-    from eqsat.ir.tensor import as_program
+    from eqsat.ir.tensors.program_text import format_program
+    from eqsat.ir.tensors.tensor import as_program
 
     return format_program(as_program(program))
 
@@ -165,10 +165,10 @@ def real_model() -> Path | None:
 def show_model(stage: Stage, name: str, model: ModelProto) -> None:
     """Optimise one model, explain, check and write it."""
     import eqsat.onnx
-    from eqsat.onnx_bytes import bytes_moved
-    from eqsat.onnx_check import compare_models
-    from eqsat.optimize_job import comparison_lines
-    from eqsat.verify import verify
+    from eqsat.cli.optimize_job import comparison_lines
+    from eqsat.onnx.bytes import bytes_moved
+    from eqsat.onnx.check import compare_models
+    from eqsat.verifying.verify import verify
 
     begun = time.perf_counter()
     with Output().progress("optimising"):

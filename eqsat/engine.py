@@ -10,22 +10,22 @@ from typing import cast
 from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
-from eqsat.cost import layout_nodes, program_bytes, sample_notes
-from eqsat.decode import Decoder
-from eqsat.encode import Encoded, encode
-from eqsat.extract import Alternatives
-from eqsat.extract_cheapest import cheapest
-from eqsat.forms import operator_name
-from eqsat.holes_search import assignments
+from eqsat.extraction.cheapest import cheapest
+from eqsat.extraction.cost import layout_nodes, program_bytes, sample_notes
+from eqsat.extraction.decode import Decoder
+from eqsat.extraction.extract import Alternatives
+from eqsat.extraction.prices import prices
+from eqsat.graph.encode import Encoded, encode
+from eqsat.graph.forms import operator_name
+from eqsat.graph.holes_search import assignments
+from eqsat.graph.regions import Obligation
+from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
+from eqsat.graph.search_worker import search, status_of
+from eqsat.graph.tensor_graph import OPTIONAL_RULES
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensor import Constant, Program, Tensor, as_program
-from eqsat.prices import prices
-from eqsat.regions import Obligation
-from eqsat.search import Limits, Progress, Snapshot, Status, task_of
-from eqsat.tensor_graph import OPTIONAL_RULES
-from eqsat.worker import search, status_of
-from eqsat.worker_call import WorkerLimit
+from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
+from eqsat.workers.call import WorkerLimit
 
 TARGETS = ("c", "numpy", "onnx", "opencl")
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
@@ -120,7 +120,7 @@ def optimize(
     0
 
     target: "c", "numpy", "opencl" or "onnx": the vocabulary in which the result must be spelled.
-    rules: names of the graph's rules to use (`eqsat.tensor_graph.OPTIONAL_RULES`; default: all).
+    rules: names of the graph's rules to use (`eqsat.graph.tensor_graph.OPTIONAL_RULES`; default: all).
     freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them; layouts of
     one's own cannot be given.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from eqsat.cost import layout_nodes
+from eqsat.extraction.cost import layout_nodes
 from eqsat.files import write_whole
+from eqsat.graph.tensor_graph import RULE_LAWS
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.program_text import format_program
-from eqsat.tensor_graph import RULE_LAWS
+from eqsat.ir.tensors.program_text import format_program
 
 if TYPE_CHECKING:
     from eqsat.engine import Result

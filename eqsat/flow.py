@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.shape import Shape, same_dim
-from eqsat.ir.tensor import Compute, Tensor, output_axes
-from eqsat.ir.term import Term
-from eqsat.ir.walk import free_variables, leaves, substitute
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.tensors.shape import Shape, same_dim
+from eqsat.ir.tensors.tensor import Compute, Tensor, output_axes
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import free_variables, leaves, substitute
 
 
 def flow_layout(compute: Tensor, output_map: IndexMap) -> dict[Tensor, IndexMap | None]:
@@ -21,7 +21,7 @@ def flow_layout(compute: Tensor, output_map: IndexMap) -> dict[Tensor, IndexMap 
     moves, or two loads that disagree).
 
     >>> import eqsat as eq
-    >>> from eqsat.ir.index_map import IndexMap
+    >>> from eqsat.ir.layouts.index_map import IndexMap
     >>> x, b = eq.input("x", (2, 8, 3, 3), "float32"), eq.input("b", (8, 1, 1), "float32")
     >>> maps = flow_layout(x + b, IndexMap.parse("n, c, h, w -> n, c//4, h, w, c%4"))
     >>> print(maps[b])

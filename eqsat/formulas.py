@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eqsat.ir import term as t
-from eqsat.ir.tensor import Compute, Tensor, View
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves, postorder, substitute
+from eqsat.ir.tensors.tensor import Compute, Tensor, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves, postorder, substitute
 
 
 def as_formula(node: View) -> Compute:

@@ -6,14 +6,14 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import FrontendError, MissingPackage
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.leaves import int_value
-from eqsat.ir.term import Term
-from eqsat.ir.text import leaf_name
-from eqsat.ir.walk import postorder
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.leaves import int_value
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import postorder
 
 INDEX_DTYPE = "int64"
 _LARGEST = 1 << 63

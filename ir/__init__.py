@@ -7,10 +7,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from eqsat.ir.bounds import Bounds, fits_int32, narrow, overflowing
-    from eqsat.ir.buffer import Buffer
-    from eqsat.ir.build import axis, given, ramp, symbol
-    from eqsat.ir.contraction import conv2d
     from eqsat.ir.decide import Decider, Proof, decider, register_decider
     from eqsat.ir.errors import (
         BackendError,
@@ -24,26 +20,42 @@ if TYPE_CHECKING:
         ShapeError,
         TypeMismatch,
     )
-    from eqsat.ir.holes import UNDEF
-    from eqsat.ir.index_map import AXIS_SEPARATOR, IndexMap
-    from eqsat.ir.layout import Layout
-    from eqsat.ir.library import OperatorSpec, define, opaque, operator
-    from eqsat.ir.parse import parse_expr
-    from eqsat.ir.program_json import program_from_json, program_to_json
-    from eqsat.ir.program_text import format_program
-    from eqsat.ir.reductions import concat, matmul, split
-    from eqsat.ir.serialize import term_from_json, term_to_json
-    from eqsat.ir.signature import Signature
-    from eqsat.ir.stmt import PrimFunc
-    from eqsat.ir.tensor import Compute, Constant, Input, Opaque, Program, Tag, Tensor, View, compute, constant, input
-    from eqsat.ir.term import Term, const
-    from eqsat.ir.views import view
+    from eqsat.ir.layouts.buffer import Buffer
+    from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
+    from eqsat.ir.layouts.layout import Layout
+    from eqsat.ir.ranges.bounds import Bounds, fits_int32, narrow, overflowing
+    from eqsat.ir.statements.stmt import PrimFunc
+    from eqsat.ir.tensors.contraction import conv2d
+    from eqsat.ir.tensors.library import OperatorSpec, define, opaque, operator
+    from eqsat.ir.tensors.program_json import program_from_json, program_to_json
+    from eqsat.ir.tensors.program_text import format_program
+    from eqsat.ir.tensors.reductions import concat, matmul, split
+    from eqsat.ir.tensors.signature import Signature
+    from eqsat.ir.tensors.tensor import (
+        Compute,
+        Constant,
+        Input,
+        Opaque,
+        Program,
+        Tag,
+        Tensor,
+        View,
+        compute,
+        constant,
+        input,
+    )
+    from eqsat.ir.tensors.views import view
+    from eqsat.ir.terms.build import axis, given, ramp, symbol
+    from eqsat.ir.terms.holes import UNDEF
+    from eqsat.ir.terms.parse import parse_expr
+    from eqsat.ir.terms.serialize import term_from_json, term_to_json
+    from eqsat.ir.terms.term import Term, const
 
 _MODULES: dict[str, tuple[str, ...]] = {
-    "bounds": ("Bounds", "fits_int32", "narrow", "overflowing"),
-    "buffer": ("Buffer",),
-    "build": ("axis", "given", "ramp", "symbol"),
-    "contraction": ("conv2d",),
+    "ranges.bounds": ("Bounds", "fits_int32", "narrow", "overflowing"),
+    "layouts.buffer": ("Buffer",),
+    "terms.build": ("axis", "given", "ramp", "symbol"),
+    "tensors.contraction": ("conv2d",),
     "decide": ("Decider", "Proof", "decider", "register_decider"),
     "errors": (
         "BackendError",
@@ -57,18 +69,18 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "ShapeError",
         "TypeMismatch",
     ),
-    "holes": ("UNDEF",),
-    "index_map": ("AXIS_SEPARATOR", "IndexMap"),
-    "layout": ("Layout",),
-    "library": ("OperatorSpec", "define", "opaque", "operator"),
-    "parse": ("parse_expr",),
-    "program_json": ("program_from_json", "program_to_json"),
-    "program_text": ("format_program",),
-    "reductions": ("concat", "matmul", "split"),
-    "serialize": ("term_from_json", "term_to_json"),
-    "signature": ("Signature",),
-    "stmt": ("PrimFunc",),
-    "tensor": (
+    "terms.holes": ("UNDEF",),
+    "layouts.index_map": ("AXIS_SEPARATOR", "IndexMap"),
+    "layouts.layout": ("Layout",),
+    "tensors.library": ("OperatorSpec", "define", "opaque", "operator"),
+    "terms.parse": ("parse_expr",),
+    "tensors.program_json": ("program_from_json", "program_to_json"),
+    "tensors.program_text": ("format_program",),
+    "tensors.reductions": ("concat", "matmul", "split"),
+    "terms.serialize": ("term_from_json", "term_to_json"),
+    "tensors.signature": ("Signature",),
+    "statements.stmt": ("PrimFunc",),
+    "tensors.tensor": (
         "Compute",
         "Constant",
         "Input",
@@ -81,8 +93,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "constant",
         "input",
     ),
-    "term": ("Term", "const"),
-    "views": ("view",),
+    "terms.term": ("Term", "const"),
+    "tensors.views": ("view",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

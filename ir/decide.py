@@ -13,13 +13,13 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.evaluate import blocks, evaluate_masked
-from eqsat.ir.exact import integers
-from eqsat.ir.tables import Table, load_table
-from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import blocks, evaluate_masked
+from eqsat.ir.terms.exact import integers
+from eqsat.ir.terms.tables import Table, load_table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 
 __all__ = [
     "ENUMERATION_LIMIT", "Decider", "Enumerator", "Proof", "Verdict", "decider", "grid", "load_table", "points",
@@ -187,7 +187,7 @@ def _pieces(box: Box) -> Iterator[tuple[dict[Term, NDArray], tuple[int, ...]]]:
 
 
 def _point(env: Mapping[Term, NDArray], at: int, full: tuple[int, ...]) -> dict[str, int]:
-    from eqsat.ir.text import point_names
+    from eqsat.ir.terms.text import point_names
 
     where = np.unravel_index(at, full) if full else ()
     rows = zip(point_names(list(env)), env.values(), where, strict=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 
 _PRECEDENCE = (
     ("sum", "prod", "add", "sub", "mul", "div", "neg", "cast", "load"),
@@ -32,7 +32,7 @@ def decreases(left: Term, right: Term, fixed: Collection[Term] = (), turned: Col
     A side that is alike but for constants is smaller too where a negated divisor loses its sign, and where each
     `turned` variable, which stands for a sum of subtracted terms, occurs only subtracted: then these terms are added.
 
-    >>> from eqsat.ir.term import var
+    >>> from eqsat.ir.terms.term import var
     >>> x, c = var("x"), var("c")
     >>> decreases(x // c * c + x % c, x, {c}), decreases(x % c, x - x // c * c, {c})
     (True, False)

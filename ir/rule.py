@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, DATA, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.order import decreases
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
 
 
 class RuleError(EqsatError):

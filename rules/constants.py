@@ -6,9 +6,9 @@ Fixed-width integers wrap and floats round, so few of the usual identities hold:
 
 from __future__ import annotations
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import FLOATS, INTS, UINTS
 from eqsat.ir.rule import Data, Family
+from eqsat.ir.terms import term as t
 
 RULES = Family("constants")
 rule = RULES.rule

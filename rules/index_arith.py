@@ -6,9 +6,9 @@ integers, negative ones included.
 
 from __future__ import annotations
 
-from eqsat.ir import term as t
 from eqsat.ir.rule import Family, Hint, Idx, Neg, Num, Pos, hint, when
-from eqsat.ir.term import Term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 
 RULES = Family("index_arith")
 rule = RULES.rule

@@ -5,8 +5,8 @@ The laws of `where` hold for values of any type, because they only move them.
 
 from __future__ import annotations
 
-from eqsat.ir import term as t
 from eqsat.ir.rule import Elem, Family, Idx, Pos, Pred, Total, when
+from eqsat.ir.terms import term as t
 
 RULES = Family("minmax_where")
 rule = RULES.rule

@@ -6,8 +6,8 @@ about `<`, `<=`, `>` and `>=`. `and` and `or` are lazy: no law here lets a predi
 
 from __future__ import annotations
 
-from eqsat.ir import term as t
 from eqsat.ir.rule import Family, Idx, Pos, Pred, Total, choose, when
+from eqsat.ir.terms import term as t
 
 RULES = Family("predicates")
 rule = RULES.rule

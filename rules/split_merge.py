@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from eqsat.ir import term as t
 from eqsat.ir.rule import Family, Idx, Pos, hint, when
-from eqsat.ir.term import Term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 from eqsat.rules.index_arith import low_digits
 
 RULES = Family("split_merge")

@@ -257,7 +257,7 @@ def test_missing_compiler(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.setenv("CC", "no-such-compiler")
     assert "no-such-compiler" in refused(capsys, *KERNEL, "-o", "k.c")
     monkeypatch.delenv("CC")
-    monkeypatch.setattr("eqsat.backends.cc.has_zig", lambda: False)
+    monkeypatch.setattr("eqsat.backends.c.cc.has_zig", lambda: False)
     monkeypatch.setenv("PATH", str(folder))
     assert "no C compiler" in refused(capsys, *KERNEL, "-o", "k.c")
     assert not list(folder.iterdir())
@@ -267,7 +267,7 @@ def test_a_solver_timeout_is_a_note(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     """x^3 + y^3 is never z^3 for positive numbers, which no member of the portfolio can prove."""
     monkeypatch.setenv("EQSAT_CACHE", "off")
     small = (1 << 10, 1 << 10, 1000, (1000,), 1, True, 20.0)
-    monkeypatch.setattr("eqsat.prover.Budget.__init__.__defaults__", small, raising=False)
+    monkeypatch.setattr("eqsat.proving.prover.Budget.__init__.__defaults__", small, raising=False)
     args = ["explain", "where(x*x*x + y*y*y == z*z*z, 1, 0)", "0", "--ranges", "x=1:,y=1:,z=1:"]
     assert main(args) == 0
     assert "not known to be equal" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors.tensor import Tensor, input
 
 Shape = tuple[int, ...]
 Ranges = tuple[tuple[int, int], ...]

@@ -11,7 +11,7 @@ import numpy as np
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray, is_float
-from eqsat.ir.tensor import Tensor
+from eqsat.ir.tensors.tensor import Tensor
 from kernel_suite.native import Call
 
 Shape = tuple[int, ...]

@@ -7,11 +7,11 @@ from math import prod
 
 import numpy as np
 
-from eqsat.ir import term as t
 from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.term import Term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
 from map_suite.sides import Case, Found, Question
 
 EVERY_POINT = 1 << 21

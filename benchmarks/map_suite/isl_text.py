@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import FrontendError
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves, postorder, substitute
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves, postorder, substitute
 
 _COMPARE = {"lt": "<", "le": "<=", "eq": "=", "ne": "!="}
 _NEGATED = {"lt": ">=", "le": ">", "eq": "!=", "ne": "="}

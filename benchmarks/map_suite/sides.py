@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import eqsat as eq
-from eqsat.index_extract import cost
-from eqsat.ir import term as t
+from eqsat.index_graph.extract import cost
 from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.term import Term
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, to_tvm
 from map_suite.isl_text import box_text, condition_text, map_text, set_text
 from map_suite.isl_worker import IslProcess, Timed

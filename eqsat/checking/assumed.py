@@ -8,12 +8,12 @@ import numpy as np
 
 from eqsat.checking.part import Impossible, Key, Part, cells, flat_index
 from eqsat.checking.pull import Pull
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.tables import load_table
-from eqsat.ir.tensor import View
-from eqsat.ir.term import Term
+from eqsat.ir.tensors.tensor import View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
+from eqsat.ir.terms.term import Term
 
 MOST = 1 << 21
 

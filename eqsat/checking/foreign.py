@@ -17,8 +17,8 @@ import numpy as np
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.part import Impossible
 from eqsat.ir.dtypes import BOOL, NDArray, is_float
-from eqsat.ir.signature import Signature
-from eqsat.ir.tensor import Opaque
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor import Opaque
 
 TAPS = 3
 """How many positions of each fixed axis a cell depends on."""

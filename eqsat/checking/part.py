@@ -10,11 +10,11 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.shape import Shape
-from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Tensor, View, node_order
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves
+from eqsat.ir.tensors.shape import Shape
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Tensor, View, node_order
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
 
 Key = tuple[int, int]
 Sizes = dict[Term, NDArray]

@@ -23,10 +23,10 @@ from eqsat.checking.symbolic import proved
 from eqsat.checking.verdict import Checked, Difference, now
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.shape import Shape, format_shape, same_shape
-from eqsat.ir.tensor import Compute, Constant, Input, Node, Opaque, Program, View
-from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder, symbols
+from eqsat.ir.tensors.shape import Shape, format_shape, same_shape
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, View
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder, symbols
 
 EVERY = 4096
 """Outputs of up to this many cells are compared in all cells, larger ones in SAMPLES of them."""

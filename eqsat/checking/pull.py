@@ -15,13 +15,13 @@ import numpy as np
 from eqsat.checking.draws import Draw, seed_of
 from eqsat.checking.foreign import Foreign
 from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, extents, flat_index
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
-from eqsat.ir.evaluate import Mask, evaluate_masked, poison
-from eqsat.ir.tables import Table, load_table
-from eqsat.ir.tensor import Compute, Node, Opaque, View
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked, poison
+from eqsat.ir.terms.tables import Table, load_table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
 
 CHUNK = 1 << 18
 MOST = 1 << 22

@@ -10,13 +10,13 @@ import numpy as np
 from eqsat.checking.draws import mixed
 from eqsat.checking.part import cells, flat_index
 from eqsat.checking.pull import Pull
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX, NDArray
-from eqsat.ir.evaluate import Mask, evaluate_masked
-from eqsat.ir.tables import Table, load_table
-from eqsat.ir.tensor import Compute, View
-from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder
+from eqsat.ir.tensors.tensor import Compute, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 
 POINTS = 2048
 

@@ -16,13 +16,13 @@ import numpy as np
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.part import Key, Part, cells, flat_index
 from eqsat.checking.pull import Pull, reduce
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX, NDArray
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.tables import Table, load_table
-from eqsat.ir.tensor import Compute, View
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves, postorder
+from eqsat.ir.tensors.tensor import Compute, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves, postorder
 
 COMMUTATIVE = frozenset(("add", "mul", "min", "max", "bitand", "bitor", "bitxor", "eq", "ne"))
 MOST = 1 << 18

@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from eqsat.backends.compile import compile
-from eqsat.backends.lower import lower
-from eqsat.ir import reductions, tensor
+from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import DATA, NDArray, is_float
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.stmt import PrimFunc
-from eqsat.ir.stmt_run import run_primfunc
-from eqsat.ir.tensor import Program, Tensor
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.tensors import reductions, tensor
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Program, Tensor
 
 TOLERANCE = {"float16": 4e-3, "float32": 1e-4, "float64": 1e-10}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from eqsat.backends.compile import compile
-from eqsat.ir import pointwise
-from eqsat.ir import term as t
 from eqsat.ir.errors import BoundsError
-from eqsat.ir.run import evaluate
-from eqsat.ir.tensor import Tensor, compute, constant, input
+from eqsat.ir.tensors import pointwise
+from eqsat.ir.tensors.run import evaluate
+from eqsat.ir.tensors.tensor import Tensor, compute, constant, input
+from eqsat.ir.terms import term as t
 
 
 def test_a_load_that_is_guarded_beside_a_condition_on_data() -> None:

@@ -6,11 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.backends.affine import Folder
-from eqsat.ir import term as t
+from eqsat.backends.lowering.affine import Folder
 from eqsat.ir.decide import grid
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.term import Term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
 
 AXES = (t.ax(0, 6), t.ax(1, 8), t.ax(2, 5))
 NUMBERS = st.sampled_from([1, 2, 3, 4, 6, 8, 12, 16, 24])

@@ -17,15 +17,15 @@ import pytest
 from kernel_checks import check, check_statements
 
 import eqsat as eq
-from eqsat.backends import stored
-from eqsat.backends.c_code import print_unit
-from eqsat.backends.c_library import numbers
-from eqsat.backends.cc import build, find_compiler, has_zig
+from eqsat.backends.c import stored
+from eqsat.backends.c.cc import build, find_compiler, has_zig
+from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.library import numbers
 from eqsat.backends.compile import CKernel, compile
 from eqsat.backends.interface import Buffer
-from eqsat.backends.lower import lower
+from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import Program, as_program
+from eqsat.ir.tensors.tensor import Program, as_program
 
 COMPILERS = {
     "gcc": ("gcc",) if shutil.which("gcc") else (),
@@ -220,7 +220,7 @@ def test_the_second_compile_is_read_from_the_cache(monkeypatch: pytest.MonkeyPat
     def forbidden(*_: Any) -> Any:
         raise AssertionError("lowered again")
 
-    monkeypatch.setattr("eqsat.backends.lower.lower_flat", forbidden)
+    monkeypatch.setattr("eqsat.backends.lowering.lower.lower_flat", forbidden)
     again = compile(program([1, 2, 3, 4]))
     np.testing.assert_array_equal(again(x=array), first)
     assert "constant_v1[4]" in again.source and again.header
@@ -232,8 +232,8 @@ def test_the_second_compile_is_read_from_the_cache(monkeypatch: pytest.MonkeyPat
     with pytest.raises(AssertionError, match="lowered again"):
         compile(program([1, 2, 3, 4]), threads=2)
     # A module that made it has another size or time now.
-    made_by = {Path(file).name for file in stored.generator_state()}
-    assert {"c_code.py", "lower.py", "c_kernel.py", "term.py"} <= made_by
+    made_by = {"/".join(Path(file).parts[-2:]) for file in stored.generator_state()}
+    assert {"c/code.py", "lowering/lower.py", "c/kernel.py", "terms/term.py"} <= made_by
     with monkeypatch.context() as patch:
         state = stored.file_state
 
@@ -291,7 +291,7 @@ def test_sources_in_parts_are_the_same_library(monkeypatch: pytest.MonkeyPatch, 
     x = {"x": np.random.default_rng(4).random((6, 8), np.float32)}
     whole = compile(program)
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
-    monkeypatch.setattr("eqsat.backends.c_code.PART", 2)
+    monkeypatch.setattr("eqsat.backends.c.code.PART", 2)
     monkeypatch.setattr("os.cpu_count", lambda: 3)
     split = CKernel(program, 1)
     parts = print_unit(lower(program)).parts

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import eqsat as eq
-from eqsat.backends.c_math import BOUNDS
+from eqsat.backends.c.math import BOUNDS
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import Tensor
+from eqsat.ir.tensors.tensor import Tensor
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[NDArray], NDArray]]] = {

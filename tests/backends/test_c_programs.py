@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from kernel_checks import check, check_statements, inputs_of, programs, sample
 
 from eqsat.backends.compile import compile
-from eqsat.backends.lower import lower
-from eqsat.ir import contraction, pointwise, reductions
-from eqsat.ir import term as t
+from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import DATA, INTS, is_float
 from eqsat.ir.errors import BoundsError
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.stmt import PrimFunc
-from eqsat.ir.tensor import Program, Tensor, compute, constant, input
-from eqsat.ir.term import Term
+from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.tensors import contraction, pointwise, reductions
+from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.term import Term
 
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 

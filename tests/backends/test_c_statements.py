@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from eqsat.backends.c_code import print_unit
+from eqsat.backends.c.cc import load_library
+from eqsat.backends.c.code import print_unit
 from eqsat.backends.call import Runner
-from eqsat.backends.cc import load_library
-from eqsat.backends.lower import lower
-from eqsat.backends.lowered import Lowered
-from eqsat.ir import term as t
+from eqsat.backends.lowering.lower import lower
+from eqsat.backends.lowering.lowered import Lowered
 from eqsat.ir.errors import BackendError
-from eqsat.ir.stmt import Alias, Alloc, BufferDecl, For, PrimFunc, Seq, Stmt, Store
-from eqsat.ir.stmt_run import run_primfunc
-from eqsat.ir.tensor import as_program, input
-from eqsat.ir.term import ax, load
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, PrimFunc, Seq, Stmt, Store
+from eqsat.ir.tensors.tensor import as_program, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import ax, load
 
 M, J = ax(0, 6), ax(1, 3)
 

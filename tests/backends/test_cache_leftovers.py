@@ -21,14 +21,14 @@ import pytest
 
 from eqsat.backends.compile import compile
 from eqsat.cli import main
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors.tensor import Tensor, input
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="signals and modes of POSIX")
 
 WORK = """
 import sys, numpy as np, eqsat as eq
-from eqsat.prove_cache import cache_key, cache_put
-from eqsat.prove_points import Answer
+from eqsat.proving.cache import cache_key, cache_put
+from eqsat.proving.points import Answer
 for n in map(int, sys.argv[1:]):
     x = eq.input("x", (3, 5 + n), "float32")
     a = np.arange(15 + 3 * n, dtype="float32").reshape(3, 5 + n)

@@ -21,8 +21,8 @@ STRANGER = 54321
 
 PREPARE = """
 import numpy as np, eqsat as eq
-from eqsat.prove_cache import cache_get, cache_key, cache_put
-from eqsat.prove_points import Answer
+from eqsat.proving.cache import cache_get, cache_key, cache_put
+from eqsat.proving.points import Answer
 x = eq.input("x", (3, 5), "float32")
 a = np.arange(15, dtype="float32").reshape(3, 5)
 eq.compile(x.permute_dims((1, 0)) + 1)(x=a)
@@ -32,7 +32,7 @@ cache_put(cache_key(["is the moon a cheese"]), Answer("proved", "planted"))
 ATTACKED = """
 import json, os, sys, warnings
 import numpy as np, eqsat as eq
-from eqsat.prove_cache import cache_get, cache_key
+from eqsat.proving.cache import cache_get, cache_key
 x = eq.input("x", (3, 5), "float32")
 a = np.arange(15, dtype="float32").reshape(3, 5)
 found = {}
@@ -284,7 +284,7 @@ class Pickled:
 @pytest.mark.opencl
 def test_binaries_of_drivers_are_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where a driver keeps no binaries, ours hold nothing that reading runs; a damaged one is compiled anew."""
-    from eqsat.backends import opencl_device as device
+    from eqsat.backends.opencl import device as device
 
     def no_cache(_: object) -> bool:
         return False

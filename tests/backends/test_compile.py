@@ -14,18 +14,18 @@ import numpy as np
 import pytest
 from kernel_checks import sample
 
-from eqsat.backends import cc
-from eqsat.backends.c_code import print_unit
-from eqsat.backends.c_kernel import CKernel
+from eqsat.backends.c import cc
+from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.compile import compile
-from eqsat.backends.lower import lower
+from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import Machine
-from eqsat.ir import library, reductions
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
-from eqsat.ir.tensor import Program, Tensor, as_program, compute, constant, input
-from eqsat.ir.term import Term
+from eqsat.ir.tensors import library, reductions
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program, compute, constant, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 
 TARGETS = ["c", "numpy"]
 
@@ -343,7 +343,9 @@ def test_a_cached_program_needs_few_modules() -> None:
 import sys, eqsat
 y = eqsat.input("x", (3, 4), "float32") * 2
 eqsat.compile(y)
-modules = "subprocess", "tempfile", "shutil", "concurrent.futures", "eqsat.backends.lower", "eqsat.backends.c_code"
+modules = (
+    "subprocess", "tempfile", "shutil", "concurrent.futures", "eqsat.backends.lowering.lower", "eqsat.backends.c.code"
+)
 print([module for module in modules if module in sys.modules])
 """
     run = [subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True) for _ in range(2)]

@@ -7,7 +7,7 @@ import pytest
 
 from eqsat.backends.compile import compile
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import input
+from eqsat.ir.tensors.tensor import input
 
 HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 

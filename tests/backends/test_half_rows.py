@@ -13,13 +13,13 @@ from test_half import HALVES, same
 from test_moves import parts
 
 from eqsat.backends.compile import compile
-from eqsat.backends.lower import lower
+from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import this_machine
-from eqsat.backends.schedule import Blend, Cross, Strip
-from eqsat.ir import pointwise
+from eqsat.backends.schedules.schedule import Blend, Cross, Strip
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors import pointwise
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Tensor, input
 
 UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)
 """Every example is compiled: a smaller one would take minutes to find."""

@@ -12,7 +12,7 @@ import pytest
 
 from eqsat.backends.compile import compile
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import input
+from eqsat.ir.tensors.tensor import input
 
 NORESERVE = 0x4000
 """Linux: memory is not counted before it is written; a name for it comes with Python 3.13."""

@@ -12,21 +12,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_checks import check, sample
 
-from eqsat.backends.c_code import print_unit
-from eqsat.backends.c_vector import HEADER
+from eqsat.backends.c.cc import load_library
+from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.vector import HEADER
 from eqsat.backends.call import Runner
-from eqsat.backends.cc import load_library
-from eqsat.backends.choose import schedule
 from eqsat.backends.compile import CKernel
-from eqsat.backends.lower import Lowered, lower
+from eqsat.backends.lowering.lower import Lowered, lower
+from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine
-from eqsat.backends.moves import Move
-from eqsat.backends.schedule import TILE_I, TILE_J, Blend, Plan, Run, Shear, Turn, Zip
-from eqsat.backends.variants import candidates
-from eqsat.ir import pointwise, reductions, tensor
+from eqsat.backends.schedules.choose import schedule
+from eqsat.backends.schedules.schedule import TILE_I, TILE_J, Blend, Plan, Run, Shear, Turn, Zip
+from eqsat.backends.schedules.variants import candidates
 from eqsat.ir.dtypes import DATA, NDArray, is_float, itemsize
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Program, Tensor, as_program, input
+from eqsat.ir.tensors import pointwise, reductions, tensor
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program, input
 
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 MARGIN = 256

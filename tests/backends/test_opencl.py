@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from kernel_checks import assert_same, inputs_of, program_of, programs, sample
 from test_c_programs import VIEWS, operations, reducing_and_gathering
 
-from eqsat.backends.affine import Folder
-from eqsat.backends.opencl import ClKernel, make_unit
-from eqsat.backends.opencl_grid import independent
-from eqsat.backends.opencl_lanes import apart
-from eqsat.backends.opencl_profile import Profile
-from eqsat.ir import pointwise, reductions
-from eqsat.ir import term as t
+from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.opencl.grid import independent
+from eqsat.backends.opencl.kernel import ClKernel, make_unit
+from eqsat.backends.opencl.lanes import apart
+from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import DATA, INTS, NDArray, is_float
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.stmt import Alloc, BufferDecl, For, Seq, Store, format_stmt
-from eqsat.ir.tensor import Program, Tensor, compute, input
-from eqsat.ir.term import Term
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Store, format_stmt
+from eqsat.ir.tensors import pointwise, reductions
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 
 pytestmark = pytest.mark.opencl
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -12,21 +12,22 @@ import numpy as np
 import pytest
 from kernel_checks import sample
 
-from eqsat.backends import opencl_device, tune
 from eqsat.backends.compile import compile
-from eqsat.backends.lower import lower
-from eqsat.backends.opencl import ClKernel, make_unit
-from eqsat.backends.opencl_image import CHANNEL_TYPES, plan_images
-from eqsat.backends.opencl_profile import Profile
-from eqsat.backends.opencl_run import ClRunner
-from eqsat.ir import library
-from eqsat.ir import term as t
-from eqsat.ir.buffer import Buffer
+from eqsat.backends.lowering.lower import lower
+from eqsat.backends.opencl import device as opencl_device
+from eqsat.backends.opencl.image import CHANNEL_TYPES, plan_images
+from eqsat.backends.opencl.kernel import ClKernel, make_unit
+from eqsat.backends.opencl.profile import Profile
+from eqsat.backends.opencl.run import ClRunner
+from eqsat.backends.schedules import tune
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
-from eqsat.ir.index_map import AXIS_SEPARATOR
-from eqsat.ir.run import evaluate, evaluate_outputs
-from eqsat.ir.tensor import Program, Tensor, as_program, constant, input
+from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.layouts.index_map import AXIS_SEPARATOR
+from eqsat.ir.tensors import library
+from eqsat.ir.tensors.run import evaluate, evaluate_outputs
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program, constant, input
+from eqsat.ir.terms import term as t
 
 pytestmark = pytest.mark.opencl
 

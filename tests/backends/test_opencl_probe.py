@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.backends import opencl_probe
 from eqsat.backends.compile import compile
-from eqsat.backends.opencl_device import place
-from eqsat.backends.opencl_image import CHANNEL_TYPES, Image
-from eqsat.backends.opencl_probe import check_images, sample
-from eqsat.ir.buffer import Buffer
+from eqsat.backends.opencl import probe as opencl_probe
+from eqsat.backends.opencl.device import place
+from eqsat.backends.opencl.image import CHANNEL_TYPES, Image
+from eqsat.backends.opencl.probe import check_images, sample
 from eqsat.ir.errors import BackendError
-from eqsat.ir.tensor import input
+from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.tensors.tensor import input
 
 pytestmark = pytest.mark.opencl
 

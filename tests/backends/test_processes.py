@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.backends import cc
+from eqsat.backends.c import cc
 from eqsat.backends.cache import CacheWarning, cache_directory, keep
 from eqsat.backends.compile import compile
 from eqsat.ir.errors import BackendError
-from eqsat.ir.tensor import Tensor, input
+from eqsat.ir.tensors.tensor import Tensor, input
 
 FORKED = """
 import multiprocessing, numpy as np, eqsat as eq

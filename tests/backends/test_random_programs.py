@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from eqsat.backends.compile import compile
 from eqsat.engine import Limits, optimize
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Program
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Program
 from eqsat.testing import arrays_for, programs
-from eqsat.verify import equal_arrays
+from eqsat.verifying.verify import equal_arrays
 
 JOINED = 12
 ANY = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]

@@ -10,9 +10,9 @@ import pytest
 from kernel_checks import check, check_statements, program_of, sample
 
 import eqsat as eq
-from eqsat.backends.lower import lower
+from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensor import Input, Program, Tensor, as_program
+from eqsat.ir.tensors.tensor import Input, Program, Tensor, as_program
 
 A, B, C = (eq.input(n, s, "float32") for n, s in (("a", (13, 37)), ("b", (37, 70)), ("c", (37, 9))))
 X, W = eq.input("x", (2, 5, 9, 31), "float32"), eq.input("w", (7, 5, 3, 3), "float32")

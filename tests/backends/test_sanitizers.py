@@ -12,10 +12,10 @@ from test_shuffle import small_orders
 from test_wrap import DTYPES as BITS
 from test_wrap import bodies, rotated, swizzled
 
-from eqsat.backends.c_code import print_unit
-from eqsat.backends.cc import find_compiler
-from eqsat.backends.lower import lower
-from eqsat.ir.tensor import Program, Tensor
+from eqsat.backends.c.cc import find_compiler
+from eqsat.backends.c.code import print_unit
+from eqsat.backends.lowering.lower import lower
+from eqsat.ir.tensors.tensor import Program, Tensor
 
 FLAGS = ("-std=c99", "-O1", "-march=native", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 

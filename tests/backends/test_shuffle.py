@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_moves import check_bits, leaves_of, parts
 
-from eqsat.backends.affine import Folder
-from eqsat.backends.lower import lower
+from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.lower import lower
+from eqsat.backends.lowering.xor import digits_of_xor, ones
 from eqsat.backends.machine import Machine, this_machine
-from eqsat.backends.schedule import Run, Shuffle
-from eqsat.backends.xor import digits_of_xor, ones
-from eqsat.ir import term as t
-from eqsat.ir.tensor import Program, Tensor, compute, input
-from eqsat.ir.walk import leaves, substitute
+from eqsat.backends.schedules.schedule import Run, Shuffle
+from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.walk import leaves, substitute
 
 DTYPES = ("int8", "float16", "float32", "float64", "bool")
 

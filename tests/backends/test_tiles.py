@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from kernel_checks import assert_same, program_of
 
 import eqsat as eq
-from eqsat.backends.c_kernel import CKernel
-from eqsat.backends.lower import lower
+from eqsat.backends.c.kernel import CKernel
+from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.stmt import PrimFunc
-from eqsat.ir.stmt_run import run_primfunc
-from eqsat.ir.tensor import Program, Tensor
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Program, Tensor
 
 SMALL = Machine(first=1 << 10)
 """A first cache so small that sums of a few numbers are cut into blocks."""

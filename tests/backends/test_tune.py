@@ -9,9 +9,9 @@ from time import sleep
 import numpy as np
 import pytest
 
-from eqsat.backends import tune
 from eqsat.backends.compile import compile
-from eqsat.ir.tensor import input
+from eqsat.backends.schedules import tune
+from eqsat.ir.tensors.tensor import input
 
 
 def test_the_winner_is_measured_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from test_half_rows import UNSHRUNK
 from test_moves import check_bits, leaves_of
 
-from eqsat.backends.c_code import print_unit
-from eqsat.backends.lower import lower
+from eqsat.backends.c.code import print_unit
+from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import this_machine
-from eqsat.ir.tensor import Program, Tensor, compute, input
+from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
 
 DTYPES = ("int8", "float16", "float32", "float64", "bool")
 

@@ -14,11 +14,11 @@ from map_suite.check import judge, sample, truth
 from map_suite.isl_text import condition_text, map_text, set_text
 from map_suite.sides import Case, Eqsat, Found, Isl, Question
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import FrontendError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.text import parse_expr
-from eqsat.testing_maps import MAP_FAMILIES, random_map
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.text import parse_expr
+from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 ISL: Any = importlib.import_module("islpy")
 SPLIT = Case("split", IndexMap.parse("i -> i//4, i%4"), (14,), (4, 4))

@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir import term as t
-from eqsat.ir.bounds import Bounds
 from eqsat.ir.dtypes import BOOL, DATA, NDArray, is_float
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.holes import new_hole
-from eqsat.ir.shape import Dim, Shape
-from eqsat.ir.tables import table_load
-from eqsat.ir.tensor import Program, Tensor, compute, input
-from eqsat.ir.term import Term
+from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.tensors.shape import Dim, Shape
+from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.holes import new_hole
+from eqsat.ir.terms.tables import table_load
+from eqsat.ir.terms.term import Term
 
 BATCH = t.sym("N", lower=0)
 WIDTH = t.sym("M", lower=1)

@@ -17,8 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 import eqsat as eq
-from eqsat.explain_index import explain_terms
-from eqsat.worker_process import alive
+from eqsat.index_graph.explain import explain_terms
+from eqsat.workers.process import alive
 
 THREADS = 8
 

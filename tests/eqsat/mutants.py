@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir import term as t
+from eqsat.graph.rebuild import rebuilt
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensor import Compute, Constant, Input, Node, Program, View
-from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder, transform
-from eqsat.rebuild import rebuilt
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Program, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder, transform
 
 Change = Callable[[Node], Node | None]
 

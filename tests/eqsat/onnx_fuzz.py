@@ -13,14 +13,14 @@ from onnx_random import SIZES, TRIED, Builder, Rejected, info, run
 from onnx_recipes import RECIPES, barrier
 
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Opaque
-from eqsat.onnx_call import schema
-from eqsat.onnx_guarded import check_model
-from eqsat.onnx_infer import captured
-from eqsat.onnx_ops import PREFIX
-from eqsat.onnx_package import run_model
-from eqsat.onnx_read import TOKEN, read
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Opaque
+from eqsat.onnx.call import schema
+from eqsat.onnx.guarded import check_model
+from eqsat.onnx.infer import captured
+from eqsat.onnx.ops.table import PREFIX
+from eqsat.onnx.package import run_model
+from eqsat.onnx.read import TOKEN, read
 
 OLDEST, NEWEST = 6, min(28, onnx.defs.onnx_opset_version())
 STRIDE = 97

@@ -8,10 +8,10 @@ import numpy as np
 
 from eqsat.engine import Limits, optimize
 from eqsat.ir.dtypes import NDArray, is_float
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Compute, Opaque, Program
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Compute, Opaque, Program
 from eqsat.testing import arrays_for
-from eqsat.verify import equal_arrays, verify
+from eqsat.verifying.verify import equal_arrays, verify
 
 LIMITS = Limits(nodes=3000, seconds=5, iterations=60)
 TARGETS = ("c", "numpy", "onnx")

@@ -10,12 +10,12 @@ import onnx
 from onnx import ModelProto
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.shape import static_shape
-from eqsat.ir.tensor import Program, Tensor, as_program
-from eqsat.onnx_package import run_session, session
-from eqsat.onnx_read import read
-from eqsat.onnx_write import write
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.shape import static_shape
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program
+from eqsat.onnx.package import run_session, session
+from eqsat.onnx.read import read
+from eqsat.onnx.write import write
 
 ULPS = {"float16": 5e-3, "float32": 2e-5, "float64": 1e-11}
 """Differences that count as none, relative to the larger of the value and 1."""

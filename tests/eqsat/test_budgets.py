@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from eqsat.ir import clock
-from eqsat.ir import term as t
 from eqsat.ir.rule import Idx, rule
-from eqsat.ir.term import Term, var
-from eqsat.prove_apart import is_tame, pack, timed, unpack
-from eqsat.prove_question import claim
-from eqsat.prove_z3_forms import NATIVE, ask
-from eqsat.prover import THOROUGH, Budget, Portfolio
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, var
+from eqsat.proving.apart import is_tame, pack, timed, unpack
+from eqsat.proving.prover import THOROUGH, Budget, Portfolio
+from eqsat.proving.question import claim
+from eqsat.proving.z3_forms import NATIVE, ask
 from eqsat.rulebook import check_rule
 
 SECONDS = 1.0

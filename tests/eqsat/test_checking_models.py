@@ -19,13 +19,14 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noq
 from random_models import models_with_a_fault, random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
-from eqsat import nets, onnx_write, optimize_job  # noqa: E402
+from eqsat import nets  # noqa: E402
 from eqsat.checking.fold import folded  # noqa: E402
 from eqsat.checking.models import check_models  # noqa: E402
 from eqsat.checking.verdict import CheckFailure  # noqa: E402
-from eqsat.cli import main  # noqa: E402
-from eqsat.onnx_check import compare_models  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
+from eqsat.cli import main, optimize_job  # noqa: E402
+from eqsat.onnx import write as onnx_write  # noqa: E402
+from eqsat.onnx.check import compare_models  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 F, N = TensorProto.FLOAT, helper.make_node
@@ -143,7 +144,7 @@ def test_a_wrong_model_is_not_returned(name: str, monkeypatch: pytest.MonkeyPatc
         return False
 
     monkeypatch.setattr(onnx_write, "write", written)
-    monkeypatch.setattr("eqsat.onnx_bytes.price", price)
+    monkeypatch.setattr("eqsat.onnx.bytes.price", price)
     monkeypatch.setattr("eqsat.onnx._is_unchanged", changed)
     monkeypatch.setenv("EQSAT_DEBUG", "1")
     with pytest.raises(CheckFailure):
@@ -194,8 +195,8 @@ def test_the_command_line_tells(
     def price(m: ModelProto, values: Any) -> int:
         return next(prices)
 
-    monkeypatch.setattr("eqsat.cli_optimize.call", here)
-    monkeypatch.setattr("eqsat.onnx_bytes.price", price)
+    monkeypatch.setattr("eqsat.cli.optimize.call", here)
+    monkeypatch.setattr("eqsat.onnx.bytes.price", price)
     monkeypatch.setattr(onnx_write, "write", broken)
     out = tmp_path / "out.onnx"
     assert main(["optimize", str(path), "-o", str(out)]) == 0

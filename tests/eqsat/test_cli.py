@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat import optimize_job
 from eqsat.backends.call import named_arguments
 from eqsat.backends.compile import compile
-from eqsat.cli import main
-from eqsat.cli_kernel import conversion_of, shape_of, timed
+from eqsat.cli import main, optimize_job
+from eqsat.cli.kernel import conversion_of, shape_of, timed
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.run import evaluate
+from eqsat.ir.tensors.run import evaluate
 
 COMMAND = (sys.executable, "-m", "eqsat")
 
@@ -57,7 +56,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("onnx")
     from eqsat import nets
     from eqsat.onnx import save_model
-    from eqsat.onnx_check import transpose_mutants
+    from eqsat.onnx.check import transpose_mutants
 
     folder = tmp_path_factory.mktemp("models")
     save_model(nets.conv_chain(), folder / "conv.onnx")
@@ -109,7 +108,7 @@ def test_a_failed_verification_writes_nothing(run: Run, models: Path, monkeypatc
     def here(job: str, argument: optimize_job.Job, *, report: Callable[[str], None], **_: float) -> optimize_job.Answer:
         return optimize_job.run(argument, report)
 
-    monkeypatch.setattr("eqsat.cli_optimize.call", here)
+    monkeypatch.setattr("eqsat.cli.optimize.call", here)
     honest = eqsat.onnx.optimize
     monkeypatch.setattr(eqsat.onnx, "optimize", Broken)
     failed = run("optimize", models / "conv.onnx", "-o", "new.onnx", "--report", "why.html", "--verify")
@@ -194,7 +193,7 @@ def test_a_kernel_is_timed_without_the_checks_of_a_call(monkeypatch: pytest.Monk
         checks.append(1)
         return named_arguments(*args)
 
-    monkeypatch.setattr("eqsat.backends.c_kernel.named_arguments", counted)
+    monkeypatch.setattr("eqsat.backends.c.kernel.named_arguments", counted)
     assert timed(y, kernel, "float32").kernel > 0 and len(checks) == 2
 
 
@@ -216,7 +215,7 @@ def test_rules(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "split-merge" in run("rules", "list").out
     checked = run("rules", "check", "split-merge", "compose", "--json")
     assert (checked.code, checked.data["counts"]) == (0, {"proved": 2})
-    from eqsat import cli_rules
+    from eqsat.cli import rules as cli_rules
     from eqsat.ir.rule import Idx, Pos, rule
 
     @rule("wrong")
@@ -294,7 +293,7 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
 INTERRUPT = """
 import os, signal, sys, threading, time
 from eqsat.cli import main
-from eqsat.worker_process import alive
+from eqsat.workers.process import alive
 
 def interrupt():
     while {worker} and not alive:
@@ -333,7 +332,7 @@ def test_interrupted(where: str, delay: float, tmp_path: Path) -> None:
 
 
 def test_an_internal_error_is_short(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from eqsat import cli_kernel
+    from eqsat.cli import kernel as cli_kernel
 
     def broken(*args: Any, **options: Any) -> None:
         raise ZeroDivisionError("secret detail")

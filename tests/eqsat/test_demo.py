@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eqsat import demo
-from eqsat.ir.run import evaluate
-from eqsat.ir.tensor import input
+from eqsat.ir.tensors.run import evaluate
+from eqsat.ir.tensors.tensor import input
 
 
 def missing(name: str) -> Any:

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from eqsat.egglog_adapter import EGraph, EngineFailure
+from eqsat.graph.egglog_adapter import EGraph, EngineFailure
 
 FORKED = """
 import os
-from eqsat.egglog_adapter import EGraph, EngineFailure
+from eqsat.graph.egglog_adapter import EGraph, EngineFailure
 graph = EGraph()
 graph.run("(datatype T (A))\\n\\n(let $a (A))\\n\\n(run 1)")
 child = os.fork()

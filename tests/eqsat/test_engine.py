@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from eqsat.engine import Limits, Result, measure, optimize
-from eqsat.ir import pointwise, reductions
-from eqsat.ir import term as t
-from eqsat.ir.contraction import conv2d
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.library import opaque
-from eqsat.ir.run import evaluate, evaluate_outputs
-from eqsat.ir.signature import Signature
-from eqsat.ir.tensor import Compute, Opaque, Program, Tensor, View, as_program, compute, constant, input
+from eqsat.ir.tensors import pointwise, reductions
+from eqsat.ir.tensors.contraction import conv2d
+from eqsat.ir.tensors.library import opaque
+from eqsat.ir.tensors.run import evaluate, evaluate_outputs
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tensor, View, as_program, compute, constant, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import UNDEF
 from eqsat.testing import arrays_for
-from eqsat.verify import equal_arrays
+from eqsat.verifying.verify import equal_arrays
 
 
 def best(program: Program | Tensor, target: str = "onnx", exact: bool = True, **options: object) -> Result:

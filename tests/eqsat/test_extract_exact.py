@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 import eqsat as eq
-from eqsat.extract import Alternative, Bridge, ClassId, Spell, Take
-from eqsat.extract_cheapest import Extraction, cheapest
-from eqsat.extract_frontier import Found, cheapest_in
-from eqsat.extract_parts import Part
+from eqsat.extraction.cheapest import Extraction, cheapest
+from eqsat.extraction.extract import Alternative, Bridge, ClassId, Spell, Take
+from eqsat.extraction.frontier import Found, cheapest_in
+from eqsat.extraction.parts import Part
 
 Table = dict[ClassId, list[Alternative]]
 
@@ -67,8 +67,8 @@ def _least(table: Table, roots: list[int]) -> int | None:
 def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, integer_program: bool) -> None:
     """Along the frontier, or, where only one is followed, by the integer program."""  # feature: G12
     if integer_program:
-        monkeypatch.setattr("eqsat.extract_frontier.MANY", 1)
-        monkeypatch.setattr("eqsat.extract_frontier.WIDTH", 1)
+        monkeypatch.setattr("eqsat.extraction.frontier.MANY", 1)
+        monkeypatch.setattr("eqsat.extraction.frontier.WIDTH", 1)
     rng = Random(3)
     hard = 0
     for _ in range(60):
@@ -122,7 +122,7 @@ def test_rows_of_blocks_are_solved_exactly() -> None:  # feature: G12
 
 
 def test_equal_parts_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eqsat import extract_cheapest
+    from eqsat.extraction import cheapest as extract_cheapest
 
     asked: list[Part] = []
 

@@ -20,7 +20,7 @@ import eqsat as eq
 import eqsat.onnx
 from eqsat.cli import main
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.run import evaluate_outputs
+from eqsat.ir.tensors.run import evaluate_outputs
 
 STRANGER = 54321
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="modes and links of POSIX")

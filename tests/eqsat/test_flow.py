@@ -6,8 +6,8 @@ import pytest
 
 from eqsat.flow import flow_layout
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.tensor import Tensor, compute, input
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.tensors.tensor import Tensor, compute, input
 
 BLOCKED = IndexMap.parse("n, c, h, w -> n, c//4, h, w, c%4")
 

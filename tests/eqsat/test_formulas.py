@@ -12,10 +12,10 @@ import pytest
 from program_checks import check_optimised
 
 import eqsat as eq
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import INDEX
-from eqsat.ir.tables import Table
-from eqsat.ir.tensor import Compute, Program, Tensor, as_program
+from eqsat.ir.tensors.tensor import Compute, Program, Tensor, as_program
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import Table
 
 S = eq.input("s", (5, 5), "float32")
 T = S.permute_dims((1, 0))

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from eqsat.egglog_adapter import EngineFailure
-from eqsat.explain_index import explain_terms, smallest
-from eqsat.index_compile import NotCompiled, compile_rule
-from eqsat.index_extract import cost
-from eqsat.index_graph import IndexGraph, Limits, Unsound, simplest
-from eqsat.ir import term as t
+from eqsat.graph.egglog_adapter import EngineFailure
+from eqsat.index_graph.compile import NotCompiled, compile_rule
+from eqsat.index_graph.explain import explain_terms, smallest
+from eqsat.index_graph.extract import cost
+from eqsat.index_graph.graph import IndexGraph, Limits, Unsound, simplest
 from eqsat.ir.rule import Idx, Pos, Rule, RuleError, rule, when
-from eqsat.ir.term import Term
-from eqsat.ir.text import parse_expr
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import parse_expr
 from eqsat.rules import normal_rules, scalar_rules, tagged
 
 PATIENT = Limits(rows=20_000, seconds=20, patience=30)

@@ -9,15 +9,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqsat.index_extract import cost
-from eqsat.ir import term as t
+from eqsat.index_graph.extract import cost
 from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.evaluate import blocks, evaluate_masked
-from eqsat.ir.tables import load_table, table_load
-from eqsat.ir.term import Term
-from eqsat.prover import Portfolio
-from eqsat.simplify import simplify_term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import blocks, evaluate_masked
+from eqsat.ir.terms.tables import load_table, table_load
+from eqsat.ir.terms.term import Term
+from eqsat.proving.prover import Portfolio
+from eqsat.rewriting.simplify import simplify_term
 
 Box = dict[Term, tuple[int, int]]
 Maker = Callable[[random.Random], Term]

@@ -15,8 +15,8 @@ from eqsat.cli import main
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.nets import nhwc_converter_net, transformer
-from eqsat.onnx_bounds import MOST_NODES, check_functions, follows_large_values
-from eqsat.worker_call import WorkerFailure, WorkerLimit, WorkerMemoryLimit, WorkerTimeLimit
+from eqsat.onnx.bounds import MOST_NODES, check_functions, follows_large_values
+from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerMemoryLimit, WorkerTimeLimit
 
 pytestmark = pytest.mark.onnx
 
@@ -69,7 +69,7 @@ def test_a_worker_that_ends_by_itself(
 
     path, output = tmp_path / "m.onnx", tmp_path / "o.onnx"
     path.write_bytes(nhwc_converter_net(blocks=1).SerializeToString())
-    monkeypatch.setattr("eqsat.cli_optimize.call", ended)
+    monkeypatch.setattr("eqsat.cli.optimize.call", ended)
     assert main(["optimize", str(path), "-o", str(output)]) == (0 if phases else 2)
     said = capsys.readouterr()
     if phases:
@@ -86,7 +86,7 @@ def test_a_limit_that_was_hit_for_nothing_is_said_first(
         report("read")
         raise limit(job, "ended")
 
-    monkeypatch.setattr("eqsat.cli_optimize.call", ended)
+    monkeypatch.setattr("eqsat.cli.optimize.call", ended)
     path, output = tmp_path / "m.onnx", tmp_path / "o.onnx"
     path.write_bytes(transformer(1).SerializeToString())
     for strict, code in (((), 0), (("--strict",), 1)):

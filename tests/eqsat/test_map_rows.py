@@ -9,8 +9,8 @@ import pytest
 
 import eqsat as eq
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.layout_transform import layout_transform
-from eqsat.ir.term import Term
+from eqsat.ir.tensors.layout_transform import layout_transform
+from eqsat.ir.terms.term import Term
 
 N = eq.symbol("N", lower=1)
 

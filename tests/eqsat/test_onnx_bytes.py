@@ -12,9 +12,9 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
-from eqsat.ir.size_samples import SAMPLE  # noqa: E402
+from eqsat.ir.tensors.size_samples import SAMPLE  # noqa: E402
 from eqsat.nets import nhwc_converter_net  # noqa: E402
-from eqsat.onnx_bytes import bytes_moved  # noqa: E402
+from eqsat.onnx.bytes import bytes_moved  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

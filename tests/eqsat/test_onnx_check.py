@@ -14,10 +14,10 @@ pytest.importorskip("onnxruntime")
 from onnx import ModelProto, numpy_helper  # noqa: E402
 
 from eqsat.nets import Net, channel_shuffle, conv_chain, nhwc_converter_net, window_partition  # noqa: E402
-from eqsat.onnx_bytes import bytes_moved  # noqa: E402
-from eqsat.onnx_check import compare_models, distance, reseed_weights, transpose_mutants  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.onnx.bytes import bytes_moved  # noqa: E402
+from eqsat.onnx.check import compare_models, distance, reseed_weights, transpose_mutants  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

@@ -18,14 +18,16 @@ from onnx import helper, numpy_helper  # noqa: E402
 from onnx_fuzz import draw  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
-from eqsat import onnx_declare, onnx_defined, onnx_ops  # noqa: E402
-from eqsat.ir.run import evaluate_outputs  # noqa: E402
-from eqsat.ir.tensor import Opaque, Tensor, input  # noqa: E402
-from eqsat.onnx_call import Call, Declined  # noqa: E402
-from eqsat.onnx_declare import NEWEST_OPSET, Declared, declare  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
+from eqsat.ir.tensors.tensor import Opaque, Tensor, input  # noqa: E402
+from eqsat.onnx import declare as onnx_declare  # noqa: E402
+from eqsat.onnx.call import Call, Declined  # noqa: E402
+from eqsat.onnx.declare import NEWEST_OPSET, Declared, declare  # noqa: E402
+from eqsat.onnx.defined import definitions as onnx_defined  # noqa: E402
+from eqsat.onnx.ops import table as onnx_ops  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 
@@ -208,7 +210,7 @@ def test_formulas_look_at_what_they_declare(monkeypatch: pytest.MonkeyPatch) -> 
         return checked
 
     onnx_ops.lookup("Add")
-    from eqsat.onnx_op_pointwise import FORMULAS
+    from eqsat.onnx.ops.pointwise import FORMULAS
 
     for op, operator in list(onnx_ops._operators.items()):  # pyright: ignore[reportPrivateUsage]
         if op not in FORMULAS:  # there the signature of the formula is the declaration

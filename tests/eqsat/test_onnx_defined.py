@@ -17,13 +17,13 @@ from onnx_cases import FAMILIES, Use, floats
 import eqsat as eq
 import eqsat.onnx as frontend
 from eqsat import nets
-from eqsat.backends.lower import HostCall, lower
-from eqsat.ir.tensor import Constant, Node, Opaque, Program, Tensor
-from eqsat.onnx_check import distance
-from eqsat.onnx_defined import formula_names
-from eqsat.onnx_ops import operator_names
-from eqsat.onnx_package import run_session, session
-from eqsat.rebuild import rebuilt
+from eqsat.backends.lowering.lower import HostCall, lower
+from eqsat.graph.rebuild import rebuilt
+from eqsat.ir.tensors.tensor import Constant, Node, Opaque, Program, Tensor
+from eqsat.onnx.check import distance
+from eqsat.onnx.defined.definitions import formula_names
+from eqsat.onnx.ops.table import operator_names
+from eqsat.onnx.package import run_session, session
 
 pytestmark = pytest.mark.onnx
 

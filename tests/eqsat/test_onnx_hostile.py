@@ -18,7 +18,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.errors import EqsatError, MissingPackage  # noqa: E402
 from eqsat.nets import conv_chain  # noqa: E402
-from eqsat.onnx_package import require  # noqa: E402
+from eqsat.onnx.package import require  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 
@@ -139,7 +139,7 @@ def test_long_chains_do_not_recurse() -> None:
     ]
     model = one(nodes)
     program = front.load(model)
-    from eqsat.onnx_write import write
+    from eqsat.onnx.write import write
 
     assert len(write(program).graph.node) == count
 
@@ -160,8 +160,8 @@ def test_models_too_large_for_one_file(tmp_path: Path, monkeypatch: pytest.Monke
     front.save(program, tmp_path / "m.onnx")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
     again = front.load(tmp_path / "m.onnx")
-    from eqsat.onnx_check import compare_models
-    from eqsat.onnx_write import write
+    from eqsat.onnx.check import compare_models
+    from eqsat.onnx.write import write
 
     assert compare_models(conv_chain(), write(again)).ok
 

@@ -11,10 +11,10 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from eqsat.onnx_bytes import bytes_moved  # noqa: E402
-from eqsat.onnx_check import compare_models, reseed_weights  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.onnx.bytes import bytes_moved  # noqa: E402
+from eqsat.onnx.check import compare_models, reseed_weights  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

@@ -18,12 +18,12 @@ pytest.importorskip("onnxruntime")
 from onnx import AttributeProto
 from onnx_cases import Use
 
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Opaque, Program, Tensor
-from eqsat.onnx_call import Call, Declined, schema
-from eqsat.onnx_package import run_session, session
-from eqsat.onnx_read import read
-from eqsat.onnx_write import write
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Opaque, Program, Tensor
+from eqsat.onnx.call import Call, Declined, schema
+from eqsat.onnx.package import run_session, session
+from eqsat.onnx.read import read
+from eqsat.onnx.write import write
 
 pytestmark = pytest.mark.onnx
 

@@ -14,13 +14,13 @@ pytest.importorskip("onnxruntime")
 
 from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
-from eqsat.ir.run import evaluate_outputs  # noqa: E402
-from eqsat.ir.tensor import Opaque  # noqa: E402
-from eqsat.onnx_check import distance  # noqa: E402
-from eqsat.onnx_ops import operator_names  # noqa: E402
-from eqsat.onnx_package import element_type, run_session, session  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
+from eqsat.ir.tensors.tensor import Opaque  # noqa: E402
+from eqsat.onnx.check import distance  # noqa: E402
+from eqsat.onnx.ops.table import operator_names  # noqa: E402
+from eqsat.onnx.package import element_type, run_session, session  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

@@ -23,13 +23,14 @@ from onnx import ModelProto, helper, numpy_helper  # noqa: E402
 from onnx_fuzz import PAIRS, Drawn, Run, differences, draw, meaning  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
-from eqsat import onnx_op_views, onnx_ops  # noqa: E402
-from eqsat.ir import views  # noqa: E402
 from eqsat.ir.errors import EqsatError, EvaluationError, FrontendError  # noqa: E402
-from eqsat.onnx_call import Call  # noqa: E402
-from eqsat.onnx_ops import operator_names  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors import views  # noqa: E402
+from eqsat.onnx.call import Call  # noqa: E402
+from eqsat.onnx.ops import table as onnx_ops  # noqa: E402
+from eqsat.onnx.ops import views as onnx_op_views  # noqa: E402
+from eqsat.onnx.ops.table import operator_names  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

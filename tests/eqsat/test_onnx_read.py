@@ -16,12 +16,12 @@ pytest.importorskip("onnxruntime")
 from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
-from eqsat.ir.run import evaluate_outputs  # noqa: E402
-from eqsat.ir.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View  # noqa: E402
-from eqsat.onnx_check import distance  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
-from eqsat.onnx_read import OnnxProgram, read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View  # noqa: E402
+from eqsat.onnx.check import distance  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
+from eqsat.onnx.read import OnnxProgram, read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

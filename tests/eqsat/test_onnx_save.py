@@ -19,18 +19,18 @@ from hypothesis import strategies as st  # noqa: E402
 from saving import difference, operators, random_feeds, saved  # noqa: E402
 
 import eqsat as eq  # noqa: E402
-from eqsat.ir import contraction, reductions, views  # noqa: E402
-from eqsat.ir import term as t  # noqa: E402
 from eqsat.ir.dtypes import DATA, FLOATS, INTS, UINTS, NDArray  # noqa: E402
 from eqsat.ir.errors import EqsatError, EvaluationError, FrontendError  # noqa: E402
-from eqsat.ir.run import evaluate_outputs  # noqa: E402
-from eqsat.ir.tables import Table  # noqa: E402
-from eqsat.ir.tensor import Compute, Program, Tensor, compute, input  # noqa: E402
-from eqsat.ir.term import FLOAT_TEST, FLOAT_UNARY, Term  # noqa: E402
-from eqsat.ir.walk import postorder  # noqa: E402
-from eqsat.onnx_formula import Formula  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors import contraction, reductions, views  # noqa: E402
+from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
+from eqsat.ir.tensors.tensor import Compute, Program, Tensor, compute, input  # noqa: E402
+from eqsat.ir.terms import term as t  # noqa: E402
+from eqsat.ir.terms.tables import Table  # noqa: E402
+from eqsat.ir.terms.term import FLOAT_TEST, FLOAT_UNARY, Term  # noqa: E402
+from eqsat.ir.terms.walk import postorder  # noqa: E402
+from eqsat.onnx.formulas.formula import Formula  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 from eqsat.testing import arrays_for, programs  # noqa: E402
 
 pytestmark = pytest.mark.onnx

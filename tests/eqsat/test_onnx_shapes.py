@@ -16,14 +16,14 @@ pytest.importorskip("onnxruntime")
 from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
-from eqsat.ir.tensor import Opaque, input  # noqa: E402
-from eqsat.onnx_call import Call, Declined  # noqa: E402
-from eqsat.onnx_guarded import check_model  # noqa: E402
-from eqsat.onnx_ops import apply  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_slice import taken  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
+from eqsat.onnx.call import Call, Declined  # noqa: E402
+from eqsat.onnx.guarded import check_model  # noqa: E402
+from eqsat.onnx.ops.table import apply  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.slice import taken  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 FLOAT, HALF, INT, BOOL = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.INT64, TensorProto.BOOL

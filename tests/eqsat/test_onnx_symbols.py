@@ -12,11 +12,11 @@ onnx = pytest.importorskip("onnx")
 from onnx import helper, numpy_helper  # noqa: E402
 
 import eqsat as eq  # noqa: E402
-from eqsat.ir.bind import program_symbols  # noqa: E402
-from eqsat.ir.size_samples import SAMPLE  # noqa: E402
-from eqsat.onnx_bytes import bytes_moved  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
-from eqsat.verify import verify  # noqa: E402
+from eqsat.ir.tensors.bind import program_symbols  # noqa: E402
+from eqsat.ir.tensors.size_samples import SAMPLE  # noqa: E402
+from eqsat.onnx.bytes import bytes_moved  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
+from eqsat.verifying.verify import verify  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

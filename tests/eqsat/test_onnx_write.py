@@ -16,20 +16,20 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from onnx import ModelProto, helper, numpy_helper  # noqa: E402
 
-from eqsat.ir import pointwise, reductions, views  # noqa: E402
-from eqsat.ir import term as t  # noqa: E402
 from eqsat.ir.errors import EqsatError  # noqa: E402
-from eqsat.ir.library import operator  # noqa: E402
-from eqsat.ir.run import evaluate, evaluate_outputs  # noqa: E402
-from eqsat.ir.signature import Signature  # noqa: E402
-from eqsat.ir.tensor import Compute, Opaque, Program, Tag, Tensor, View, compute, constant, input, output_axes  # noqa: E402
-from eqsat.ir.term import Term  # noqa: E402
-from eqsat.onnx_call import Call  # noqa: E402
-from eqsat.onnx_check import distance  # noqa: E402
-from eqsat.onnx_ops import apply, moved  # noqa: E402
-from eqsat.onnx_package import run_session, session  # noqa: E402
-from eqsat.onnx_read import read  # noqa: E402
-from eqsat.onnx_write import write  # noqa: E402
+from eqsat.ir.tensors import pointwise, reductions, views  # noqa: E402
+from eqsat.ir.tensors.library import operator  # noqa: E402
+from eqsat.ir.tensors.run import evaluate, evaluate_outputs  # noqa: E402
+from eqsat.ir.tensors.signature import Signature  # noqa: E402
+from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tag, Tensor, View, compute, constant, input, output_axes  # noqa: E402
+from eqsat.ir.terms import term as t  # noqa: E402
+from eqsat.ir.terms.term import Term  # noqa: E402
+from eqsat.onnx.call import Call  # noqa: E402
+from eqsat.onnx.check import distance  # noqa: E402
+from eqsat.onnx.ops.table import apply, moved  # noqa: E402
+from eqsat.onnx.package import run_session, session  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.onnx.write import write  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 
@@ -58,7 +58,7 @@ def written(y: Tensor | Program, seed: int = 0, names: dict[str, int] | None = N
 
 
 def _inputs(y: Tensor) -> list[Tensor]:
-    from eqsat.ir.tensor import as_program
+    from eqsat.ir.tensors.tensor import as_program
 
     return list(as_program(y).inputs)
 
@@ -162,7 +162,7 @@ def test_swapped_operands_of_a_tagged_node() -> None:
 
 @pytest.mark.parametrize("fill", ["source", "position", "hole"])
 def test_views_with_a_computed_fill(fill: str) -> None:
-    from eqsat.ir.holes import UNDEF
+    from eqsat.ir.terms.holes import UNDEF
 
     if fill == "source":
         y = views.pad(b3, 2, t.load(0, (output_axes((7,))[0] % 3,), F) * 2.0)

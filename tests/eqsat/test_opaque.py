@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import eqsat as eq
-from eqsat.ir.tensor import Program, Tensor
+from eqsat.ir.tensors.tensor import Program, Tensor
 
 SHAPE = (2, 3, 5)
 ARRAY = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")

@@ -12,7 +12,7 @@ import eqsat as eq
 from eqsat.engine import Result
 from eqsat.ir import program_from_json, program_to_json
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.run import evaluate_outputs
+from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.testing import arrays_for
 
 PadValue = Callable[[eq.Tensor], Any]

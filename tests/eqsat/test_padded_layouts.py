@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 import eqsat as eq
 from eqsat.engine import Limits, Result, measure
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.flat_map import FlatMap
-from eqsat.ir.flat_ops import compose
-from eqsat.ir.flat_read import map_of_view
-from eqsat.ir.flat_split import maps_of_view
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.shape import Dim, Shape
-from eqsat.ir.tensor import Input, View, as_program, output_axes
-from eqsat.ir.views import view
+from eqsat.ir.flat.map import FlatMap
+from eqsat.ir.flat.ops import compose
+from eqsat.ir.flat.read import map_of_view
+from eqsat.ir.flat.split import maps_of_view
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.shape import Dim, Shape
+from eqsat.ir.tensors.tensor import Input, View, as_program, output_axes
+from eqsat.ir.tensors.views import view
+from eqsat.ir.terms import term as t
 
 N = t.sym("N")
 TARGETS = ["c", "onnx"]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from eqsat import prover
-from eqsat.ir.term import var
-from eqsat.prove_cache import cache_clear, cache_get, cache_info, cache_key, cache_put
-from eqsat.prove_points import Answer
-from eqsat.prover import Budget, Portfolio, prove
+from eqsat.ir.terms.term import var
+from eqsat.proving import prover
+from eqsat.proving.cache import cache_clear, cache_get, cache_info, cache_key, cache_put
+from eqsat.proving.points import Answer
+from eqsat.proving.prover import Budget, Portfolio, prove
 
 PROVED = Answer("proved", "test")
 KEY = cache_key(["a question"])
@@ -191,7 +191,7 @@ def test_a_stored_witness_is_checked() -> None:
 
 
 def test_processes_share(directory: Path) -> None:
-    code = "from eqsat.prove_cache import cache_get, cache_key; print(cache_get({!r}), cache_key(['q']))"
+    code = "from eqsat.proving.cache import cache_get, cache_key; print(cache_get({!r}), cache_key(['q']))"
     assert cache_put(KEY, PROVED)
     done = subprocess.run([sys.executable, "-c", code.format(KEY)], capture_output=True, text=True, check=True)
     assert "verdict='proved'" in done.stdout
@@ -200,8 +200,8 @@ def test_processes_share(directory: Path) -> None:
 
 QUESTIONS = """
 import sys
-from eqsat.prover import Budget, Portfolio, decide, prove
-from eqsat.ir.term import ax, sym, var
+from eqsat.proving.prover import Budget, Portfolio, decide, prove
+from eqsat.ir.terms.term import ax, sym, var
 n, m = sym("N"), sym("M")
 i, j = ax(0, n), ax(1, m)
 bare = Budget(rules=False)
@@ -239,8 +239,8 @@ def test_writers_do_not_disturb_each_other(directory: Path) -> None:
     code = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from eqsat.prove_cache import cache_get, cache_key, cache_put
-from eqsat.prove_points import Answer
+from eqsat.proving.cache import cache_get, cache_key, cache_put
+from eqsat.proving.points import Answer
 def work(n):
     key = cache_key([str(n)])
     cache_put(key, Answer("refuted", "test", (n,)))
@@ -259,7 +259,7 @@ with ThreadPoolExecutor(4) as pool:
 
 def test_another_process_is_seen(directory: Path) -> None:
     assert cache_put(KEY, PROVED)
-    code = "from eqsat.prove_cache import cache_put, cache_key; from eqsat.prove_points import Answer;"
+    code = "from eqsat.proving.cache import cache_put, cache_key; from eqsat.proving.points import Answer;"
     code += "cache_put(cache_key(['other']), Answer('unknown', 'test'))"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert cache_get(cache_key(["other"])) == Answer("unknown", "test")

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ir import term as t
-from eqsat.ir.term import Term, var
-from eqsat.ir.text import parse_expr
-from eqsat.prove_period import period_claim
-from eqsat.prove_points import enumerate_points, evaluable
-from eqsat.prove_question import Question, claim
-from eqsat.prove_serial import serial_claim
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, var
+from eqsat.ir.terms.text import parse_expr
+from eqsat.proving.period import period_claim
+from eqsat.proving.points import enumerate_points, evaluable
+from eqsat.proving.question import Question, claim
+from eqsat.proving.serial import serial_claim
 
 LEAVES = tuple(var(name) for name in "xyz")
 BITWISE = ("bitand", "bitor", "bitxor")

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.term import Term, sym, var
-from eqsat.ir.text import parse_expr
-from eqsat.ir.walk import postorder
-from eqsat.prove_question import definedness
-from eqsat.prover import Budget, Portfolio, decide, prove
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, sym, var
+from eqsat.ir.terms.text import parse_expr
+from eqsat.ir.terms.walk import postorder
+from eqsat.proving.prover import Budget, Portfolio, decide, prove
+from eqsat.proving.question import definedness
 
 ASK = Portfolio(cached=False)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eqsat.prove_tensor import (
+from eqsat.rulebook.tensor_proofs import (
     FApply,
     FConst,
     FOf,

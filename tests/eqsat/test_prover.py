@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir import term as t
 from eqsat.ir.decide import Enumerator
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tables import table_load
-from eqsat.ir.term import Term, ax, load, sym, var, where
-from eqsat.ir.text import parse_expr
-from eqsat.prove_bits import bits_equal, bits_injective
-from eqsat.prove_digits import digits_injective
-from eqsat.prove_isl import isl_claim, isl_injective
-from eqsat.prove_points import Answer, confirms, confirms_collision
-from eqsat.prove_question import Question, claim, collision, definedness, refinement
-from eqsat.prove_range import settled
-from eqsat.prove_z3 import Formulation
-from eqsat.prove_z3_forms import BITS, EUCLID, NATIVE, NONLINEAR, ask_once, z3_claim
-from eqsat.prover import Budget, Portfolio, decide, prove, prove_equal
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import table_load
+from eqsat.ir.terms.term import Term, ax, load, sym, var, where
+from eqsat.ir.terms.text import parse_expr
+from eqsat.proving.bits import bits_equal, bits_injective
+from eqsat.proving.digits import digits_injective
+from eqsat.proving.isl import isl_claim, isl_injective
+from eqsat.proving.points import Answer, confirms, confirms_collision
+from eqsat.proving.prover import Budget, Portfolio, decide, prove, prove_equal
+from eqsat.proving.question import Question, claim, collision, definedness, refinement
+from eqsat.proving.range import settled
+from eqsat.proving.z3 import Formulation
+from eqsat.proving.z3_forms import BITS, EUCLID, NATIVE, NONLINEAR, ask_once, z3_claim
 
 IX, JX, N, C = var("i"), var("j"), sym("N"), sym("C")
 ASK = Portfolio(cached=False)
@@ -376,7 +376,7 @@ def test_large_numbers_do_not_overflow() -> None:
 
 
 def test_solvers_load_on_first_use() -> None:
-    code = "import sys, eqsat.prover as p; p.Portfolio(); print('z3' in sys.modules, 'islpy' in sys.modules)"
+    code = "import sys, eqsat.proving.prover as p; p.Portfolio(); print('z3' in sys.modules, 'islpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 

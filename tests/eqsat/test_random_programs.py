@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from program_checks import check_optimised
 
-from eqsat.ir.tensor import Program
+from eqsat.ir.tensors.tensor import Program
 from eqsat.testing import programs
 
 LONG = int(os.environ.get("EQSAT_EXAMPLES", "3000"))

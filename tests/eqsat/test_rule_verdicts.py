@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eqsat import rulebook
-from eqsat.ir import term as t
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.rule import Data, Idx, Pos, Pred, Rule, rule, when
-from eqsat.ir.term import Term
-from eqsat.rule_fuzz import confirmed, counterexample
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 from eqsat.rulebook import check_rule
+from eqsat.rulebook.fuzz import confirmed, counterexample
 
 
 def least(a: Any, b: Any) -> Term:

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, Total, choose, rule, when
+from eqsat.ir.terms import term as t
 from eqsat.rulebook import admit, check_rule, check_rules, default_rules
 from eqsat.rules import scalar_rules, split_merge
 

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 
 import eqsat as eq
-from eqsat.encode import encode
 from eqsat.engine import extract_program, measure
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import as_program
-from eqsat.search import Limits, Snapshot, task_of
+from eqsat.graph.encode import encode
+from eqsat.graph.search import Limits, Snapshot, task_of
+from eqsat.graph.search_worker import search
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import as_program
 from eqsat.testing import arrays_for, programs
-from eqsat.verify import equal_arrays
-from eqsat.worker import search
+from eqsat.verifying.verify import equal_arrays
 
 
 def chain(blocks: int) -> eq.Tensor:

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.index_extract import cost
-from eqsat.ir import term as t
+from eqsat.index_graph.extract import cost
 from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.term import Term
-from eqsat.ir.text import parse_expr
-from eqsat.simplify import session, simplify, simplify_term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import parse_expr
+from eqsat.rewriting.simplify import session, simplify, simplify_term
 
 
 @pytest.fixture(autouse=True)

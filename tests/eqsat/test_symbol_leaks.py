@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat.cost import program_bytes
+from eqsat.extraction.cost import program_bytes
 from eqsat.flow import flow_layout
-from eqsat.ir import term as t
-from eqsat.ir.flat_map import digit, from_digits, identity
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.run import evaluate, evaluate_outputs
-from eqsat.ir.size_samples import SAMPLE
-from eqsat.ir.sizes import monomial
-from eqsat.map_check import same_composition
-from eqsat.prover import decide, prove
-from eqsat.verify import verify
+from eqsat.graph.map_check import same_composition
+from eqsat.ir.flat.map import digit, from_digits, identity
+from eqsat.ir.flat.sizes import monomial
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.tensors.run import evaluate, evaluate_outputs
+from eqsat.ir.tensors.size_samples import SAMPLE
+from eqsat.ir.terms import term as t
+from eqsat.proving.prover import decide, prove
+from eqsat.verifying.verify import verify
 
 
 def test_facts_of_one_symbol_are_not_those_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

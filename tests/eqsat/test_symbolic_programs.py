@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from eqsat.backends.compile import compile
 from eqsat.engine import Limits, optimize
-from eqsat.ir.bind import program_symbols
 from eqsat.ir.errors import EvaluationError, ShapeError
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Compute, Program
-from eqsat.ir.term import Term
+from eqsat.ir.tensors.bind import program_symbols
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Compute, Program
+from eqsat.ir.terms.term import Term
 from eqsat.testing import arrays_for
-from eqsat.testing_symbols import TRIPS, sizes_for, symbolic_programs
-from eqsat.verify import equal_arrays
+from eqsat.testing.symbols import TRIPS, sizes_for, symbolic_programs
+from eqsat.verifying.verify import equal_arrays
 
 LIMITS = Limits(nodes=3000, seconds=5, iterations=60)
 LONG = int(os.environ.get("EQSAT_LONG", "3000"))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from eqsat.graph.tensor_graph import RULE_LAWS, SCHEMA, rules_for
 from eqsat.rulebook import check_rules
 from eqsat.rules import axioms, layout_laws
-from eqsat.tensor_graph import RULE_LAWS, SCHEMA, rules_for
 
 
 def test_every_rule_that_merges_classes_has_declared_laws() -> None:

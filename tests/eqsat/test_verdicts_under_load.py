@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 QUESTIONS = """
-from eqsat.ir.term import sym, var
-from eqsat.prover import Budget, Portfolio
+from eqsat.ir.terms.term import sym, var
+from eqsat.proving.prover import Budget, Portfolio
 n, m = sym("N"), sym("M")
 i, j = var("i", n), var("j", m)
 x, y, a, b = (var(v) for v in "xyab")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.tensor import Program, input
-from eqsat.verify import verify
+from eqsat.ir.tensors.tensor import Program, input
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.verifying.verify import verify
 
 X = input("x", (8, 8), "float32")
 LARGE = input("large", (600, 600), "float32")  # more cells than are unfolded

@@ -11,18 +11,19 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat import testing, verify_runs
-from eqsat.ir import term as t
+from eqsat import testing
+from eqsat.graph.rebuild import rebuilt
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.run import evaluate_outputs
-from eqsat.ir.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program, compute, input
-from eqsat.ir.term import Term, rebuild
-from eqsat.ir.walk import postorder, transform
-from eqsat.rebuild import rebuilt
-from eqsat.verify import verify
-from eqsat.verify_cells import equal_cells
-from eqsat.verify_runs import compare
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program, compute, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, rebuild
+from eqsat.ir.terms.walk import postorder, transform
+from eqsat.verifying import runs as verify_runs
+from eqsat.verifying.cells import equal_cells
+from eqsat.verifying.runs import compare
+from eqsat.verifying.verify import verify
 
 DTYPES = ("float32", "float64", "float16", "int32", "int8", "uint8", "bool")
 N = t.sym("N", lower=1)
@@ -169,7 +170,7 @@ def test_equal_cells_are_equal_values(program: Program, pick: int) -> None:
 
 def test_a_proof_is_not_believed_against_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is wrong with a prover: an input on which the programs differ is the last word."""
-    module: Any = sys.modules["eqsat.verify"]
+    module: Any = sys.modules["eqsat.verifying.verify"]
 
     def mistaken(*_: object) -> Proof:
         return Proof("proved", method="a mistake")

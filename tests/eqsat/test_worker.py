@@ -7,10 +7,10 @@ from typing import cast
 import pytest
 
 import eqsat as eq
-from eqsat.search import Limits, Task
-from eqsat.universe import Universe
-from eqsat.worker import WorkerFailure, search
-from eqsat.worker_call import WorkerMemoryLimit, WorkerTimeLimit
+from eqsat.graph.search import Limits, Task
+from eqsat.graph.search_worker import WorkerFailure, search
+from eqsat.graph.universe import Universe
+from eqsat.workers.call import WorkerMemoryLimit, WorkerTimeLimit
 
 MEMORY = """
 import eqsat as eq
@@ -54,7 +54,7 @@ def test_a_limit_before_the_first_snapshot_is_named(
     def stopped(*args: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr("eqsat.worker.call", stopped)
+    monkeypatch.setattr("eqsat.graph.search_worker.call", stopped)
     x = eq.input("x", (1, 32, 8, 8), "float32")
     program = x.layout_transform("NCHW", "NHWC").relu().layout_transform("NHWC", "NCHW")
     result = eq.optimize(program)

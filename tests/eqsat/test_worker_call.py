@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from eqsat.ir.errors import EqsatError, ShapeError
-from eqsat.worker_call import WorkerFailure, WorkerMemoryLimit, WorkerTimeLimit, call
-from eqsat.worker_pool import end_workers, most_workers, taken
-from eqsat.worker_process import alive
+from eqsat.workers.call import WorkerFailure, WorkerMemoryLimit, WorkerTimeLimit, call
+from eqsat.workers.pool import end_workers, most_workers, taken
+from eqsat.workers.process import alive
 
 FOLDER = str(Path(__file__).parent)
 
@@ -112,8 +112,8 @@ def test_where_addresses_have_no_limit_the_parent_watches(monkeypatch: pytest.Mo
     def huge(pid: int) -> float:
         return 1000.0
 
-    monkeypatch.setattr("eqsat.worker_call.addresses_are_limited", lambda: False)
-    monkeypatch.setattr("eqsat.worker_call.resident_mb", huge)
+    monkeypatch.setattr("eqsat.workers.call.addresses_are_limited", lambda: False)
+    monkeypatch.setattr("eqsat.workers.call.resident_mb", huge)
     with pytest.raises(WorkerMemoryLimit):
         do("report_and_sleep", 20)
     monkeypatch.undo()
@@ -124,7 +124,7 @@ def test_large_messages_pass_both_ways() -> None:
     """More than a pipe holds, also while the worker talks."""
     data = os.urandom(20 << 20)
     seen: list[bytes] = []
-    assert call("eqsat.worker_call:echo", data, seconds=60, memory_mb=2000, report=seen.append) == data == seen[0]
+    assert call("eqsat.workers.call:echo", data, seconds=60, memory_mb=2000, report=seen.append) == data == seen[0]
     assert do("noise", 2000) == "quiet"
 
 
@@ -146,7 +146,7 @@ def test_settings_of_the_moment_reach_a_worker(monkeypatch: pytest.MonkeyPatch, 
 
 def test_a_report_may_ask_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that holds a worker gets another one, however many there are: else all could wait for each other."""
-    monkeypatch.setattr("eqsat.worker_pool.most_workers", lambda: 1)
+    monkeypatch.setattr("eqsat.workers.pool.most_workers", lambda: 1)
     sums: list[int] = []
 
     def add_ten(number: int) -> None:
@@ -213,7 +213,7 @@ def test_threads() -> None:
 ORPHAN = """
 import os, sys, threading, time
 sys.path.insert(0, {folder!r})
-from eqsat.worker_call import call
+from eqsat.workers.call import call
 print(call("worker_jobs:pid", None, seconds=9, memory_mb=500), flush=True)
 def say(what):
     print(what, flush=True)

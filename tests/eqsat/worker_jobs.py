@@ -108,6 +108,6 @@ def surroundings(argument: None, report: Report) -> tuple[str | None, str]:
 
 def nested(argument: int, report: Report) -> int:
     """A job that asks a worker of its own."""
-    from eqsat.worker_call import call
+    from eqsat.workers.call import call
 
     return call("worker_jobs:add", (argument, 1), seconds=20, memory_mb=500)

@@ -9,10 +9,10 @@ from math import prod
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.ir import flat_build as build
-from eqsat.ir.flat_map import Digit, FlatMap, IntArray, from_digits
-from eqsat.ir.flat_table import Map
-from eqsat.ir.sizes import number
+from eqsat.ir.flat import build as build
+from eqsat.ir.flat.map import Digit, FlatMap, IntArray, from_digits
+from eqsat.ir.flat.sizes import number
+from eqsat.ir.flat.table import Map
 
 
 def fitted(digits: list[Digit], n_in: int = 0, shift: int = 0) -> FlatMap:

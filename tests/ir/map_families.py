@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.ir.index_map import IndexMap
-from eqsat.testing_maps import OPERATIONS, Building
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.testing.maps import OPERATIONS, Building
 
 
 @st.composite

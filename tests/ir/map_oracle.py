@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.map_inverse import LARGEST_TABLE
-from eqsat.ir.tables import Table
-from eqsat.ir.term import Term
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.maps.inverse import LARGEST_TABLE
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import Table
+from eqsat.ir.terms.term import Term
 
 Array = np.ndarray[Any, Any]
 ALL_CELLS = 1 << 22

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import BOOL, INDEX, is_float
-from eqsat.ir.tables import Table
-from eqsat.ir.term import Term
-from eqsat.ir.text import leaf_name
-from eqsat.ir.walk import postorder
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import Table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import postorder
 
 TABLE = Table(np.array([3, -1, 4, 1, -5, 9]))
 LEAVES = (

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from term_strategies import LEAVES, TABLE, terms
 
-from eqsat.ir import term as t
-from eqsat.ir.bounds import Bounds, Interval, bounds, fits_int32, narrow, overflowing
 from eqsat.ir.dtypes import INDEX
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.tables import load_table, table_load
-from eqsat.ir.term import Term
+from eqsat.ir.ranges.bounds import Bounds, Interval, bounds, fits_int32, narrow, overflowing
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table, table_load
+from eqsat.ir.terms.term import Term
 
 i, j = t.ax(0, 16), t.ax(1, 5)
 n, m = t.sym("N"), t.sym("M", lower=2, upper=9, multiple_of=4)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from term_strategies import LEAVES, terms
 
-from eqsat.ir import term as t
-from eqsat.ir.box_values import BoxValues, Closed, Values
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.tables import load_table
-from eqsat.ir.term import Term
+from eqsat.ir.ranges.box_values import BoxValues, Closed, Values
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
+from eqsat.ir.terms.term import Term
 
 BOX = {leaf: (low, low + 3) for leaf, low in zip(LEAVES, (0, 1, 0, -2, 2, 3, 4), strict=True)}
 SHAPE = (3,) * len(BOX)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ir import term as t
-from eqsat.ir.buffer import Buffer, split_lanes
 from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, TypeMismatch
-from eqsat.ir.index_map import IndexMap
+from eqsat.ir.layouts.buffer import Buffer, split_lanes
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
 
 
 def moved(shape: tuple[int, ...], layout: str, index: tuple[int, ...]) -> tuple[Any, Any]:

@@ -12,18 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from map_families import BruteForce, maps
 
-from eqsat.ir import term as t
-from eqsat.ir.buffer import Buffer
-from eqsat.ir.buffer_layout import keeps_order, vector_alias, vector_index, vectorize_accesses
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, TypeMismatch
-from eqsat.ir.evaluate import Mask, evaluate_masked
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.padding import Padding
-from eqsat.ir.shape import require_static
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves
+from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.layouts.buffer_layout import keeps_order, vector_alias, vector_index, vectorize_accesses
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.tensors.padding import Padding
+from eqsat.ir.tensors.shape import require_static
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
 
 X = t.var("i")
 
@@ -121,7 +121,7 @@ def test_each_step_keeps_its_cells() -> None:  # feature: D14
 
 
 def _value_at(b: Buffer, cell: Sequence[int]) -> Term:
-    from eqsat.ir.walk import substitute
+    from eqsat.ir.terms.walk import substitute
 
     for step in padding(b).steps:
         if Padding(padding(b).indices, (step,)).at(cell):

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from term_strategies import LEAVES, Undefined, plain_value, terms
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import INTS, UINTS, from_bits
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.evaluate import blocks, cast_array, evaluate_masked
-from eqsat.ir.tables import load_table
-from eqsat.ir.term import Term
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import blocks, cast_array, evaluate_masked
+from eqsat.ir.terms.tables import load_table
+from eqsat.ir.terms.term import Term
 
 i, j = t.var("i"), t.var("j")
 DATA_INTS = (*INTS, *UINTS)

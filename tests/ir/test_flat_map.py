@@ -14,13 +14,13 @@ from flat_strategies import Chain, chains, digit_maps, fitted
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ir import flat_build as build
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.flat_facts import inverse, is_bijective, is_injective, is_surjective, read_box, read_interval, split_core
-from eqsat.ir.flat_map import Digit, FlatMap, IntArray, digit, from_digits, identity
-from eqsat.ir.flat_ops import compose, compose_parts
-from eqsat.ir.flat_table import Map, TableMap, from_array
-from eqsat.ir.sizes import number
+from eqsat.ir.flat import build as build
+from eqsat.ir.flat.facts import inverse, is_bijective, is_injective, is_surjective, read_box, read_interval, split_core
+from eqsat.ir.flat.map import Digit, FlatMap, IntArray, digit, from_digits, identity
+from eqsat.ir.flat.ops import compose, compose_parts
+from eqsat.ir.flat.sizes import number
+from eqsat.ir.flat.table import Map, TableMap, from_array
 
 
 def after(f: Map, g: Map) -> IntArray:

@@ -10,16 +10,16 @@ from flat_strategies import Chain, chains, digit_maps, reshapes
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from eqsat.ir import flat_build as build
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.flat_align import align
-from eqsat.ir.flat_facts import inverse, is_bijective
-from eqsat.ir.flat_map import FlatMap, digit, from_digits, identity
-from eqsat.ir.flat_ops import compose
-from eqsat.ir.flat_spell import spell
-from eqsat.ir.flat_steps import Reshape, Spelling, Step, Transpose, run_steps, spelled_cost
-from eqsat.ir.flat_table import Map, from_array
-from eqsat.ir.sizes import number
+from eqsat.ir.flat import build as build
+from eqsat.ir.flat.align import align
+from eqsat.ir.flat.facts import inverse, is_bijective
+from eqsat.ir.flat.map import FlatMap, digit, from_digits, identity
+from eqsat.ir.flat.ops import compose
+from eqsat.ir.flat.sizes import number
+from eqsat.ir.flat.spell import spell
+from eqsat.ir.flat.steps import Reshape, Spelling, Step, Transpose, run_steps, spelled_cost
+from eqsat.ir.flat.table import Map, from_array
 
 
 def names(spelling: Spelling | None) -> list[str]:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ir import flat_build as build
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.flat_align import align
-from eqsat.ir.flat_facts import inverse, is_bijective, is_injective, is_surjective, split_core
-from eqsat.ir.flat_map import FlatMap, digit, from_digits, identity, substitute
-from eqsat.ir.flat_ops import compose, compose_parts
-from eqsat.ir.flat_spell import spell
-from eqsat.ir.flat_steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
-from eqsat.ir.flat_table import Map, TableMap
-from eqsat.ir.sizes import Size, add, at_most, common, div, monomial, mul, number, product, value
-from eqsat.ir.term import Term, sym
+from eqsat.ir.flat import build as build
+from eqsat.ir.flat.align import align
+from eqsat.ir.flat.facts import inverse, is_bijective, is_injective, is_surjective, split_core
+from eqsat.ir.flat.map import FlatMap, digit, from_digits, identity, substitute
+from eqsat.ir.flat.ops import compose, compose_parts
+from eqsat.ir.flat.sizes import Size, add, at_most, common, div, monomial, mul, number, product, value
+from eqsat.ir.flat.spell import spell
+from eqsat.ir.flat.steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
+from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.terms.term import Term, sym
 
 n, m = sym("N"), sym("M")
 N, M = monomial(1, n), monomial(1, m)

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat.ir import term as t
 from eqsat.ir.errors import ParseError, TypeMismatch
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.tables import MOST_PRINTED, table_load
-from eqsat.ir.tensor import Tensor, compute, input
-from eqsat.ir.text import parse_expr
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.tensors.tensor import Tensor, compute, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import MOST_PRINTED, table_load
+from eqsat.ir.terms.text import parse_expr
 
 X = input("x", (4,), "int32")
 W = input("w", (9,), "float32")

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from map_families import BruteForce, columns, maps
 
-from eqsat.ir import term as t
 from eqsat.ir.decide import load_table
 from eqsat.ir.errors import EqsatError, EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.index_map import AXIS_SEPARATOR, IndexMap
-from eqsat.ir.term import Term
-from eqsat.ir.walk import substitute, symbols
+from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute, symbols
 
 N, M = t.sym("N"), t.sym("M")
 SPLIT = IndexMap.parse("i -> i//4, i%4")

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, LayoutError, ParseError, ShapeError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.layout import Layout
-from eqsat.ir.shape import require_static
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.layouts.layout import Layout
+from eqsat.ir.tensors.shape import require_static
+from eqsat.ir.terms import term as t
 
 
 @pytest.mark.parametrize(

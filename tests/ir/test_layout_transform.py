@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from map_families import BruteForce, maps
 
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, TypeMismatch
-from eqsat.ir.holes import UNDEF
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.layout_transform import layout_transform
-from eqsat.ir.run import evaluate
-from eqsat.ir.shape import require_static
-from eqsat.ir.tensor import Tensor, View, input
-from eqsat.ir.term import Term
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.tensors.layout_transform import layout_transform
+from eqsat.ir.tensors.run import evaluate
+from eqsat.ir.tensors.shape import require_static
+from eqsat.ir.tensors.tensor import Tensor, View, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.term import Term
 
 
 def fill_of(y: Tensor) -> Term | None:

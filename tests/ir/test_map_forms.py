@@ -8,17 +8,17 @@ from random import Random
 import numpy as np
 import pytest
 
-from eqsat.ir import term as t
 from eqsat.ir.decide import grid, load_table
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.evaluate import evaluate_masked
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.map_direct import direct
-from eqsat.ir.map_form_values import values_of
-from eqsat.ir.map_forms import Forms
-from eqsat.ir.map_pieces import joined
-from eqsat.ir.map_points import plain_values, probe, values_at
-from eqsat.ir.term import Term
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.maps.direct import direct
+from eqsat.ir.maps.form_values import values_of
+from eqsat.ir.maps.forms import Forms
+from eqsat.ir.maps.pieces import joined
+from eqsat.ir.maps.points import plain_values, probe, values_at
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
 
 NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24)
 

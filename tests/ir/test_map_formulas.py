@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from map_oracle import disagreements
 
-from eqsat.ir import map_problem
-from eqsat.ir import term as t
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.map_points import values_on
-from eqsat.ir.tables import table_load
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.maps import problem as map_problem
+from eqsat.ir.maps.points import values_on
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import table_load
 
 # map, shape, inverse, padding (None: whatever it is)
 FORMULAS = [

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError, LayoutError, ShapeError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.tables import table_load
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import table_load
 
 N, M = t.sym("N"), t.sym("M")
 SHORT = IndexMap(("i",), (table_load(np.array([3, 1, 2]), t.var("i")),))

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.term import Term, var
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, var
 
 N, M = t.sym("N", lower=1), t.sym("M", lower=1)
 CASES: list[tuple[str, Any, str]] = [

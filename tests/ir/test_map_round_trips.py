@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eqsat.ir.index_map import IndexMap
+from eqsat.ir.layouts.index_map import IndexMap
 
 
 @pytest.mark.parametrize(

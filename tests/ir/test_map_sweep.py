@@ -8,11 +8,11 @@ from random import Random
 import pytest
 from map_oracle import disagreements
 
-from eqsat.ir import term as t
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.term import Term
-from eqsat.ir.walk import substitute
-from eqsat.testing_maps import MAP_FAMILIES, random_map
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 LONG = 20_000
 LARGEST = 1 << 20

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, TypeMismatch
-from eqsat.ir.tensor import Tensor
+from eqsat.ir.tensors.tensor import Tensor
 
 rng = np.random.default_rng(0)
 FLOATS = ("float16", "float32", "float64")

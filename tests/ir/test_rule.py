@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.ir import term as t
-from eqsat.ir.match import Pattern
 from eqsat.ir.order import decreases
-from eqsat.ir.rewrite import Rewriter, Step
+from eqsat.ir.rewriting.match import Pattern
+from eqsat.ir.rewriting.rewrite import Rewriter, Step
 from eqsat.ir.rule import Data, Family, Idx, Kind, Pos, Pred, Rule, RuleError, rule, when
-from eqsat.ir.text import parse_expr
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.text import parse_expr
 
 X, Y, C = t.var("x"), t.var("y"), t.var("c")
 
@@ -166,7 +166,7 @@ def matched(r: Rule, text: str) -> str | None:
 
 
 def _interval(a: t.Term, ranges: dict[t.Term, tuple[int, int]]) -> tuple[int | None, int | None]:
-    from eqsat.ir.bounds import Bounds
+    from eqsat.ir.ranges.bounds import Bounds
 
     return Bounds({k: (lo, hi + 1) for k, (lo, hi) in ranges.items()}).of(a)
 

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat.ir import run, walk
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, EvaluationError
-from eqsat.ir.program_text import format_program
-from eqsat.ir.run import evaluate_outputs, gather
-from eqsat.ir.tensor import Compute, Constant, Opaque, Tensor, from_body
+from eqsat.ir.tensors import run
+from eqsat.ir.tensors.program_text import format_program
+from eqsat.ir.tensors.run import evaluate_outputs, gather
+from eqsat.ir.tensors.tensor import Compute, Constant, Opaque, Tensor, from_body
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms import walk
 
 
 def test_named_inputs_and_outputs() -> None:

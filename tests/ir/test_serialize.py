@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from term_strategies import LEAVES, TABLE, terms
 
 import eqsat as eq
-from eqsat.ir import term as t
-from eqsat.ir.buffer import Buffer
 from eqsat.ir.errors import EqsatError, ParseError
-from eqsat.ir.holes import new_hole
-from eqsat.ir.library import operator
-from eqsat.ir.program_json import program_from_json, program_to_json
-from eqsat.ir.serialize import term_from_json, term_to_json
-from eqsat.ir.tables import table_load
-from eqsat.ir.tensor import Compute, Input, Node, Opaque, Program, View
-from eqsat.ir.term import Term
-from eqsat.ir.views import view
+from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.tensors.library import operator
+from eqsat.ir.tensors.program_json import program_from_json, program_to_json
+from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, View
+from eqsat.ir.tensors.views import view
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import new_hole
+from eqsat.ir.terms.serialize import term_from_json, term_to_json
+from eqsat.ir.terms.tables import table_load
+from eqsat.ir.terms.term import Term
 
 
 @given(terms(steps=16))

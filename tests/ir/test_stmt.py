@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
-from eqsat.ir.stmt import Alias, Alloc, Assume, BufferDecl, For, If, PrimFunc, Stmt, Store, seq
-from eqsat.ir.stmt_check import require_rank
-from eqsat.ir.stmt_run import run_primfunc
-from eqsat.ir.term import Term, load
+from eqsat.ir.statements.check import require_rank
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, PrimFunc, Stmt, Store, seq
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, load
 
 P, Q = t.ax(0, 4), t.ax(1, 3)
 DECLS = {"x": BufferDecl("x", (4,), "int32"), "y": BufferDecl("y", (4, 3), "int32")}

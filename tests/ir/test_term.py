@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from term_strategies import LEAVES, terms
 
-from eqsat.ir import node
-from eqsat.ir import term as t
 from eqsat.ir.errors import TypeMismatch
-from eqsat.ir.term import Term
-from eqsat.ir.walk import dag_size, postorder, substitute, transform
+from eqsat.ir.terms import node
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import dag_size, postorder, substitute, transform
 
 i, j = t.var("i"), t.var("j")
 x = t.load(0, [i], "float32")
@@ -196,7 +196,7 @@ def test_threads_share_terms() -> None:
 
 
 def test_the_order_of_summands_is_the_same_in_every_process() -> None:
-    code = "import sys\nfrom eqsat.ir import term as t\nprint(t.linear(0, [(1, t.var(c)) for c in sys.argv[1]]).args)"
+    code = "import sys\nfrom eqsat.ir.terms import term as t\nprint(t.linear(0, [(1, t.var(c)) for c in sys.argv[1]]).args)"
     runs: set[str] = set()
     for seed, names in (("1", "abcdefgh"), ("2", "hgfedcba")):
         command, env = [sys.executable, "-c", code, names], os.environ | {"PYTHONHASHSEED": seed}

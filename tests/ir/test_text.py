@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from term_strategies import DATA, TABLE, names_of, terms
 
-from eqsat.ir import term as t
 from eqsat.ir.errors import EqsatError, ParseError
-from eqsat.ir.term import Term
-from eqsat.ir.text import format_term, parse_expr
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import format_term, parse_expr
 
 SOURCES = {f"${n}": (n, dtype) for n, dtype in enumerate(DATA)} | {TABLE.name: (TABLE, "index")}
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from eqsat.ir import rewrite
-from eqsat.ir import term as t
 from eqsat.ir.cached import cached_property
 from eqsat.ir.locks import fork_safe
-from eqsat.ir.rewrite import Rewriter, Session
+from eqsat.ir.rewriting import rewrite
+from eqsat.ir.rewriting.rewrite import Rewriter, Session
+from eqsat.ir.terms import term as t
 from eqsat.rules import tagged
 
 SECONDS = 20.0

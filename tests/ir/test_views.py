@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat.ir import term as t
 from eqsat.ir.dtypes import DATA, NDArray
 from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError, TypeMismatch
-from eqsat.ir.tensor import Tensor, View
-from eqsat.ir.term import Term
+from eqsat.ir.tensors.tensor import Tensor, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 
 NAN = float("nan")
 

@@ -12,14 +12,14 @@ from typing import Any
 from judge import Judge, Point, function_of, points_of
 
 import eqsat as eq
-from eqsat.index_extract import cost
-from eqsat.ir import term as t
+from eqsat.index_graph.extract import cost
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.term import Term
-from eqsat.ir.walk import leaves, substitute
-from eqsat.testing_maps import MAP_FAMILIES, random_map
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves, substitute
+from eqsat.testing.maps import MAP_FAMILIES, random_map
 from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, shape_from_tvm, to_tvm
 
 MAX_POINTS = 400

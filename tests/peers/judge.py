@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.term import Term
-from eqsat.ir.text import format_term
-from eqsat.ir.walk import leaves, renumber_loads
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import format_term
+from eqsat.ir.terms.walk import leaves, renumber_loads
 
 Point = tuple[int, ...]
 OUTSIDE = 1 << 80  # what a load outside of its table gives: no index is that large
@@ -41,7 +41,7 @@ def _truncmod(a: int, b: int) -> int:
 def function_of(terms: Sequence[Term], names: Sequence[str]) -> Callable[..., tuple[int, ...]]:
     """The terms as one Python function: their printed text, compiled by Python, with none of our evaluation.
 
-    >>> from eqsat.ir.term import var
+    >>> from eqsat.ir.terms.term import var
     >>> function_of([var("i") // 4, var("i") % 4], ["i"])(-1)
     (-1, 3)
     """

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from judge import Judge, function_of
 
-from eqsat.ir.index_map import IndexMap
-from eqsat.ir.tables import table_load
-from eqsat.ir.term import Term, index_const, where
-from eqsat.ir.text import parse_expr
-from eqsat.testing_maps import MAP_FAMILIES, random_map
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms.tables import table_load
+from eqsat.ir.terms.term import Term, index_const, where
+from eqsat.ir.terms.text import parse_expr
+from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 SPLIT = Judge(IndexMap.parse("i -> i//4, i%4"), (14,))
 

@@ -14,8 +14,8 @@ from features_tvm import FEATURES, Feature
 from tvm_report import answered, main, status, tabulate
 
 from eqsat.ir.errors import FrontendError
-from eqsat.ir.index_map import IndexMap
-from eqsat.testing_maps import MAP_FAMILIES
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.testing.maps import MAP_FAMILIES
 from eqsat.tvm_maps import map_from_tvm, map_to_tvm
 
 pytestmark = pytest.mark.tvm

@@ -5,18 +5,18 @@ import random
 import numpy as np
 import pytest
 
-from eqsat.ir import term as t
-from eqsat.ir.bounds import Bounds
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
-from eqsat.ir.evaluate import evaluate_masked
 from eqsat.ir.law import Expr, Law
-from eqsat.ir.match import Pattern
+from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.rewriting.match import Pattern
 from eqsat.ir.rule import Instance, Kind, Rule, variable
-from eqsat.ir.term import Term
-from eqsat.ir.walk import postorder, substitute
-from eqsat.rule_fuzz import counterexample
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder, substitute
 from eqsat.rulebook import check_rule
-from eqsat.rulebook_laws import prove_law
+from eqsat.rulebook.fuzz import counterexample
+from eqsat.rulebook.laws import prove_law
 from eqsat.rules import all_rules, axioms, normal_rules, scalar_rules, tensor_laws
 
 RULES = scalar_rules()

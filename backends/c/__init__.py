@@ -1,0 +1,1 @@
+"""C: code of kernels, the compiler, stored programs."""

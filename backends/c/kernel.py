@@ -1,0 +1,159 @@
+"""The C target: programs as libraries that the C compiler makes, called with numpy arrays."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from eqsat.backends.c import stored
+from eqsat.backends.c.cc import load_library
+from eqsat.backends.call import Runner, bound_output, named_arguments, output_arrays, readable
+from eqsat.backends.interface import Interface, Unit
+from eqsat.backends.lowering.values import flatten_program
+from eqsat.backends.machine import Machine, this_machine
+from eqsat.backends.specialised import Sizes, Specialised
+from eqsat.ir.cached import cached_property
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import BackendError
+from eqsat.ir.tensors.run import bind_sizes
+from eqsat.ir.tensors.tensor import Program
+
+if TYPE_CHECKING:
+    from eqsat.backends.lowering.lowered import Lowered
+
+
+@dataclass(frozen=True, eq=False)
+class CModule:
+    """A program with numbers for its symbols, as C and, on first use, as a loaded library."""
+
+    program: Program
+    sizes: Sizes
+    interface: Interface
+    unit: Unit
+    threads: int
+    machine: Machine
+
+    def accepts(self, given: Mapping[str, NDArray]) -> bool:
+        """Whether every array has the shape and the dtype of its buffer."""
+        low = self.interface
+        buffers = ((low.buffers[low.inputs[name]], array) for name, array in given.items())
+        return all(a.shape == b.shape and a.dtype.name == b.dtype for b, a in buffers)
+
+    @cached_property
+    def runner(self) -> Runner:
+        """The library, compiled and loaded."""
+        if not self.unit.entries:
+            return Runner(self.interface, self.unit, None)
+        flags = ("-fopenmp",) if self.threads > 1 else ()
+        return Runner(self.interface, self.unit, load_library(self.unit.source, flags, self.unit.parts))
+
+    @cached_property
+    def _whole(self) -> str:
+        from eqsat.backends.c.library import library_source
+
+        return library_source(self.program.name, self.interface, self.unit)
+
+    @property
+    def source(self) -> str:
+        """The C text with the data of its constants."""
+        return self._whole
+
+    @property
+    def header(self) -> str:
+        """The C header of the exported functions."""
+        return self.unit.header
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The size of the workspace argument of the exported functions."""
+        return self.interface.workspace_bytes
+
+    @cached_property
+    def _steps(self) -> Lowered:
+        from eqsat.backends.lowering.lower import lower
+
+        return lower(self.program, self.sizes, self.machine)
+
+    @property
+    def lowered(self) -> Lowered:
+        """The statements that the C text prints."""
+        return self._steps
+
+
+class CKernel(Specialised[CModule]):
+    """A program compiled to C; made by :func:`compile`. Programs with symbols are specialised for each set of sizes."""
+
+    def __init__(self, program: Program, threads: int, machine: Machine | None = None, tune: bool = False) -> None:
+        super().__init__(program)
+        self.threads = threads
+        self.machine = machine or this_machine()
+        self.tune = tune
+        self._names = [x.name for x in program.inputs]
+        self._static: CModule | None = None
+        if not self._symbolic:
+            self._static = self._module({})
+            _ = self._static.runner
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Compiled again where it is unpickled, as a rule from the cache."""
+        return CKernel, (self.program, self.threads, self.machine, self.tune)
+
+    def _made(self, sizes: Sizes) -> CModule:
+        """A module from the cache, or printed now; what is measured has a cache of its own."""
+        flat = flatten_program(self.program, sizes)
+        inputs = flat.inputs(self.program)
+        settings = (self.threads, self.machine)
+        key = None if self.tune else stored.stored_key(self.program.name, inputs, flat, *settings)
+        found = stored.find(key, flat)
+        if found is not None:
+            return CModule(self.program, sizes, *found, *settings)
+        # What lowers and prints is imported where it is needed: a program in the cache starts without it.
+        from eqsat.backends.c.code import print_unit
+        from eqsat.backends.lowering.lower import lower_flat
+        from eqsat.backends.schedules.tune import tuned
+
+        lowered = lower_flat(self.program, flat, self.machine)
+        for buffer in lowered.buffers.values():
+            if buffer.nbytes > sys.maxsize:
+                what = f"{buffer.role} {buffer.label or buffer.name}"
+                raise BackendError(what, f"has {buffer.nbytes} bytes, more than pointers reach", "use smaller arrays")
+        schedules = tuned(lowered, *settings) if self.tune else None
+        unit = print_unit(lowered, *settings, schedules)
+        stored.keep(key, lowered, unit)
+        return CModule(self.program, sizes, lowered, unit, *settings)
+
+    def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
+        """Run on numpy arrays; the result is an array, or a dict for several outputs.
+
+        Dense arrays are passed as they are, others are copied. Wrong names, shapes and dtypes, and an `out` that does
+        not fit or overlaps an input, are errors before anything runs.
+        """
+        call, outputs = self._prepare(args, arrays, out)
+        call()
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+    def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+        """The call on these arrays as a function of no arguments: checked now, run as often as it is called.
+
+        Inputs that are not dense are copied now. The function is not reentrant: it has one workspace.
+        """
+        return self._prepare(args, arrays, bound_output(out))[0]
+
+    def _prepare(
+        self, args: tuple[Any, ...], arrays: Mapping[str, Any], out: Any
+    ) -> tuple[Callable[[], None], dict[str, NDArray]]:
+        given = named_arguments(self._names, args, arrays)
+        module = self._static
+        if module is None or not module.accepts(given):
+            sizes = {s: int(n) for s, n in bind_sizes(self.program, given).items()}
+            module = self._module(sizes)
+        low = module.interface
+        dense: dict[str, NDArray] = {}
+        for name, array in given.items():
+            buffer = low.buffers[low.inputs[name]]
+            dense[name] = readable(name, array, buffer.shape, buffer.dtype)
+        specs = {name: (low.buffers[b].shape, low.buffers[b].dtype) for name, b in low.outputs.items()}
+        outputs = output_arrays(out, specs, given)
+        return module.runner.bind(dense, outputs), outputs

@@ -1,0 +1,121 @@
+"""Every load of a kernel is shown to stay inside of its buffer, under the guards above it; then loads become flat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eqsat.backends.lowering.affine import Folder, conjuncts, nonnegative_form
+from eqsat.ir.decide import decider
+from eqsat.ir.dtypes import INDEX
+from eqsat.ir.errors import BoundsError
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import Table
+from eqsat.ir.terms.term import Term, int_value, load
+from eqsat.ir.terms.walk import free_variables, leaves, postorder, transform
+
+MAX_GUARD = 64
+"""Guards of more parts are dropped: the claim below gets harder to prove, never wrong."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`form >= 0` is needed wherever `guard` holds; `access` is the load as the user wrote it."""
+
+    guard: Term
+    form: Term
+    access: str
+
+
+def flat_index(index: Sequence[Term], shape: Sequence[int]) -> Term:
+    """The row-major position of an index."""
+    total = t.index_const(0)
+    for i, extent in zip(index, shape, strict=True):
+        total = total * extent + i
+    return total
+
+
+def by_position(condition: Term) -> Term:
+    """A condition without what it says about data: weaker, and so safe to assume in its place."""
+    if not any(not isinstance(n.payload, Table) for n in leaves("load", condition)):
+        return condition
+    if condition.op in ("and", "or"):
+        return t.junction(condition.op, [by_position(a) for a in condition.args])
+    return t.TRUE
+
+
+def guards(body: Term) -> dict[Term, Term]:
+    """The condition under which each subterm is evaluated at all (`where`, `and` and `or` are lazy)."""
+    order = list(postorder(body))
+    reached: dict[Term, Term] = {body: t.TRUE}
+
+    def reach(node: Term, condition: Term) -> None:
+        known = reached.get(node)
+        both = condition if known is None else t.logical_or(known, condition)
+        reached[node] = both if len(conjuncts(both)) + len(both.args) <= MAX_GUARD else t.TRUE
+
+    for node in reversed(order):
+        here = reached[node]
+        if node.op == "where":
+            condition, yes, no = node.args
+            reach(condition, here)
+            reach(yes, t.logical_and(here, condition))
+            reach(no, t.logical_and(here, t.logical_not(condition)))
+        elif node.op in ("and", "or"):
+            for part in node.args:
+                reach(part, here)
+                here = t.logical_and(here, part if node.op == "and" else t.logical_not(part))
+        else:
+            for a in node.args:
+                reach(a, here)
+    return reached
+
+
+def load_claims(body: Term, shapes: Mapping[str, tuple[int, ...]], folder: Folder) -> list[Claim]:
+    """What must hold for every load to be in range, without what the box of the axes shows at once."""
+    claims: list[Claim] = []
+    reached = guards(body)
+    for node in leaves("load", body):
+        shape = (int(node.payload.array.size),) if isinstance(node.payload, Table) else shapes[node.payload]
+        for i, extent in zip(node.args, shape, strict=True):
+            for form in (i, extent - 1 - i):
+                known = folder.range(folder.fold(form))
+                if known is None or known[0] < 0:
+                    claims.append(Claim(folder.fold(reached[node]), folder.fold(form), str(node)))
+    return [c for c in claims if c.guard is not t.FALSE]
+
+
+def settle(claim: Claim, guard: Term, form: Term, folder: Folder) -> None:
+    """Show that the form is at least 0 under the guard, at one place of a kernel; else an error naming the access."""
+    known = folder.range(form)
+    if guard is t.FALSE or (known is not None and known[0] >= 0):
+        return
+    for condition in conjuncts(guard):
+        given = nonnegative_form(condition)
+        slack = None if given is None else folder.range(folder.fold(form - given))
+        if slack is not None and slack[0] >= 0:
+            return
+    witness = ""
+    guard = by_position(guard)
+    if guard is t.FALSE:
+        return
+    if not any(not isinstance(n.payload, Table) for n in leaves("load", form)):
+        box = {a: (0, int_value(a.args[0]) or 0) for a in free_variables(guard, form) if a.args}
+        proof = decider().prove(t.compare("le", 0, form), box, guard)
+        if proof:
+            return
+        witness = f", for example at {dict(proof.witness)}" if proof.witness else ""
+    raise BoundsError(
+        f"access {claim.access}", f"may leave its buffer: {form} >= 0 is not shown{witness}", "guard it with eq.where"
+    )
+
+
+def flatten_loads(body: Term, shapes: Mapping[str, tuple[int, ...]]) -> Term:
+    """Loads by one row-major index each."""
+
+    def change(node: Term) -> Term | None:
+        if node.op != "load" or node.dtype == INDEX:
+            return None
+        return load(node.payload, [flat_index(node.args, shapes[node.payload])], node.dtype)
+
+    return transform(body, change)

@@ -1,0 +1,1 @@
+"""OpenCL: code of kernels, devices, runs, tuning."""

@@ -1,0 +1,250 @@
+"""Statements as OpenCL C: one kernel for each function, and the launches that run a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from eqsat.backends.c.code import plain
+from eqsat.backends.c.expr import Scope, index_type
+from eqsat.backends.c.types import c_type
+from eqsat.backends.interface import HostCall
+from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.lowered import Lowered
+from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
+from eqsat.backends.opencl.grid import GROUP, Grid, grids
+from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, place
+from eqsat.backends.opencl.profile import Profile
+from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.ir.errors import BackendError
+from eqsat.ir.statements.stmt import Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel over its NDRange: its buffers in order, the number of work-items and how many form a group."""
+
+    kernel: str
+    buffers: tuple[str, ...]
+    items: int
+    group: int
+
+
+@dataclass(frozen=True)
+class ClUnit:
+    """A program in OpenCL C: its text, its signatures, and its launches with the host calls between them."""
+
+    source: str
+    header: str
+    steps: tuple[Launch | HostCall, ...]
+
+
+class KernelPrinter:
+    """One PrimFunc as a kernel: the work-items of its pieces follow each other in one NDRange."""
+
+    def __init__(self, func: PrimFunc, folder: Folder, profile: Profile, images: Mapping[str, Image]) -> None:
+        _check_ranks(func)
+        self.func = func
+        self.folder = folder
+        self.images = {n: images[n] for n in func.params if n in images}
+        self.grids = grids(func, folder, profile.kind, profile.units)
+        self.items = sum(g.items for g in self.grids)
+        self.group = 1 if profile.kind == "cpu" else min(GROUP, profile.group)
+        self.written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
+        self.names: dict[str, str] = {}
+        for name in func.params:
+            kind = "out" if name in self.written else "in"
+            self.names[name] = f"{kind}{sum(n.startswith(kind) for n in self.names.values())}"
+        terms = [x for s in statements(func.body) for x in self.terms(s)]
+        _check_double(func, terms, profile)
+        axes = [s.axis for s in statements(func.body) if isinstance(s, For)]
+        index = index_type([*terms, *axes], folder)
+        most = max([self.items + self.group, *(g.loops[-1].extent + g.chunk for g in self.grids if g.loops)])
+        self.index = "int64_t" if most >= 1 << 31 else index
+        self.expressions = ClExpressions(self.names, self.index, folder, self.images, profile.exact_division)
+        self.locals = 0
+
+    def terms(self, stmt: Stmt) -> list[Term]:
+        """What a statement evaluates itself: a store its index, then its values."""
+        if not isinstance(stmt, PixelStore):
+            return [pixel_loads(x, self.images, self.folder) for x in stmt_terms(stmt)]
+        values = (pixel_loads(x, self.images, self.folder) for x in (stmt.value, *stmt.more))
+        return [*place(stmt.index[0], self.images[stmt.buffer], self.folder), *values]
+
+    @property
+    def launch(self) -> Launch:
+        """How the kernel is started."""
+        return Launch(self.func.name, self.func.params, -(-self.items // self.group) * self.group, self.group)
+
+    def type_of(self, dtype: str) -> str:
+        return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
+
+    def signature(self) -> str:
+        """The declaration of the kernel."""
+        params: list[str] = []
+        for name in self.func.params:
+            dtype = self.func.buffer_map[name].dtype
+            if name in self.images:
+                params.append(f"__{'write' if name in self.written else 'read'}_only image2d_t {self.names[name]}")
+            else:
+                const = "" if name in self.written else "const "
+                params.append(f"__global {const}{self.type_of(dtype)} *restrict {self.names[name]}")
+        group = f"__attribute__((reqd_work_group_size({self.launch.group}, 1, 1)))"
+        return spell(f"__kernel {group}\nvoid {self.func.name}({', '.join(params)})")
+
+    def lines(self) -> list[str]:
+        """The kernel."""
+        body: list[str] = []
+        start = 0
+        for n, grid in enumerate(self.grids):
+            alone = len(self.grids) == 1 and grid.items % self.group == 0
+            lines = self.grid(grid, start, 1 if alone else 2)
+            start += grid.items
+            if not alone:
+                word = "if" if n == 0 else "else if"
+                lines = [f"    {word} (item < {start}) {{", *lines, "    }"]
+            body += lines
+        if any("item" in line for line in body):
+            body.insert(0, f"    const {self.index} item = ({self.index})get_global_id(0);")
+        return self.kernel(body)
+
+    def kernel(self, body: Sequence[str]) -> list[str]:
+        """The lines of a kernel with this body."""
+        note = [f"/* {plain(self.func.note)} */"] if self.func.note else []
+        return [*note, self.signature(), "{", *(spell(line) for line in body), "}"]
+
+    def grid(self, grid: Grid, start: int, depth: int) -> list[str]:
+        """What one work-item does for a piece whose work-items begin at a number."""
+        indent, lines = "    " * depth, list[str]()
+        counts = [*(loop.extent for loop in grid.loops[:-1]), grid.parts]
+        places = digits(f"(item - {start})" if start else "item", counts)
+        for n, (loop, position) in enumerate(zip(grid.loops, places, strict=False)):
+            name = self.expressions.axes[loop.axis] = f"i{n}"
+            if n == len(grid.loops) - 1 and grid.chunk > 1:
+                most = loop.extent if self.index == "int32_t" else f"({self.index}){loop.extent}"
+                stop = "stop" if loop.extent % grid.chunk else f"start + {grid.chunk}"
+                lines.append(f"{indent}const {self.index} start = {position} * {grid.chunk};")
+                if stop == "stop":
+                    lines.append(f"{indent}const {self.index} stop = min(start + {grid.chunk}, {most});")
+                lines.append(f"{indent}for ({self.index} {name} = start; {name} < {stop}; ++{name}) {{")
+                return [*lines, *self.statement(grid.body, depth + 1, n + 1), f"{indent}}}"]
+            lines.append(f"{indent}const {self.index} {name} = {position};")
+        return [*lines, *self.statement(grid.body, depth, len(grid.loops))]
+
+    def statement(self, stmt: Stmt, depth: int, loops: int) -> list[str]:
+        """The lines of a statement; `loops` counts the loops around it."""
+        indent = "    " * depth
+        if isinstance(stmt, Seq):
+            return [line for part in stmt.parts for line in self.statement(part, depth, loops)]
+        if isinstance(stmt, For):
+            name = self.expressions.axes[stmt.axis] = f"i{loops}"
+            head = f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
+            return [head, *self.statement(stmt.body, depth + 1, loops + 1), f"{indent}}}"]
+        if isinstance(stmt, Store):
+            return [indent + line for line in self.store(stmt)]
+        if isinstance(stmt, Alloc):
+            name, decl = f"acc{self.locals}", stmt.buffer
+            self.locals += 1
+            self.expressions.buffers[decl.name] = name
+            return [
+                f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];",
+                *self.statement(stmt.body, depth, loops),
+            ]
+        if isinstance(stmt, If):
+            scope = Scope()
+            (condition,) = self.expressions.print_terms(self.terms(stmt), scope)
+            lines = [*(indent + line for line in scope.lines), f"{indent}if ({condition}) {{"]
+            lines += [*self.statement(stmt.then, depth + 1, loops), f"{indent}}}"]
+            if stmt.orelse is not None:
+                lines[-1] += " else {"
+                lines += [*self.statement(stmt.orelse, depth + 1, loops), f"{indent}}}"]
+            return lines
+        if isinstance(stmt, Assume):
+            return []
+        raise BackendError(f"statement {type(stmt).__name__} of {self.func.name}", "has no OpenCL C")
+
+    def store(self, stmt: Store) -> list[str]:
+        scope = Scope()
+        texts = self.expressions.print_terms(self.terms(stmt), scope)
+        target, dtype = self.expressions.buffers[stmt.buffer], stmt.value.dtype
+        if isinstance(stmt, PixelStore):
+            image = self.images[stmt.buffer]
+            row, column, *values = texts
+            if dtype == "float16":
+                values = [f"half_to_float({v})" for v in values]
+            values += ["0"] * (4 - len(values))
+            pixel = f"({image.vector})({', '.join(values)})"
+            return [*scope.lines, f"write_image{image.kind}({target}, (int2)({column}, {row}), {pixel});"]
+        index, value = texts
+        if dtype == BOOL:
+            value = f"(uint8_t)({value})"
+        return [*scope.lines, f"{target}[{index}] = {self.expressions.narrowed(dtype, value)};"]
+
+
+def digits(number: str, counts: Sequence[int]) -> list[str]:
+    """The digits of a number in mixed radix, the first one without an upper end.
+
+    >>> digits("item", (5, 1, 4))
+    ['item / 4', '0', 'item % 4']
+    """
+    found: list[str] = []
+    for n, count in enumerate(counts):
+        below = prod(counts[n + 1 :])
+        text = number if below == 1 else f"{number} / {below}"
+        found.append("0" if count == 1 else f"{text} % {count}" if prod(counts[:n]) > 1 else text)
+    return found
+
+
+def _check_ranks(func: PrimFunc) -> None:
+    for name, decl in func.buffer_map.items():
+        if len(decl.shape) != 1:
+            problem = f"has {len(decl.shape)} physical axes; target opencl takes flat buffers, and images as arguments"
+            raise BackendError(f"buffer {name} of function {func.name}", problem, "flatten it")
+
+
+def _check_double(func: PrimFunc, terms: Sequence[Term], profile: Profile) -> None:
+    held = [d.dtype for d in func.buffer_map.values()] + [n.dtype for n in postorder(*terms)]
+    if "float64" in held and not profile.double:
+        problem = f"needs float64, which {profile.name} has not (cl_khr_fp64)"
+        raise BackendError(f"kernel of {plain(func.note) or func.name}", problem, "cast, or choose another device")
+
+
+def print_cl(printers: Sequence[KernelPrinter | HostCall], lowered: Lowered) -> ClUnit:
+    """The OpenCL C of a program: its kernels, and the host calls between them."""
+    helpers: dict[str, None] = {}
+    kernels: list[str] = []
+    signatures: list[str] = []
+    steps: list[Launch | HostCall] = []
+    for printer in printers:
+        if isinstance(printer, HostCall):
+            steps.append(printer)
+            continue
+        kernels += [*printer.lines(), ""]
+        helpers.update(printer.expressions.helpers)
+        steps.append(printer.launch)
+        signatures += _described(printer, lowered)
+    text = "\n".join(kernels)
+    pragmas = ["#pragma OPENCL FP_CONTRACT OFF"]
+    prelude = helper_texts(helpers, text)
+    if any("double" in part for part in (text, *prelude)):
+        pragmas.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
+    return ClUnit("\n\n".join(["\n".join(pragmas), *prelude, text]), "\n".join(signatures), tuple(steps))
+
+
+def _described(printer: KernelPrinter, lowered: Lowered) -> list[str]:
+    """A signature with what it takes, for host programs that launch the kernel themselves."""
+    names = {b: n for n, b in [*lowered.inputs.items(), *lowered.outputs.items()]}
+    launch = printer.launch
+    lines = [f"/* {launch.items} work-items in groups of {launch.group}"]
+    for name in printer.func.params:
+        buffer = lowered.buffers[name]
+        extents = ", ".join(map(str, buffer.shape))
+        what = f"{buffer.role} {plain(names.get(name, buffer.label))}, {buffer.dtype}[{extents}]"
+        if name in printer.images:
+            what += f", {printer.images[name].label}"
+        lines.append(f"   {printer.names[name]}: {what}")
+    lines[-1] += " */"
+    return [*lines, f"{printer.signature()};", ""]

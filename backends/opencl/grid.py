@@ -1,0 +1,174 @@
+"""Loop nests as NDRanges: which loops may run in any order, and how many work-items share them.
+
+A *piece* is a nest whose outer loops are proved independent: different positions write different cells, and nothing
+that is written is read. A *grid* divides the positions of a piece over work-items. The work-items of all pieces of a
+function follow each other in one NDRange: one launch, whatever border pieces a pad or an odd size leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.opencl.lanes import apart
+from eqsat.ir.statements.stmt import Alloc, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, linear_parts
+from eqsat.ir.terms.walk import free_variables, leaves
+
+GRAIN = 1 << 12
+"""On a CPU a work-item runs about this many innermost statements, or it is not worth starting."""
+ITEMS_PER_UNIT = 8
+"""Work-items for each CPU core: enough to balance, few enough to cost nothing."""
+GROUP = 64
+"""Work-items side by side in a group of a GPU."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Independent loops, outermost first, around a statement that each of their positions runs once."""
+
+    loops: tuple[For, ...]
+    body: Stmt
+
+    @property
+    def positions(self) -> int:
+        """How often the body runs."""
+        return prod(loop.extent for loop in self.loops)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A piece as work-items: each takes one position of the loops, `chunk` neighbouring ones of the last loop."""
+
+    loops: tuple[For, ...]
+    chunk: int
+    body: Stmt
+
+    @property
+    def parts(self) -> int:
+        """Into how many chunks the last loop is cut."""
+        return -(-self.loops[-1].extent // self.chunk) if self.loops else 1
+
+    @property
+    def items(self) -> int:
+        """The number of work-items."""
+        return prod(loop.extent for loop in self.loops[:-1]) * self.parts
+
+
+def points(stmt: Stmt) -> int:
+    """About how often the innermost statements run."""
+    if isinstance(stmt, For):
+        return stmt.extent * points(stmt.body)
+    if isinstance(stmt, Seq):
+        return sum(points(p) for p in stmt.parts)
+    if isinstance(stmt, If):
+        return max(points(stmt.then), points(stmt.orelse) if stmt.orelse else 0)
+    return points(stmt.body) if isinstance(stmt, Alloc) else 1
+
+
+def _stores(stmt: Stmt) -> list[Store]:
+    local = {s.buffer.name for s in statements(stmt) if isinstance(s, Alloc)}
+    return [s for s in statements(stmt) if isinstance(s, Store) and s.buffer not in local]
+
+
+def independent(axes: tuple[Term, ...], stmt: Stmt, folder: Folder) -> bool:
+    """Whether different positions of the axes are shown to write different cells, and no cell that is read.
+
+    >>> from eqsat.ir.terms.term import ax, load
+    >>> i, j = ax(0, 4), ax(1, 3)
+    >>> independent((i,), For(j, Store("y", (3 * i + j,), load("x", [i], "int8"))), Folder())
+    True
+    >>> independent((i,), For(j, Store("y", (2 * i + j,), load("x", [i], "int8"))), Folder())
+    False
+    """
+    stores = _stores(stmt)
+    written = {s.buffer for s in stores}
+    if any(n.payload in written for s in statements(stmt) for n in leaves("load", *stmt_terms(s))):
+        return False
+    return all(_apart(axes, [s.index[0] for s in stores if s.buffer == buffer], folder) for buffer in written)
+
+
+def _apart(axes: tuple[Term, ...], cells: list[Term], folder: Folder) -> bool:
+    """Whether cells at different positions of the axes are different: the strides are those of digits, each larger
+    than everything below it. Of one cell the inner loops count as digits too; of several, how far apart they are."""
+    outer, among = set(axes), set(axes)
+    steps: set[tuple[int, ...]] = set()
+    spans: list[tuple[int, int]] = []
+    inner: list[tuple[int, Term]] = []
+    for cell in cells:
+        constant, parts = linear_parts(cell)
+        if len(cells) == 1:
+            inner = [(abs(k), u) for k, u in parts if u.op == "axis" and u not in among]
+            among.update(u for _, u in inner)
+        rest = t.linear(constant, [(k, u) for k, u in parts if u not in among])
+        known = folder.range(rest)
+        if known is None or any(a in outer for a in free_variables(rest)):
+            return False
+        table = {u: k for k, u in parts}
+        steps.add(tuple(table.get(a, 0) for a in axes))
+        spans.append(known)
+    if len(steps) > 1:
+        return False
+    reach = max(high for _, high in spans) - min(low for low, _ in spans)
+    digits = [(abs(step), a) for step, a in zip(steps.pop(), axes, strict=True)]
+    for step, axis in sorted([*digits, *inner], key=lambda item: item[0]):
+        if step <= reach:
+            return False
+        reach += step * (_extent(axis) - 1)
+    return True
+
+
+def _extent(axis: Term) -> int:
+    number = t.int_value(axis.args[0])
+    assert number is not None
+    return number
+
+
+def pieces(func: PrimFunc, folder: Folder, wanted: int | None) -> list[Piece]:
+    """The pieces of a function, in order. A loop around several nests is distributed over them where fewer than
+    `wanted` positions are independent above; None: every position is wanted, and accumulators are taken apart."""
+
+    def split(stmt: Stmt, outer: tuple[For, ...]) -> list[Piece]:
+        if isinstance(stmt, Seq):
+            return [piece for part in stmt.parts for piece in split(part, outer)]
+        if isinstance(stmt, For):
+            inside = (*outer, stmt)
+            if independent(tuple(loop.axis for loop in inside), stmt.body, folder):
+                enough = wanted is not None and prod(loop.extent for loop in inside) >= wanted
+                return [Piece(inside, stmt.body)] if enough and isinstance(stmt.body, Seq) else split(stmt.body, inside)
+        lanes = apart(stmt) if isinstance(stmt, Alloc) and wanted is None else None
+        return [Piece(outer, stmt)] if lanes is None else split(lanes, outer)
+
+    return [p for p in split(func.body, ()) if p.positions]
+
+
+def grid_for_cpu(piece: Piece, share: float) -> Grid:
+    """A few heavy work-items, about `share` of them, over the outer loops; the inner ones stay loops: compilers
+    vectorise those."""
+    items = max(1, min(int(share), piece.positions * points(piece.body) // GRAIN, piece.positions))
+    outer: list[For] = []
+    inner = list(piece.loops)
+    while inner and prod(loop.extent for loop in outer) < items:
+        outer.append(inner.pop(0))
+    body = piece.body
+    for loop in reversed(inner):
+        body = For(loop.axis, body, loop.kind)
+    parts = -(-items // prod(loop.extent for loop in outer[:-1]))
+    return Grid(tuple(outer), -(-outer[-1].extent // parts) if outer else 1, body)
+
+
+def grid_for_gpu(piece: Piece) -> Grid:
+    """One work-item for each position."""
+    return Grid(piece.loops, 1, piece.body)
+
+
+def grids(func: PrimFunc, folder: Folder, kind: str, units: int) -> list[Grid]:
+    """The work-items of every piece of a function on a device of a kind ("cpu", else "gpu") with so many cores."""
+    wanted = units * ITEMS_PER_UNIT
+    found = pieces(func, folder, wanted if kind == "cpu" else None)
+    if kind != "cpu":
+        return [grid_for_gpu(p) for p in found]
+    work = [p.positions * points(p.body) for p in found]
+    return [grid_for_cpu(p, wanted * w / max(sum(work), 1)) for p, w in zip(found, work, strict=True)]

@@ -1,0 +1,1 @@
+"""Which loops: schedules, their choice and tuning."""

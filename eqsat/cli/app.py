@@ -1,0 +1,177 @@
+"""The commands and their options, as Typer reads them. What they do is in the modules of the same names."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eqsat import __version__
+from eqsat.cli.output import Output
+
+
+class ModelTarget(StrEnum):
+    """Where an optimised model is to run."""
+
+    onnx = "onnx"
+    c = "c"
+    opencl = "opencl"
+
+
+class KernelTarget(StrEnum):
+    """What a kernel is written in."""
+
+    c = "c"
+    opencl = "opencl"
+
+
+class Objective(StrEnum):
+    """What an optimised model has less of."""
+
+    bytes = "bytes"
+    time = "time"
+
+
+app = typer.Typer(
+    name="eqsat",
+    help="Rewrite, prove, optimise and compile programs of tensor layouts by equality saturation.",
+    epilog="Exit codes: 0 done, 1 a check failed, 2 bad usage or input, 3 internal error, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+rules_app = typer.Typer(no_args_is_help=True, help="The laws that rewrites use: list them, or prove them anew.")
+cache_app = typer.Typer(no_args_is_help=True, help="What is kept between runs: verdicts of provers, compiled objects.")
+app.add_typer(rules_app, name="rules")
+app.add_typer(cache_app, name="cache")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Target = Annotated[ModelTarget, typer.Option(help="Where the result is to run.")]
+Shapes = Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", help="Fix a named dimension.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"eqsat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """The options before a command."""
+
+
+@app.command()
+def optimize(
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT.onnx", help="Write the result.")] = None,
+    report: Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write the explanation as a page.")] = None,
+    target: Target = ModelTarget.onnx,
+    objective: Annotated[Objective, typer.Option(help="What to have less of.")] = Objective.bytes,
+    time: Annotated[float | None, typer.Option(metavar="S", help="Limit of the whole run in seconds (60).")] = None,
+    shape: Shapes = None,
+    fold_inputs: Annotated[
+        bool, typer.Option("--fold-inputs", help="Inputs that have a default are constants.")
+    ] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Run both models and compare their outputs.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 where a limit was hit with nothing gained.")
+    ] = False,
+    json: Json = False,
+) -> int:
+    """Optimise the layouts of an ONNX model. Without -o: print the summary, write nothing."""
+    from eqsat.cli.optimize import Request, run_optimize
+
+    request = Request(
+        model, output, report, target.value, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict
+    )
+    return run_optimize(request, Output(json))
+
+
+@app.command()
+def kernel(
+    conversion: Annotated[
+        str, typer.Argument(metavar="CONVERSION", help="Two layouts, 'NCHW -> NCHW16c', or an index map.")
+    ],
+    shape: Annotated[str, typer.Option(metavar="1,64,56,56", help="The shape of the input.")],
+    dtype: Annotated[str, typer.Option(help="The element type.")] = "float32",
+    target: Annotated[KernelTarget, typer.Option(help="What to write the kernel in.")] = KernelTarget.c,
+    pad_value: Annotated[
+        str | None, typer.Option(metavar="V", help="What padded cells hold, where the map pads.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the source.")] = None,
+    bench: Annotated[bool, typer.Option("--bench", help="Compile it, check it, and time it against a copy.")] = False,
+    json: Json = False,
+) -> int:
+    """Print the kernel that converts one layout into another."""
+    from eqsat.cli.kernel import run_kernel
+
+    return run_kernel(conversion, shape, dtype, target.value, pad_value, output, bench, Output(json))
+
+
+@rules_app.command("list")
+def rules_list(json: Json = False) -> int:
+    """List the rules: family, name and law."""
+    from eqsat.cli.rules import run_list
+
+    return run_list(Output(json))
+
+
+@rules_app.command("check")
+def rules_check(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these rules.")] = None,
+    json: Json = False,
+) -> int:
+    """Prove the rules; 1 where one is not proved."""
+    from eqsat.cli.rules import run_check
+
+    return run_check(tuple(names or ()), Output(json))
+
+
+@app.command()
+def explain(
+    a: Annotated[str, typer.Argument(metavar="A", help="An index expression, such as '(8*i + j) // 8'.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
+    ranges: Annotated[str, typer.Option(metavar="i=16,j=2:8", help="Ranges of variables: extent, or start:stop.")] = "",
+    json: Json = False,
+) -> int:
+    """Say whether two expressions are equal, and why; 1 where they are not, with values that show it."""
+    from eqsat.cli.terms import run_explain
+
+    return run_explain(a, b, ranges, Output(json))
+
+
+@app.command()
+def verify(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE.onnx")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER.onnx")],
+    shape: Shapes = None,
+    json: Json = False,
+) -> int:
+    """Compare two models: by proof where that is possible, and by running both; 1 where they differ."""
+    from eqsat.cli.verify import run_verify
+
+    return run_verify(before, after, tuple(shape or ()), Output(json))
+
+
+@cache_app.command("info")
+def cache_show(json: Json = False) -> int:
+    """Say where the caches are and what they hold."""
+    from eqsat.cli.cache import run_info
+
+    return run_info(Output(json))
+
+
+@cache_app.command("clear")
+def cache_empty(json: Json = False) -> int:
+    """Remove what the caches hold."""
+    from eqsat.cli.cache import run_clear
+
+    return run_clear(Output(json))

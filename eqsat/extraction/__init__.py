@@ -1,0 +1,1 @@
+"""From classes to the cheapest program: alternatives, costs, exact choice, decoding."""

@@ -1,0 +1,356 @@
+"""From the chosen classes back to a program: forms become operators over concrete shapes, bridges become Views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
+from eqsat.extraction.extract import Bridge, Choice, ClassId, Spell, Take
+from eqsat.formulas import over_accesses
+from eqsat.graph.encode import Encoded, Written
+from eqsat.graph.labels import ComputeKind, Coordinate, Label, Name, Slot
+from eqsat.graph.rebuild import with_operands
+from eqsat.graph.search import Snapshot
+from eqsat.graph.universe import Form
+from eqsat.ir import clock
+from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.map import FlatMap
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, product
+from eqsat.ir.tensors.shape import Shape, same_shape
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor import Compute, Constant, Node, Opaque, Program, Tensor, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import transform
+
+
+class Decoder:
+    """Builds the tensors of an extraction, operands first."""
+
+    def __init__(self, encoded: Encoded, snapshot: Snapshot, choices: dict[ClassId, Choice]) -> None:
+        self.encoded = encoded
+        self.universe = encoded.universe
+        self.choices = choices
+        self.originals = _originals(encoded, snapshot)
+        self.done: dict[ClassId, Tensor] = {}
+        self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
+        self.wanted: dict[ClassId, Shape] = {}
+
+    def program(self, roots: Sequence[ClassId]) -> Program:
+        """The program whose outputs are the given classes, with the names, shapes and inputs of the original."""
+        original = self.encoded.program
+        for root, x in zip(roots, original.outputs.values(), strict=True):
+            self.wanted.setdefault(root, x.shape)
+        for c, choice in reversed(self.choices.items()):
+            if isinstance(choice, Spell):
+                self._note_wishes(c, choice)
+            elif isinstance(choice, Bridge) and choice.reindex in self.encoded.views:
+                self.wanted.setdefault(choice.source, self.encoded.views[choice.reindex][0].source.shape)
+        for c, choice in self.choices.items():
+            clock.check()
+            self.done[c] = self._build(c, choice)
+        outputs = {
+            name: reshaped(self.done[root], x.shape)
+            for root, (name, x) in zip(roots, original.outputs.items(), strict=True)
+        }
+        return Program(original.inputs, outputs, original.name)
+
+    def _note_wishes(self, c: ClassId, spell: Spell) -> None:
+        """The shapes in which an operator wants its operands, so that no reshape stands between."""
+        form, written = self.universe.forms[spell.form], self._written(spell)
+        if written is None:
+            for order, operand in zip(form.operands, spell.operands, strict=True):
+                if c in self.wanted and order == form.outputs[0]:
+                    self.wanted.setdefault(operand, self.wanted[c])
+            return
+        for access, operand in zip(written.accesses, spell.operands, strict=True):
+            self.wanted.setdefault(operand, written.node.operands[access].shape)
+
+    def _written(self, spell: Spell) -> Written | None:
+        """A node of the program in this form: the one over these very operands, else any."""
+        nodes = self.encoded.written.get(spell.form)
+        return None if nodes is None else self.originals.get((spell.form, spell.operands), nodes[0])
+
+    def _build(self, c: ClassId, choice: Choice) -> Tensor:
+        if isinstance(choice, Take):
+            return self.encoded.leaves[choice.leaf]
+        if isinstance(choice, Bridge):
+            reindex = self.universe.reindexes[choice.reindex]
+            wanted = self.wanted.get(c)
+            if choice.then is None:
+                kept = self._kept(self.done[choice.source], choice.reindex, wanted)
+                return viewed(self.done[choice.source], reindex.map, reindex.fill, wanted) if kept is None else kept
+            then = self.universe.reindexes[choice.then]
+            assert isinstance(reindex.map, FlatMap) and isinstance(then.map, FlatMap)
+            fills = reindex.fill, then.fill
+            return viewed_twice(self.done[choice.source], reindex.map, then.map, fills, wanted)
+        key = (choice.form, choice.operands)
+        if key not in self.nodes:
+            operands = [self.done[x] for x in choice.operands]
+            written = self._written(choice)
+            if written is None:
+                self.nodes[key] = self._derived(self.universe.forms[choice.form], operands, c)
+            else:
+                self.nodes[key] = self._as_written(written, operands)
+        return Tensor(self.nodes[key], choice.output)
+
+    def _kept(self, source: Tensor, reindex: int, wanted: Shape | None) -> Tensor | None:
+        """A view as the program has it between these shapes: a target may know it by another name than its steps."""
+        for node in () if isinstance(source.node, Constant) else self.encoded.views.get(reindex, ()):
+            shape = node.outputs[0][0]
+            if same_shape(node.source.shape, source.shape) and (wanted is None or same_shape(shape, wanted)):
+                return Tensor(with_operands(node, [source]))
+        return None
+
+    # -- as the program spells it --------------------------------------------------------------------------------------
+
+    def _as_written(self, written: Written, inputs: list[Tensor]) -> Node:
+        node, accesses = written.node, written.accesses
+        first: dict[int, Tensor] = {}
+        alike = [first.setdefault(access, x) == x for access, x in zip(accesses, inputs, strict=True)]
+        shapes = [node.operands[access].shape for access in accesses]
+        if isinstance(node, (View, Compute)) and not (all(alike) and len(first) == len(node.operands)):
+            # In normal form two loads of one operand are two operands, and a load that no cell reaches is none.
+            return over_accesses(node, [reshaped(x, shape) for x, shape in zip(inputs, shapes, strict=True)])
+        given = [reshaped(first[k], x.shape) for k, x in enumerate(node.operands)]
+        return node if all(a == b for a, b in zip(given, node.operands, strict=True)) else with_operands(node, given)
+
+    # -- in another layout ---------------------------------------------------------------------------------------------
+
+    def _derived(self, form: Form, operands: list[Tensor], c: ClassId) -> Node:
+        signed = self.universe.signed[form.signed]
+        origin = self.encoded.like(form.signed)
+        if isinstance(origin, Opaque):
+            return self._moved(form, operands[0], origin, self.wanted.get(c))
+        assert isinstance(signed.kind, ComputeKind)
+        tag = origin.tag if isinstance(origin, Compute) else None
+        groups = self._groups(form, operands, self.wanted.get(c))
+        labels = groups.labels
+        shape = tuple(as_extent(product(labels[i].extent for i in g)) for g in groups.output)
+        axes: dict[int, Term] = {}
+        placed: dict[tuple[int, ...], Term] = {}
+        for n, group in enumerate(groups.output):
+            placed[group] = t.ax(n, shape[n])
+            if len(group) == 1:
+                axes[group[0]] = placed[group]
+        reduce: list[Any] = []
+        for operand in groups.operands:
+            for group in operand:
+                if group and group not in placed and not any(isinstance(labels[i].name, Coordinate) for i in group):
+                    extent = as_extent(product(labels[i].extent for i in group))
+                    placed[group] = t.red(len(reduce), extent)
+                    reduce.append(extent)
+                    if len(group) == 1:
+                        axes[group[0]] = placed[group]
+        slots: dict[Name, Term] = {labels[i].name: x for i, x in axes.items() if isinstance(labels[i].name, Slot)}
+
+        def rename(node: Term) -> Term | None:
+            if node.op == "axis":
+                name = Slot(node.payload[1])
+                if name not in slots:
+                    slots[name] = t.red(len(reduce), node.args[0])
+                    reduce.append(node.args[0] if t.int_value(node.args[0]) is None else t.int_value(node.args[0]))
+                return slots[name]
+            if node.op == "load" and isinstance(node.payload, int):
+                coordinates: dict[Name, Term] = {Coordinate(node.payload, j): a for j, a in enumerate(node.args)}
+                index = [self._index(g, labels, placed, coordinates) for g in groups.operands[node.payload]]
+                return t.load(node.payload, index, node.dtype)
+            return None
+
+        body = transform(signed.kind.body, rename)
+        inputs = [
+            reshaped(x, tuple(as_extent(product(labels[i].extent for i in g)) for g in dims))
+            for x, dims in zip(operands, groups.operands, strict=True)
+        ]
+        reduce += [as_extent(extent) for extent in signed.kind.idle]
+        combiner = signed.kind.combiner if reduce else None
+        return Compute(inputs, shape, body, tuple(reduce), combiner, tag, signed.kind.ordered)
+
+    def _index(
+        self,
+        group: tuple[int, ...],
+        labels: Sequence[Label],
+        placed: dict[tuple[int, ...], Term],
+        coordinates: dict[Name, Term],
+    ) -> Term:
+        if not group:
+            return t.index_const(0)
+        if len(group) == 1 and labels[group[0]].name in coordinates:
+            return coordinates[labels[group[0]].name]
+        return placed[group]
+
+    def _groups(self, form: Form, operands: Sequence[Tensor], wanted: Shape | None) -> Groups:
+        """The labels of each dimension: as in a shape that is there already where it fits, else one label each."""
+        if len(operands) == 1 and set(form.outputs[0]) < set(form.operands[0]):
+            return _fit_reduced(form, operands[0].shape) or _plain(form)
+        candidates = [x for x in (wanted, *(o.shape for o in operands)) if x is not None]
+        for shape in candidates:
+            found = _fit(form, shape, operands)
+            if found is not None:
+                return found
+        return _plain(form)
+
+    def _moved(self, form: Form, x: Tensor, origin: Opaque, wanted: Shape | None) -> Opaque:
+        """An operator whose only tie to the order of its axes is the attribute `axis`."""
+        labels = form.labels
+        order = form.operands[0]
+        tied = [n for n, i in enumerate(order) if labels[i].role != "map"]
+        shape = tuple(as_extent(labels[i].extent) for i in order)
+        for candidate in (wanted, x.shape):
+            cut = (
+                None
+                if candidate is None
+                else common_refinement([labels[i].extent for i in order], [as_size(d) for d in candidate])
+            )
+            if candidate is None or cut is None:
+                continue
+            dims = [d for p, d, _ in cut if p in tied]
+            if len(dims) == len(tied) and all(len([1 for _, d, _ in cut if d == dim]) == 1 for dim in dims):
+                shape, tied = candidate, dims
+                break
+        names = tuple((f"a{n}",) for n in range(len(shape)))
+        roles: dict[str, str] = {}
+        kinds = [labels[i].role for i in form.operands[0] if labels[i].role != "map"]
+        for n in range(len(shape)):
+            roles[f"a{n}"] = kinds[tied.index(n)] if n in tied else "map"
+        if not tied and "axis" in origin.attrs:  # the axis has extent 1 and is no label
+            shape, tied, kinds = (*shape, 1), [len(shape)], ["equivariant"]
+            names, roles[f"a{len(shape) - 1}"] = (*names, (f"a{len(shape) - 1}",)), "equivariant"
+        attrs = {**origin.attrs, **({"axis": tied[0]} if tied else {})}
+        outputs = [(shape, d) for _, d in origin.outputs]
+        if origin.op.startswith("onnx:"):
+            from eqsat.onnx.ops.table import with_attrs
+
+            return with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
+        if origin.definition is not None:
+            from eqsat.ir.tensors.library import operator
+
+            made = operator(origin.op, [reshaped(x, shape)], attrs)[0].node
+            assert isinstance(made, Opaque)
+            return made
+        return Opaque(
+            origin.op, [reshaped(x, shape)], outputs, attrs, Signature((names,), (names,), roles), origin.impl
+        )
+
+
+def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[ClassId, ...]], Written]:
+    """The nodes of the program by their form and the classes of its operands."""
+    views = {(base, m): c for c, found in snapshot.nodes.views.items() for base, m in found}
+    result: dict[tuple[int, tuple[ClassId, ...]], Written] = {}
+    for form, nodes in encoded.written.items():
+        maps = encoded.universe.forms[form].operand_maps
+        for written in nodes:
+            classes = [snapshot.values[v] for v in written.values]
+            result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)
+    return result
+
+
+class Groups:
+    """For the output and every operand, the labels that make up each dimension; () is a dimension of extent 1."""
+
+    def __init__(
+        self, labels: Sequence[Label], output: Sequence[tuple[int, ...]], operands: Sequence[Sequence[tuple[int, ...]]]
+    ) -> None:
+        self.labels = list(labels)
+        self.output = list(output)
+        self.operands = [list(o) for o in operands]
+
+
+def _plain(form: Form) -> Groups:
+    """One dimension per label; operands that follow the output's order are aligned with it by extents of 1."""
+    output = [(i,) for i in form.outputs[0]]
+    operands = [_aligned([(i,) for i in order], output) for order in form.operands]
+    return Groups(form.labels, output, operands)
+
+
+def _aligned(dims: list[tuple[int, ...]], output: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Insert unit dimensions so that each dimension stands where the output has it, if the order agrees."""
+    places = [output.index(d) if d in output else -1 for d in dims]
+    if -1 in places or places != sorted(places) or not dims:
+        return dims
+    first = places[0]
+    return [output[n] if n in places else () for n in range(first, len(output))]
+
+
+def _fit(form: Form, shape: Shape, tensors: Sequence[Tensor]) -> Groups | None:
+    """The labels regrouped so that the output has this shape and every operand broadcasts against it."""
+    order = form.outputs[0]
+    cut = common_refinement([form.labels[i].extent for i in order], [as_size(d) for d in shape])
+    if cut is None:
+        return None
+    labels = list(form.labels)
+    pieces: dict[int, list[int]] = {}
+    dims: list[list[int]] = [[] for _ in shape]
+    count: dict[int, list[Size]] = {}
+    for part, _, extent in cut:
+        count.setdefault(order[part], []).append(extent)
+    for part, dim, extent in cut:
+        i = order[part]
+        if len(count[i]) == 1:
+            number = i
+        else:
+            if labels[i].name:
+                return None
+            number = len(labels)
+            labels.append(replace(labels[i], extent=extent))
+        pieces.setdefault(i, []).append(number)
+        dims[dim].append(number)
+    output = [tuple(d) for d in dims]
+    if any(len(d) > 1 and any(labels[i].name for i in d) for d in output):
+        return None
+    operands: list[list[tuple[int, ...]]] = []
+    for base, tensor in zip(form.operands, tensors, strict=True):
+        flat = [n for i in base for n in pieces.get(i, [i])]
+        groups: list[tuple[int, ...]] = []
+        while flat:
+            group = next((d for d in output if d and list(d) == flat[: len(d)]), (flat[0],))
+            if any(group[0] in d for d in output) and group not in output:
+                return None
+            groups.append(group)
+            flat = flat[len(group) :]
+        follows = all(g in output for g in groups)
+        aligned = _aligned_with_units(groups, output, tensor.rank) if follows else groups
+        if aligned is None:
+            return None
+        operands.append(aligned)
+    return Groups(labels, output, operands)
+
+
+def _fit_reduced(form: Form, shape: Shape) -> Groups | None:
+    """The labels of a reduction regrouped by the operand's shape: every axis is kept or reduced as a whole."""
+    order = form.operands[0]
+    cut = common_refinement([form.labels[i].extent for i in order], [as_size(d) for d in shape])
+    if cut is None or any(form.labels[i].name for i in order):
+        return None
+    labels = list(form.labels)
+    dims: list[list[int]] = [[] for _ in shape]
+    kept: list[set[bool]] = [set() for _ in shape]
+    for piece, dim, extent in cut:
+        labels.append(replace(labels[order[piece]], extent=extent))
+        dims[dim].append(len(labels) - 1)
+        kept[dim].add(order[piece] in form.outputs[0])
+    for dim, group in enumerate(dims):
+        if not group:  # an axis of extent 1 is kept
+            labels.append(Label("map", 1))
+            group.append(len(labels) - 1)
+            kept[dim].add(True)
+    rest = [order[piece] for piece, _, _ in cut if order[piece] in form.outputs[0]]
+    if any(len(k) > 1 for k in kept) or list(dict.fromkeys(rest)) != list(form.outputs[0]):
+        return None
+    output = [tuple(d) for d, k in zip(dims, kept, strict=True) if True in k]
+    return Groups(labels, output, [[tuple(d) for d in dims]])
+
+
+def _aligned_with_units(
+    groups: list[tuple[int, ...]], output: Sequence[tuple[int, ...]], rank: int
+) -> list[tuple[int, ...]] | None:
+    """As `_aligned`, with leading units as well where the operand already has that rank or misses no axis."""
+    places = [output.index(g) for g in groups]
+    if places != sorted(places):
+        return None
+    everything = len(places) == sum(1 for g in output if g)
+    first = 0 if rank == len(output) or everything else places[0] if places else len(output)
+    return [output[n] if n in places else () for n in range(first, len(output))]

@@ -1,0 +1,160 @@
+"""Flat maps back to View nodes: index formulas over the axes of the shapes that are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.map import FlatMap
+from eqsat.ir.flat.refine import Part, refine
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, div, mul, product
+from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.tensors.shape import Shape, same_shape, static_shape
+from eqsat.ir.tensors.tensor import Constant, Tensor, View, constant, output_axes
+from eqsat.ir.tensors.views import reshape, unflatten, view
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import table_load
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+
+
+def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """The tensor under another shape, without stacking reshapes."""
+    node = x.node
+    while isinstance(node, View) and node.tag is not None and node.tag.name == "reshape":
+        x = node.source
+        node = x.node
+    if same_shape(x.shape, shape):
+        return x
+    numbers = static_shape(shape)
+    if isinstance(node, Constant) and numbers is not None:
+        return constant(node.array.reshape(numbers), name=node.name)
+    return reshape(x, shape)
+
+
+def viewed(x: Tensor, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
+    """View(x, m) of the flat buffer, in the wanted shape where its axes allow that, else in the shape of its digits."""
+    if isinstance(x.node, Constant) and m.is_numeric:
+        return _folded(x.node, m, fill, wanted)
+    if m.is_identity:
+        return x if wanted is None else reshaped(x, wanted)
+    if isinstance(m, TableMap):
+        return _tabled(x, m, fill)
+    return _digits(x, m, fill, wanted)
+
+
+def viewed_twice(
+    x: Tensor, first: FlatMap, second: FlatMap, fills: tuple[Term | None, Term | None], wanted: Shape | None
+) -> Tensor:
+    """The view by `second` of the view by `first`, as one View; at most one fill, or the same twice."""
+    inner = viewed(x, first, fills[0], None)
+    if wanted is not None and refine(second.digits, second.offset, [as_size(d) for d in inner.shape]) is None:
+        between = _around(second, wanted)
+        inner = inner if between is None else viewed(x, first, fills[0], between)
+    return _fused(viewed(inner, second, fills[1], wanted), inner)
+
+
+def _around(m: FlatMap, wanted: Shape) -> Shape | None:
+    """The source of m in the shape of its result, but for one axis, if m moves along the axes of that."""
+    for n in range(len(wanted)):
+        extent = div(m.n_in, product(as_size(d) for k, d in enumerate(wanted) if k != n))
+        if extent is not None:
+            shape = (*wanted[:n], as_extent(extent), *wanted[n + 1 :])
+            if refine(m.digits, m.offset, [as_size(d) for d in shape]) is not None:
+                return shape
+    return None
+
+
+def _fused(x: Tensor, inner: Tensor) -> Tensor:
+    """x, a view of the view `inner`, reshaped or not, as one View of what `inner` views."""
+    if not isinstance(x.node, View) or not isinstance(inner.node, View):
+        return x  # constants are folded
+    node, gather, valid, fill = x.node, x.node.gather, x.node.valid, x.node.fill
+    while node is not inner.node:
+        assert isinstance(node.source.node, View)
+        node = node.source.node
+        table = dict(zip(output_axes(node.outputs[0][0]), gather, strict=True))
+        gather = tuple(substitute(g, table) for g in node.gather)
+        valid = t.logical_and(substitute(node.valid, table), valid)
+        fill = node.fill if fill is None else fill
+    return view(node.source, x.shape, gather, valid, fill)
+
+
+def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
+    values = m.gather(node.array.reshape(-1), 0 if fill is None else t.const_value(fill))
+    made = constant(values, name=node.name)
+    return made if wanted is None else reshaped(made, wanted)
+
+
+def _tabled(x: Tensor, m: TableMap, fill: Term | None) -> Tensor:
+    source = reshaped(x, (as_extent(m.outer), m.table_in, as_extent(m.inner)))
+    shape = (as_extent(m.outer), len(m.table), as_extent(m.inner))
+    i, j, k = output_axes(shape)
+    position = table_load(m.table.array, j)
+    if m.is_total:
+        return view(source, shape, [i, position, k])
+    return view(source, shape, [i, position, k], t.compare("le", 0, position), fill)
+
+
+def _digits(x: Tensor, m: FlatMap, fill: Term | None, wanted: Shape | None) -> Tensor:
+    refined = refine(m.digits, m.offset, [as_size(d) for d in x.shape])
+    if refined is None:
+        x = reshaped(x, (as_extent(m.n_in),))
+        refined = refine(m.digits, m.offset, [m.n_in])
+    if refined is None:
+        return _generic(x, m, fill)
+    parts, start = refined
+    shape: Shape | None = wanted
+    cut = None if wanted is None else common_refinement([p.extent for p in parts], [as_size(d) for d in wanted])
+    if shape is None or cut is None:
+        shape = tuple(as_extent(p.extent) for p in parts)
+        cut = [(n, n, p.extent) for n, p in enumerate(parts)]
+    values = _part_values(parts, shape, cut)
+    gather = [t.as_index(as_extent(s)) for s in start]
+    checks: list[Term] = []
+    for p, value in zip(parts, values, strict=True):
+        lo, hi = t.as_index(as_extent(p.lo)), t.as_index(as_extent(p.hi))
+        moved = hi - 1 - value if p.reverse else value - lo
+        for axis, step in p.steps:
+            gather[axis] = gather[axis] + moved * t.as_index(as_extent(step))
+        if p.lo != 0:
+            checks.append(t.compare("le", lo, value))
+        if p.hi != p.extent:
+            checks.append(t.compare("lt", value, hi))
+    return view(x, shape, gather, t.logical_and(*checks), fill if checks else None)
+
+
+def _part_values(parts: Sequence[Part], shape: Shape, cut: Sequence[tuple[int, int, Size]]) -> list[Term]:
+    """The digit of every part as a term over the axes of a shape, by the common pieces of both."""
+    axes = output_axes(shape)
+    values = [t.index_const(0) for _ in parts]
+    part_weight: dict[int, Size] = {}
+    dim_weight: dict[int, Size] = {}
+    for part, dim, extent in reversed(cut):
+        below, inner = part_weight.get(part, 1), dim_weight.get(dim, 1)
+        piece = axes[dim]
+        if inner != 1:
+            piece = piece // t.as_index(as_extent(inner))
+        if mul(inner, extent) != as_size(shape[dim]):
+            piece = piece % t.as_index(as_extent(extent))
+        values[part] = values[part] + piece * t.as_index(as_extent(below))
+        part_weight[part], dim_weight[dim] = mul(below, extent), mul(inner, extent)
+    return values
+
+
+def _generic(x: Tensor, m: FlatMap, fill: Term | None) -> Tensor:
+    """The address as a sum over the digits of a flat source."""
+    shape = tuple(as_extent(d.extent) for d in m.digits)
+    axes = output_axes(shape)
+    address = t.as_index(as_extent(m.offset))
+    checks: list[Term] = []
+    for axis, d in zip(axes, m.digits, strict=True):
+        address = address + axis * t.as_index(as_extent(d.stride))
+        if not d.is_full:
+            checks += [
+                t.compare("le", t.as_index(as_extent(d.lo)), axis),
+                t.compare("lt", axis, t.as_index(as_extent(d.hi))),
+            ]
+    gather = unflatten(address, x.shape)
+    return view(x, shape, gather, t.logical_and(*checks), fill if checks else None)

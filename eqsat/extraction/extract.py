@@ -1,0 +1,206 @@
+"""The ways to have each class of the e-graph: its leaves and forms, and the views that bridge layouts, which are added
+here, between what is produced and what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from eqsat.graph.universe import Reindex, Universe
+from eqsat.ir import clock
+from eqsat.ir.flat.facts import inverse
+from eqsat.ir.flat.map import FlatMap
+from eqsat.ir.flat.ops import compose, compose_parts
+
+ClassId = Any
+
+
+@dataclass(frozen=True)
+class Take:
+    """The value is a leaf of the program."""
+
+    leaf: int
+
+
+@dataclass(frozen=True)
+class Spell:
+    """The value is output `output` of a form over the operand classes."""
+
+    form: int
+    output: int
+    operands: tuple[ClassId, ...]
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """The value is a view of another class, and then, as one View with that, a view of the view."""
+
+    source: ClassId
+    reindex: int
+    then: int | None = None
+
+
+Choice = Take | Spell | Bridge
+
+
+@dataclass
+class Nodes:
+    """The e-graph as read back: per class its leaves, views and forms."""
+
+    leaves: dict[ClassId, int] = field(default_factory=dict[ClassId, int])
+    views: dict[ClassId, list[tuple[ClassId, int]]] = field(default_factory=dict[ClassId, list[tuple[ClassId, int]]])
+    forms: dict[ClassId, list[Spell]] = field(default_factory=dict[ClassId, list[Spell]])
+
+    def classes(self) -> list[ClassId]:
+        return list(dict.fromkeys([*self.leaves, *self.forms, *self.views]))
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to have a class: what it costs by itself, and the classes it needs."""
+
+    choice: Choice
+    cost: int
+    needs: tuple[ClassId, ...]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What the choices of a target cost: a view, a view of a view as one (None: not to be had), a form."""
+
+    view: Callable[[Reindex], int]
+    pair: Callable[[Reindex, Reindex], int | None]
+    form: Callable[[int], int]
+
+
+class Alternatives:
+    """Every way to have the classes that a program may need; made from the roots down.
+
+    A view may start from each produced layout of what it views. What depends only on maps is found once for all blocks
+    of a network.
+    """
+
+    def __init__(self, nodes: Nodes, universe: Universe, prices: Prices, constant: Callable[[int], bool]) -> None:
+        self.nodes, self.universe, self.prices = nodes, universe, prices
+        self.constants = _constant_classes(nodes, constant)
+        self.produced = self._produced()
+        self._behind = cache(self._seen_through)
+        self._bridges = cache(self._bridge)
+        self._pairs = cache(self._pair)
+
+    def table(self, roots: Sequence[ClassId]) -> dict[ClassId, list[Alternative]]:
+        """The ways of all classes that the roots may need."""
+        table: dict[ClassId, list[Alternative]] = {}
+        stack = list(roots)
+        while stack:
+            c = stack.pop()
+            if c not in table:
+                clock.check()
+                table[c] = self.ways(c)
+                stack.extend(need for way in table[c] for need in way.needs)
+        return table
+
+    def ways(self, c: ClassId) -> list[Alternative]:
+        """Every way to have a class."""
+        nodes = self.nodes
+        ways: list[Alternative] = []
+        if c in nodes.leaves:
+            ways.append(Alternative(Take(nodes.leaves[c]), 0, ()))
+        for spell in nodes.forms.get(c, ()):
+            ways.append(Alternative(spell, self.prices.form(spell.form), spell.operands))
+        for p, source in self.produced.get(c, ()):
+            if p is not None:  # from another layout back
+                ways.extend(self._from(source, self._bridges(p, None)))
+        seen: set[tuple[ClassId, int, int | None]] = set()
+        for base, m in nodes.views.get(c, ()):
+            for p, source in self.produced.get(base, ()):
+                if source != c:
+                    ways.extend(self._from(source, self._bridges(p, m)))
+            for below, inner in nodes.views.get(base, ()):
+                for first, then in self._behind(inner, m):
+                    if (below, first, then) in seen:
+                        continue
+                    seen.add((below, first, then))
+                    for p, source in self.produced.get(below, ()):
+                        if source != c:
+                            way = self._bridges(p, first) if then is None else self._pairs(p, first, then)
+                            ways.extend(self._from(source, way))
+        return ways
+
+    def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
+        if found is None:
+            return []
+        first, then, cost = found
+        return [Alternative(Bridge(source, first, then), 1 if source in self.constants else cost, (source,))]
+
+    def _produced(self) -> dict[ClassId, list[tuple[int | None, ClassId]]]:
+        """The classes that hold a class in some layout, with that layout (None: as it is)."""
+        nodes, produced = self.nodes, dict[ClassId, list[tuple[int | None, ClassId]]]()
+        known = nodes.leaves.keys() | nodes.forms.keys() | nodes.views.keys()
+        for c in nodes.classes():
+            if c in known:
+                produced.setdefault(c, []).append((None, c))
+        for c in nodes.forms:
+            for base, m in nodes.views.get(c, ()):
+                if c != base and inverse(self.universe.reindexes[m].map) is not None:
+                    produced.setdefault(base, []).append((m, c))
+                    if base not in known and (None, base) not in produced[base]:
+                        produced[base].append((None, base))
+        return produced
+
+    def _seen_through(self, inner: int, outer: int) -> list[tuple[int, int | None]]:
+        """A view of a view as one view or as a pair, as far as one fill tells the padding."""
+        first, then = self.universe.reindexes[inner], self.universe.reindexes[outer]
+        found: list[tuple[int, int | None]] = []
+        if first.fill is None or then.fill is None or first.fill is then.fill:
+            found.append((inner, outer))
+        whole = compose_parts(first.map, then.map)
+        if whole is not None and not (whole.outer_pads and whole.inner_pads and first.fill is not then.fill):
+            fill = then.fill if whole.outer_pads else first.fill if whole.inner_pads else None
+            found.append((self.universe.reindexes.number(Reindex(whole.map, fill, then.dtype)), None))
+        return found
+
+    def _back(self, p: int | None, view: Reindex | None) -> Reindex | None:
+        """A view of a value as a view of its layout p."""
+        if p is None:
+            return view
+        layout = self.universe.reindexes[p]
+        back = inverse(layout.map)
+        if back is None or view is None:
+            return None if back is None else Reindex(back, None, layout.dtype)
+        through = compose(back, view.map)
+        return None if through is None else Reindex(through, view.fill, view.dtype)
+
+    def _bridge(self, p: int | None, m: int | None) -> tuple[int, int | None, int] | None:
+        view = self._back(p, None if m is None else self.universe.reindexes[m])
+        return None if view is None else (self.universe.reindexes.number(view), None, self.prices.view(view))
+
+    def _pair(self, p: int | None, inner: int, outer: int) -> tuple[int, int | None, int] | None:
+        """A view of a view as one View: what no single map says."""
+        first, second = self._back(p, self.universe.reindexes[inner]), self.universe.reindexes[outer]
+        if first is None or not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
+            return None
+        if isinstance(compose(first.map, second.map, 0), FlatMap):
+            return None
+        cost = self.prices.pair(first, second)
+        if cost is None:
+            return None
+        return self.universe.reindexes.number(first), self.universe.reindexes.number(second), cost
+
+
+def _constant_classes(nodes: Nodes, constant: Callable[[int], bool]) -> set[ClassId]:
+    """The classes that are constants, or views of such."""
+    viewers: dict[ClassId, list[ClassId]] = {}
+    for c, views in nodes.views.items():
+        for base, _ in views:
+            viewers.setdefault(base, []).append(c)
+    found: set[ClassId] = set()
+    stack = [c for c, leaf in nodes.leaves.items() if constant(leaf)]
+    while stack:
+        c = stack.pop()
+        if c not in found:
+            found.add(c)
+            stack.extend(viewers.get(c, ()))
+    return found

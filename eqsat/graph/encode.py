@@ -1,0 +1,269 @@
+"""Loading a program: every tensor becomes (value, layout), the value in normal form, so that no layout that an operator
+can absorb ever enters the e-graph and equal data meet whatever their layouts are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+import numpy as np
+
+from eqsat.formulas import as_formula
+from eqsat.graph.labels import Labelled, Signed, finish, of_compute, of_opaque
+from eqsat.graph.selections import is_selection, merged, part, selection_operand_sizes
+from eqsat.graph.universe import Form, Hub, Leaf, Typed, Universe, ViewOf
+from eqsat.ir import clock
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.flat.facts import is_bijective, split_core
+from eqsat.ir.flat.map import FlatMap, identity
+from eqsat.ir.flat.ops import compose, compose_parts
+from eqsat.ir.flat.size_terms import shape_size
+from eqsat.ir.flat.split import maps_of_view
+from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor: a value and the layout in which the tensor shows it (tensor = View(value, layout), flat)."""
+
+    value: int
+    layout: Map
+
+
+@dataclass(frozen=True)
+class Written:
+    """A node of the program: the values of the operands of its form, and which operand of the node each is."""
+
+    node: Node
+    values: tuple[int, ...]
+    accesses: tuple[int, ...]
+
+
+@dataclass
+class Encoded:
+    """A program in normal form: where each tensor went, the operators (by form) and views (by map) as written, and the
+    leaves."""
+
+    universe: Universe
+    program: Program
+    placed: dict[tuple[int, int], Placed] = field(default_factory=dict[tuple[int, int], Placed])
+    written: dict[int, list[Written]] = field(default_factory=dict[int, list[Written]])
+    views: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
+    viewed: dict[tuple[tuple[int, int], int], tuple[int, int]] = field(
+        default_factory=dict[tuple[tuple[int, int], int], tuple[int, int]]
+    )
+    """What the views are between: of a value in a layout, by a map, a value in a layout."""
+    leaves: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
+    cuts: int = 0
+    _like: dict[object, Node] = field(default_factory=dict[object, Node])
+
+    def like(self, signed: int) -> Node:
+        """A node of the program with the same kind as an operator in normal form."""
+        return self._like[self.universe.signed[signed].kind]
+
+    def note(self, form: int, written: Written) -> None:
+        """Remember that the program spells an operator in this form."""
+        kind = self.universe.signed[self.universe.forms[form].signed].kind
+        self._like.setdefault(kind, written.node)
+        self.written.setdefault(form, []).append(written)
+
+
+def encode(program: Program) -> Encoded:
+    """Read a program into a fresh universe."""
+    result = Encoded(Universe(), program)
+    for node in program.nodes():
+        clock.check()
+        if isinstance(node, (Input, Constant)):
+            _leaf(result, node)
+        elif isinstance(node, View):
+            _view(result, node)
+        elif isinstance(node, Compute):
+            _operator(result, node, of_compute(node))
+        else:
+            assert isinstance(node, Opaque)
+            _operator(result, node, of_opaque(node))
+    return result
+
+
+def _leaf(e: Encoded, node: Input | Constant) -> None:
+    shape, dtype = node.outputs[0]
+    size = shape_size(shape)
+    if isinstance(node, Input):
+        name = f"input {node.name}"
+    else:
+        digest = blake2b(node.array.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
+        name = f"constant {dtype} {digest} {node.array.size}"
+    number = e.universe.value(Leaf(name), Typed(size, dtype))
+    if isinstance(node, Constant):
+        same = _uniform(node.array)
+        if same is not None:
+            e.universe.constants[number] = same
+    e.leaves.setdefault(number, Tensor(node))
+    e.placed[node.serial, 0] = Placed(number, identity(size))
+
+
+def _uniform(array: NDArray) -> Term | None:
+    """The one value, bit by bit, of all elements of an array."""
+    if not array.size:
+        return None
+    flat = array.reshape(-1)
+    words = flat.view(f"u{flat.dtype.itemsize}")
+    if words[0] != words[-1] or bool(np.any(words != words[0])):
+        return None
+    return t.const(flat[0], array.dtype)
+
+
+def _view(e: Encoded, node: View) -> None:
+    source = e.placed[node.source.key]
+    dtype = node.source.dtype
+    maps, fill = maps_of_view(node), node.fill
+    if maps is None or (not all(m.is_total for m in maps) and (fill is None or fill.op != "const")):
+        _operator(e, node, of_compute(as_formula(node)))
+        return
+    before = source
+    for m in maps:
+        source = place(e, source, m, None if m.is_total else fill, dtype)
+    if len(maps) == 1 and not maps[0].is_identity:
+        u, number = e.universe, e.universe.reindex(maps[0], fill, dtype)
+        e.views.setdefault(number, []).append(node)
+        ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
+        e.viewed[ends[0], number] = ends[1]
+    e.placed[node.serial, 0] = source
+
+
+def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> Placed:
+    """The view by m (padding with fill) of a placed tensor."""
+    u = e.universe
+    if is_bijective(m):
+        whole = compose(source.layout, m)
+        if whole is not None:
+            return Placed(source.value, whole)
+        cut = _cut(e, source, dtype)
+        return Placed(cut, m)
+    base = _selected(e, source, m)
+    if base is not None:
+        return place(e, base[0], base[1], fill, dtype)
+    base = source
+    while True:
+        whole = compose(base.layout, m)
+        if whole is None or _loses_digits(base.layout, m, whole):
+            base = Placed(_cut(e, base, dtype), identity(m.n_in))
+            whole = m
+        merged = _through(e, base.value, whole, fill)
+        if merged is None:
+            break
+        base, m, fill = merged
+        if is_bijective(m):
+            return Placed(base.value, m)
+    core, layout = split_core(whole)
+    value = u.value(ViewOf(base.value, u.reindex(core, fill, dtype)), Typed(core.n_out, dtype))
+    return Placed(value, layout)
+
+
+def _selected(e: Encoded, source: Placed, m: Map) -> tuple[Placed, Map] | None:
+    """A view of a concatenation that reads one part alone, as a view of that part."""
+    item = e.universe.values[source.value]
+    if not isinstance(item, Hub) or not is_selection(e.universe.signed[item.signed]):
+        return None
+    signed = e.universe.signed[item.signed]
+    whole, sizes = compose(source.layout, m), selection_operand_sizes(signed)
+    found = None if whole is None or sizes is None else part(signed, sizes, whole)
+    if found is None:
+        return None
+    return Placed(item.operands[found[0]], identity(found[1].n_in)), found[1]
+
+
+def _merged(e: Encoded, signed: Signed, values: list[int], dtype: str) -> Placed | None:
+    """A selection over views of one value, as one view of it."""
+    u = e.universe
+    chains = [_roots(u, v) for v in values]
+    for root in chains[0]:
+        maps = [chain.get(root) for chain in chains]
+        if all(m is not None for m in maps):
+            m = merged(signed, [m for m in maps if m is not None])
+            if m is not None:
+                return place(e, Placed(root, identity(m.n_in)), m, None, dtype)
+    return None
+
+
+def _roots(u: Universe, value: int) -> dict[int, Map]:
+    """The values that a value is a view of (itself first), with the view."""
+    size = u.types[value].size
+    found: dict[int, Map] = {value: identity(size)}
+    item = u.values[value]
+    m: Map = found[value]
+    while isinstance(item, ViewOf):
+        whole = compose(u.reindexes[item.reindex].map, m)
+        if whole is None or u.reindexes[item.reindex].fill is not None:
+            break
+        found[item.base] = m = whole
+        item = u.values[item.base]
+    return found
+
+
+def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[Placed, Map, Term | None] | None:
+    """A view of a view as one view of the inner source, where one fill tells all padded cells (law: compose)."""
+    inner = e.universe.values[value]
+    if not isinstance(inner, ViewOf):
+        return None
+    reindex = e.universe.reindexes[inner.reindex]
+    found = compose_parts(reindex.map, m)
+    if found is None or _loses_digits(reindex.map, m, found.map):
+        return None
+    if found.outer_pads and found.inner_pads and reindex.fill is not fill:
+        return None
+    chosen = fill if found.outer_pads else reindex.fill
+    return Placed(inner.base, identity(found.map.n_in)), found.map, chosen
+
+
+def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
+    """Whether two digit maps compose to a table: both together say more than that."""
+    return isinstance(whole, TableMap) and isinstance(f, FlatMap) and isinstance(g, FlatMap)
+
+
+def _cut(e: Encoded, source: Placed, dtype: str) -> int:
+    """Make a layout a value of its own: what lies behind is not looked through."""
+    if source.layout.is_identity:
+        return source.value
+    e.cuts += 1
+    u = e.universe
+    return u.value(ViewOf(source.value, u.reindex(source.layout, None, dtype)), Typed(source.layout.n_out, dtype))
+
+
+def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
+    """Absorb the layouts of all operands into the labels (law: absorb), and intern the operator's values."""
+    u = e.universe
+    values: list[int] = []
+    for k, access in enumerate(labelled.accesses):
+        tensor = node.operands[access]
+        source = e.placed[tensor.key]
+        value = source.value
+        if not source.layout.is_identity:
+            trial = labelled.copy()
+            found = trial.arrange(trial.operands[k], source.layout)
+            if found is None:
+                value = _cut(e, source, tensor.dtype)
+            else:
+                trial.operands[k] = found
+                labelled = trial
+        values.append(value)
+    done = finish(labelled)
+    if is_selection(done.signed):
+        one = _merged(e, done.signed, values, node.outputs[0][1])
+        if one is not None:
+            e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
+            return
+    number = u.signed.number(done.signed)
+    dtypes = [u.types[v].dtype for v in values]
+    form = u.forms.number(Form(
+        number, done.labels, done.operands, done.outputs,
+        tuple(u.reindex(m, None, d) for m, d in zip(done.operand_maps, dtypes, strict=True)),
+        tuple(u.reindex(m, None, d) for m, (_, d) in zip(done.output_maps, node.outputs, strict=True)),
+    ))  # fmt: skip
+    e.note(form, Written(node, tuple(values), tuple(labelled.accesses)))
+    for k, layout in enumerate(done.output_maps):
+        typed = Typed(layout.n_out, node.outputs[k][1])
+        e.placed[node.serial, k] = Placed(u.value(Hub(number, k, tuple(values)), typed), layout)

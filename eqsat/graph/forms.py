@@ -1,0 +1,248 @@
+"""Forms: the label orders in which a target can spell an operator. What an operator's vocabulary is follows from its
+kind; orders that are not asked for are completed from those that are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from eqsat.formulas import accesses
+from eqsat.graph.labels import ComputeKind, Coordinate, Kind, Labelled, Name, OpaqueKind, Signed, Slot, order_map
+from eqsat.graph.universe import Form, Universe
+from eqsat.ir.dtypes import is_float
+from eqsat.ir.flat.facts import inverse
+from eqsat.ir.flat.table import Map
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
+
+Freedom = Literal["written", "any", "contract"]
+
+
+def freedom(signed: Signed, node: Node, target: str) -> Freedom:
+    """What a target can do with the label orders of an operator.
+
+    written: only as the program spells it; any: every output order, the operands follow; contract: a matrix product,
+    whose operands are (batch, rows, inner) and (batch, inner, columns) in either order of the two.
+    """
+    if isinstance(node, Opaque):
+        return "any" if _axis_only(node) else "written"
+    if not isinstance(node, Compute) or not isinstance(signed.kind, ComputeKind):
+        return "written"
+    kind = signed.kind
+    if kind.ordered and kind.combiner in ("sum", "prod") and is_float(kind.dtypes[0]):
+        return "written"
+    if target != "onnx":
+        return "any"
+    plain = all(not x.name for x in signed.labels)
+    if plain and _is_product(signed):
+        return "contract"
+    if plain and (node.combiner is None or len(signed.operands) == 1):
+        return "any"
+    return "any" if node.combiner is None and _is_selection(signed) else "written"
+
+
+def operator_name(node: Node) -> str:
+    """What a node is called: the operator of an Opaque, the tag of a Compute or View, or ''."""
+    if isinstance(node, Opaque):
+        return node.op
+    tag = node.tag if isinstance(node, (Compute, View)) else None
+    return "" if tag is None else tag.name
+
+
+def _axis_only(node: Opaque) -> bool:
+    """Whether only the place of one axis, kept in the attribute `axis`, ties an operator to an order of its axes.
+
+    A caller's own implementation does not see attributes, so moving its axis would change what it computes.
+    """
+    if node.impl is not None and node.definition is None and not node.op.startswith("onnx:"):
+        return False
+    s = node.signature
+    if s is None or len(s.operands) != 1 or len(s.outputs) != 1 or s.operands[0] != s.outputs[0]:
+        return False
+    tied = [d for d, labels in enumerate(s.operands[0]) if any(s.role(x) != "map" for x in labels)]
+    return not tied or (len(tied) == 1 and node.attrs.get("axis") in (tied[0], tied[0] - len(s.operands[0])))
+
+
+def _is_product(signed: Signed) -> bool:
+    kind = signed.kind
+    if (
+        not isinstance(kind, ComputeKind)
+        or kind.combiner != "sum"
+        or kind.body.op != "mul"
+        or len(signed.operands) != 2
+    ):
+        return False
+    return not kind.idle and all(a.op == "load" for a in kind.body.args)
+
+
+def _is_selection(signed: Signed) -> bool:
+    """Whether the body only selects between loads by position, as a concatenation."""
+    assert isinstance(signed.kind, ComputeKind)
+    return selects(signed.kind.body)
+
+
+def is_selection_node(node: Compute) -> bool:
+    """Whether a Compute only copies cells of several operands, as a concatenation."""
+    return node.combiner is None and node.body.op == "where" and selects(node.body)
+
+
+def selects(body: Term) -> bool:
+    """Whether a formula is a tree of `where` over loads, conditions and coordinates by position."""
+    while body.op == "where":
+        if not _by_position(body.args[1]) or leaves("load", body.args[0]):
+            return False
+        body = body.args[2]
+    return _by_position(body)
+
+
+def _by_position(load: Term) -> bool:
+    """Whether a term is the load of a cell whose place no other load tells."""
+    return load.op == "load" and not leaves("load", *load.args)
+
+
+class FormMaker:
+    """Makes forms of normal-form operators on request, and interns them."""
+
+    def __init__(self, universe: Universe, freedoms: dict[int, Freedom]) -> None:
+        self.universe = universe
+        self.freedoms = freedoms
+
+    def freedom(self, signed: int) -> Freedom:
+        return self.freedoms.get(signed, "written")
+
+    def for_output(self, number: int, output: int, layout: Map) -> int | None:
+        """The form that produces output `output` directly in a layout (View(hub, layout)), or None."""
+        signed = self.universe.signed[number]
+        op = _labelled(signed)
+        back = inverse(layout)
+        order = None if back is None else op.arrange(op.outputs[output], back)
+        return None if order is None else self._complete(number, op, order)
+
+    def for_operand(self, number: int, operand: int, layout: Map) -> list[int]:
+        """The forms that read operand `operand` in a layout (View(x, layout))."""
+        signed = self.universe.signed[number]
+        op = _labelled(signed)
+        back = inverse(layout)
+        order = None if back is None else op.arrange(op.operands[operand], back)
+        if order is None or len(op.outputs) != 1:
+            return []
+        output = _induced(op, op.outputs[0], order)
+        outputs = _product_outputs(op, output) if self.freedom(number) == "contract" else [output]
+        found = [self._complete(number, op, out, {operand: order}) for out in outputs]
+        return [f for f in found if f is not None]
+
+    def _complete(
+        self, number: int, op: Labelled, order: list[int], fixed: dict[int, list[int]] | None = None
+    ) -> int | None:
+        mode = self.freedom(number)
+        if mode == "written" or len(op.outputs) != 1:
+            return None
+        known = fixed or {}
+        if mode == "contract":
+            orders = _contraction(op, order, known)
+            if orders is None:
+                return None
+        else:
+            orders = [known.get(k) or _induced(op, base, order) for k, base in enumerate(op.operands)]
+        return self.intern(number, op, orders, [order])
+
+    def intern(self, number: int, op: Labelled, operands: Sequence[list[int]], outputs: Sequence[list[int]]) -> int:
+        u = self.universe
+        dtypes = self.operand_dtypes(op.kind)
+        maps = [
+            u.reindex(order_map(op.labels, o, base), None, d)
+            for o, base, d in zip(operands, op.operands, dtypes, strict=True)
+        ]
+        out_dtypes = op.kind.dtypes
+        out = [
+            u.reindex(order_map(op.labels, o, base), None, d)
+            for o, base, d in zip(outputs, op.outputs, out_dtypes, strict=True)
+        ]
+        form = Form(
+            number, tuple(op.labels), tuple(map(tuple, operands)), tuple(map(tuple, outputs)), tuple(maps), tuple(out)
+        )
+        return u.forms.number(form)
+
+    def operand_dtypes(self, kind: Kind) -> tuple[str, ...]:
+        """The dtype of every operand of an operator kind."""
+        if isinstance(kind, OpaqueKind):
+            return kind.operand_dtypes
+        table = {x.payload: x.dtype for x in accesses(kind.body)}
+        return tuple(table[k] for k in range(len(table)))
+
+
+def _labelled(signed: Signed) -> Labelled:
+    return Labelled(
+        signed.kind, list(signed.labels), [list(o) for o in signed.operands], [list(o) for o in signed.outputs], []
+    )
+
+
+def _slots(op: Labelled) -> dict[Name, list[Name]]:
+    """For each coordinate of an access the axes that occur in its formula."""
+    if not isinstance(op.kind, ComputeKind):
+        return {}
+    table: dict[Name, list[Name]] = {}
+    for access in accesses(op.kind.body):
+        for j, coordinate in enumerate(access.args):
+            table[Coordinate(access.payload, j)] = [Slot(a.payload[1]) for a in leaves("axis", coordinate)]
+    return table
+
+
+def _induced(op: Labelled, base: Sequence[int], leading: Sequence[int]) -> list[int]:
+    """`base` rearranged to follow another order: labels at the place of their counterpart there, others stay behind
+    the label that precedes them."""
+    slots = _slots(op)
+    place: dict[int, float] = {i: float(n) for n, i in enumerate(leading)}
+    named = {op.labels[i].name: float(n) for n, i in enumerate(leading) if op.labels[i].name}
+    reverse = {s: place for k, axes in slots.items() if k in named for s in axes for place in [named[k]]}
+    keys: list[tuple[float, int]] = []
+    last = -1.0
+    for n, i in enumerate(base):
+        name = op.labels[i].name
+        if i in place:
+            last = place[i]
+        elif name in named:
+            last = named[name]
+        elif name in reverse:
+            last = reverse[name]
+        else:
+            hits = [named[s] for s in slots.get(name, ()) if s in named]
+            last = hits[0] if hits else last
+        keys.append((last, n))
+    return [base[n] for _, n in sorted(keys)]
+
+
+def _product_outputs(op: Labelled, output: list[int]) -> list[list[int]]:
+    """Both spellings of a matrix product's result, batch axes first."""
+    left, right = set(op.operands[0]), set(op.operands[1])
+    batch = [i for i in output if i in left and i in right]
+    rows = [i for i in output if i not in right]
+    columns = [i for i in output if i not in left]
+    return [[*batch, *rows, *columns], [*batch, *columns, *rows]]
+
+
+def _contraction(op: Labelled, output: list[int], known: dict[int, list[int]]) -> list[list[int]] | None:
+    """Operand orders of a matrix product with this output order; None where no product is spelled like that."""
+    left, right = set(op.operands[0]), set(op.operands[1])
+    kinds = ["b" if i in left and i in right else "l" if i in left else "r" for i in output]
+    text = "".join(kinds)
+    inner = [i for i in op.operands[0] if i not in output]
+    if any(i not in right for i in inner) or any(i not in output and i not in inner for i in op.operands[1]):
+        return None
+    for order in known.values():
+        inner = [i for i in order if i not in output]
+    batch = [i for i, k in zip(output, kinds, strict=True) if k == "b"]
+    rows = [i for i, k in zip(output, kinds, strict=True) if k == "l"]
+    columns = [i for i, k in zip(output, kinds, strict=True) if k == "r"]
+    first = "b" * len(batch) + "l" * len(rows) + "r" * len(columns)
+    second = "b" * len(batch) + "r" * len(columns) + "l" * len(rows)
+    if text == first:
+        orders = [[*batch, *rows, *inner], [*batch, *inner, *columns]]
+    elif text == second:
+        orders = [[*batch, *inner, *rows], [*batch, *columns, *inner]]
+    else:
+        return None
+    if any(orders[k] != order for k, order in known.items()):
+        return None
+    return orders

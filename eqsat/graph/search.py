@@ -1,0 +1,166 @@
+"""The search: iterate rules and answers over a loaded e-graph under limits, and hand out snapshots of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from eqsat.extraction.extract import Nodes, Spell
+from eqsat.graph.egglog_adapter import Call
+from eqsat.graph.encode import Encoded
+from eqsat.graph.forms import FormMaker, Freedom, freedom, operator_name
+from eqsat.graph.oracle import Oracle
+from eqsat.graph.regions import Obligation
+from eqsat.graph.tensor_graph import MERGES, NEEDS, NODES, TensorGraph, wanted_layouts
+from eqsat.graph.universe import Universe
+from eqsat.workers.limits import resident_mb
+
+WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search is limited
+Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "iteration-limit"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may use: e-nodes; seconds from reading to checking; iterations; megabytes of each worker process."""
+
+    nodes: int = 50_000
+    seconds: float = 60.0
+    iterations: int = 1000
+    memory_mb: int = 4096
+
+
+@dataclass
+class Progress:
+    """What a search did: why it stopped, its size, how often each rule matched, whether layouts were capped."""
+
+    status: Status = "saturated"
+    iterations: int = 0
+    nodes: int = 0
+    seconds: float = 0.0
+    matches: dict[str, int] = field(default_factory=dict[str, int])
+    capped: bool = False
+
+
+@dataclass
+class Task:
+    """A search to be run, free of arrays and functions, so that it can travel to a worker process."""
+
+    universe: Universe
+    written: list[tuple[int, tuple[int, ...]]]
+    viewed: dict[tuple[tuple[int, int], int], tuple[int, int]]
+    freedoms: dict[int, Freedom]
+    wanted: list[tuple[int, int]]
+    limits: Limits
+    rules: frozenset[str] | None = None
+
+
+@dataclass
+class Snapshot:
+    """The e-graph at one moment, classes as integers (`values`: those of the loaded values), and what is known about
+    the search."""
+
+    nodes: Nodes
+    roots: list[int]
+    values: list[int]
+    universe: Universe
+    progress: Progress
+    obligations: list[Obligation]
+
+
+def task_of(
+    encoded: Encoded,
+    target: str,
+    limits: Limits,
+    frozen: frozenset[str] = frozenset(),
+    rules: frozenset[str] | None = None,
+) -> Task:
+    """The search for an encoded program; operators with a frozen name stay as the program spells them."""
+    u = encoded.universe
+    freedoms: dict[int, Freedom] = {}
+    for form, written in encoded.written.items():
+        number = u.forms[form].signed
+        if any(operator_name(w.node) in frozen for w in written):
+            freedoms[number] = "written"
+        elif number not in freedoms:
+            freedoms[number] = freedom(u.signed[number], written[0].node, target)
+    forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
+    return Task(u, list(forms), encoded.viewed, freedoms, wanted_layouts(encoded), limits, rules)
+
+
+def run(task: Task, report: Callable[[Snapshot], None]) -> None:
+    """Saturate; `report` gets a snapshot before the first iteration, now and then, and at the end."""
+    start = time.monotonic()
+    u = task.universe
+    oracle = Oracle(u, FormMaker(u, dict(task.freedoms)))
+    graph = TensorGraph(u, task.rules)
+    graph.load(task.wanted)
+    graph.load_written(task.written, task.viewed)
+    graph.facts([fact for f in range(len(u.forms)) for fact in oracle.form_facts(u.forms[f].signed, f)])
+    graph.facts(oracle.announce())
+    progress = Progress()
+    report(_snapshot(graph, oracle, progress))
+    next_report = 1.0
+    while True:
+        done = _iterate(graph, oracle, progress)
+        progress.seconds = time.monotonic() - start
+        stop = _limit(progress, task.limits)
+        if done or stop is not None:
+            progress.status = stop if stop is not None and not done else "saturated"
+            report(_snapshot(graph, oracle, progress))
+            return
+        if progress.seconds > next_report:
+            report(_snapshot(graph, oracle, progress))
+            next_report = progress.seconds * 1.5 + 1.0
+
+
+def _iterate(graph: TensorGraph, oracle: Oracle, progress: Progress) -> bool:
+    """One pass of rules and answers; whether nothing changed."""
+    changed, matches = graph.iterate()
+    for name, count in matches.items():
+        progress.matches[name] = progress.matches.get(name, 0) + count
+    tables = graph.graph.tables()
+    rows = graph.graph.rows((*NEEDS, *MERGES), tables)
+    graph.graph.delete([Call(name, row.args) for name in rows for row in rows[name]])
+    facts = [fact for name in rows for row in rows[name] for fact in oracle.answer(name, row.args)]
+    facts += oracle.announce()
+    for signed in graph.universe.signed.items:
+        graph.need_arity(len(signed.operands))
+    graph.facts(facts)
+    progress.iterations += 1
+    progress.nodes = graph.graph.size(NODES, tables)
+    progress.capped = oracle.capped
+    return not changed and not facts
+
+
+def _limit(progress: Progress, limits: Limits) -> Status | None:
+    if progress.nodes > limits.nodes:
+        return "node-limit"
+    if progress.seconds > limits.seconds:
+        return "time-limit"
+    if (resident_mb() or 0) > limits.memory_mb:
+        return "memory-limit"
+    return "iteration-limit" if progress.iterations >= limits.iterations else None
+
+
+def _snapshot(graph: TensorGraph, oracle: Oracle, progress: Progress) -> Snapshot:
+    """The e-graph as plain tables, classes numbered in order of appearance."""
+    numbers: dict[Any, int] = {}
+
+    def number(c: Any) -> int:
+        return numbers.setdefault(c, len(numbers))
+
+    rows = graph.graph.rows((*NODES, "Root", "Value"))
+    nodes = Nodes()
+    for row in rows["Leaf"]:
+        nodes.leaves.setdefault(number(row.output), row.args[0])
+    for row in rows["View"]:
+        nodes.views.setdefault(number(row.output), []).append((number(row.args[0]), row.args[1]))
+    for row in rows["Form"]:
+        operands = tuple(number(c) for c in row.args[2])
+        nodes.forms.setdefault(number(row.output), []).append(Spell(row.args[0], row.args[1], operands))
+    roots = {row.args[0]: number(row.output) for row in rows["Root"]}
+    values = {row.args[0]: number(row.output) for row in rows["Value"]}
+    known = [roots[k] for k in range(graph.roots)], [values[n] for n in range(graph.loaded)]
+    return Snapshot(nodes, *known, graph.universe, progress, oracle.obligations)

@@ -1,0 +1,101 @@
+"""Operators that only select between cells of their operands (a concatenation): a view of one may read one operand
+alone, and one over views of one value is a view (law: where(c, x[e1], x[e2]) = x[where(c, e1, e2)])."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from eqsat.graph.forms import selects
+from eqsat.graph.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.flat.sizes import numbers
+from eqsat.ir.flat.table import Map, from_array
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
+
+MAX_CELLS = 1 << 20
+
+
+def is_selection(signed: Signed) -> bool:
+    """Whether an operator in normal form copies cells of two or more operands."""
+    kind = signed.kind
+    return isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body)
+
+
+def owners(signed: Signed) -> tuple[NDArray, NDArray] | None:
+    """For every flat cell of the result, the operand it is copied from and the flat cell of that operand."""
+    size = signed.size(signed.outputs[0])
+    extents = signed.extents(range(len(signed.labels)))
+    lengths = numbers(extents)
+    if not isinstance(size, int) or size > MAX_CELLS or lengths is None:
+        return None
+    order = signed.outputs[0]
+    positions: dict[int, NDArray] = {}
+    for n, label in enumerate(order):
+        shape = [-1 if k == n else 1 for k in range(len(order))]
+        positions[label] = np.arange(lengths[label], dtype=np.int64).reshape(shape)
+    assert isinstance(signed.kind, ComputeKind)
+    slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
+    env: dict[Term, NDArray] = {}
+    for axis in leaves("axis", signed.kind.body):
+        env[axis] = positions[slots[axis.payload[1]]]
+    full = tuple(lengths[label] for label in order)
+
+    def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        assert isinstance(source, int)
+        flat: NDArray = np.zeros((), np.int64)
+        bad: NDArray | None = None
+        for label in signed.operands[source]:
+            name, extent = signed.labels[label].name, lengths[label]
+            at = index[name.number] if isinstance(name, Coordinate) else positions[label]
+            out = (at < 0) | (at >= extent)
+            if bool(np.any(out)):
+                bad = out if bad is None else bad | out
+            flat = flat * extent + np.clip(at, 0, extent - 1)
+        return flat * len(signed.operands) + source, bad
+
+    value, bad = evaluate_masked([signed.kind.body], env, load)[0]
+    if bad is not None and bool(np.any(bad)):
+        return None
+    cells = np.broadcast_to(value, full).reshape(-1)
+    return cells % len(signed.operands), cells // len(signed.operands)
+
+
+def part(signed: Signed, sizes: Sequence[int], m: Map) -> tuple[int, Map] | None:
+    """The one operand that a view of a selection reads, and the view of it; None where it reads several."""
+    found = owners(signed)
+    if found is None or not m.is_numeric:
+        return None
+    owner, address = found
+    cells = m.to_array()
+    inside = cells >= 0
+    read = owner[cells[inside]]
+    if not read.size or bool(np.any(read != read[0])):
+        return None
+    table = np.full(cells.shape, -1, np.int64)
+    table[inside] = address[cells[inside]]
+    return int(read[0]), from_array(table, sizes[int(read[0])])
+
+
+def merged(signed: Signed, maps: Sequence[Map]) -> Map | None:
+    """The selection over views by `maps` of one value, as one view of it; None where one pads or a table is too big."""
+    found = owners(signed)
+    if found is None or not all(m.is_numeric and m.is_total for m in maps):
+        return None
+    owner, address = found
+    cells = np.zeros(owner.shape, np.int64)
+    for k, m in enumerate(maps):
+        mine = owner == k
+        cells[mine] = m.at(address[mine])
+    n_in = maps[0].n_in
+    assert isinstance(n_in, int)
+    return from_array(cells, n_in)
+
+
+def selection_operand_sizes(signed: Signed) -> list[int] | None:
+    """The flat size of every operand, where all are numbers."""
+    sizes = [signed.size(o) for o in signed.operands]
+    return [s for s in sizes if isinstance(s, int)] if all(isinstance(s, int) for s in sizes) else None

@@ -1,0 +1,1 @@
+"""Index terms in an e-graph: scalar rules compiled, sums, extraction, explanations."""

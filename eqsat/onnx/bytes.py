@@ -1,0 +1,142 @@
+"""Bytes moved by the layout operators of a model, as they stand: the metric of `--objective bytes`.
+
+Reshapes, and transposes that move only axes of extent 1, move nothing. Transpose, Slice, Gather by constants,
+DepthToSpace and SpaceToDepth read and write their output; Pad, Expand and Tile read their input and write their output;
+Concat and Split (2 x output) are counted apart. An Einsum counts what onnxruntime transposes inside it; the flags
+transA and transB of a Gemm count nothing, because its kernel reads either order. What is computed from constants alone
+(an initialiser that a caller may override is none), and tiny integer shape arithmetic, is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from onnx import ModelProto, NodeProto, helper
+
+from eqsat.extraction.cost import NODE_BYTES
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.tensors.size_samples import sampled
+from eqsat.ir.terms.term import Term
+from eqsat.onnx.read import Values, value_types
+
+TWICE_OUTPUT = ("Transpose", "Slice", "Gather", "DepthToSpace", "SpaceToDepth")
+INPUT_AND_OUTPUT = ("Pad", "Expand", "Tile")
+JOINS = ("Concat", "Split")
+TINY = 64
+"""Integer tensors of up to this many elements are shape arithmetic."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Bytes moved: by layout operators, by Concat and Split, by kind, and how many nodes have unknown sizes."""
+
+    layout: int
+    joins: int
+    by_op: Mapping[str, int] = field(default_factory=dict[str, int])
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        """Layout operators and joins together."""
+        return self.layout + self.joins
+
+
+def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, values: Values | None = None) -> Moved:
+    """The bytes that the layout operators of a model move; `sizes` gives values to named dimensions.
+
+    values: what is known of the model's values, where it has been read already.
+
+    Other symbolic dimensions count as `eqsat.ir.tensors.size_samples` says, here as in the search.
+
+    >>> from eqsat.nets import conv_chain
+    >>> bytes_moved(conv_chain()).by_op
+    {'Transpose': 10240}
+    """
+    values = values or value_types(model)
+    given = {s: sizes[name] for s, name in values.symbol_names.items() if sizes is not None and name in sizes}
+    table: dict[str, int] = {}
+    unknown = 0
+    for node in model.graph.node:
+        moved = _node(node, values, given)
+        if moved is None:
+            unknown += 1
+        elif moved:
+            table[node.op_type] = table.get(node.op_type, 0) + moved
+    joins = sum(v for k, v in table.items() if k in JOINS)
+    return Moved(sum(table.values()) - joins, joins, table, unknown)
+
+
+def price(model: ModelProto, values: Values) -> int:
+    """What a model costs as it stands: the bytes that its layout operators move, and a fixed number for each node."""
+    nodes = sum(n.op_type != "Constant" for n in model.graph.node)
+    return bytes_moved(model, values=values).total + NODE_BYTES["onnx"] * nodes
+
+
+def _node(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int | None:
+    op = node.op_type
+    if node.domain not in ("", "ai.onnx") or op not in (*TWICE_OUTPUT, *INPUT_AND_OUTPUT, *JOINS, "Einsum"):
+        return 0
+    if all(n in values.constants for n in node.input if n) or (
+        op == "Gather" and node.input[1] not in values.constants
+    ):
+        return 0
+    names = [n for n in (node.input[0], *node.output) if n]
+    if any(n not in values.types for n in node.input if n) or any(n not in values.types for n in names):
+        return None
+    source, outputs = _extents(values, node.input[0], sizes), [_extents(values, o, sizes) for o in node.output if o]
+    dtype = values.types[node.input[0]][1]
+    if dtype[0] in "iu" and all(prod(o) <= TINY for o in outputs):
+        return 0
+    size, written = itemsize(dtype), sum(prod(o) for o in outputs)
+    if op == "Transpose":
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), list(reversed(range(len(source)))))
+        return 0 if _keeps_order(perm, source) else 2 * written * size
+    if op == "Einsum":
+        return _einsum(node, values, sizes) * size
+    return (prod(source) + written if op in INPUT_AND_OUTPUT else 2 * written) * size
+
+
+def _keeps_order(perm: list[int], shape: list[int]) -> bool:
+    moving = [a for a in perm if shape[a] != 1]
+    return moving == sorted(moving)
+
+
+def _einsum(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int:
+    """Elements that onnxruntime transposes inside an Einsum: of one operand its result, of two, which it does as a
+    MatMul, what does not have the order of one."""
+    equation = str(helper.get_attribute_value(node.attribute[0]).decode()).replace(" ", "")
+    left, arrow, result = equation.partition("->")
+    parts = left.split(",")
+    if not arrow:
+        letters = left.replace(",", "")
+        result = "".join(sorted(x for x in set(letters) if letters.count(x) == 1))
+    if "." in equation or len(parts) > 2 or any(len(set(labels)) != len(labels) for labels in parts):
+        return 0
+    out = _extents(values, node.output[0], sizes)
+    if len(parts) == 1:
+        kept = [x for x in parts[0] if x in result]
+        moved = [kept.index(x) for x in result]
+        return 0 if _keeps_order(moved, [out[result.index(x)] for x in kept]) else 2 * prod(out)
+    a, b = parts
+    batch = [x for x in result if x in a and x in b]
+    rows, columns = [x for x in result if x in a and x not in b], [x for x in result if x in b and x not in a]
+    summed = [x for x in a if x not in result]
+    wanted = ((a, [*batch, *rows, *summed]), (b, [*batch, *summed, *columns]))
+    total = 0
+    for name, (labels, order) in zip(node.input, wanted, strict=True):
+        shape = _extents(values, name, sizes)
+        if sorted(labels) == sorted(order) and not _keeps_order([labels.index(x) for x in order], shape):
+            total += 2 * prod(shape)
+    order = [*batch, *rows, *columns]
+    if sorted(order) == sorted(result) and not _keeps_order(
+        [order.index(x) for x in result], [out[result.index(x)] for x in order]
+    ):
+        total += 2 * prod(out)
+    return total
+
+
+def _extents(values: Values, name: str, sizes: Mapping[Term, int]) -> list[int]:
+    return [sampled(as_size(d), sizes) for d in values.types[name][0]]

@@ -1,0 +1,318 @@
+"""Comparing two models by running them, together with the proof that the comparison can fail.
+
+A comparison of outputs shows nothing where the outputs do not depend on the input (a model whose weights are all one
+constant), or where a softmax at the end hides differences. So three things are checked beside equality: another input
+changes the outputs by far more than the tolerance; a Transpose replaced by a Reshape of the same shape is noticed; and
+what goes into a final softmax is compared too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+
+from eqsat.checking.equal import tolerance_of
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import EqsatError, FrontendError
+from eqsat.ir.tensors.shape import static_shape
+from eqsat.onnx.package import dtype_name, element_type, run_session, session
+from eqsat.onnx.read import Values, value_types
+
+TOLERANCE = 1e-4
+SENSITIVITY, ENOUGH = 100.0, 0.1
+"""Another input must change some output by more than this many tolerances, or by this share of the largest value."""
+MUTANTS = 8
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The verdict on two models, and how far it can be trusted.
+
+    `worst` is the largest max|a - b| / max|a| over outputs and seeds; `sensitivity` the change of the most sensitive
+    output under another input in the same measure; `mutants` the (tried, noticed) replaced Transposes; `tolerance` the
+    largest that the type of an output allows: a unit in the last place of a float16 is no difference.
+    """
+
+    equal: bool
+    worst: float
+    sensitivity: float
+    mutants: tuple[int, int]
+    tolerance: float = TOLERANCE
+    differences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default_factory=tuple[str, ...])
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether a wrong model would have been noticed."""
+        tried, noticed = self.mutants
+        return self.sensitivity > _needed(self.tolerance) and (tried == 0 or noticed > 0)
+
+    @property
+    def ok(self) -> bool:
+        """Equal, by a comparison that can fail."""
+        return self.equal and self.can_fail
+
+
+def _needed(tolerance: float) -> float:
+    return min(SENSITIVITY * tolerance, ENOUGH)
+
+
+def compare_models(
+    before: ModelProto,
+    after: ModelProto,
+    seeds: Sequence[int] = (0, 1),
+    tolerance: float = TOLERANCE,
+    sizes: Mapping[str, int] | None = None,
+) -> Comparison:
+    """Run both models on random inputs and compare all outputs, and what goes into a final softmax.
+
+    >>> from eqsat.nets import conv_chain
+    >>> compare_models(conv_chain(), conv_chain()).ok
+    True
+    """
+    notes: list[str] = []
+    known, too = value_types(before), value_types(after)
+    pairs = softmax_inputs(before, after)
+    pairs = [(a, b) for a, b in pairs if a in known.types and b in too.types]
+    first = with_outputs(before, [a for a, _ in pairs], known)
+    second = with_outputs(after, [b for _, b in pairs], too)
+    live, other = session(first), session(second)
+    names = [o.name for o in before.graph.output]
+    names = [n for n in names if n in {o.name for o in after.graph.output}]
+    if len(names) != len(before.graph.output):
+        return Comparison(False, np.inf, np.inf, (0, 0), tolerance, ("the outputs have other names",))
+    left, right = [*names, *(a for a, _ in pairs)], [*names, *(b for _, b in pairs)]
+    feeds = [random_inputs(before, seed, sizes) for seed in seeds]
+    feeds.append(random_inputs(before, max(seeds, default=0) + 1, sizes, scale=4.0))
+    results = [run_session(live, f, left) for f in feeds]
+    worst, differences, allowed = 0.0, list[str](), tolerance
+    for f, expected in zip(feeds[:-1], results, strict=False):
+        for name, a, b in zip(left, expected, run_session(other, f, right), strict=True):
+            gap, own = distance(a, b), _allowed(a, tolerance)
+            worst, allowed = max(worst, gap), max(allowed, own)
+            if not gap <= own:
+                differences.append(f"{name}: max|a-b| is {gap:.3g} of max|a|")
+    sensitivity = max((distance(a, b) for a, b in zip(results[0], results[-1], strict=True)), default=0.0)
+    if sensitivity <= _needed(allowed):
+        notes.append("another input hardly changes the outputs: give the model other weights (reseed_weights)")
+    mutants = _try_mutants(second, too, feeds[0], right, results[0], tolerance)
+    if mutants[0] == 0:  # no Transpose is left
+        mutants = _try_mutants(first, known, feeds[0], left, results[0], tolerance)
+    if mutants[0] == 0:
+        notes.append("no Transpose of known shape to replace")
+    return Comparison(not differences, worst, sensitivity, mutants, allowed, tuple(differences), tuple(notes))
+
+
+def _allowed(a: Any, tolerance: float) -> float:
+    """The tolerance for an output, by its type."""
+    return tolerance_of(np.asarray(a).dtype.name, tolerance) if tolerance else 0.0
+
+
+def distance(a: Any, b: Any) -> float:
+    """max|a - b| / max|a| over finite cells; infinite where shapes, types, or the places of NaN and inf differ.
+
+    >>> distance(np.array([1.0, 2.0]), np.array([1.0, 2.5]))
+    0.25
+    """
+    x, y = np.asarray(a), np.asarray(b)
+    if x.shape != y.shape or x.dtype != y.dtype:
+        return np.inf
+    if x.dtype.kind not in "f":
+        return 0.0 if bool(np.array_equal(x, y)) else np.inf
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    finite = np.isfinite(x)
+    odd = ~finite & ~((x == y) | (np.isnan(x) & np.isnan(y)))
+    if bool(np.any(finite != np.isfinite(y))) or bool(np.any(odd)):
+        return np.inf
+    gap = float(np.max(np.abs(np.subtract(x, y, where=finite, out=np.zeros_like(x))), initial=0.0))
+    scale = float(np.max(np.abs(x), initial=0.0, where=finite))
+    return gap / scale if scale else (0.0 if gap == 0 else np.inf)
+
+
+def random_inputs(
+    model: ModelProto, seed: int, sizes: Mapping[str, int] | None = None, scale: float = 1.0
+) -> dict[str, NDArray]:
+    """Random inputs of a model: normal floats times `scale`, whole numbers 0..3, bits; named sizes default to 2."""
+    random = np.random.default_rng(seed)
+    constants = {x.name for x in model.graph.initializer}
+    result: dict[str, NDArray] = {}
+    for value in model.graph.input:
+        if value.name in constants:
+            continue
+        kind = value.type.tensor_type
+        dtype = dtype_name(kind.elem_type)
+        if dtype is None or not kind.HasField("shape"):
+            raise FrontendError(f"input {value.name!r}", "random values need a tensor of known rank and a plain type")
+        shape = tuple(
+            (sizes or {}).get(d.dim_param, 2) if d.dim_param or d.dim_value < 1 else d.dim_value for d in kind.shape.dim
+        )
+        if dtype.startswith("float"):
+            result[value.name] = (scale * random.standard_normal(shape)).astype(dtype)
+        else:
+            result[value.name] = random.integers(0, 2 if dtype == "bool" else 4, shape).astype(dtype)
+    return result
+
+
+# -- before a final softmax -----------------------------------------------------------------------------------------
+
+
+def softmax_inputs(before: ModelProto, after: ModelProto) -> list[tuple[str, str]]:
+    """The values that go into a softmax which makes an output, in both models."""
+    left, right = _makers(before), _makers(after)
+    result: list[tuple[str, str]] = []
+    for output in before.graph.output:
+        a, b = _behind_softmax(left, output.name), _behind_softmax(right, output.name)
+        if a is not None and b is not None:
+            result.append((a, b))
+    return result
+
+
+def _makers(model: ModelProto) -> dict[str, NodeProto]:
+    return {o: n for n in model.graph.node for o in n.output if o}
+
+
+def _behind_softmax(makers: Mapping[str, NodeProto], name: str) -> str | None:
+    node = makers.get(name)
+    while node is not None and node.op_type == "Identity":
+        node = makers.get(node.input[0])
+    if node is None or node.op_type not in ("Softmax", "LogSoftmax") or node.input[0] not in makers:
+        return None
+    return node.input[0]
+
+
+def with_outputs(model: ModelProto, names: Sequence[str], values: Values) -> ModelProto:
+    """A copy of a model with some of its values as further outputs."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    have = {o.name for o in copy.graph.output}
+    for name in names:
+        if name not in have:
+            shape, dtype = values.types[name]
+            sizes = [d if isinstance(d, int) else None for d in shape]
+            copy.graph.output.append(
+                ValueInfoProto(name=name, type=helper.make_tensor_type_proto(element_type(dtype), sizes))
+            )
+    return copy
+
+
+# -- mutants --------------------------------------------------------------------------------------------------------
+
+
+def transpose_mutants(model: ModelProto, values: Values | None = None) -> Iterator[ModelProto]:
+    """Copies of a model in which one Transpose that moves data is a Reshape to the same shape."""
+    types = (values or value_types(model)).types
+    for place, node in enumerate(model.graph.node):
+        if node.op_type != "Transpose" or node.input[0] not in types:
+            continue
+        shape = static_shape(types[node.input[0]][0])
+        perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
+        if shape is None:
+            continue
+        perm = list(reversed(range(len(shape)))) if perm is None else perm
+        moving = [a for a in perm if shape[a] != 1]
+        if moving == sorted(moving):
+            continue
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        target = numpy_helper.from_array(np.array([shape[a] for a in perm], np.int64), f"{node.output[0]}_mutant_shape")
+        copy.graph.initializer.append(target)
+        copy.graph.node[place].CopyFrom(helper.make_node("Reshape", [node.input[0], target.name], [node.output[0]]))
+        yield copy
+
+
+def _try_mutants(
+    model: ModelProto,
+    values: Values,
+    feed: Mapping[str, NDArray],
+    names: Sequence[str],
+    expected: Sequence[Any],
+    tolerance: float,
+) -> tuple[int, int]:
+    """How many mutants were tried until one was noticed, and 1 if one was."""
+    tried = 0
+    for mutant in transpose_mutants(model, values):
+        tried += 1
+        try:
+            made = run_session(session(mutant), feed, names)
+        except EqsatError:
+            return tried, 1  # a model that does not run is noticed
+        if any(not distance(a, b) <= _allowed(a, tolerance) for a, b in zip(expected, made, strict=True)):
+            return tried, 1
+        if tried == MUTANTS:
+            break
+    return tried, 0
+
+
+# -- weights that tell ----------------------------------------------------------------------------------------------
+
+
+def reseed_weights(model: ModelProto, seed: int = 0) -> ModelProto:
+    """A copy of a model whose constant-valued float weights are random, of a scale that keeps activations in size.
+
+    Weights are initialisers, Constant and ConstantOfShape nodes of more than one element. Variances and factors are
+    positive; weights of convolutions and products have the scale 1 / sqrt(fan in).
+    """
+    random = np.random.default_rng(seed)
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    graph = copy.graph
+    users = _users(copy)
+    listed = {x.name for x in graph.input}
+    kept: list[NodeProto] = []
+    constants = {x.name: x for x in graph.initializer}
+    for tensor in graph.initializer:
+        array = numpy_helper.to_array(tensor) if dtype_name(tensor.data_type) in ("float32", "float64") else None
+        if array is not None and array.size > 1 and bool(np.all(array == array.flat[0])):
+            tensor.CopyFrom(
+                numpy_helper.from_array(_fresh(random, array.shape, array.dtype.name, users, tensor.name), tensor.name)
+            )
+    for node in graph.node:
+        shape = None
+        if node.op_type == "ConstantOfShape" and node.input[0] in constants:
+            value = next(
+                (numpy_helper.to_array(a.t) for a in node.attribute if a.name == "value"), np.zeros(1, np.float32)
+            )
+            if value.dtype == np.float32:
+                shape = tuple(int(d) for d in numpy_helper.to_array(constants[node.input[0]]))
+        if shape is None or int(np.prod(shape)) < 2:
+            kept.append(node)
+            continue
+        name = node.output[0]
+        array = _fresh(random, shape, "float32", users, name)
+        graph.initializer.append(numpy_helper.from_array(array, name))
+        if copy.ir_version < 4 and name not in listed:
+            graph.input.append(helper.make_tensor_value_info(name, 1, shape))
+    nodes = [NodeProto.FromString(n.SerializeToString()) for n in kept]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return copy
+
+
+def _users(model: ModelProto) -> dict[str, tuple[str, int]]:
+    """The operator and slot that first uses a value, through operators that only give it another shape."""
+    found: dict[str, tuple[str, int]] = {}
+    for node in reversed(model.graph.node):
+        for slot, name in enumerate(node.input):
+            through = node.op_type in ("Unsqueeze", "Reshape", "Squeeze", "Identity", "Transpose") and slot == 0
+            found[name] = found.get(node.output[0], (node.op_type, slot)) if through else (node.op_type, slot)
+    return found
+
+
+def _fresh(
+    random: np.random.Generator, shape: tuple[int, ...], dtype: str, users: Mapping[str, tuple[str, int]], name: str
+) -> NDArray:
+    op, slot = users.get(name, ("", 0))
+    if (
+        op in ("Mul", "Div", "Pow")
+        or (op == "BatchNormalization" and slot in (1, 4))
+        or (op in ("PRelu", "LayerNormalization") and slot == 1)
+    ):
+        return random.uniform(0.5, 1.5, shape).astype(dtype)
+    if len(shape) < 2 or op in ("Add", "Sub", "Sum", "BatchNormalization"):
+        return (0.1 * random.standard_normal(shape)).astype(dtype)
+    fan_in = int(np.prod(shape[1:])) if op != "MatMul" else shape[-2]
+    return (random.standard_normal(shape) * np.sqrt(2 / fan_in)).astype(dtype)

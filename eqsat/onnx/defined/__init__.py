@@ -1,0 +1,1 @@
+"""Formulas of ONNX operators that stay one node."""

@@ -1,0 +1,353 @@
+"""Nodes that are not one ONNX operator, in several: views by their steps, formulas operator by operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from eqsat.extraction.cost import spelled_maps
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import FrontendError
+from eqsat.ir.flat import steps as steps
+from eqsat.ir.flat.map import FlatMap
+from eqsat.ir.flat.refine import refine
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, div
+from eqsat.ir.flat.spell import spell
+from eqsat.ir.flat.table import Map
+from eqsat.ir.tensors.run import neutral
+from eqsat.ir.tensors.shape import Shape, as_dim, format_shape, same_dim, same_shape, static_shape
+from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order, output_axes, reduce_axes
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute, transform
+from eqsat.onnx.call import Call
+from eqsat.onnx.forms import chain
+from eqsat.onnx.formulas.contract import as_convolution, as_matmul, operand
+from eqsat.onnx.formulas.data_terms import zero_of
+from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_checks, view_of
+from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
+from eqsat.onnx.formulas.reduce import Reduction, reduced
+from eqsat.onnx.kernels import run_op
+from eqsat.onnx.size_names import size_vector
+
+if TYPE_CHECKING:
+    from eqsat.onnx.write import Writer
+
+# -- views -----------------------------------------------------------------------------------------------------------
+
+
+def spell_view(w: Writer, node: View) -> None:
+    """Write a View as reshapes, slices, transposes, pads and gathers; one with a computed fill as a choice."""
+    shape, dtype = node.outputs[0]
+    if node.valid is t.TRUE and same_shape(shape, node.source.shape) and _is_whole(node):
+        w.alias(Tensor(node), w.name(node.source))
+        return
+    fill = node.fill
+    if fill is not None and fill.op == "hole":
+        fill = zero_of(dtype)  # a hole may be filled with anything
+    if fill is not None and fill.op != "const":
+        inside = Tensor(View(node.source, shape, node.gather, node.valid, zero_of(dtype)))
+        axes = output_axes(shape)
+        choice = Compute((inside, node.source), shape, t.where(node.valid, t.load(0, axes, dtype), _shift_loads(fill)))
+        w.stand_in(Tensor(node), Tensor(choice))
+        return
+    source_shape = tuple(as_size(d) for d in node.source.shape)
+    found = spelled_maps(node)
+    spelled = None if found is None else _steps(found, source_shape, tuple(as_size(d) for d in shape))
+    if spelled is None and w.split(node, alone=True):
+        return
+    if spelled is None:
+        spell_gather(w, node, fill)
+        return
+    value = np.zeros((), dtype) if fill is None else np.asarray(t.const_value(fill), dtype)
+    name, reached = w.name(node.source), source_shape
+    for n, step in enumerate(spelled):
+        out = w.claim(Tensor(node), "view") if n + 1 == len(spelled) else ""
+        name = _step(w, step, name, reached, value, out)
+        reached = steps.shape_after(step, reached)
+    if not spelled:
+        w.alias(Tensor(node), name)
+
+
+def _is_whole(node: View) -> bool:
+    """Whether a view of the shape of its source is that source."""
+    shape = node.outputs[0][0]
+    pairs = zip(node.gather, output_axes(shape), shape, strict=True)
+    return all(i is a or (same_dim(d, 1) and t.is_const(i, 0)) for i, a, d in pairs)
+
+
+def _steps(maps: Sequence[Map], source: steps.Shape, shape: steps.Shape) -> list[steps.Step] | None:
+    """The steps of maps applied one after another; between them, a shape in which the next map's digits are axes."""
+    found: list[steps.Step] = []
+    for n, m in enumerate(maps):
+        target = shape
+        if n + 1 < len(maps):
+            parts = refine(m.digits, m.offset, source) if isinstance(m, FlatMap) else None
+            target = (m.n_out,) if parts is None else tuple(p.extent for p in parts[0])
+        spelling = spell(m, source, target)
+        if spelling is None:
+            return None
+        found += spelling.steps
+        source = target
+    return found
+
+
+def spell_sizes(w: Writer, node: View | Compute, call: Call) -> None:
+    """Write a Reshape or Expand whose target has symbolic sizes."""
+    (x,) = call.tensors
+    target, source = (tuple(as_size(d) for d in shape) for shape in (node.outputs[0][0], x.shape))
+    _shaped(w, call.op, w.name(x), target, x.dtype, w.claim(Tensor(node), call.op.lower()), source)
+
+
+def _shift_loads(fill: Term) -> Term:
+    """A fill, which loads the source as operand 0, for a formula in which the source is operand 1."""
+    return transform(fill, lambda x: t.load(1, x.args, x.dtype) if x.op == "load" and x.payload == 0 else None)
+
+
+def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDArray, out: str) -> str:
+    """Write one step of a spelling."""
+    dtype = fill.dtype.name
+    match step:
+        case steps.Reshape():
+            return _shaped(w, "Reshape", name, step.shape, dtype, out, shape)
+        case steps.Expand():
+            return _shaped(w, "Expand", name, step.shape, dtype, out, shape)
+        case steps.Transpose():
+            return w.step("Transpose", [name], {"perm": step.perm}, dtype, out)
+        case steps.Slice():
+            cut = [n for n, (a, b) in enumerate(zip(step.shape, shape, strict=True)) if a != b or step.steps[n] != 1]
+            places: list[Sequence[Size]] = [[step.starts[n] for n in cut], [step.ends[n] for n in cut], cut]
+            if any(step.steps[n] != 1 for n in cut):
+                places.append([step.steps[n] for n in cut])
+            if all(isinstance(v, int) for row in places for v in row):
+                names = ("starts", "ends", "axes", "steps")
+                return w.step("Slice", [name], {k: tuple(v) for k, v in zip(names, places, strict=False)}, dtype, out)
+            return w.step("Slice", [name, *(_sizes(w, row) for row in places)], {}, dtype, out)
+        case steps.Pad():
+            pads = (*step.before, *step.after)
+            value = {} if fill.tobytes() == bytes(fill.nbytes) else {_pad_value(w, fill): fill.item()}
+            if all(isinstance(v, int) for v in pads):
+                return run_op(w, "Pad", [name], dtype, {"pads": pads, **value}, out=out)
+            return run_op(w, "Pad", [name], dtype, value, out=out, more=[_sizes(w, pads)])
+        case steps.Gather():
+            return w.step("Gather", [name, w.constant(step.indices.array)], {"axis": step.axis}, dtype, out)
+        case steps.Mask():
+            valid = (step.valid.array != 0).reshape((-1,) + (1,) * (len(shape) - step.axis - 1))
+            return run_op(w, "Where", [w.constant(valid), name, w.constant(fill)], dtype, out=out)
+        case steps.Fill():
+            return _shaped(w, "Expand", w.constant(fill), step.shape, dtype, out, ())
+
+
+def _pad_value(w: Writer, fill: NDArray) -> str:
+    """The name of the parameter; before opset 11 it is an attribute, which holds a float32."""
+    if w.opset >= 11:
+        return "constant_value"
+    if fill.dtype.name == "float64" and float(np.float32(fill)) != float(fill):
+        raise FrontendError("Pad", f"{fill} needs opset 11: it is no float32")
+    return "value"
+
+
+def _sizes(w: Writer, sizes: Sequence[Size]) -> str:
+    """Sizes, some of them symbolic, as a vector."""
+    return size_vector(w, tuple(as_extent(v) for v in sizes))
+
+
+def _shaped(w: Writer, op: str, name: str, target: steps.Shape, dtype: str, out: str, source: steps.Shape) -> str:
+    """A Reshape or Expand to sizes that may be symbolic: copied, inferred, or read from a tensor that has them."""
+    open_ = [n for n, d in enumerate(target) if not isinstance(d, int)]
+    if op == "Reshape" and 0 in target and w.opset < 14:
+        # There 0 means: as long as the same axis of the operand. Nothing of the operand is in the result.
+        empty = w.constant(np.zeros([0 if d == 0 else 1 for d in target], dtype))
+        return _shaped(w, "Expand", empty, target, dtype, out, ())
+    if not open_:
+        zero = {"allowzero": 1} if op == "Reshape" and 0 in target else {}
+        return w.step(op, [name], {"shape": tuple(target), **zero}, dtype, out)
+    if op == "Reshape" and 0 not in target:
+        copied = {n for n in open_ if n < len(source) and source[n] == target[n]}
+        rest = [n for n in open_ if n not in copied]
+        units = _moved_units(source, target)
+        # -1 has no value where a copied extent is 0.
+        if not rest or (len(rest) == 1 and not copied):
+            dims = tuple(0 if n in copied else -1 if n in rest else d for n, d in enumerate(target))
+            return w.step(op, [name], {"shape": dims}, dtype, out)
+        if units is not None:
+            gone, new = units
+            squeezed = w.step("Squeeze", [name], {"axes": gone}, dtype, "" if new else out) if gone else name
+            return w.step("Unsqueeze", [squeezed], {"axes": new}, dtype, out) if new else squeezed
+    if op == "Reshape" and w.opset < 14 and not all(n < len(source) and _reaches(source[n], target[n]) for n in open_):
+        # There 0 means: as long as the same axis of the operand.
+        raise FrontendError("Reshape", f"to {format_shape(tuple(as_extent(d) for d in target))} needs opset 14")
+    return w.step(op, [name, _sizes(w, target)], {"allowzero": 1} if op == "Reshape" and w.opset >= 14 else {}, "", out)
+
+
+def _reaches(source: Size, target: Size) -> bool:
+    """Whether an extent is 0 wherever another one is."""
+    return div(source, target) is not None
+
+
+def _moved_units(source: steps.Shape, target: steps.Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """The axes of extent 1 that a reshape takes away and adds, if it does nothing else."""
+    gone, new = ([n for n, d in enumerate(s) if d == 1] for s in (source, target))
+    same = [d for d in source if d != 1] == [d for d in target if d != 1]
+    return (tuple(gone), tuple(new)) if same and gone != new else None
+
+
+# -- formulas --------------------------------------------------------------------------------------------------------
+
+
+def spell_gather(w: Writer, node: View, fill: Term | None) -> None:
+    """Write a View that no steps describe: cells gathered at computed positions."""
+    formula = Formula(w, node.operands, output_axes(node.outputs[0][0]))
+    cell = formula.term_of(formula.gathered(node.source, node.gather), node.source.dtype)
+    spell_terms(w, node, formula, cell if fill is None else t.where(node.valid, cell, fill))
+
+
+def spell_compute(w: Writer, node: Compute) -> None:
+    """Write a formula that is no single operator: as views around one, or operator by operator."""
+    if node.serial not in w.final:
+        for made in _ways(w, node):
+            if made is not None:
+                w.final.update(x.serial for x in node_order([made]))
+                w.stand_in(Tensor(node), made)
+                return
+    if node.combiner is not None:
+        spell_reduction(w, node)
+    else:
+        spell_terms(w, node, Formula(w, node.operands, output_axes(node.shape)), node.body)
+
+
+def _ways(w: Writer, node: Compute) -> Iterator[Tensor | None]:
+    """Other programs for a formula, which an operator of ONNX computes, the closest ones first."""
+    if node.combiner is None:
+        yield _as_view(node)
+        yield as_average_pool(node, w.opset) if node.serial in w.averages else None
+        yield _as_concat(node)
+        return
+    if any(same_dim(d, 0) for d in node.reduce):
+        return
+    yield as_average_pool(node, w.opset)
+    yield as_convolution(node, w.opset)
+    yield as_max_pool(node, w.opset)
+    yield as_matmul(node)
+
+
+def _as_view(node: Compute) -> Tensor | None:
+    """A load, or a number where the position forbids it, as a View."""
+    found = guarded_load(node.body)
+    if found is None:
+        return None
+    load, valid, fill = found
+    source = operand(node, load)
+    checks = outside_checks(source.shape, load.args, valid)
+    return view_of(source, node.shape, load.args, t.logical_and(valid, *checks), fill)
+
+
+def _as_concat(node: Compute) -> Tensor | None:
+    """A choice by position along one axis, as a Concat of views."""
+    pieces = chain(node.body)
+    if len(pieces) < 2 or node.combiner is not None or any(v.op != "load" for _, v in pieces):
+        return None
+    axes = output_axes(node.shape)
+    tests = [c for c, _ in pieces if c is not None]
+    places = {
+        n
+        for c in tests
+        for n, a in enumerate(axes)
+        if c.op == "lt" and c.args[0] is a and t.int_value(c.args[1]) is not None
+    }
+    if len(places) != 1 or not all(
+        c.op == "lt" and c.args[0] in set(axes) and t.int_value(c.args[1]) is not None for c in tests
+    ):
+        return None
+    (n,) = places
+    total = node.shape[n]
+    ends = [*(t.int_value(c.args[1]) or 0 for c in tests), total]
+    starts = [0, *ends[:-1]]
+    numbers = [(a, b) for a, b in zip(starts, ends, strict=True) if isinstance(a, int) and isinstance(b, int)]
+    if len(numbers) != len(pieces) or any(a > b for a, b in numbers):
+        return None
+    rows = [(low, high, value) for (low, high), (_, value) in zip(numbers, pieces, strict=True) if low < high]
+    parts = [_piece(node, value, n, low, high) for low, high, value in rows]
+    from eqsat.ir.tensors.reductions import concat
+
+    return concat(parts, n) if len(parts) > 1 else next(iter(parts), None)
+
+
+def _piece(node: Compute, load: Term, n: int, low: int, high: int) -> Tensor:
+    shape: Shape = tuple(high - low if k == n else d for k, d in enumerate(node.shape))
+    new = output_axes(shape)
+    table = {old: new[k] + low if k == n else new[k] for k, old in enumerate(output_axes(node.shape))}
+    index = [substitute(i, table) for i in load.args]
+    return Tensor(View(operand(node, load), shape, index, t.TRUE, None))
+
+
+def spell_terms(w: Writer, node: View | Compute, formula: Formula, body: Term) -> None:
+    """Write an element-wise formula, one operator per term."""
+    value = formula.write(body)
+    finish(w, Tensor(node), value, not formula.is_leaf(body))
+
+
+def finish(w: Writer, x: Tensor, value: Value, fresh: bool) -> None:
+    """Let a written value, repeated where an axis is not in full, be that of a node."""
+    whole = len(value.dims) == x.rank and all(u or same_dim(d, 1) for u, d in zip(value.dims, x.shape, strict=True))
+    name = value.name
+    if not whole:
+        missing = x.rank - len(value.dims)
+        units = all(same_dim(d, 1) or u for d, u in zip(x.shape, (*(False,) * missing, *value.dims), strict=True))
+        sizes = static_shape(x.shape)
+        # Axes of extent 1 in front, which no operand has, cost nothing.
+        op = "Reshape" if units and sizes is not None and 0 not in sizes else "Expand"
+        name = w.step(op, [name, size_vector(w, x.shape)])
+    w.adopt(x, name, fresh or not whole)
+
+
+def spell_reduction(w: Writer, node: Compute) -> None:
+    """Write a reduction of the values of the formula over the whole box."""
+    axes = (*output_axes(node.shape), *reduce_axes(node.reduce))
+    formula = Formula(w, node.operands, axes)
+    dtype, rank = node.outputs[0][1], len(node.shape)
+    assert node.combiner is not None
+    if any(same_dim(d, 0) for d in node.reduce):
+        value = Value(w.constant(np.asarray(neutral(node.combiner, dtype), dtype)))
+        finish(w, Tensor(node), value, False)
+        return
+    found = _in_place(formula, node)
+    if found is None:
+        value = formula.write(node.body)
+        name = _over(w, value, (*(1,) * rank, *node.reduce), (*node.shape, *node.reduce))
+        dims = (False,) * (rank + len(node.reduce) - len(value.dims)) + value.dims
+        found = (Value(name, dims[:rank]), tuple(range(rank, rank + len(node.reduce))))
+    value, places = found
+    kept = node.shape[rank - len(value.dims) :]
+    kept = tuple(d if u else 1 for u, d in zip(value.dims, kept, strict=True))
+    name = reduced(w, Reduction(value.name, dtype, kept, node.reduce, places, node.combiner, node.ordered))
+    finish(w, Tensor(node), Value(name, value.dims), True)
+
+
+def _over(w: Writer, value: Value, shape: Shape, full: Shape) -> str:
+    """A value with all its axes, those to be reduced in full."""
+    dims = (False,) * (len(full) - len(value.dims)) + value.dims
+    pairs = zip(dims, full, shape, strict=True)
+    wanted = tuple(d if u else least for u, d, least in pairs)
+    have = tuple(d if u else 1 for u, d in zip(value.dims, full[len(full) - len(value.dims) :], strict=True))
+    return value.name if same_shape(have, wanted) else w.step("Expand", [value.name, size_vector(w, wanted)])
+
+
+def _in_place(formula: Formula, node: Compute) -> tuple[Value, tuple[int, ...]] | None:
+    """An operand whose own axes are reduced as they stand, the others in the order of the result."""
+    body = node.body
+    if body.op != "load" or not isinstance(body.payload, int):
+        return None
+    x = operand(node, body)
+    if any(i.op != "axis" or not same_dim(as_dim(i.args[0]), d) for i, d in zip(body.args, x.shape, strict=True)):
+        return None
+    summed, found = {a.serial for a in reduce_axes(node.reduce)}, [i.serial for i in body.args]
+    kept = [i for i in found if i not in summed]
+    last = [a.serial for a in output_axes(node.shape)][len(node.shape) - len(kept) :]
+    if len(set(found)) != len(found) or len(found) != len(kept) + len(summed) or kept != last:
+        return None
+    places = tuple(n for n, i in enumerate(found) if i in summed)
+    return Value(formula.w.name(x), (True,) * len(kept)), places

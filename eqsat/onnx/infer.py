@@ -1,0 +1,208 @@
+"""Types and shapes of all values of a model, from the model's own claims and onnx.shape_inference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
+
+from eqsat.ir.tensors.shape import Dim, Shape
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.onnx.bounds import check_functions, follows_large_values
+from eqsat.onnx.guarded import infer_shapes, shaped
+from eqsat.onnx.package import dtype_name, element_type
+from eqsat.onnx.slice import settle
+from eqsat.onnx.trust import prepare
+
+SMALL_TENSOR = 1024
+"""Initialisers of more elements are left out where only types are asked for."""
+
+
+def elements(tensor: TensorProto) -> int:
+    """The number of elements an initialiser declares."""
+    total = 1
+    for d in tensor.dims:
+        total *= d
+    return total
+
+
+def skeleton(model: ModelProto) -> ModelProto:
+    """The model with large initialisers turned into inputs: all that a checker and shape inference need."""
+    copy = ModelProto()
+    for name, _ in model.ListFields():
+        if name.name not in ("graph", "training_info"):
+            _copy_field(copy, model, name.name)
+    graph, source = copy.graph, model.graph
+    for name, _ in source.ListFields():
+        if name.name != "initializer":
+            _copy_field(graph, source, name.name)
+    listed = {x.name for x in source.input}
+    for tensor in source.initializer:
+        if elements(tensor) <= SMALL_TENSOR and tensor.data_location != TensorProto.EXTERNAL:
+            graph.initializer.add().CopyFrom(tensor)
+        elif tensor.name not in listed:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    return copy
+
+
+def _copy_field(target: ModelProto | GraphProto, source: ModelProto | GraphProto, name: str) -> None:
+    value = getattr(source, name)
+    if hasattr(value, "MergeFrom") and hasattr(value, "append"):
+        getattr(target, name).MergeFrom(value)
+    elif hasattr(value, "CopyFrom"):
+        getattr(target, name).CopyFrom(value)
+    else:
+        setattr(target, name, value)
+
+
+@dataclass
+class Types:
+    """The type of every named value, and the symbols of named dimensions."""
+
+    protos: dict[str, TypeProto]
+    symbols: dict[str, Term] = field(default_factory=dict[str, Term])
+    taken: set[str] = field(default_factory=set[str])
+    unknown: set[str] = field(default_factory=set[str])
+
+    def modelled(self, name: str) -> tuple[Shape, str] | None:
+        """The shape and dtype of a value, or None where programs do not model its type or its rank is unknown."""
+        proto = self.protos.get(name)
+        if proto is None or proto.WhichOneof("value") != "tensor_type" or not proto.tensor_type.HasField("shape"):
+            return None
+        dtype = dtype_name(proto.tensor_type.elem_type)
+        if dtype is None:
+            return None
+        return tuple(self._dim(d) for d in proto.tensor_type.shape.dim), dtype
+
+    def fix_unknown(self, protos: Iterable[TypeProto]) -> None:
+        """Give every unknown extent a symbol of its own, that may be 0 because it may depend on data."""
+        for proto in protos:
+            if proto.WhichOneof("value") == "tensor_type":
+                for d in proto.tensor_type.shape.dim:
+                    if not d.dim_param and (not d.HasField("dim_value") or d.dim_value < 0):
+                        name = self._free("u")
+                        d.dim_param = name
+                        self.symbols[name] = t.sym(name, lower=0)
+                        self.unknown.add(name)
+
+    def vague(self, name: str) -> bool:
+        """Whether the rank of a value or one of its extents is unknown."""
+        proto = self.protos.get(name)
+        if proto is None or not proto.WhichOneof("value"):
+            return True
+        if proto.WhichOneof("value") != "tensor_type":
+            return False
+        return not proto.tensor_type.HasField("shape") or any(
+            d.dim_param in self.unknown for d in proto.tensor_type.shape.dim
+        )
+
+    def proto(self, shape: Shape, dtype: str) -> TypeProto:
+        """The type of a tensor as ONNX writes it."""
+        back = {symbol: name for name, symbol in self.symbols.items()}
+        dims = [d if isinstance(d, int) else back.get(d) for d in shape]
+        return helper.make_tensor_type_proto(element_type(dtype), dims)
+
+    def refine(self, name: str, proto: TypeProto) -> None:
+        """Take over what another inference knows better."""
+        old = self.protos.get(name)
+        if proto.WhichOneof("value") != "tensor_type" or not proto.tensor_type.HasField("shape"):
+            return
+        if old is not None and old.WhichOneof("value") == "tensor_type" and old.tensor_type.HasField("shape"):
+            if len(old.tensor_type.shape.dim) != len(proto.tensor_type.shape.dim):
+                return
+            for d, new in zip(old.tensor_type.shape.dim, proto.tensor_type.shape.dim, strict=True):
+                if d.dim_param in self.unknown and (new.HasField("dim_value") or new.dim_param):
+                    d.CopyFrom(new)
+            return
+        self.protos[name] = proto
+        self.fix_unknown([proto])
+
+    def _dim(self, d: onnx.TensorShapeProto.Dimension) -> Dim:
+        if not d.dim_param:
+            return int(d.dim_value)
+        if d.dim_param not in self.symbols:
+            plain = re.sub(r"\W+", "_", d.dim_param, flags=re.ASCII).strip("_") or "d"
+            plain = plain if not plain[0].isdigit() else f"d{plain}"
+            lower = 0 if d.dim_param in self.unknown else 1
+            name = plain if plain == d.dim_param else self._free(plain[:40])
+            self.symbols[d.dim_param] = t.sym(name, lower=lower)
+        return self.symbols[d.dim_param]
+
+    def _free(self, wish: str) -> str:
+        name, number = wish, 0
+        while name in self.taken:
+            number += 1
+            name = f"{wish}{number}"
+        self.taken.add(name)
+        return name
+
+
+def infer(model: ModelProto) -> Types:
+    """The types of all values; FrontendError where the model is not valid ONNX.
+
+    A dimension that a graph input names is taken to be at least 1; an unnamed unknown one gets a symbol of its own and
+    may be 0.
+    """
+    check_functions(model)
+    bare = skeleton(model)
+    for value in (*bare.graph.input, *bare.graph.output, *bare.graph.value_info):
+        for d in value.type.tensor_type.shape.dim:
+            if d.dim_value < 0:  # some exporters mark unknown extents so, and inference counts with them
+                d.ClearField("dim_value")
+    settle(bare.graph)
+    follow = not follows_large_values(bare)
+    plain = skeleton(model) if prepare(bare) else None
+    inferred = infer_shapes(bare, data_prop=follow, valid=True, plain=plain)
+    protos: dict[str, TypeProto] = {}
+    graph = inferred.graph
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        old = protos.get(value.name)
+        if old is None or not shaped(old):
+            protos[value.name] = value.type
+    for tensor in model.graph.initializer:
+        protos[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+    named = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim}
+    types = Types(protos)
+    # Names that inference (ours, or an exporter's) made up mark equal extents, but not known ones.
+    types.unknown.update(
+        d.dim_param for p in protos.values() for d in p.tensor_type.shape.dim if d.dim_param not in named
+    )
+    types.taken.update(d.dim_param for p in protos.values() for d in p.tensor_type.shape.dim)
+    types.fix_unknown(protos.values())
+    return types
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs that a node holds as attributes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def captured(node: NodeProto) -> list[str]:
+    """Names of outer values that the subgraphs of a node use, in order."""
+    found: dict[str, None] = {}
+    stack: list[tuple[GraphProto, frozenset[str]]] = [(g, frozenset()) for g in subgraphs(node)]
+    while stack:
+        graph, outer = stack.pop()
+        inner = outer | _defined(graph)
+        for child in graph.node:
+            found.update(dict.fromkeys(n for n in child.input if n and n not in inner))
+            stack.extend((g, inner) for g in subgraphs(child))
+        found.update(dict.fromkeys(o.name for o in graph.output if o.name not in inner))
+    return list(found)
+
+
+def _defined(graph: GraphProto) -> frozenset[str]:
+    names: Iterable[str] = (
+        *(x.name for x in graph.input),
+        *(x.name for x in graph.initializer),
+        *(x.values.name for x in graph.sparse_initializer),
+        *(o for n in graph.node for o in n.output),
+    )
+    return frozenset(names)

@@ -1,0 +1,147 @@
+"""What onnxruntime's CPU kernels lack of an operator's types, and a type in which the operator means the same.
+
+Integers wrap, so that a sum or product modulo 2**64 is one modulo 2**8; a choice or an order survives every type that
+holds the values. Arithmetic of float16 goes through float32, explicitly: onnxruntime would compute chains of operators
+without rounding in between, and 60000 + 60000 - 60000 is infinite in float16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from eqsat.onnx.call import Call
+from eqsat.onnx.package import element_type
+
+if TYPE_CHECKING:
+    from eqsat.onnx.write import Writer
+
+_HALF = {"float16": "float32"}
+_SHORT = {"int16": "int32", "uint16": "int32"}
+_TRUTH = {"bool": "uint8"}
+_SUMS = {**dict.fromkeys(("int8", "uint8", "int16", "uint16", "int32", "uint32"), "int64"), **_HALF}
+_ORDER = {**_TRUTH, **_SHORT, "uint32": "int64"}
+_CHOICE = {**_TRUTH, **_SHORT, "uint64": "int64"}
+_ARITHMETIC = (
+    "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Exp", "Log", "Sqrt", "Tanh", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos",
+    "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "ReduceSum", "ReduceProd",
+)  # fmt: skip
+VIA: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(_ARITHMETIC, _HALF),
+    "IsInf": _HALF,
+    "ReduceSum": _SUMS,
+    **dict.fromkeys(("ReduceMax", "ReduceMin"), _ORDER),
+    **dict.fromkeys(("Less", "LessOrEqual"), _TRUTH),
+    **dict.fromkeys(("Max", "Min"), _SHORT),
+    "Pad": _SHORT,
+    "Where": _CHOICE,
+    # The kernels for uint32 and uint64 fail where nothing is summed.
+    "MatMul": {"int8": "int32", "uint8": "int32", **_SHORT, "uint32": "int64", "uint64": "int64"},
+}
+_MISSING: Mapping[str, Collection[str]] = {
+    **{op: VIA[op] for op in ("Pad", "Where", "Max", "Min")},
+    "Clip": _SHORT,
+    "Trilu": ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
+    **dict.fromkeys(
+        ("DepthToSpace", "SpaceToDepth"), ("bool", "int16", "int32", "int64", "uint16", "uint32", "uint64")
+    ),
+}
+"""Types that the schema of an operator allows and for which there is no kernel at all."""
+_FLOATS = ("float16", "float32", "float64")
+_NATIVE: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("MatMul",), ("int32", "int64", *_FLOATS)),
+    **dict.fromkeys(("Einsum",), ("int32", "int64", *_FLOATS)),
+    **dict.fromkeys(("Gemm", "Softmax"), _FLOATS),
+    **dict.fromkeys(("Relu",), ("int8", "int32", *_FLOATS)),
+    **dict.fromkeys(("Abs", "Neg", "Not", "And", "Or", "Xor", "Floor", "Ceil", "Round", "IsNaN", "Equal"), ()),
+}
+"""The types of kernels; empty: all that the operator has."""
+_COMPOSED = (
+    "Sigmoid", "Softplus", "Softsign", "Elu", "Selu", "LeakyRelu", "ThresholdedRelu", "Shrink", "HardSigmoid",
+    "HardSwish", "Mish", "Reciprocal", "Sign",
+)  # fmt: skip
+_SINGLE = ("Celu", "Mean", "ReduceL1", "ReduceSumSquare", "ReduceMean", "PRelu", "Sum", "Gelu", "Swish")
+_FUNCTIONS = ("Erf", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
+
+
+def runs(op: str, dtype: str) -> bool:
+    """Whether onnxruntime has an operator for a data type that the schema allows: no rewrite may bring in another.
+
+    >>> runs("Pad", "int32"), runs("Pad", "int16")
+    (True, False)
+    """
+    return dtype not in _MISSING.get(op, ())
+
+
+def means_the_formula(call: Call) -> bool:
+    """Whether onnxruntime computes what the formula of a call says: for every value, and with a kernel for its type.
+
+    A maximum over axes loses NaN there, a sum of integers does not wrap, a float outside of the integer type is cast to
+    anything, and the least integer divided by -1 ends the process; such formulas are written in several operators.
+
+    >>> from eqsat.ir.tensors.tensor import input
+    >>> x, y = input("x", (2,), "int16"), input("y", (2,), "float32")
+    >>> [means_the_formula(Call(op, (z,))) for op in ("Relu", "Abs", "ReduceMax") for z in (x, y)]
+    [False, True, True, True, False, False]
+    """
+    if not call.tensors:
+        return True
+    op, dtype = call.op, call.tensors[-1].dtype
+    if op == "Cast":
+        return not (dtype in _FLOATS and call.attrs.get("to") not in _float_numbers())
+    if op in ("Div", "Mod", "Pow"):
+        return dtype in ("float32", "float64")
+    if op in ("ReduceSum", "ReduceProd"):
+        return dtype in ("float32", "float64")
+    if op in ("ReduceMax", "ReduceMin"):
+        return dtype not in (*_FLOATS, "uint64") and dtype not in VIA[op]
+    if dtype in VIA.get(op, {}):
+        return False
+    if op in _COMPOSED or op in _SINGLE:
+        return dtype == "float32" or (dtype == "float64" and op in _COMPOSED)
+    if op in _FUNCTIONS and dtype == "float64":
+        return False
+    known = _NATIVE.get(op, ())
+    return not known or dtype in known
+
+
+def _float_numbers() -> tuple[int, ...]:
+    return tuple(element_type(d) for d in (*_FLOATS, "bool"))
+
+
+def via(op: str, dtype: str) -> str:
+    """The type in which onnxruntime runs an operator on a type.
+
+    >>> via("Where", "bool"), via("Add", "int8"), via("ReduceSum", "int8")
+    ('uint8', 'int8', 'int64')
+    """
+    return VIA.get(op, {}).get(dtype, dtype)
+
+
+def cast_name(w: Writer, name: str, old: str, new: str, out: str = "") -> str:
+    """Write a plain Cast; nothing where the types are equal."""
+    return name if old == new else w.step("Cast", [name], {"to": element_type(new)}, old, out)
+
+
+def run_op(
+    w: Writer,
+    op: str,
+    args: Sequence[str],
+    dtype: str,
+    attrs: Mapping[str, object] | None = None,
+    tests: bool = False,
+    out: str = "",
+    more: Sequence[str] = (),
+) -> str:
+    """Write an operator over values of one type, through another type where the kernels need it.
+
+    The first argument of a Where is its condition; `tests` says that the result is bool, whatever goes in; `more` are
+    parameters of other types. In a program that came from a model, arithmetic of float16 stays as it was there.
+    """
+    inner = dtype if dtype == "float16" and not w.exact and op in _ARITHMETIC else via(op, dtype)
+    kept = 1 if op == "Where" else 0
+    names = [*args[:kept], *(cast_name(w, a, dtype, inner) for a in args[kept:]), *more]
+    first = "bool" if op == "Where" else inner
+    last = tests or inner == dtype
+    made = w.step(op, names, attrs, first, out if last else "", inner)
+    return made if last else cast_name(w, made, inner, dtype, out)

@@ -1,0 +1,1 @@
+"""The table of ONNX operators: what each reads as."""

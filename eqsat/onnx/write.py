@@ -1,0 +1,566 @@
+"""A program as a model: every node is spelled by an ONNX call that the table of operators reads back as that node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from eqsat.ir import clock
+from eqsat.ir.cached import cached_property
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import FrontendError
+from eqsat.ir.tensors.bind import program_symbols
+from eqsat.ir.tensors.shape import Dim, Shape, same_dim, static_shape
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, node_order
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import format_term, symbol_names
+from eqsat.ir.terms.walk import postorder
+from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
+from eqsat.onnx.call import Call, accepts, schema, symbolic, to_node
+from eqsat.onnx.emit import spell_compute, spell_sizes, spell_view
+from eqsat.onnx.forms import recognise
+from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
+from eqsat.onnx.infer import subgraphs
+from eqsat.onnx.kernels import means_the_formula, runs
+from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, PREFIX, SLOTS, apply, opaque_call, same_roles
+from eqsat.onnx.package import element_type
+from eqsat.onnx.read import Envelope, OnnxProgram
+from eqsat.onnx.size_names import size_vector
+from eqsat.onnx.tidy import tidy
+
+DEFAULT_OPSET, BITS_OPSET, DEFAULT_IR = 17, 18, 8
+BITS = ("bitand", "bitor", "bitxor", "bitnot")
+
+
+def write(program: Program, like: OnnxProgram | None = None) -> ModelProto:
+    """The model of a program; inputs, outputs, metadata and opsets are those of `like`, else of the program itself.
+
+    A node that ONNX cannot express in the model's opset is an error that names it.
+    """
+    source = like if like is not None else program if isinstance(program, OnnxProgram) else None
+    model = Writer(program, source).model()
+    tidy(model.graph)
+    return model
+
+
+class Writer:
+    """Names and nodes of the model being written."""
+
+    def __init__(self, program: Program, source: OnnxProgram | None) -> None:
+        self.program = program
+        self.envelope = envelope = None if source is None else source.envelope
+        self.native = {
+            (n.tag.name.removeprefix(PREFIX), n.operands[-1].dtype)
+            for n in (program if source is None else source).nodes()
+            if isinstance(n, (View, Compute)) and n.tag is not None and n.operands
+        }
+        self.opsets = _opsets(program, envelope)
+        self.opset = self.opsets.get("", DEFAULT_OPSET)
+        self.names: dict[tuple[int, int], str] = {}
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = []
+        self.constants: dict[tuple[object, ...], str] = {}
+        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
+        self.value_info: list[onnx.ValueInfoProto] = []
+        self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.reserved = _reserved(program, envelope)
+        self.ends: dict[tuple[int, int], str] = {}
+        for name, x in program.outputs.items():
+            if not isinstance(x.node, (Input, Constant)):
+                self.ends.setdefault(x.key, name)
+        self.done: set[str] = set()
+        self.symbols: dict[object, tuple[str, int]] = {}
+        self.claimed: dict[str, Shape] = {}
+        self.tokens: set[str] = set()
+        self.splits: dict[tuple[object, ...], list[Tensor]] = {}
+        self.absorbed: set[int] = set()
+        self.averages: set[int] = set()
+        self.exact = envelope is None
+        self.final: set[int] = set()
+        self.sizes: dict[Term, str] = {}
+        self.ranges: dict[tuple[Dim, int], str] = {}
+        self.views: dict[tuple[object, ...], Tensor] = {}
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def fresh(self, wish: str) -> str:
+        """A name that nothing else has."""
+        number, name = self.counts.get(wish, 0), wish
+        while name in self.taken or name in self.reserved:
+            number += 1
+            name = f"{wish}_{number}"
+        self.counts[wish] = number
+        self.taken.add(name)
+        return name
+
+    def claim(self, x: Tensor, wish: str) -> str:
+        """The name of a new value: its output name, else the one it had, else a fresh one."""
+        if x.key in self.ends:
+            name = self.ends[x.key]
+            self.done.add(name)
+        else:
+            old = None if self.envelope is None else self.envelope.names.get(x.key)
+            ends = self.program.outputs
+            name = old if old is not None and old not in self.taken and old not in ends else self.fresh(wish)
+        self.taken.add(name)
+        self.names[x.key] = name
+        self.claimed[name] = x.shape
+        return name
+
+    def name(self, x: Tensor) -> str:
+        """The name of a value that has been written; constants are written when first named."""
+        if x.key not in self.names:
+            if not isinstance(x.node, Constant):
+                raise FrontendError("ONNX", f"{x!r} is used before it is written")
+            self.names[x.key] = self.constant(x.node.array, self.constant_name(x, x.node))
+        return self.names[x.key]
+
+    def constant_name(self, x: Tensor, node: Constant) -> str:
+        old = None if self.envelope is None else self.envelope.names.get(x.key)
+        for wish in (old, node.name):
+            if (
+                wish
+                and wish not in self.taken
+                and wish not in self.program.outputs
+                and (wish == old or wish not in self.reserved)
+            ):
+                self.taken.add(wish)
+                return wish
+        return self.fresh(node.name or "constant")
+
+    def constant(self, array: NDArray, name: str = "") -> str:
+        """The name of an initialiser; small equal ones without a name are shared."""
+        key = (array.dtype.name, array.shape, array.tobytes()) if not name and array.size <= 64 else None
+        if key is not None and key in self.constants:
+            return self.constants[key]
+        name = name or self.fresh("constant")
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array) if array.ndim else array, name))
+        if key is not None:
+            self.constants[key] = name
+        return name
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str], dtype: str = "") -> None:
+        """Write one call; `dtype` is that of its data where the call's operands do not tell."""
+        call = replace(call, opset=self.opset)
+        dtype = dtype or (call.tensors[-1].dtype if call.tensors else "")
+        if not self.runs(call.op, dtype):
+            raise FrontendError(f"ONNX {call.op}", f"onnxruntime does not have it for {dtype}, nor has the model")
+        if not accepts(call):
+            kinds = ", ".join(x.dtype for x in call.tensors)
+            raise FrontendError(
+                f"ONNX {call.op}", f"opset {self.opset} does not have it for {kinds}", "raise the opset"
+            )
+        self.nodes.append(to_node(call, inputs, outputs, self.constant, self.fresh(call.op)))
+        self.written(outputs)
+
+    def runs(self, op: str, dtype: str) -> bool:
+        """Whether there is a kernel for an operator, or at least the model had it before."""
+        return runs(op, dtype) or (op, dtype) in self.native
+
+    def written(self, names: Iterable[str]) -> None:
+        """From here on, nodes may read the sizes of these values."""
+        for name in names:
+            for axis, d in enumerate(self.claimed.pop(name, ())):
+                self.symbols.setdefault(d, (name, axis))
+
+    def step(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Mapping[str, object] | None = None,
+        dtype: str = "",
+        output: str = "",
+        data: str = "",
+    ) -> str:
+        """Write a call with one output by the names of its operands; `dtype` types its constant parameters.
+
+        `data` is the type of what is chosen from or combined, where that is another one.
+        """
+        from eqsat.ir.tensors.tensor import input
+
+        stand_in = (input("x", (), dtype),) if dtype else ()
+        output = output or self.fresh(op.lower())
+        self.call(Call(op, stand_in, dict(attrs or {}), self.opset), inputs, [output], data)
+        return output
+
+    def tensors(self, roots: Iterable[Tensor]) -> None:
+        """Write everything below some tensors, operands first."""
+        for node in list(node_order(list(roots))):
+            if isinstance(node, (Input, Constant)) or node.serial in self.absorbed or (node.serial, 0) in self.names:
+                continue
+            clock.check()
+            self.node(node)
+
+    def node(self, node: Node) -> None:
+        if isinstance(node, Opaque):
+            self.opaque(node)
+            return
+        assert isinstance(node, (View, Compute))
+        if self.exact and any(same_dim(d, 0) for d in node.outputs[0][0]):
+            self.empty(node)
+            return
+        if isinstance(node, View) and self.split(node):
+            return
+        found = None if node.serial in self.averages else self.recognised(node)
+        if found is not None and symbolic(found.attrs.get("shape")):
+            spell_sizes(self, node, found)
+        elif found is not None:
+            inputs = ["" if x is None else self.name(x) for x in found.operands]
+            self.call(found, inputs, [self.claim(Tensor(node), found.op.lower())])
+        elif isinstance(node, View):
+            spell_view(self, node)
+        else:
+            spell_compute(self, node)
+
+    def recognised(self, node: View | Compute) -> Call | None:
+        """The call to write for a node whose operands are written; of a program of our own, one that means the same."""
+        found = recognise(node, self.opset)
+        if found is not None and found.tensors:
+            runs = self.runs(found.op, found.tensors[-1].dtype)
+            if not (means_the_formula(found) if self.exact else runs):
+                return None
+        if found is None or not isinstance(node, Compute):
+            return None if found is not None and found.op == "Split" else found
+        shared = [x for x in node.operands if x not in found.tensors and x.node.serial not in self.absorbed]
+        if found.op != "Gemm" or not shared:
+            return found
+        # The product is needed by others too: only the sum is left to do.
+        return recognise(Compute(node.operands, node.shape, node.body), self.opset)
+
+    def stand_in(self, x: Tensor, made: Tensor) -> None:
+        """Write an equal tensor in place of a node's value."""
+        if x.key in self.ends and made.key not in self.names and not isinstance(made.node, (Input, Constant)):
+            self.ends.setdefault(made.key, self.ends.pop(x.key))
+        self.tensors([made])
+        self.alias(x, self.name(made))
+
+    def alias(self, x: Tensor, name: str) -> None:
+        """Give a node's value the name of an equal value already written; an output gets its own name."""
+        if x.key in self.ends:
+            self.step("Identity", [name], output=self.claim(x, "output"))
+        else:
+            self.names[x.key] = name
+
+    def adopt(self, x: Tensor, name: str, fresh: bool) -> None:
+        """Let a written value be that of a node: under the node's name if the last call made it for that."""
+        last = self.nodes[-1] if self.nodes else None
+        if not fresh or last is None or list(last.output) != [name]:
+            self.alias(x, name)
+            return
+        last.output[0] = self.claim(x, "formula")
+        self.written(last.output)
+
+    def empty(self, node: View | Compute) -> None:
+        """Write a tensor without cells."""
+        shape, dtype = node.outputs[0]
+        sizes = static_shape(shape)
+        if sizes is not None:
+            self.alias(Tensor(node), self.constant(np.zeros(sizes, dtype)))
+            return
+        vector = size_vector(self, shape)
+        self.adopt(Tensor(node), self.step("Expand", [self.constant(np.zeros((), dtype)), vector]), True)
+
+    def viewed(self, source: Tensor, shape: Shape, gather: Sequence[Term], valid: Term, fill: Term) -> Tensor:
+        """A written View; equal ones are one."""
+        key = (source.key, shape, *gather, valid, fill)
+        if key not in self.views:
+            self.views[key] = Tensor(View(source, shape, gather, valid, None if valid is t.TRUE else fill))
+            self.tensors([self.views[key]])
+        return self.views[key]
+
+    def split(self, node: View, alone: bool = False) -> bool:
+        """Write the Split that all these views are, at the first of them; `alone`: even for one that is used."""
+        if node.tag is None or node.tag.name != "onnx:Split":
+            return False
+        group = self.splits.get(_split_key(node), [])
+        found = recognise(node, self.opset) if len(group) > 1 or alone else None
+        if found is None or not all(_is_output(found, x) for x in group):
+            return False
+        by_place = {x.node.tag.get(OUTPUT): x for x in group if isinstance(x.node, View) and x.node.tag is not None}
+        outputs = [
+            self.claim(by_place[k], "split") if k in by_place else self.fresh("split") for k in range(found.listed)
+        ]
+        self.call(found, [self.name(node.source)], outputs)
+        for x in group:  # the same Split may have been there twice
+            if x.key not in self.names and isinstance(x.node, View) and x.node.tag is not None:
+                self.alias(x, self.name(by_place[x.node.tag.get(OUTPUT)]))
+        return True
+
+    def opaque(self, node: Opaque) -> None:
+        if GRAPH in node.attrs:
+            self.barrier(node)
+            return
+        call = self.opaque_call(node)
+        if call is None:
+            if node.definition is None:
+                raise FrontendError(
+                    f"operator {node.op}", "ONNX has no such operator here", "keep it out of ONNX programs"
+                )
+            made = node.definition(*node.operands)
+            for n, x in enumerate([made] if isinstance(made, Tensor) else list(made)):
+                self.stand_in(Tensor(node, n), x)
+            return
+        made = apply(replace(call, types=tuple(node.outputs)))[0].node
+        ours = made.signature if isinstance(made, Opaque) else None
+        if ours is None or node.signature is None or not same_roles(ours, node.signature):
+            raise FrontendError(f"operator {node.op}", f"ONNX has it as {ours}, the program needs {node.signature}")
+        inputs = ["" if x is None else self.name(x) for x in call.operands]
+        self.call(call, inputs, [self.claim(Tensor(node, n), call.op.lower()) for n in range(len(node.outputs))])
+
+    def opaque_call(self, node: Opaque) -> Call | None:
+        """The ONNX call of an operator that has one in this opset."""
+        if OPSET not in node.attrs:
+            named = {"softmax": "Softmax"}.get(node.op)
+            usable = named is not None and self.opset >= 13
+            return Call(named, node.operands, node.attrs, self.opset) if named is not None and usable else None
+        call = opaque_call(node)
+        ours, theirs = schema(call.op, self.opset), schema(call.op, call.opset)
+        if ours is None or theirs is None or ours.since_version != theirs.since_version:
+            raise FrontendError(
+                f"operator {node.op}", f"was read in opset {call.opset}, which differs in opset {self.opset}"
+            )
+        return replace(call, opset=self.opset)
+
+    # -- carried nodes -------------------------------------------------------------------------------------------------
+
+    def barrier(self, node: Opaque) -> None:
+        for domain, version in node.attrs[OPSETS]:
+            if self.opsets.get("" if domain == "ai.onnx" else domain) != version:
+                raise FrontendError(f"operator {node.op}", f"needs opset {version} of {domain or 'ai.onnx'}")
+        graph = unpack(node.attrs[GRAPH])
+        table = {old: self.name(x) for old, x in zip(node.attrs[INPUTS], node.operands, strict=True)}
+        carried = {o.name for o in graph.output}
+        loose = (
+            {x.name for x in graph.initializer}
+            | {x.values.name for x in graph.sparse_initializer}
+            | {x.name for x in graph.input}
+        )
+        for n, old in enumerate(node.attrs[OUTPUTS]):
+            if old in carried:
+                self.names[node.serial, n] = old
+                self.taken.add(old)
+                self.done.add(old)
+                self.tokens.add(old)
+            else:
+                table[old] = self.claim_as(Tensor(node, n), old)
+        for inner in (o for child in graph.node for o in child.output if o):
+            if inner not in table and inner not in carried and inner not in loose:
+                table[inner] = self.keep(inner)
+        for child in graph.node:
+            copy = NodeProto()
+            copy.CopyFrom(child)
+            _rename(copy, table)
+            self.nodes.append(copy)
+            self.written(copy.output)
+        for info in graph.value_info:
+            info.name = table.get(info.name, info.name)
+            self.value_info.append(info)
+        if self.envelope is None:
+            self.initializers.extend(x for x in graph.initializer if x.name not in self.taken)
+            self.taken.update(loose)
+        self.functions.update({(f.domain, f.name): f for f in functions_of(node.attrs)})
+
+    def keep(self, name: str) -> str:
+        """A carried name as it is, where it is still free."""
+        if name in self.taken or name in self.program.outputs:
+            return self.fresh(name)
+        self.taken.add(name)
+        return name
+
+    def claim_as(self, x: Tensor, name: str) -> str:
+        if x.key not in self.ends and name not in self.taken and name not in self.program.outputs:
+            self.names[x.key] = name
+            self.taken.add(name)
+            self.claimed[name] = x.shape
+            return name
+        return self.claim(x, name)
+
+    # -- the model -----------------------------------------------------------------------------------------------------
+
+    def model(self) -> ModelProto:
+        self.check_names()
+        for x in self.program.inputs:
+            self.names[x.key] = x.name
+            self.taken.add(x.name)
+            for axis, d in enumerate(x.shape):
+                self.symbols.setdefault(d, (x.name, axis))
+        nodes = self.program.nodes()
+        uses: dict[tuple[int, int], int] = {x.key: 1 for x in self.program.outputs.values()}
+        for node in nodes:
+            for x in node.operands:
+                uses[x.key] = uses.get(x.key, 0) + 1
+        for node in nodes:
+            if isinstance(node, View) and node.tag is not None and node.tag.name == "onnx:Split":
+                self.splits.setdefault(_split_key(node), []).append(Tensor(node))
+            if (
+                isinstance(node, Compute)
+                and node.tag is not None
+                and node.tag.name == "onnx:Gemm"
+                and node.combiner is None
+            ):
+                self.absorb(node, uses)
+            if isinstance(node, Compute):
+                self.average(node, uses)
+        self.tensors(self.program.outputs.values())
+        self.finish_outputs()
+        return self.assembled()
+
+    def check_names(self) -> None:
+        inputs = {x.name: x for x in self.program.inputs}
+        for name, x in self.program.outputs.items():
+            if name in inputs and inputs[name] != x:
+                fix = "give one of them another name"
+                raise FrontendError(f"output {name!r}", "has the name of an input, which is one value in ONNX", fix)
+
+    def absorb(self, node: Compute, uses: Mapping[tuple[int, int], int]) -> None:
+        """Mark a product that its only user, a Gemm, computes itself."""
+        found = recognise(node, self.opset)
+        if found is None or found.op != "Gemm":
+            return
+        for x in node.operands:
+            if x not in found.tensors and uses[x.key] == 1:
+                self.absorbed.add(x.node.serial)
+
+    def average(self, node: Compute, uses: Mapping[tuple[int, int], int]) -> None:
+        """Mark a sum over windows that its only user, a division, makes a pool."""
+        total = quotient_of_sum(node)
+        if total is not None and uses[total.serial, 0] == 1 and as_average_pool(node, self.opset) is not None:
+            self.absorbed.add(total.serial)
+            self.averages.add(node.serial)
+
+    def finish_outputs(self) -> None:
+        for name, x in self.program.outputs.items():
+            if name in self.done or (isinstance(x.node, Input) and x.name == name):
+                continue
+            self.step("Identity", [self.name(x)], output=name)
+
+    @cached_property
+    def labels(self) -> Mapping[Term, str]:
+        """The names of the program's symbols."""
+        return symbol_names(program_symbols(self.program))
+
+    def info(self, name: str, x: Tensor) -> onnx.ValueInfoProto:
+        """The type of an end of the graph; symbols of one name become dimensions of different names."""
+        dims = [d if isinstance(d, int) else format_term(d, names=self.labels) for d in x.shape]
+        return helper.make_tensor_value_info(name, element_type(x.dtype), dims)
+
+    def assembled(self) -> ModelProto:
+        model = ModelProto()
+        if self.envelope is None:
+            model.ir_version = DEFAULT_IR
+            model.producer_name = "eqsat"
+            model.graph.name = self.program.name
+            model.graph.input.extend(self.info(x.name, x) for x in self.program.inputs)
+            model.graph.output.extend(self.info(n, x) for n, x in self.program.outputs.items())
+            model.opset_import.extend(helper.make_opsetid(d, v) for d, v in sorted(self.opsets.items()))
+            model.functions.extend(self.functions.values())
+        else:
+            model.CopyFrom(self.envelope.shell)
+            model.graph.initializer.extend(self.envelope.defaults)
+            for loose in self.envelope.carried:
+                if isinstance(loose, TensorProto):
+                    model.graph.initializer.append(loose)
+                else:
+                    model.graph.sparse_initializer.append(loose)
+            for output in model.graph.output:
+                kind, known = output.type, self.program.outputs.get(output.name)
+                if known is not None and output.name not in self.tokens and (
+                    not kind.WhichOneof("value")
+                    or (kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"))
+                ):
+                    output.CopyFrom(self.info(output.name, known))
+        model.graph.node.extend(self.nodes)
+        model.graph.initializer.extend(self.initializers)
+        model.graph.value_info.extend(self.value_info)
+        if model.ir_version < 4:
+            # Before IR version 4 every initialiser had to be listed as an input.
+            listed = {x.name for x in model.graph.input}
+            model.graph.input.extend(
+                helper.make_tensor_value_info(x.name, x.data_type, list(x.dims))
+                for x in model.graph.initializer
+                if x.name not in listed
+            )
+        return model
+
+
+def _split_key(node: View) -> tuple[object, ...]:
+    assert node.tag is not None
+    attrs = tuple(item for item in node.tag.attrs if item[0] not in (OUTPUT, SLOTS))
+    return (node.source.key, attrs, node.tag.get(LISTED))
+
+
+def _is_output(call: Call, x: Tensor) -> bool:
+    from eqsat.onnx.forms import matches
+
+    node = x.node
+    return isinstance(node, View) and node.tag is not None and matches(call, node, node.tag.get(OUTPUT, 0))
+
+
+def _opsets(program: Program, envelope: Envelope | None) -> dict[str, int]:
+    if envelope is not None:
+        return {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in envelope.shell.opset_import}
+    result: dict[str, int] = {}
+    for node in program.nodes():
+        if isinstance(node, Opaque) and node.op.startswith(PREFIX):
+            for domain, version in node.attrs.get(OPSETS, (("", node.attrs.get(OPSET, DEFAULT_OPSET)),)):
+                domain = "" if domain == "ai.onnx" else domain
+                result[domain] = max(version, result.get(domain, 0))
+    result.setdefault("", DEFAULT_OPSET)
+    if _has_bits(program):
+        result[""] = max(result[""], BITS_OPSET)
+    return result
+
+
+def _has_bits(program: Program) -> bool:
+    """Whether formulas work on bits, which ONNX has since opset 18."""
+    formulas = (
+        [*n.gather, n.valid, *(() if n.fill is None else (n.fill,))] if isinstance(n, View) else [n.body]
+        for n in program.nodes()
+        if isinstance(n, (View, Compute))
+    )
+    return any(x.op in BITS for terms in formulas for x in postorder(*terms))
+
+
+def _reserved(program: Program, envelope: Envelope | None) -> set[str]:
+    """Names that new values must not take: those of the model, and all inside of carried graphs."""
+    names = {*program.outputs, *(x.name for x in program.inputs)}
+    if envelope is not None:
+        names.update(envelope.names.values())
+        names.update(x.name for x in (*envelope.shell.graph.input, *envelope.shell.graph.output))
+        names.update(x.name if isinstance(x, TensorProto) else x.values.name for x in envelope.carried)
+    stack: list[GraphProto] = [
+        unpack(n.attrs[GRAPH]) for n in program.nodes() if isinstance(n, Opaque) and GRAPH in n.attrs
+    ]
+    while stack:
+        graph = stack.pop()
+        names.update(x.name for x in (*graph.input, *graph.output, *graph.initializer))
+        for node in graph.node:
+            names.update((*node.input, *node.output))
+            stack.extend(subgraphs(node))
+    return names
+
+
+def _rename(node: NodeProto, table: Mapping[str, str]) -> None:
+    """Rename the values a node reads and makes, outer values in its subgraphs included."""
+    for names in (node.input, node.output):
+        for n, name in enumerate(names):
+            names[n] = table.get(name, name)
+    stack: list[tuple[GraphProto, Mapping[str, str]]] = [(g, table) for g in subgraphs(node)]
+    while stack:
+        graph, outer = stack.pop()
+        own = {x.name for x in (*graph.input, *graph.initializer)} | {o for n in graph.node for o in n.output}
+        inner = {old: new for old, new in outer.items() if old not in own}
+        for child in graph.node:
+            for n, name in enumerate(child.input):
+                child.input[n] = inner.get(name, name)
+            stack.extend((g, inner) for g in subgraphs(child))
+        for output in graph.output:
+            output.name = inner.get(output.name, output.name)

@@ -1,0 +1,1 @@
+"""One portfolio of provers: points, digits, bits, ranges, isl, Z3."""

@@ -1,0 +1,1 @@
+"""Scalar rules at work: simplify, its trials, normal forms."""

@@ -1,0 +1,254 @@
+"""`simplify`: a term or predicate with fewer operations and the same value everywhere in its ranges."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Any
+
+from eqsat.index_graph.extract import cost
+from eqsat.ir.dtypes import BOOL
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.rewriting.bit_forms import bit_form
+from eqsat.ir.rewriting.rewrite import Rewriter, Session
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
+from eqsat.proving.gist import gists
+from eqsat.proving.prover import Portfolio
+from eqsat.proving.question import LEAVES, Box, shallow
+from eqsat.proving.read import read
+from eqsat.proving.rules import normaliser
+from eqsat.rewriting.trial import Trial, ranges_of
+from eqsat.rules import tagged
+
+MOST_ROUNDS = 4
+WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
+SET_OPERATIONS = 100_000
+_DIGITS = {"floordiv", "mod"}  # what the rules tagged `expansive` look at, and beside comparisons:
+_CHOICES = {"where", "min", "max"}
+_SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
+
+
+class UnsoundWarning(UserWarning):
+    """A simplification contradicted itself and was discarded: a rule is wrong. Please report it."""
+
+
+@cache
+def _rewriter(*tags: str) -> Rewriter:
+    """The compiled rules with any of these tags."""
+    return Rewriter(tagged(*tags))
+
+
+def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = None) -> Session:
+    """A normaliser over one box, for many terms: `session(ranges).normal(term)`; ranges are half-open.
+
+    >>> i, j = t.ax(0, 8), t.ax(1, 16)
+    >>> str(session().normal((16 * i + j) // 8 % 4))
+    'i0 % 2 * 2 + i1 // 8'
+    """
+    return Session(normaliser(), ranges, assuming)
+
+
+def tidy(terms: Sequence[Term], ranges: Mapping[Term, Any] | None = None) -> list[Term]:
+    """Terms in normal form, as they are shown: no solver is asked, and nothing is compared with what was there before.
+
+    ranges: half-open ranges of leaves; the others range over their extents.
+
+    >>> i = t.ax(0, 16)
+    >>> [str(e) for e in tidy([i // 4 * 4 + i % 4, t.compare("ne", i % 4, 2)])]
+    ['i0', 'i0 % 4 != 2']
+    """
+    normal, finish = session(ranges), Session(_rewriter("finish"), ranges, beside=False)
+    return [finish.normal(normal.normal(e)) for e in terms]
+
+
+def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = None) -> Term:
+    """An equal term with fewer operations, or the term itself.
+
+    e: a term, or text for `parse_expr`. ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no
+    bound; omitted: the axes' extents. assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
+    The result has the same value wherever the input is defined. Proved rules derive it, or it is proved on its own;
+    before it is returned, it is compared with the input at all points of a small box and at some of a large one.
+
+    >>> print(simplify("(i // 4 * 16 + i % 4 * 4 + j) // 4", {"j": 4}))
+    i
+    >>> print(simplify("not (io == 3 and ii >= 2)", {"io": 4, "ii": 4}))
+    4*io + ii < 14
+    """
+    if isinstance(assuming, bool):
+        assuming = t.bool_const(assuming)
+    terms, box = read([e] if assuming is None else [e, assuming], ranges)
+    given = t.as_bool(terms[1]) if assuming is not None else None
+    if given is not None and given.op != "const" and Portfolio().consistent(given, box).verdict == "refuted":
+        raise EqsatError(f"assumption {given}", "contradictory: it holds nowhere in the ranges", "drop or correct it")
+    if given is t.FALSE:
+        raise EqsatError("assumption False", "contradictory: it holds nowhere", "drop or correct it")
+    return simplify_term(terms[0], box, given)
+
+
+def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = None) -> Term:
+    """`simplify` for a term and a box of half-open ranges (None: no bound)."""
+    if term.op in LEAVES and assuming is None and not _is_single(term, box or {}):
+        return term
+    key = tuple(sorted(((leaf, r) for leaf, r in (box or {}).items()), key=lambda item: hash(item[0])))
+    return _simplified(term, key, assuming)
+
+
+def _is_single(leaf: Term, box: Box) -> bool:
+    """Whether a leaf has one value in its range."""
+    start, stop = ranges_of([leaf], box)[leaf]
+    return start is not None and stop is not None and stop - start == 1
+
+
+@lru_cache(maxsize=4096)
+def _simplified(term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]], ...], assuming: Term | None) -> Term:
+    box = dict(key)
+    trial = Trial(term, box, assuming)
+    if trial.empty:  # then every statement holds, and nothing may be concluded
+        return term
+    maker = _Maker(term, box, assuming, trial)
+    best = term
+    for _ in range(MOST_ROUNDS):
+        before, best = best, min(maker.forms(best), key=cost)  # of equal ones the first
+        if best is before:
+            break
+    return best if best is term or maker.checked(best) else term
+
+
+class _Maker:
+    """Terms equal to one over its box; the passes remember what they have rewritten.
+
+    `borrowed` are forms that isl or the algebra of bits proposed: they, and what was made of them, have to be proved;
+    the others come from proved rules, so trying them at points is a check of the rules.
+    """
+
+    def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial) -> None:
+        self.term, self.box, self.assuming, self.trial = term, box, assuming, trial
+        self.ranges: dict[Term, Any] = {}
+        for leaf, (start, stop) in box.items():
+            self.ranges[leaf] = (-math.inf if start is None else start, math.inf if stop is None else stop)
+        self.passes: dict[tuple[str, ...], Session] = {}
+        self.found: dict[Term, list[Term]] = {}
+        self.borrowed: set[Term] = set()
+
+    def rewritten(self, term: Term, *tags: str) -> Term:
+        """The term after the pass with the rules of these tags."""
+        if tags not in self.passes:
+            earlier, beside = list(self.passes.values()), tags != ("finish",)
+            box = (self.ranges, self.assuming, self.trial.points)
+            self.passes[tags] = Session(_rewriter(*tags), *box, beside, earlier)
+        return self.passes[tags].normal(term)
+
+    def forms(self, term: Term) -> list[Term]:
+        """Equal terms, from the most canonical to the term itself."""
+        normal = self.rewritten(term, "normal")
+        if normal not in self.found:
+            self.found[normal] = self.of_normal(normal)
+        forms = [*self.found[normal]]
+        if min(map(cost, forms)) >= cost(term):
+            forms.append(self.rewritten(term, "none"))  # without rules: what the bounds decide is left out
+        if term in self.borrowed:
+            self.borrowed.update(forms)
+        return [*forms, term]
+
+    def of_normal(self, normal: Term) -> list[Term]:
+        """The forms of a term in normal form."""
+        if normal.dtype == BOOL and normal.op != "const" and self.is_open(normal):
+            decision = Portfolio().decide(normal, self.box, self.assuming)
+            if decision in ("always", "never"):
+                return [t.bool_const(decision == "always")]
+        operations = {node.op for node in postorder(normal)}
+        compares = bool(operations & set(t.COMPARE))
+        other: list[Term] = []
+        if operations >= _DIGITS or (compares and operations & _CHOICES):
+            other.append(self.rewritten(normal, "normal", "expansive"))
+        if "bitxor" in operations and normal.dtype == t.INDEX:
+            other += self.by_bits(normal)
+        if not operations & _SPELLED:
+            return [normal, *other]
+        if not compares:
+            return [self.rewritten(normal, "finish"), normal, *other]
+        forms = [*self.spelled(normal), *other]
+        if min(map(cost, forms)) >= WORTH_SETS and _is_involved(normal):
+            least = min(map(_comparisons, forms))
+            for proposed in gists(normal, self.box, self.assuming, SET_OPERATIONS):
+                if _comparisons(proposed) <= least:
+                    more = self.spelled(self.rewritten(proposed, "normal"))
+                    self.borrowed.update(set(more) - set(forms))
+                    forms += more
+        return forms
+
+    def by_bits(self, normal: Term) -> list[Term]:
+        """A term that is linear over bits, said with fewer bits of its variables."""
+        closed = {x: (a, b) for x, (a, b) in self.trial.ranges.items() if a is not None and b is not None}
+        limits = Bounds(closed)
+
+        def width(atom: Term) -> int | None:
+            low, high = limits.of(atom)
+            return None if low is None or high is None or low < 0 else high.bit_length()
+
+        proposed = bit_form(normal, width)
+        if proposed is None or cost(proposed) >= cost(normal):
+            return []
+        self.borrowed.add(proposed)
+        return [proposed]
+
+    def is_open(self, predicate: Term) -> bool:
+        """Whether a predicate may be the same at all points, for all that trying some has shown."""
+        return not self.trial.possible or not self.trial.varies(predicate)
+
+    def spelled(self, normal: Term) -> list[Term]:
+        """A normal form with its comparisons merged, with less of a factor in them, and in their final spelling."""
+        compact = self.rewritten(normal, "normal", "compact")
+        tight = self.rewritten(compact, "normal", "compact", "tight") if _has_factors(compact) else compact
+        forms = dict.fromkeys((tight, compact, normal))
+        return list(dict.fromkeys((*(self.rewritten(form, "finish") for form in forms), *forms)))
+
+    def checked(self, found: Term) -> bool:
+        """Whether a form is the same at the points tried, and proved to be if no rule made it or nothing was tried."""
+        differs = "somewhere"
+        if self.trial.possible:
+            agrees = self.trial.agree(self.term, found)
+            if agrees and (self.trial.whole or found not in self.borrowed):
+                return True
+        else:
+            agrees = True
+        if agrees:
+            proof = Portfolio().equal(self.term, found, self.box, self.assuming)
+            if proof.verdict != "refuted":
+                return proof.verdict == "proved" or found not in self.borrowed
+            differs = f"at {proof.witness}"
+        warnings.warn(f"simplify {self.term}: {found} differs {differs}", UnsoundWarning, stacklevel=4)
+        return False
+
+
+def _comparisons(term: Term) -> int:
+    return sum(node.op in t.COMPARE for node in postorder(term))
+
+
+def _is_involved(predicate: Term) -> bool:
+    """Whether a predicate has more to it than the rules see: comparisons of what is not a sum of variables, or three
+    and more that share variables."""
+    if predicate.dtype != BOOL:
+        return False
+    groups: list[tuple[set[Term], int]] = []
+    for node in postorder(predicate):
+        if node.op not in (*t.COMPARE, *LEAVES, "const", "sum", "and", "or", "not"):
+            return True
+        if node.op in t.COMPARE:
+            leaves, count = {x for x in shallow(node) if x.op in LEAVES}, 1
+            for group in [g for g in groups if not g[0].isdisjoint(leaves)]:
+                groups = [g for g in groups if g is not group]
+                leaves, count = leaves | group[0], count + group[1]
+            groups.append((leaves, count))
+    return any(count > 2 for _, count in groups)
+
+
+def _has_factors(term: Term) -> bool:
+    """Whether a sum has a factor that a comparison could do with less of."""
+    sums = [node for node in postorder(term) if node.op == "sum"]
+    return any(abs(c) > 1 for node in sums for c, _ in t.linear_parts(node)[1])

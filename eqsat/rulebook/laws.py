@@ -1,0 +1,83 @@
+"""Declared laws of tensors in the language of the tensor prover."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+from eqsat.ir.decide import Proof
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.law import Expr, Law
+from eqsat.rulebook import tensor_proofs as p
+
+
+def _combine_at(m: Any, op: str, reads: Any) -> p.TCompute:
+    return p.TCompute(op, reads, at=m)
+
+
+def _combine_permuted(name: str, op: str, reads: Any) -> p.TCompute:
+    return p.TCompute(op, reads, permuted=name)
+
+
+def _at(value: Any) -> p.VAt | p.VFill:
+    """A tensor or a fill at the index."""
+    fills = (p.FVar, p.FConst, p.FApply, p.FOf)
+    return p.VFill(value) if isinstance(value, fills) else p.VAt(value, p.IVar())
+
+
+def _same_value(a: Any, b: Any) -> p.HSameValue:
+    return p.HSameValue(_at(a), _at(b))
+
+
+_BUILD: dict[str, Callable[..., Any]] = {
+    "tensor": p.TVal,
+    "map": p.MVar,
+    "bijection": partial(p.MVar, bijective=True),
+    "constant": p.FConst,
+    "identity": p.MIdentity,
+    "inverse": p.MInverse,
+    "compose": p.MCompose,
+    "filled": p.MFilled,
+    "chosen": p.MSelect,
+    "applied": p.FApply,
+    "view": p.TView,
+    "pointwise": p.TPointwise,
+    "select": p.TWhere,
+    "guarded": p.TGuard,
+    "read": p.TRead,
+    "read_through": p.TReadThrough,
+    "combine": p.TCompute,
+    "combine_at": _combine_at,
+    "combine_permuted": _combine_permuted,
+    "index": p.IVar,
+    "gather": p.IGather,
+    "valid": p.HValid,
+    "inside": p.HInside,
+    "same_index": p.HSameIndex,
+    "same_value": _same_value,
+    "negation": p.HNot,
+    "both": p.HAnd,
+    "implies": p.HImplies,
+    "iff": p.HIff,
+}
+
+def translate(e: Expr) -> Any:
+    """The prover's expression."""
+    build = _BUILD.get(e.op)
+    if build is None:
+        raise EqsatError(f"law expression {e}", f"{e.op} has no meaning", f"known: {', '.join(_BUILD)}")
+    return build(*(_argument(a) for a in e.args))
+
+
+def _argument(a: Any) -> Any:
+    if isinstance(a, Expr):
+        return translate(a)
+    if isinstance(a, tuple):
+        return tuple(_argument(x) for x in cast(tuple[Any, ...], a))
+    return a
+
+
+def prove_law(law: Law) -> Proof:
+    """Is the law true for every rank, all tensors and all maps? The proof of an axiom names what it uses."""
+    return p.prove_tensor_rule(translate(law.left), translate(law.right), [translate(h) for h in law.hypotheses])

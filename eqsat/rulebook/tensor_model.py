@@ -1,0 +1,417 @@
+"""The meaning of tensor laws in first-order logic, and the search for a proof or a finite counter-model.
+
+Universal statements (hypotheses, bijections, the domain of reductions) are instantiated: for a proof at the index terms
+that occur, for a counter-model at every element of a universe of one to three indices, which makes the model exact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from eqsat.ir import clock
+from eqsat.ir.decide import Verdict
+from eqsat.proving.apart import MOST_SECONDS
+from eqsat.proving.z3_check import verdict_of
+from eqsat.rulebook import tensor_proofs as p
+
+ORDER_FREE = "axiom: an order-free reduction over a bijection of its box"
+UNIVERSES = (1, 2, 3)
+MOST_INSTANCES = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cell:
+    """A tensor at an index."""
+
+    value: Any
+    defined: Any
+    inside: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Mapped:
+    """A map at an index."""
+
+    gather: Any
+    valid: Any
+    fill: Any
+    fill_defined: Any
+    inside: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reduction:
+    """One reduction met while unfolding: its value and definedness, and its body at a reduced index."""
+
+    op: str
+    value: Any
+    defined: Any
+    body: Callable[[Any], tuple[Any, Any]]
+    at: Any  # the output index, kept so that its identity stays taken
+
+
+class _World:
+    """The vocabulary of a law in one Z3 context; `size` 0: an open universe, else that many indices."""
+
+    def __init__(self, size: int) -> None:
+        self.z3: Any = importlib.import_module("z3")
+        self.context: Any = self.z3.Context()
+        self.size = size
+        self.index_sort: Any = self.z3.DeclareSort("Index", self.context)
+        self.value_sort: Any = self.z3.DeclareSort("Value", self.context)
+        self.bool_sort: Any = self.z3.BoolSort(self.context)
+        self.true: Any = self.z3.BoolVal(True, self.context)
+        self.shown: dict[int, tuple[str, tuple[Any, ...], Any]] = {}  # by the identity of the expression
+        self.indices: dict[int, Any] = {}
+        self.bijections: dict[p.MVar, None] = {}
+        self.constraints: list[Any] = []
+        self.reductions: dict[tuple[p.TCompute, int], _Reduction] = {}
+        self.reduced: dict[str, list[Any]] = {}
+        self.axioms: dict[str, None] = {}
+        self.results: dict[str, Any] = {}
+        self.universe = [self.z3.Const(f"#{k}", self.index_sort) for k in range(size)]
+        self.indices.update((element.get_id(), element) for element in self.universe)
+        self.constraints.extend(a != b for a, b in itertools.combinations(self.universe, 2))
+
+    # -- symbols -------------------------------------------------------------------------------------------------------
+
+    def apply(self, name: str, sort: Any, *args: Any) -> Any:
+        """An uninterpreted symbol at arguments, remembered for the printed model."""
+        z3 = self.z3
+        result = z3.Function(name, *(a.sort() for a in args), sort)(*args) if args else z3.Const(name, sort)
+        if result.get_id() not in self.shown:
+            self.shown[result.get_id()] = (name, args, result)
+            if sort is self.index_sort:
+                self.register(result)
+        return result
+
+    def register(self, index: Any) -> None:
+        """A new index term; in a finite universe it is one of the elements."""
+        if index.get_id() not in self.indices:
+            self.indices[index.get_id()] = index
+            if self.universe:
+                self.constraints.append(self.z3.Or(*(index == e for e in self.universe)))
+
+    def index(self, name: str, *args: Any) -> Any:
+        return self.apply(name, self.index_sort, *args)
+
+    def value(self, name: str, *args: Any) -> Any:
+        return self.apply(name, self.value_sort, *args)
+
+    def predicate(self, name: str, *args: Any) -> Any:
+        return self.apply(name, self.bool_sort, *args)
+
+    # -- unfolding -----------------------------------------------------------------------------------------------------
+
+    def fill(self, f: p.FillExpr, x: Any) -> tuple[Any, Any]:
+        """Value and definedness of a fill."""
+        if isinstance(f, p.FConst):
+            return self.value(f"constant {f.name}"), self.true
+        if isinstance(f, p.FVar):
+            return self.value(f"fill {f.name}", x), self.predicate(f"fill defined {f.name}", x)
+        if isinstance(f, p.FOf):
+            mapped = self.map(f.map, x)
+            return mapped.fill, mapped.fill_defined
+        parts = [self.fill(a, x) for a in f.args]
+        return self.value(f.function, *(v for v, _ in parts)), self.z3.And(self.true, *(d for _, d in parts))
+
+    def map(self, m: p.MapExpr, x: Any, source_inside: Callable[[Any], Any] | None = None) -> _Mapped:
+        """A map at an index; the identity needs the box of its source."""
+        z3 = self.z3
+        if isinstance(m, p.MVar):
+            value, defined = self.fill(p.FVar(f"of {m.name}"), x)
+            if m.bijective:
+                self.bijections[m] = None
+                valid = self.true
+            else:
+                valid = self.predicate(f"valid {m.name}", x)
+            return _Mapped(self.index(f"gather {m.name}", x), valid, value, defined, self.predicate(f"box {m.name}", x))
+        if isinstance(m, p.MIdentity):
+            inside = self.true if source_inside is None else source_inside(x)
+            return _Mapped(x, self.true, self.value("fill identity", x), self.true, inside)
+        if isinstance(m, p.MInverse):
+            self.bijections[m.map] = None
+            name = m.map.name
+            value, defined = self.fill(p.FVar(f"of {name}^-1"), x)
+            inside = self.predicate(f"source box {name}", x)
+            return _Mapped(self.index(f"gather {name}^-1", x), self.true, value, defined, inside)
+        if isinstance(m, p.MCompose):
+            outer = self.map(m.then, x, lambda y: self.map(m.first, y, source_inside).inside)
+            inner = self.map(m.first, outer.gather, source_inside)
+            return _Mapped(
+                inner.gather,
+                z3.And(outer.valid, inner.valid),
+                z3.If(outer.valid, inner.fill, outer.fill),
+                z3.If(outer.valid, inner.fill_defined, outer.fill_defined),
+                outer.inside,
+            )
+        if isinstance(m, p.MFilled):
+            value, defined = self.fill(m.fill, x)
+            return dataclasses.replace(self.map(m.map, x, source_inside), fill=value, fill_defined=defined)
+        if isinstance(m, p.MTotal):
+            return dataclasses.replace(self.map(m.map, x, source_inside), valid=self.true)
+        yes, no = self.map(m.yes, x, source_inside), self.map(m.no, x, source_inside)
+        chosen = self.predicate(f"condition {m.condition}", x)
+        picked = [
+            z3.If(chosen, a, b)
+            for a, b in zip((yes.gather, yes.valid, yes.fill, yes.fill_defined, yes.inside),
+                            (no.gather, no.valid, no.fill, no.fill_defined, no.inside), strict=True)
+        ]  # fmt: skip
+        self.register(picked[0])
+        return _Mapped(*picked)
+
+    def cell(self, t: p.TensorExpr, x: Any) -> _Cell:
+        """A tensor at an index."""
+        z3 = self.z3
+        if isinstance(t, p.TVal):
+            inside = self.predicate(f"box {t.name}", x)
+            return _Cell(self.value(t.name, x), inside, inside)
+        if isinstance(t, p.TFull):
+            value, defined = self.fill(t.value, x)
+            inside = self.inside(t.like, x)
+            return _Cell(value, z3.And(inside, defined), inside)
+        if isinstance(t, p.TView):
+            mapped = self.map(t.map, x, lambda y: self.inside(t.source, y))
+            return self.viewed(mapped, self.cell(t.source, mapped.gather))
+        if isinstance(t, p.TPointwise):
+            cells = [self.cell(a, x) for a in t.args]
+            value = self.value(t.function, *(c.value for c in cells))
+            return _Cell(value, z3.And(*(c.defined for c in cells)), z3.And(*(c.inside for c in cells)))
+        if isinstance(t, p.TWhere):
+            yes, no = self.cell(t.yes, x), self.cell(t.no, x)
+            chosen = self.predicate(f"condition {t.condition}", x)
+            inside = z3.And(yes.inside, no.inside)
+            defined = z3.And(inside, z3.If(chosen, yes.defined, no.defined))
+            return _Cell(z3.If(chosen, yes.value, no.value), defined, inside)
+        if isinstance(t, p.TGuard):
+            return self.viewed(self.map(t.map, x, lambda y: self.inside(t.body, y)), self.cell(t.body, x))
+        return self.compute(t, x)
+
+    def inside(self, t: p.TensorExpr, x: Any) -> Any:
+        """Whether an index is in a tensor's box; unlike `cell`, this unfolds no values."""
+        if isinstance(t, p.TVal):
+            return self.predicate(f"box {t.name}", x)
+        if isinstance(t, p.TFull):
+            return self.inside(t.like, x)
+        if isinstance(t, p.TView):
+            return self.map(t.map, x, lambda y: self.inside(t.source, y)).inside
+        if isinstance(t, p.TPointwise):
+            return self.z3.And(*(self.inside(a, x) for a in t.args))
+        if isinstance(t, p.TWhere):
+            return self.z3.And(self.inside(t.yes, x), self.inside(t.no, x))
+        if isinstance(t, p.TGuard):
+            return self.map(t.map, x, lambda y: self.inside(t.body, y)).inside
+        return self.predicate(f"box {t.op}", x) if t.at is None else self.map(t.at, x).inside
+
+    def viewed(self, mapped: _Mapped, source: _Cell) -> _Cell:
+        z3 = self.z3
+        defined = z3.And(mapped.inside, z3.If(mapped.valid, source.defined, mapped.fill_defined))
+        return _Cell(z3.If(mapped.valid, source.value, mapped.fill), defined, mapped.inside)
+
+    def compute(self, t: p.TCompute, x: Any) -> _Cell:
+        z3 = self.z3
+        inside, here = None, x
+        if t.at is not None:
+            mapped = self.map(t.at, x)
+            inside, here = mapped.inside, mapped.gather
+        own = self.predicate(f"box {t.op}", here)
+        inside = own if inside is None else inside
+
+        def body(j: Any) -> tuple[Any, Any]:
+            cells = [self.read(r, here, j) for r in t.reads]
+            result = self.value(f"body {t.op}", *((here, j) if t.reduced else (here,)), *(c.value for c in cells))
+            return result, z3.And(self.true, *(c.defined for c in cells))
+
+        if not t.reduced:
+            value, defined = body(None)
+            return _Cell(value, z3.And(inside, own, defined), inside)
+        if t.permuted:
+            self.axioms[ORDER_FREE] = None  # a bijection of the reduced box leaves the value as it is
+        key = (dataclasses.replace(t, permuted=""), here.get_id())
+        if key not in self.reductions:
+            n = len(self.reductions)
+            value = self.apply(f"{t.op} reduced {n}", self.value_sort)
+            self.reductions[key] = _Reduction(t.op, value, z3.Const(f"defined {n}", self.bool_sort), body, here)
+        found = self.reductions[key]
+        return _Cell(found.value, z3.And(inside, own, found.defined), inside)
+
+    def read(self, r: p.TRead | p.TReadThrough, x: Any, j: Any) -> _Cell:
+        at = self.index(f"access {r.access}", *((x,) if j is None else (x, j)))
+        if isinstance(r, p.TRead):
+            return self.cell(r.operand, at)
+        mapped = self.map(r.map, at, lambda y: self.inside(r.operand, y))
+        return self.viewed(mapped, self.cell(r.operand, mapped.gather))
+
+    # -- formulas ------------------------------------------------------------------------------------------------------
+
+    def place(self, i: p.IndexExpr, env: dict[str, Any]) -> Any:
+        return env[i.name] if isinstance(i, p.IVar) else self.map(i.map, self.place(i.index, env)).gather
+
+    def worth(self, v: p.VAt | p.VFill, env: dict[str, Any]) -> Any:
+        x = self.place(v.index, env)
+        return self.cell(v.tensor, x).value if isinstance(v, p.VAt) else self.fill(v.fill, x)[0]
+
+    def formula(self, f: p.Formula, env: dict[str, Any]) -> Any:
+        z3 = self.z3
+        if isinstance(f, p.HNot):
+            return z3.Not(self.formula(f.part, env))
+        if isinstance(f, p.HAnd):
+            return z3.And(self.true, *(self.formula(part, env) for part in f.parts))
+        if isinstance(f, (p.HImplies, p.HIff)):
+            a, b = self.formula(f.a, env), self.formula(f.b, env)
+            return z3.Implies(a, b) if isinstance(f, p.HImplies) else a == b
+        if isinstance(f, p.HSameValue):
+            return self.worth(f.a, env) == self.worth(f.b, env)
+        if isinstance(f, p.HSameIndex):
+            return self.place(f.a, env) == self.place(f.b, env)
+        x = self.place(f.index, env)
+        if isinstance(f, p.HCondition):
+            return self.predicate(f"condition {f.name}", x)
+        if isinstance(f, p.HValid):
+            return self.map(f.map, x).valid
+        if isinstance(f.of, (p.TVal, p.TFull, p.TView, p.TPointwise, p.TWhere, p.TGuard, p.TCompute)):
+            return self.inside(f.of, x)
+        return self.map(f.of, x).inside
+
+    # -- instances of universal statements -----------------------------------------------------------------------------
+
+    def bijection(self, m: p.MVar, x: Any) -> Any:
+        """A bijection and its inverse at one index."""
+        z3, name = self.z3, m.name
+        box, source = self.predicate(f"box {name}", x), self.predicate(f"source box {name}", x)
+        there, back = self.index(f"gather {name}", x), self.index(f"gather {name}^-1", x)
+        onto = z3.And(self.predicate(f"source box {name}", there), self.index(f"gather {name}^-1", there) == x)
+        into = z3.And(self.predicate(f"box {name}", back), self.index(f"gather {name}", back) == x)
+        return z3.And(z3.Implies(box, onto), z3.Implies(source, into))
+
+    def close(self, hypotheses: Sequence[p.Formula], rounds: int) -> bool:
+        """Instantiate everything at the known indices; False where that is too much or, in a universe, not all."""
+        done: set[Any] = set()
+        for _ in range(rounds):
+            before = len(done)
+            self.compare_reductions(done)
+            for key, r in list(self.reductions.items()):
+                for j in self.universe or list(self.reduced.get(r.op, ())):
+                    self.once(done, ("domain", key, j.get_id()), lambda r=r, j=j: self.in_domain(r, j))
+            for place, x in self.universe_indices():
+                for m in list(self.bijections):
+                    self.once(done, ("bijection", m, place), lambda m=m, x=x: self.bijection(m, x))
+            for f in hypotheses:
+                names = sorted(_index_names(f))
+                for choice in itertools.product(self.universe_indices(), repeat=len(names)):
+                    env = {name: x for name, (_, x) in zip(names, choice, strict=True)}
+                    self.once(done, (f, tuple(c for c, _ in choice)), lambda f=f, env=env: self.formula(f, env))
+            if len(done) > MOST_INSTANCES:
+                return False
+            if len(done) == before:
+                return True
+        return not self.universe
+
+    def universe_indices(self) -> list[tuple[int, Any]]:
+        """Where universal statements are instantiated, by identity."""
+        return [(e.get_id(), e) for e in self.universe] if self.universe else list(self.indices.items())
+
+    def once(self, done: set[Any], key: Any, make: Callable[[], Any]) -> None:
+        if key not in done and len(done) <= MOST_INSTANCES:
+            done.add(key)
+            self.constraints.append(make())
+
+    def in_domain(self, r: _Reduction, j: Any) -> Any:
+        """A defined reduction has a body defined at every reduced index."""
+        z3 = self.z3
+        return z3.Implies(z3.And(r.defined, self.predicate(f"reduced box {r.op}", j)), r.body(j)[1])
+
+    def reduced_index(self, op: str, name: str) -> Any:
+        """A new reduced index of an operator."""
+        j = self.index(name)
+        self.reduced.setdefault(op, []).append(j)
+        return j
+
+    def compare_reductions(self, done: set[Any]) -> None:
+        """Reductions of the same operator are equal unless their bodies differ somewhere in the box."""
+        z3 = self.z3
+        for n, r in enumerate(list(self.reductions.values())):
+            if ("undefined", n) not in done:
+                done.add(("undefined", n))
+                j = self.reduced_index(r.op, f"undefined at {n}")
+                at = z3.And(self.predicate(f"reduced box {r.op}", j), z3.Not(r.body(j)[1]))
+                self.constraints.append(z3.Or(r.defined, at))
+        for (a, left), (b, right) in itertools.combinations(list(enumerate(self.reductions.values())), 2):
+            if left.op == right.op and ("differ", a, b) not in done:
+                done.add(("differ", a, b))
+                j = self.reduced_index(left.op, f"differ at {a} {b}")
+                apart = z3.And(self.predicate(f"reduced box {left.op}", j), left.body(j)[0] != right.body(j)[0])
+                self.constraints.append(z3.Or(left.value == right.value, apart))
+
+
+def _index_names(node: Any) -> set[str]:
+    """The index variables of a formula."""
+    if isinstance(node, p.IVar):
+        return {node.name}
+    found: set[str] = set()
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        for field in dataclasses.fields(node):
+            found |= _index_names(getattr(node, field.name))
+    elif isinstance(node, tuple):
+        for part in node:  # pyright: ignore[reportUnknownVariableType]
+            found |= _index_names(part)
+    return found
+
+
+def _negated(world: _World, lhs: p.TensorExpr, rhs: p.TensorExpr) -> Any:
+    """That the law fails at the index i."""
+    z3 = world.z3
+    i = world.index("i")
+    left, right = world.cell(lhs, i), world.cell(rhs, i)
+    results = {"left[i]": left.value, "right[i]": right.value}
+    results |= {"left defined": left.defined, "right defined": right.defined}
+    results |= {"left box": left.inside, "right box": right.inside}
+    world.results = results
+    kept = z3.Implies(left.defined, z3.And(right.defined, left.value == right.value))
+    return z3.Not(z3.And(kept, left.inside == right.inside))
+
+
+def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, dict[str, str]]:
+    z3 = world.z3
+    solver = z3.Solver(ctx=world.context)
+    solver.set("rlimit", rlimit)
+    solver.set("timeout", max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
+    solver.add(*world.constraints, goal)
+    verdict = verdict_of(solver)
+    if verdict != "sat":
+        return verdict, {}
+    model = solver.model()
+    names = {str(model.eval(e, model_completion=True)): str(e) for e in world.universe}
+
+    def value(term: Any) -> str:
+        text = str(model.eval(term, model_completion=True))
+        return names.get(text, text.replace("Value!val!", "value "))
+
+    rows: dict[str, str] = {}
+    for name, args, term in world.shown.values():
+        rows[f"{name}({', '.join(map(value, args))})" if args else name] = value(term)
+    return verdict, rows | {text: value(term) for text, term in world.results.items()}
+
+
+def decide_rule(
+    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: tuple[p.Formula, ...], rlimit: int
+) -> tuple[Verdict, dict[str, str], str, tuple[str, ...]]:
+    """The verdict, the finite counter-model, the method and the axioms used."""
+    world = _World(0)
+    goal = _negated(world, lhs, rhs)
+    axioms = tuple(world.axioms)
+    if world.close(hypotheses, 2) and _solve(world, goal, rlimit)[0] == "unsat":
+        return "proved", {}, "unfolding + z3", axioms
+    for size in UNIVERSES:
+        world = _World(size)
+        goal = _negated(world, lhs, rhs)
+        if not world.close(hypotheses, 12):
+            break
+        verdict, model = _solve(world, goal, rlimit)
+        if verdict == "sat":
+            return "refuted", model, f"finite model with {size} indices", axioms
+    return "unknown", {}, "unfolding + z3", axioms

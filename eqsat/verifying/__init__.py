@@ -1,0 +1,1 @@
+"""Whether two programs mean the same: normal forms, cell by cell, runs."""

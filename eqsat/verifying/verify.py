@@ -1,0 +1,153 @@
+"""Is one program a refinement of another: proved cell by cell or by the rules that optimise, refuted by an input.
+
+No proof is believed against a run: both programs are run on a few inputs whatever was proved."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from eqsat.graph.encode import encode
+from eqsat.graph.holes_search import assignments, holes_of
+from eqsat.graph.rebuild import with_operands
+from eqsat.graph.search import Limits, task_of
+from eqsat.graph.search_worker import search
+from eqsat.ir import clock
+from eqsat.ir.decide import Proof
+from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.tensors.bind import unified
+from eqsat.ir.tensors.shape import format_shape, same_shape, shape_names
+from eqsat.ir.tensors.tensor import Node, Program, Tensor, as_program
+from eqsat.verifying.cells import equal_cells
+from eqsat.verifying.runs import Outcome, compare
+from eqsat.workers.call import WorkerLimit
+
+TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
+SECONDS = 10.0
+SECONDS_OF_RUNS = 3.0
+ALARM = "was proved ({}), and this input contradicts it: a defect of eqsat, please report it"
+
+
+def verify(before: Program | Tensor, after: Program | Tensor, limits: Limits | None = None) -> Proof:
+    """For all inputs, and all holes of `after`, are there holes of `before` with equal outputs?
+
+    proved: the outputs are the same functions of the inputs cell by cell, or both programs have one normal form or meet
+    in the e-graph under the proved rules; refuted: the witness is an input on which they differ; unknown: neither (they
+    agreed on the inputs that were tried). Symbols at the same place of the interfaces are the same size.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (2, 3), "float32")
+    >>> verify(x.permute_dims((1, 0)).relu().permute_dims((1, 0)), x.relu()).verdict
+    'proved'
+    """
+    start = time.monotonic()
+    p = as_program(before)
+    q = unified(as_program(after), p)
+    _check_interfaces(p, q)
+    q = _on_inputs(q, p)
+    bound = limits or Limits(seconds=SECONDS)
+    found = _by_cells(p, q, bound)
+    outcome = _runs(p, q, SECONDS_OF_RUNS)
+    if outcome.witness is not None:
+        note = outcome.note if found is None else ALARM.format(found.method)
+        found = Proof("refuted", outcome.witness, "random inputs", note=note)
+    if found is None:
+        found = _by_rules(p, q, bound)
+    if found is None:
+        note = outcome.note or f"equal on {outcome.equal} inputs"
+        found = Proof("unknown", method="random inputs", note=note)
+    return Proof(found.verdict, found.witness, found.method, time.monotonic() - start, found.note)
+
+
+def _runs(p: Program, q: Program, seconds: float) -> Outcome:
+    """Both programs run, as far as the time allows."""
+    try:
+        with clock.at_most(seconds):
+            return compare(p, q)
+    except clock.OutOfTime:
+        clock.check()
+        return Outcome(0, None, f"not run in {seconds:g} s")
+
+
+def _check_interfaces(p: Program, q: Program) -> None:
+    for kind, a, b in (
+        ("inputs", {x.name: x for x in p.inputs}, {x.name: x for x in q.inputs}), ("outputs", p.outputs, q.outputs)
+    ):  # fmt: skip
+        if a.keys() != b.keys():
+            raise EqsatError("verify", f"the programs have the {kind} {sorted(a)} and {sorted(b)}")
+        for name in a:
+            if a[name].dtype != b[name].dtype or not same_shape(a[name].shape, b[name].shape):
+                names = shape_names(a[name].shape, b[name].shape)
+                types = [f"{x.dtype}{format_shape(x.shape, names)}" for x in (a[name], b[name])]
+                raise EqsatError(
+                    "verify", f"{kind[:-1]} {name!r} is {types[0]} in one program, {types[1]} in the other"
+                )
+
+
+def _on_inputs(q: Program, p: Program) -> Program:
+    """The second program on the input tensors of the first."""
+    table = {x.key: y for x in q.inputs for y in p.inputs if x.name == y.name}
+    for node in q.nodes():
+        operands = [table.get(x.key, x) for x in node.operands]
+        new: Node = (
+            node if all(a == b for a, b in zip(operands, node.operands, strict=True)) else with_operands(node, operands)
+        )
+        for k in range(len(node.outputs)):
+            table.setdefault((node.serial, k), Tensor(new, k))
+    return Program(p.inputs, {name: table.get(x.key, x) for name, x in q.outputs.items()})
+
+
+def _by_cells(p: Program, q: Program, limits: Limits) -> Proof | None:
+    """Equal outputs are the same functions of the inputs, cell by cell."""
+    try:
+        with clock.at_most(limits.seconds):
+            return Proof("proved", method="cell by cell") if equal_cells(p, q) else None
+    except clock.OutOfTime:
+        clock.check()
+        return None
+
+
+def _by_rules(p: Program, q: Program, limits: Limits) -> Proof | None:
+    """Equal outputs are equal values in equal layouts, in one normal form or in one e-graph."""
+    begun = time.monotonic()
+    candidates = [p] if holes_of(q) or not holes_of(p) else list(assignments(p))
+    for filled in candidates:
+        both = Program(
+            p.inputs, {f"{k} {name}": x for k, program in enumerate((filled, q)) for name, x in program.outputs.items()}
+        )
+        encoded = encode(both)
+        pairs = [(filled.outputs[name], q.outputs[name]) for name in p.outputs]
+        if all(encoded.placed[a.key] == encoded.placed[b.key] for a, b in pairs):
+            return Proof("proved", method="normal form")
+        left = limits.seconds - (time.monotonic() - begun)
+        if left <= 0:
+            return None
+        try:
+            snapshot = search(task_of(encoded, "c", replace(limits, seconds=left)))
+        except WorkerLimit:
+            continue  # nothing is known of this one
+        half = len(p.outputs)
+        if snapshot.roots[:half] == snapshot.roots[half:]:
+            return Proof("proved", method="e-graph")
+    return None
+
+
+def equal_arrays(a: NDArray, b: NDArray, exact: bool) -> bool:
+    """Equal bit by bit (any NaN for any NaN), or within what the type resolves of the largest value, NaN and inf in the
+    same places."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    if not is_float(a.dtype.name):
+        return bool(np.array_equal(a, b))
+    if exact:
+        signs = np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)])
+        return bool(np.array_equal(a, b, equal_nan=True)) and bool(np.array_equal(*signs))
+    finite = np.isfinite(a)
+    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return False
+    scale = float(np.max(np.abs(a[finite]), initial=0.0))
+    gap = np.abs(a[finite].astype(np.float64) - b[finite].astype(np.float64))
+    return bool(np.all(gap <= TOLERANCE[a.dtype.name] * scale))

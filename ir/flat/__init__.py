@@ -1,0 +1,1 @@
+"""Maps of row-major cells in one canonical form of digits."""

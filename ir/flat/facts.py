@@ -1,0 +1,256 @@
+"""What is known about a flat map: inverse, injective, surjective, the part of the source it reads, its core.
+
+Answers are exact; ``None`` means that the question was too large or symbolic to decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits, identity
+from eqsat.ir.flat.ops import TABLE_LIMIT, compose
+from eqsat.ir.flat.refine import refine, step_on
+from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, numbers
+from eqsat.ir.flat.table import Map, TableMap, from_array, widened
+
+
+@lru_cache(maxsize=1 << 14)
+def inverse(m: Map) -> Map | None:
+    """The map that undoes a bijective one; None where m is not bijective (or, with symbols, not known to be).
+
+    >>> print(inverse(from_digits(6, [digit(3, 1), digit(2, 3)])))
+    (2:1, 3:2) of 6
+    """
+    if isinstance(m, TableMap):
+        if not is_bijective(m):
+            return None
+        return widened(m.outer, from_array(np.argsort(m.table.array), m.table_in), m.inner)
+    chain = _chain(m)
+    if chain is None or m.n_in == 0:
+        return None if chain is None else m
+    offset: Size | None = 0
+    digits: list[Digit] = []
+    for d, weight in reversed(chain):
+        back = weight
+        if not at_most(0, d.stride):
+            last, back = add(d.extent, -1), mul(-1, weight)
+            offset = None if offset is None or last is None else add(offset, mul(weight, last))
+        digits.append(digit(d.extent, back))
+    return None if offset is None else from_digits(m.n_out, digits, offset)
+
+
+def _chain(m: FlatMap) -> list[tuple[Digit, Size]] | None:
+    """The digits by ascending source weight, each with its output weight, if they enumerate the source exactly."""
+    if not m.is_total or m.n_in != m.n_out:
+        return None
+    weight: Size = 1
+    pool: list[tuple[Digit, Size]] = []
+    for d in reversed(m.digits):
+        pool.append((d, weight))
+        weight = mul(weight, d.extent)
+    chain: list[tuple[Digit, Size]] = []
+    want: Size = 1
+    while pool:
+        found = next((entry for entry in pool if entry[0].stride in (want, mul(-1, want))), None)
+        if found is None:
+            return [] if m.n_in == 0 else None
+        pool.remove(found)
+        chain.append(found)
+        want = mul(want, found[0].extent)
+    return chain
+
+
+def is_bijective(m: Map) -> bool:
+    """Whether every source cell is read exactly once and nothing is padded (with symbols: whether that is certain).
+
+    >>> is_bijective(identity(6)), is_bijective(from_digits(6, [digit(3, 2)]))
+    (True, False)
+    """
+    if isinstance(m, TableMap):
+        return m.n_in == m.n_out and m.is_total and is_injective(m) is True
+    return _chain(m) is not None
+
+
+@lru_cache(maxsize=1 << 14)
+def is_injective(m: Map) -> bool | None:
+    """Whether no source cell is read twice.
+
+    >>> is_injective(from_digits(9, [digit(3, 2), digit(3, 1)]))
+    False
+    """
+    if isinstance(m, TableMap):
+        read = m.table.array[m.table.array >= 0]
+        return len(np.unique(read)) == len(read)
+    active = [(d.stride, d.width) for d in m.digits if d.width != 1]
+    if m.is_all_padding or _chain(m) is not None:
+        return True
+    if any(stride == 0 and at_most(2, count) for stride, count in active):
+        return False
+    known = numbers([part for move in active for part in move])
+    if known is None:
+        return None
+    moves = sorted((abs(stride), count) for stride, count in zip(known[::2], known[1::2], strict=True))
+    return _apart(moves)
+
+
+def _apart(moves: list[tuple[int, int]]) -> bool | None:
+    """Whether all sums of steps differ; moves are (stride, positions), ascending."""
+    reach = sum(stride * (positions - 1) for stride, positions in moves)
+    while moves and moves[-1][0] > reach - moves[-1][0] * (moves[-1][1] - 1):
+        reach -= moves[-1][0] * (moves[-1][1] - 1)
+        moves = moves[:-1]
+    below = 0
+    for cut in range(1, len(moves)):
+        below += moves[cut - 1][0] * (moves[cut - 1][1] - 1)
+        if math.gcd(*(stride for stride, _ in moves[cut:])) > below:
+            halves = _apart(moves[:cut]), _apart(moves[cut:])
+            return False if False in halves else None if None in halves else True
+    if math.prod(positions for _, positions in moves) > TABLE_LIMIT:
+        return None
+    sums = np.zeros(1, dtype=np.int64)
+    for stride, positions in moves:
+        sums = (sums[:, None] + stride * np.arange(positions, dtype=np.int64)).reshape(-1)
+    return len(np.unique(sums)) == len(sums)
+
+
+def is_surjective(m: Map) -> bool | None:
+    """Whether every source cell is read.
+
+    >>> is_surjective(from_digits(3, [digit(2, 0), digit(3, 1)]))
+    True
+    """
+    if isinstance(m, TableMap):
+        return len(np.unique(m.table.array[m.table.array >= 0])) == m.table_in
+    if m.n_in == 0 or m.is_all_padding:
+        return m.n_in == 0
+    if m.is_numeric:
+        covered = 1
+        for stride, count in sorted((abs(number(d.stride)), number(d.width)) for d in m.digits):
+            if stride > covered:
+                return False
+            covered += stride * (count - 1)
+        return covered == m.n_in
+    return True if _chain(m) is not None else None
+
+
+def read_interval(m: Map) -> tuple[int, int] | None:
+    """The smallest [first, stop) that holds all source indices that are read; None: nothing is read, or symbols.
+
+    >>> read_interval(from_digits(10, [digit(3, 2)], 1))
+    (1, 6)
+    """
+    if not m.is_numeric or m.is_all_padding:
+        return None
+    if isinstance(m, TableMap):
+        read = m.table.array[m.table.array >= 0]
+        first, last = int(read.min()), int(read.max())
+        blocks, inner = number(m.outer), number(m.inner)
+        return first * inner, ((blocks - 1) * m.table_in + last + 1) * inner
+    first = last = number(m.offset)
+    for d in m.digits:
+        ends = number(d.stride) * number(d.lo), number(d.stride) * (number(d.hi) - 1)
+        first, last = first + min(ends), last + max(ends)
+    return first, last + 1
+
+
+def read_box(m: Map, shape: Sequence[Size]) -> tuple[tuple[Size, Size], ...] | None:
+    """The smallest box [start, stop) per axis of a source shape that holds all cells read; None if not known.
+
+    >>> read_box(from_digits(20, [digit(3, 5), digit(2, 1)], 6), (4, 5))
+    ((1, 4), (1, 3))
+    """
+    if isinstance(m, TableMap) or m.is_all_padding:
+        return None
+    refined = refine(m.digits, m.offset, shape)
+    if refined is None:
+        return None
+    parts, start = refined
+    box: list[tuple[Size, Size]] = []
+    for axis, first in enumerate(start):
+        stop = add(first, 1)
+        moves = [p for p in parts if any(a == axis for a, _ in p.steps)]
+        if len(moves) == 1 and step_on(moves[0], axis) == 1:
+            stop = add(first, moves[0].width)
+        else:
+            for p in moves:
+                room = add(p.width, -1)
+                stop = None if stop is None or room is None else add(stop, mul(step_on(p, axis), room))
+        if stop is None:
+            return None
+        box.append((first, stop))
+    return tuple(box)
+
+
+@lru_cache(maxsize=1 << 14)
+def split_core(m: Map) -> tuple[Map, Map]:
+    """(core, layout) with ``m = compose(core, layout)``: layout bijective, core the same for all orders of m's digits.
+
+    The core's digits are sorted: broadcast ones first, then by falling stride. The core of a bijective map is the
+    identity. Where digits overlap in the source, or have one valid position, two orders may keep different cores.
+
+    >>> core, layout = split_core(from_digits(12, [digit(3, 1), digit(2, 0), digit(2, 6)]))
+    >>> print(core, "|", layout)
+    (2:0, 2:6, 3:1) of 12 | (3:1, 4:3) of 12
+    """
+    if is_bijective(m):
+        return identity(m.n_in), m
+    if isinstance(m, TableMap) or m.is_all_padding:
+        return m, identity(m.n_out)
+    core, layout = _sorted_digits(m)
+    if core == m:
+        return m, identity(m.n_out)
+    # Sorted neighbours may have merged into digits that sort differently.
+    deeper, again = split_core(core)
+    joined = compose(again, layout)
+    return (core, layout) if joined is None else (deeper, joined)
+
+
+def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:
+    digits = [atom for d in m.digits for atom in atoms(d)]
+    order = _in_chains(digits, sorted(range(len(digits)), key=lambda j: _core_key(digits[j])))
+    weights: dict[int, Size] = {}
+    weight: Size = 1
+    for j in reversed(order):
+        weights[j] = weight
+        weight = mul(weight, digits[j].extent)
+    layout = from_digits(m.n_out, [digit(d.extent, weights[j]) for j, d in enumerate(digits)])
+    return from_digits(m.n_in, [digits[j] for j in order], m.offset), layout
+
+
+def _in_chains(digits: Sequence[Digit], order: Sequence[int]) -> list[int]:
+    """An order in which a digit is followed by the one that it continues, so that both merge wherever they stood."""
+    placed: dict[int, None] = {}
+    for first in order:
+        at: int | None = first
+        while at is not None and at not in placed:
+            placed[at] = None
+            stride = digits[at].stride
+            below = (k for k in order if k not in placed and digits[k].stride != 0 and digits[k].is_full)
+            at = next((k for k in below if mul(digits[k].stride, digits[k].extent) == stride), None)
+    return list(placed)
+
+
+def atoms(d: Digit) -> list[Digit]:
+    """A broadcast digit with a window, as its smallest window over a full digit."""
+    if d.stride != 0 or d.is_full:
+        return [d]
+    full = common(d.extent, common(d.lo, d.hi))
+    outer = [quotient for part in (d.extent, d.lo, d.hi) if (quotient := div(part, full)) is not None]
+    return [d] if len(outer) < 3 else [Digit(outer[0], 0, outer[1], outer[2]), digit(full, 0)]
+
+
+def _core_key(d: Digit) -> tuple[object, ...]:
+    sign = at_most(0, d.stride)
+    length = d.stride if sign else mul(-1, d.stride)
+    degree, factor, names = _sort_key(length)
+    windowed = d.stride == 0 and not d.is_full
+    ties = (_sort_key(part) for part in (d.extent, d.lo, d.hi))
+    return (d.stride != 0, windowed, -degree, -factor, names, *ties, sign)
+
+
+def _sort_key(a: Size) -> tuple[int, int, tuple[tuple[bytes, bytes], ...]]:
+    return (0, a, ()) if isinstance(a, int) else (len(a.factors), a.coef, tuple(f.order for f in a.factors))

@@ -1,0 +1,165 @@
+"""Reading an index formula under given cuts of its axes: every part becomes constant + sum of coefficient * piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.flat.sizes import Size, add, at_most, div, mul
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
+
+Piece = tuple[int, int]  # (axis, number of the piece within the axis, outermost first)
+
+
+class Cut(Exception):
+    """Asks for a cut of an axis and another reading."""
+
+    def __init__(self, axis: int, stride: Size) -> None:
+        super().__init__(axis, stride)
+        self.axis, self.stride = axis, stride
+
+
+class NoDigits(Exception):
+    """The formula has no digit form that this reader finds."""
+
+
+class Sum:
+    """constant + sum of coefficient * piece."""
+
+    __slots__ = ("constant", "parts")
+
+    def __init__(self, constant: Size, parts: dict[Piece, Size]) -> None:
+        self.constant = constant
+        self.parts = parts
+
+
+class Reader:
+    """One reading of formulas under given cuts: strides per axis, ascending, the first is 1.
+
+    Where `grown`, an axis that its cuts do not divide is read as if it ran on to the next multiple.
+    """
+
+    def __init__(self, shape: Sequence[Size], cuts: Sequence[Sequence[Size]], grown: bool = False) -> None:
+        self.grown = grown
+        self.shape = [_multiple(e, strides[-1]) if grown else e for e, strides in zip(shape, cuts, strict=True)]
+        self.pieces: dict[Piece, tuple[Size, Size]] = {}  # extent, stride within the axis
+        for axis, (extent, strides) in enumerate(zip(self.shape, cuts, strict=True)):
+            for k, (low, high) in enumerate(zip(strides, [*strides[1:], extent], strict=True)):
+                count = div(high, low)
+                if count is None:
+                    raise NoDigits
+                self.pieces[axis, len(strides) - 1 - k] = (count, low)
+
+    def axis(self, n: int) -> Sum:
+        return Sum(0, {p: stride for p, (_, stride) in self.pieces.items() if p[0] == n})
+
+    def read(self, term: Term) -> Sum:
+        done: dict[Term, Sum] = {}
+        for node in postorder(term):
+            done[node] = self.node(node, done)
+        return done[term]
+
+    def node(self, node: Term, done: Mapping[Term, Sum]) -> Sum:
+        if node.op == "const":
+            return Sum(node.payload, {})
+        if node.op == "axis":
+            return self.axis(node.payload[1])
+        if node.op == "sym":
+            return Sum(as_size(node), {})
+        if node.op == "sum":
+            constant, coefficients = node.payload
+            total = Sum(constant, {})
+            for c, a in zip(coefficients, node.args, strict=True):
+                total = self.add(total, self.scale(done[a], c))
+            return total
+        if node.op == "prod":
+            total = done[node.args[0]]
+            for a in node.args[1:]:
+                total = self.multiply(total, done[a])
+            return total
+        if node.op in ("floordiv", "mod"):
+            divisor = done[node.args[1]]
+            if divisor.parts or not at_most(1, divisor.constant):
+                raise NoDigits
+            return self.divide(done[node.args[0]], divisor.constant, node.op == "floordiv")
+        raise NoDigits
+
+    def scale(self, a: Sum, c: Size) -> Sum:
+        return Sum(mul(a.constant, c), {p: mul(k, c) for p, k in a.parts.items()} if c != 0 else {})
+
+    def multiply(self, a: Sum, b: Sum) -> Sum:
+        if not a.parts:
+            return self.scale(b, a.constant)
+        if not b.parts:
+            return self.scale(a, b.constant)
+        raise NoDigits
+
+    def add(self, a: Sum, b: Sum) -> Sum:
+        constant = add(a.constant, b.constant)
+        parts = dict(a.parts)
+        for p, k in b.parts.items():
+            total = add(parts[p], k) if p in parts else k
+            if total is None:
+                raise NoDigits
+            if total == 0:
+                del parts[p]
+            else:
+                parts[p] = total
+        if constant is None:
+            raise NoDigits
+        return Sum(constant, parts)
+
+    def divide(self, a: Sum, c: Size, quotient: bool) -> Sum:
+        """a // c or a % c, where the part of a below c does not carry."""
+        whole: dict[Piece, Size] = {}
+        rest: dict[Piece, Size] = {}
+        for p, k in a.parts.items():
+            ratio = div(k, c)
+            if ratio is None:
+                rest[p] = k
+            else:
+                whole[p] = ratio
+        if isinstance(a.constant, int) and isinstance(c, int):
+            high, low = divmod(a.constant, c)
+        else:
+            exact = div(a.constant, c)
+            high, low = (exact, 0) if exact is not None else (0, a.constant)
+        bottom, top = self.reach(rest, low)
+        if not (at_most(0, bottom) and at_most(plus(top, 1), c)):
+            self.ask_cut(rest, c)
+        return Sum(high, whole) if quotient else Sum(low, rest)
+
+    def reach(self, parts: Mapping[Piece, Size], start: Size) -> tuple[Size, Size]:
+        bottom = top = start
+        for p, k in parts.items():
+            last = mul(k, plus(self.pieces[p][0], -1))
+            if at_most(0, k):
+                top = plus(top, last)
+            else:
+                bottom = plus(bottom, last)
+        return bottom, top
+
+    def ask_cut(self, rest: Mapping[Piece, Size], c: Size) -> None:
+        for p, k in rest.items():
+            below = div(c, k) if at_most(1, k) else None
+            extent, stride = self.pieces[p]
+            if below is None or below == 1:
+                continue
+            if p[1] == 0 and self.grown:
+                extent = _multiple(extent, below)
+            if div(extent, below) not in (None, 1):
+                raise Cut(p[0], mul(stride, below))
+        raise NoDigits
+
+
+def _multiple(extent: Size, stride: Size) -> Size:
+    """The extent, or the next multiple of the stride, if both are numbers."""
+    return -(-extent // stride) * stride if isinstance(extent, int) and isinstance(stride, int) else extent
+
+
+def plus(a: Size, b: Size) -> Size:
+    total = add(a, b)
+    if total is None:
+        raise NoDigits
+    return total

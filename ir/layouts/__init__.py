@@ -1,0 +1,1 @@
+"""What users write about layouts: index maps, layouts, buffers."""

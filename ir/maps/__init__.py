@@ -1,0 +1,1 @@
+"""The solver of index maps: inverses, injectivity, padding."""

@@ -1,0 +1,190 @@
+"""The inverse of an index map over a box, and the cells it leaves as padding.
+
+A map over numbers is solved by its equations at once. Where that does not do, it falls apart into components: groups of
+inputs and outputs that share no variable, each solved alone. A component is solved by its equations, piece by piece
+where it has pieces, else by a formula read off the table of its values, else by the table itself; symbolic sizes are
+solved by their digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import cast
+
+import numpy as np
+
+from eqsat.ir.cached import cached_property
+from eqsat.ir.decide import Proof, load_table
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import LayoutError
+from eqsat.ir.maps.direct import direct
+from eqsat.ir.maps.injective import injective_part, whole_witness
+from eqsat.ir.maps.padding import first_cell, padding_of, some_cell
+from eqsat.ir.maps.pieces import joined
+from eqsat.ir.maps.points import Enumerated
+from eqsat.ir.maps.problem import Problem
+from eqsat.ir.maps.solution import mismatch, solution
+from eqsat.ir.maps.symbolic import solve_symbolic
+from eqsat.ir.maps.tables import Box, formula, radices, table
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import free_variables, leaves, substitute
+
+LARGEST_TABLE = 1 << 22
+Cell = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Inverse:
+    """The inputs as terms over the physical variables; `padding` holds exactly at the cells that no input reaches.
+
+    `parts` are the components with the padding of each.
+    """
+
+    problem: Problem
+    values: tuple[Term, ...]
+    padding: Term
+    parts: tuple[tuple[Problem, Term], ...]
+
+    @property
+    def is_table(self) -> bool:
+        return bool(leaves("load", *self.values))
+
+    @cached_property
+    def first_padding(self) -> tuple[int, ...] | None:
+        """The first padded cell; None without padding, where sizes are symbolic, or where it is too far to be found."""
+        return self._cell(first_cell)
+
+    @cached_property
+    def some_padding(self) -> tuple[int, ...] | None:
+        """A padded cell: the first one where it is known."""
+        return self.first_padding or self._cell(some_cell)
+
+    def _cell(self, find: Callable[[Term, Sequence[Term], Sequence[int]], Cell | None]) -> Cell | None:
+        """The least of the cells that are found for the components, zero elsewhere; None where one is not found."""
+        if self.padding is t.TRUE:
+            return (0,) * len(self.problem.physical)
+        found: list[Cell] = []
+        for part, padding in self.parts:
+            if padding is t.FALSE:
+                continue
+            cell = None if part.numbers is None else find(padding, part.physical, part.numbers[1])
+            if cell is None:
+                return None
+            found.append(self.problem.widened(part, cell))
+        return min(found, default=None)
+
+
+# -- one component over numbers ---------------------------------------------------------------------------------------
+
+
+def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Problem) -> tuple[list[Term], Term]:
+    assert problem.numbers is not None
+    declared = problem.numbers[1]
+    if given is not None:
+        wrong = mismatch(problem, given)
+        if wrong:
+            raise LayoutError(f"inverse_index_map of {problem.what}", wrong, "leave it out to have it computed")
+        return list(given), _padding(problem, given)
+    pieces = joined(problem) if prod(problem.numbers[0]) <= prod(declared) else None
+    if pieces is not None and pieces.padding is not None:
+        return pieces.terms, pieces.padding
+    solved = solution(problem)
+    found = direct(problem) if solved is not None and not solved.excluded else None
+    if found is not None and found.padding is not None:
+        return found.terms, found.padding
+    if solved is not None:
+        values = list(solved.values.values())
+        return values, _padding(problem, values, solved.excluded)
+    proof = injective_part(problem)
+    if proof.verdict == "refuted":
+        raise _collision_error(whole, proof)
+    points = problem.points
+    if points is None:
+        raise LayoutError(f"inverse of {problem.what}", "no formula is known, and the box is too large for a table")
+    if prod(declared) > LARGEST_TABLE:
+        raise LayoutError(
+            f"inverse of {problem.what}", f"no formula is known, and a table would have {prod(declared)} entries"
+        )
+    values = _from_table(problem, points)
+    wrong = mismatch(problem, values)
+    if wrong:
+        raise LayoutError(f"inverse of {problem.what}", wrong)
+    return values, _padding(problem, values)
+
+
+def _from_table(problem: Problem, points: Enumerated) -> list[Term]:
+    """Formulas read off the values of the inverse, and tables where none is found; -1 marks cells not reached."""
+    reached = points.reached
+    box = Box(problem.physical, points.declared, reached)
+    cuts = [radices(problem.outputs, e) for e in points.declared]
+    result: list[Term] = []
+    for extent, coordinate in zip(points.extents, points.coordinates, strict=True):
+        values: NDArray = np.full(len(reached), -1, np.int64)
+        values[points.cells] = coordinate
+        found = formula(box, values, extent, radices(problem.outputs, extent), cuts)
+        result.append(table(box, values) if found is None else found)
+    return result
+
+
+def _padding(problem: Problem, values: Sequence[Term], excluded: Sequence[Term] = ()) -> Term:
+    for value in values:
+        if value.op == "load" and bool((value.payload.array < 0).any()):
+            return t.compare("lt", value, 0)  # the table marks cells that are not reached
+    return padding_of(problem, values, excluded)
+
+
+# -- the whole map ----------------------------------------------------------------------------------------------------
+
+
+def invert(problem: Problem, given: Sequence[Term] | None = None) -> Inverse:
+    """The checked inverse of a map and its padding predicate.
+
+    Raises LayoutError where two points share a cell (both are named), where a given inverse is wrong, or where no
+    formula is found and the sizes are symbolic or too large for a table.
+    """
+    if any(isinstance(e, int) and e == 0 for e in problem.extents):
+        # No point, so every cell is padding.
+        empty = any(isinstance(e, int) and e == 0 for e in problem.declared)
+        return Inverse(problem, tuple(t.index_const(0) for _ in problem.inputs), t.FALSE if empty else t.TRUE, ())
+    values: dict[Term, Term] = {}
+    paddings: list[tuple[Problem, Term]] = []
+    user = None if given is None else dict(zip(problem.inputs, given, strict=True))
+    whole = direct(problem.core) if given is None else None
+    if whole is not None and whole.padding is not None:
+        values = {**problem.passed, **dict(zip(problem.core.inputs, whole.terms, strict=True))}
+        padding = whole.padding
+        return Inverse(problem, tuple(values[v] for v in problem.inputs), padding, ((problem.core, padding),))
+    parts = problem.parts
+    if user is not None and not all(set(free_variables(user[v])) <= set(p.physical) for p in parts for v in p.inputs):
+        parts = [problem]
+    for part in parts:
+        proposed = None if user is None else [user[v] for v in part.inputs]
+        if part.numbers is not None:
+            solved, padding = _solve_numbers(part, proposed, problem)
+        else:
+            solved, padding = solve_symbolic(part, proposed)
+        values.update(zip(part.inputs, solved, strict=True))
+        paddings.append((part, padding))
+
+    padding = t.logical_or(*(p for _, p in paddings))
+    return Inverse(problem, tuple(values[v] for v in problem.inputs), padding, tuple(paddings))
+
+
+def _collision_error(problem: Problem, proof: Proof) -> LayoutError:
+    witness = whole_witness(problem, proof.witness)
+    pair = [tuple(int(x) for x in cast("Mapping[str, int]", witness[k]).values()) for k in ("first", "second")]
+    return LayoutError(
+        problem.what,
+        f"not injective: {pair[0]} and {pair[1]} both map to {_image(problem, pair[0])}",
+        "use a map that keeps cells apart",
+    )
+
+
+def _image(problem: Problem, point: tuple[int, ...]) -> tuple[int, ...]:
+    at = dict(zip(problem.inputs, (t.index_const(c) for c in point), strict=True))
+    results = evaluate_masked([substitute(o, at) for o in problem.outputs], {}, load_table)
+    return tuple(int(value) for value, _ in results)

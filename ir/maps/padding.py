@@ -1,0 +1,168 @@
+"""The padding of an index map: the cells of its declared shape that no point of the box reaches, as a predicate.
+
+With an inverse at hand the padding is known exactly: a cell is reached if the inverse leads from it into the box and
+the map leads back. Most of these conditions follow from the others; the predicate keeps as few as it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from eqsat.ir.decide import decider, grid, load_table
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.maps.points import LARGEST_RANDOM, some_points
+from eqsat.ir.maps.problem import Problem
+from eqsat.ir.maps.tidy import tidy
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import dag_size, postorder
+
+ALL_CELLS = 1 << 14
+SHORT = 4  # nodes: nothing is shorter
+LARGEST_SEARCH = 1 << 20
+_HARD = ("bitxor", "bitand", "bitor", "load", "prod")  # what the prover needs long for
+_CHUNK = 1 << 18
+
+
+def padding_of(problem: Problem, values: Sequence[Term], excluded: Sequence[Term]) -> Term:
+    """The padding of a map over numbers whose checked inverse is `values`, said with few conditions.
+
+    `excluded` are further conditions that should hold only at padding, and may say it shorter. A small box is tried at
+    every cell; for a large one a choice that fits a sample is believed if the prover shows it.
+    """
+    assert problem.numbers is not None
+    extents, declared = problem.numbers
+    if prod(extents) == prod(declared):
+        return t.FALSE
+    claims = problem.conditions(values)
+    points = problem.points if prod(declared) <= ALL_CELLS else None
+    if points is None:
+        tidied = tidy([*claims, *excluded], problem.cells)
+        return _proved(problem, tidied[: len(claims)], tidied[len(claims) :])
+    truth = np.logical_not(points.reached)
+    cells = grid(problem.cells)
+    inside, back = claims[: 2 * len(values)], claims[2 * len(values) :]
+    masks = _masks([*inside, *excluded], cells, declared)
+    sets = [_cover([*masks], masks, truth), _cover(excluded, masks, truth)]
+    if sets[0] is None:
+        masks |= _masks(back, cells, declared)
+        sets[0] = _cover([*masks], masks, truth)
+    for chosen in sorted((c for c in sets if c is not None), key=lambda c: dag_size(*c)):
+        short = t.logical_or(*tidy(chosen, problem.cells))
+        mask = _masks([short], cells, declared).get(short)
+        if mask is not None and np.array_equal(mask, truth):
+            return short
+    return t.logical_or(*claims)
+
+
+def _masks(claims: Sequence[Term], env: dict[Term, NDArray], shape: tuple[int, ...]) -> dict[Term, NDArray]:
+    """Where claims hold, at cells; claims that are undefined somewhere are left out."""
+    result: dict[Term, NDArray] = {}
+    different = list(dict.fromkeys(claims))
+    for claim, (value, bad) in zip(different, evaluate_masked(different, env, load_table), strict=True):
+        if bad is None or not bool(np.any(bad)):
+            result[claim] = np.broadcast_to(value, shape).ravel()
+    return result
+
+
+def _cover(claims: Sequence[Term], masks: Mapping[Term, NDArray], truth: NDArray) -> list[Term] | None:
+    """A few of the claims that together hold where `truth` does, or None."""
+    usable: list[tuple[int, int, Term]] = []
+    for n, claim in enumerate(claims):
+        mask = masks.get(claim)
+        if mask is not None and not bool(np.any(mask & ~truth)):
+            usable.append((-int(np.count_nonzero(mask)), n, claim))
+    kept: list[Term] = []
+    covered = np.zeros_like(truth)
+    for _, _, claim in sorted(usable, key=lambda item: (item[0], dag_size(item[2]))):
+        if bool(np.any(masks[claim] & ~covered)):
+            kept.append(claim)
+            covered = covered | masks[claim]
+    if not np.array_equal(covered, truth):
+        return None
+    for claim in list(kept):
+        rest = [masks[c] for c in kept if c is not claim]
+        if rest and np.array_equal(np.logical_or.reduce(rest), covered):
+            kept = [c for c in kept if c is not claim]
+    # Claims are lazy, from the left: one that may be undefined stands behind those that guard it.
+    chosen = set(kept)
+    return [c for c in dict.fromkeys(claims) if c in chosen]
+
+
+def _proved(problem: Problem, claims: Sequence[Term], others: Sequence[Term]) -> Term:
+    """A short disjunction for a box too large to try: chosen at a sample, shown by the prover."""
+    assert problem.numbers is not None
+    left = [c for c in dict.fromkeys(claims) if c is not t.FALSE]
+    whole = t.logical_or(*left)
+    if whole is t.TRUE or dag_size(whole) <= SHORT:
+        return whole
+    arrays = some_points(problem.numbers[1], ALL_CELLS)
+    env, shape = dict(zip(problem.physical, arrays, strict=True)), (len(arrays[0]),)
+    masks = _masks([whole, *left, *others], env, shape)
+    if whole not in masks:
+        return whole
+    given = set(left)
+    sets = [_cover(choice, masks, masks[whole]) for choice in ([*left, *others], others)]
+    for chosen in sorted((c for c in sets if c is not None), key=lambda c: dag_size(*c)):
+        short = t.logical_or(*chosen)
+        if dag_size(short) >= dag_size(whole):
+            break
+        same = [t.logical_or(short, t.logical_not(c)) for c in left if c not in set(chosen)]
+        same += [t.logical_or(whole, t.logical_not(c)) for c in chosen if c not in given]
+        if all(decider().prove(c, problem.cells) for c in same):
+            return short
+    return whole
+
+
+def first_cell(padding: Term, cells: Sequence[Term], declared: Sequence[int]) -> tuple[int, ...] | None:
+    """The first cell, in row-major order, where the padding predicate holds; None if it is too far to be found."""
+    total = prod(declared)
+    if total > LARGEST_RANDOM:
+        return None
+    for start in range(0, min(total, LARGEST_SEARCH), _CHUNK):
+        flat = np.arange(start, min(start + _CHUNK, total), dtype=np.int64)
+        at = np.unravel_index(flat, tuple(declared)) if declared else ()
+        value, _ = evaluate_masked([padding], dict(zip(cells, map(np.asarray, at), strict=True)), load_table)[0]
+        holds = np.broadcast_to(value, flat.shape)
+        if bool(holds.any()):
+            k = int(np.argmax(holds))
+            return tuple(int(a[k]) for a in at)
+    if total <= LARGEST_SEARCH or any(n.op in _HARD for n in postorder(padding)):
+        return None
+    return _first_by_proof(padding, cells, declared)
+
+
+def some_cell(padding: Term, cells: Sequence[Term], declared: Sequence[int]) -> tuple[int, ...] | None:
+    """A cell where the padding predicate holds, or None if none is found at once."""
+    arrays = some_points(declared)
+    shape = (len(arrays[0]),) if arrays else ()
+    holds = _masks([padding], dict(zip(cells, arrays, strict=True)), shape).get(padding)
+    if holds is not None and bool(holds.any()):
+        return tuple(int(a[int(np.argmax(holds))]) for a in arrays)
+    box = {p: (0, n) for p, n in zip(cells, declared, strict=True)}
+    proof = decider().prove(t.logical_not(padding), box)
+    if proof.verdict != "refuted" or proof.witness is None:
+        return None
+    return tuple(int(proof.witness.get(str(p), 0)) for p in cells)
+
+
+def _first_by_proof(padding: Term, cells: Sequence[Term], declared: Sequence[int]) -> tuple[int, ...] | None:
+    """Axis by axis: the least coordinate up to which the prover finds padding, by bisection."""
+    box = {p: (0, n) for p, n in zip(cells, declared, strict=True)}
+    for p, n in zip(cells, declared, strict=True):
+        low, high = 0, n - 1
+        while low < high:
+            middle = (low + high) // 2
+            proof = decider().prove(t.logical_not(padding), {**box, p: (low, middle + 1)})
+            if proof.verdict == "unknown":
+                return None
+            if proof.verdict == "proved":
+                low = middle + 1
+            else:
+                high = min(middle, int((proof.witness or {}).get(str(p), middle)))
+        box[p] = (low, low + 1)
+    return tuple(box[p][0] for p in cells)

@@ -1,0 +1,263 @@
+"""An index map over a box, as the solver sees it: variables, extents, and the points of boxes that are small enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from eqsat.ir.cached import cached_property
+from eqsat.ir.decide import ENUMERATION_LIMIT, decider
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import LayoutError
+from eqsat.ir.maps.points import (
+    LARGEST_KEY,
+    Enumerated,
+    duplicate,
+    plain_values,
+    probe,
+    row_key,
+    some_points,
+    values_at,
+    values_on,
+)
+from eqsat.ir.tensors.shape import Dim, static_shape
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import free_variables, postorder, substitute, symbols
+
+FEW_POINTS = 1 << 14
+Pair = tuple[dict[str, int], dict[str, int]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Points of the box as flat arrays, and the cells they go to; `complete`: all points of the box."""
+
+    points: Mapping[Term, NDArray]
+    cells: Mapping[Term, NDArray]
+    complete: bool
+
+    @property
+    def size(self) -> int:
+        return max((len(a) for a in self.points.values()), default=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A map over a box: inputs and their extents, outputs, and variables for the outputs with the declared extents."""
+
+    title: Callable[[], str]
+    inputs: tuple[Term, ...]
+    extents: tuple[Dim, ...]
+    outputs: tuple[Term, ...]
+    physical: tuple[Term, ...]
+    declared: tuple[Dim, ...]
+
+    @cached_property
+    def what(self) -> str:
+        """The map and its box, for messages."""
+        return self.title()
+
+    @cached_property
+    def parts(self) -> list[Problem]:
+        """The components of the map."""
+        return components(self)
+
+    @property
+    def plain(self) -> dict[Term, Term]:
+        """The variables for outputs that carry an extent, with the same ones without."""
+        return {p: t.var(leaf_name(p)) for p in self.physical if p.args}
+
+    @cached_property
+    def passed(self) -> dict[Term, Term]:
+        """The inputs that one output is and no other depends on, with the variables for these outputs."""
+        found: dict[Term, Term] = {}
+        used: set[Term] = set()
+        inputs = set(self.inputs)
+        for p, output in zip(self.physical, self.outputs, strict=True):
+            if output in inputs and output not in found:
+                found[output] = p
+            else:
+                used.update(free_variables(output))
+        return {v: p for v, p in found.items() if v not in used} if used else found
+
+    @cached_property
+    def core(self) -> Problem:
+        """The map without the inputs that are passed on as they are."""
+        if not self.passed:
+            return self
+        places = [n for n, v in enumerate(self.inputs) if v not in self.passed]
+        return self.part(places, [n for n, o in enumerate(self.outputs) if o not in self.passed])
+
+    def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Problem:
+        """The map of some inputs to some outputs, by number."""
+        return Problem(
+            self.title,
+            tuple([self.inputs[n] for n in inputs]),
+            tuple([self.extents[n] for n in inputs]),
+            tuple([self.outputs[n] for n in outputs]),
+            tuple([self.physical[n] for n in outputs]),
+            tuple([self.declared[n] for n in outputs]),
+        )
+
+    def widened(self, part: Problem, cell: Sequence[int]) -> tuple[int, ...]:
+        """A cell of a part of the map as one of the map, zero elsewhere."""
+        own = dict(zip(part.physical, cell, strict=True))
+        return tuple([own.get(p, 0) for p in self.physical])
+
+    @cached_property
+    def numbers(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The extents and the declared extents, or None where a size is symbolic."""
+        extents, declared = static_shape(self.extents), static_shape(self.declared)
+        return None if extents is None or declared is None or symbols(*self.outputs) else (extents, declared)
+
+    @property
+    def box(self) -> dict[Term, tuple[int, int]]:
+        """The half-open ranges of the inputs that are numbers."""
+        return {v: (0, e) for v, e in zip(self.inputs, self.extents, strict=True) if isinstance(e, int)}
+
+    @property
+    def cells(self) -> dict[Term, tuple[int, int]]:
+        """The half-open ranges of the variables for the outputs that are numbers."""
+        return {p: (0, e) for p, e in zip(self.physical, self.declared, strict=True) if isinstance(e, int)}
+
+    @property
+    def points(self) -> Enumerated | None:
+        """The map at every point of its box, or None where the box is symbolic or too large."""
+        if self.numbers is None or prod(self.numbers[0]) > ENUMERATION_LIMIT:
+            return None
+        return (_few if prod(self.numbers[0]) <= FEW_POINTS else _many)(self)
+
+    def sample(self) -> Sample:
+        """Some points of a box of numbers, all of a small one, and the cells they go to."""
+        assert self.numbers is not None
+        points = self.points if prod(self.numbers[0]) <= FEW_POINTS else None
+        if points is not None:
+            inputs = dict(zip(self.inputs, points.coordinates, strict=True))
+            return Sample(inputs, dict(zip(self.physical, points.images, strict=True)), True)
+        arrays = some_points(self.numbers[0])
+        images = values_at(self.outputs, dict(zip(self.inputs, arrays, strict=True)), len(arrays[0]))
+        if images is None:
+            raise _undefined(self)
+        inputs = dict(zip(self.inputs, arrays, strict=True))
+        return Sample(inputs, dict(zip(self.physical, images, strict=True)), False)
+
+    @cached_property
+    def probe(self) -> Sample:
+        """A few points of a box of numbers, all of a very small one, and the cells they go to."""
+        assert self.numbers is not None
+        arrays = probe(self.numbers[0])
+        inputs = dict(zip(self.inputs, arrays, strict=True))
+        size = len(arrays[0]) if arrays else 1
+        images = plain_values(self.outputs, inputs, dict(zip(self.inputs, self.numbers[0], strict=True)))
+        if images is None:
+            images = values_at(self.outputs, inputs, size)
+        if images is None:
+            raise _undefined(self)
+        return Sample(inputs, dict(zip(self.physical, images, strict=True)), size == prod(self.numbers[0]))
+
+    @cached_property
+    def collision(self) -> Pair | None:
+        """Two points of one cell: the first ones in a small box, some that a sample holds in a large one, or None."""
+        if self.numbers is None:
+            return None
+        points = self.points if prod(self.numbers[0]) <= FEW_POINTS else None
+        if points is not None:
+            return self.named(points.collision())
+        sample = self.sample()
+        rows, images = list(sample.points.values()), list(sample.cells.values())
+        kept = np.unique(row_key(rows, self.numbers[0]), return_index=True)[1]
+        keys = row_key([np.asarray(a)[kept] for a in images], self.numbers[1])
+        pair = duplicate(keys, LARGEST_KEY)
+        if pair is None:
+            return None
+        first, second = ({str(v): int(x[kept[k]]) for v, x in zip(self.inputs, rows, strict=True)} for k in pair)
+        return first, second
+
+    def named(self, pair: tuple[int, int] | None) -> Pair | None:
+        """Two flat points of a box of numbers, by the names of the inputs."""
+        if pair is None or self.numbers is None:
+            return None
+        extents = self.numbers[0]
+        at = [np.unravel_index(flat, extents) if extents else () for flat in pair]
+        first, second = (dict(zip(map(str, self.inputs), map(int, x), strict=True)) for x in at)
+        return first, second
+
+    def conditions(self, values: Sequence[Term]) -> list[Term]:
+        """What makes a cell padding, the inputs over the outputs given: they leave the box there, or do not return.
+
+        The order guards later ones, which may be undefined where an earlier one holds.
+        """
+        result: list[Term] = []
+        for value, extent in zip(values, self.extents, strict=True):
+            result += [t.compare("le", t.as_index(extent), value), t.compare("lt", value, 0)]
+        table = dict(zip(self.inputs, values, strict=True))
+        for p, output in zip(self.physical, self.outputs, strict=True):
+            result.append(t.compare("ne", substitute(output, table), p))
+        return result
+
+    def require_defined(self) -> None:
+        """Raise where an output may be undefined at a point of a box too large to try."""
+        if self.numbers is None or prod(self.numbers[0]) <= ENUMERATION_LIMIT or not partial(*self.outputs):
+            return
+        for output in self.outputs:
+            proof = decider().prove(defined(output), self.box)
+            if proof.verdict == "refuted":
+                at = ", ".join(f"{name} = {value}" for name, value in (proof.witness or {}).items())
+                raise LayoutError(self.what, f"{output} is undefined at {at}")
+            if proof.verdict == "unknown":
+                raise LayoutError(self.what, f"{output} may be undefined at a point of the box")
+
+
+def _enumerated(problem: Problem) -> Enumerated:
+    assert problem.numbers is not None
+    arrays = values_on(problem.outputs, problem.inputs, problem.numbers[0])
+    if arrays is None:
+        raise _undefined(problem)
+    return Enumerated(*problem.numbers, arrays)
+
+
+# Points take memory: those of few problems are kept, and those of one large one.
+_few = lru_cache(maxsize=32)(_enumerated)
+_many = lru_cache(maxsize=1)(_enumerated)
+
+
+def partial(*terms: Term) -> bool:
+    """Whether terms may be undefined somewhere: they load, or divide or shift by what is not a suitable number."""
+    for node in postorder(*terms):
+        if node.op == "load" or (node.op in _DIVIDING and (t.int_value(node.args[1]) or 0) < 1):
+            return True
+    return False
+
+
+_DIVIDING = frozenset(("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"))
+
+
+def defined(term: Term) -> Term:
+    """A claim that holds exactly where an index term is defined."""
+    return t.compare("eq", term, term)
+
+
+def _undefined(problem: Problem) -> LayoutError:
+    return LayoutError(problem.what, "an output is undefined at a point of the box")
+
+
+def components(problem: Problem) -> list[Problem]:
+    """The parts of a map that share no variable; an output without variables is a part of its own."""
+    used = [frozenset(free_variables(o)) for o in problem.outputs]
+    groups: list[tuple[set[Term], list[int]]] = [({v}, []) for v in problem.inputs]
+    for n, variables in enumerate(used):
+        touched = [g for g in groups if g[0] & variables]
+        merged: tuple[set[Term], list[int]] = (set[Term]().union(*(g[0] for g in touched)), [n])
+        for g in touched:
+            merged[1].extend(g[1])
+        groups = [g for g in groups if not any(g is x for x in touched)] + [merged]
+    return [
+        problem.part([n for n, v in enumerate(problem.inputs) if v in variables], sorted(numbers))
+        for variables, numbers in groups
+    ]

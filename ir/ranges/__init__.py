@@ -1,0 +1,1 @@
+"""Bounds of terms: intervals, boxes, rows of bits."""

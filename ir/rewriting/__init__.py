@@ -1,0 +1,1 @@
+"""The rewriter: matching, contexts, normal forms of scalar rules."""

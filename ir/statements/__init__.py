@@ -1,0 +1,1 @@
+"""Statements: loops and stores, their check and numpy meaning."""

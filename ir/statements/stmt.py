@@ -1,0 +1,203 @@
+"""Statements: the one IR that backends accept. Loop nests over axis terms, with scalar terms as bodies.
+
+A `PrimFunc` has parameters, local allocations and aliases, all of them declared buffers; a load in a term names its
+buffer (`load("x", [i], "float32")`), and a loop binds an axis term, so extents are part of the terms. Accesses are
+scalar. The rules are in `eqsat.ir.statements.check`, the numpy meaning is `eqsat.ir.statements.run.run_primfunc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Literal
+
+from eqsat.ir.errors import ShapeError
+from eqsat.ir.terms.term import Term, int_value
+from eqsat.ir.terms.text import format_term, leaf_name
+
+LoopKind = Literal["serial", "parallel", "vectorized", "unrolled"]
+
+
+@dataclass(frozen=True)
+class BufferDecl:
+    """A typed block of memory: physical shape (one index per axis) and dtype; `note` tells readers what it holds."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    note: str = ""
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class For:
+    """Run the body for axis = 0, 1, ..., extent - 1; the extent is the axis term's own."""
+
+    axis: Term
+    body: Stmt
+    kind: LoopKind = "serial"
+
+    @property
+    def extent(self) -> int:
+        """The number of iterations."""
+        number = int_value(self.axis.args[0])
+        if number is None:
+            problem = f"extent {self.axis.args[0]} is not a number"
+            raise ShapeError(f"loop over {self.axis}", problem, "give the symbols a value")
+        return number
+
+
+@dataclass(frozen=True)
+class If:
+    """Run `then` where the condition holds, else `orelse`."""
+
+    condition: Term
+    then: Stmt
+    orelse: Stmt | None = None
+
+
+@dataclass(frozen=True)
+class Store:
+    """buffer[index] = value."""
+
+    buffer: str
+    index: tuple[Term, ...]
+    value: Term
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """A local buffer, undefined at first, that lives for the body."""
+
+    buffer: BufferDecl
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Alias:
+    """Another shape or dtype of the memory of a declared buffer, from element `offset` (of its own type) on.
+
+    The interface of a function stays as it is declared; a flattened or vector view of a parameter is an alias.
+    """
+
+    buffer: BufferDecl
+    data: str
+    body: Stmt
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Assume:
+    """A promise that the condition holds here; a backend may use or ignore it, the interpreter checks it."""
+
+    condition: Term
+
+
+@dataclass(frozen=True)
+class Seq:
+    """Statements one after the other."""
+
+    parts: tuple[Stmt, ...]
+
+
+Stmt = For | If | Store | Alloc | Alias | Assume | Seq
+
+
+@dataclass(frozen=True)
+class PrimFunc:
+    """A function over buffers: `params` in order, `buffer_map` declares each of them, `body` is what it does.
+
+    >>> from eqsat.ir.terms.term import ax, load
+    >>> i = ax(0, 4)
+    >>> double = Store("y", (i,), load("x", [i], "int32") + load("x", [i], "int32"))
+    >>> buffers = {n: BufferDecl(n, (4,), "int32") for n in ("x", "y")}
+    >>> print(PrimFunc("twice", ("x", "y"), buffers, For(i, double)))
+    func twice(x: int32[4], y: int32[4])
+      for i0 in 4:
+        y[i0] = x[i0] + x[i0]
+    """
+
+    name: str
+    params: tuple[str, ...]
+    buffer_map: Mapping[str, BufferDecl]
+    body: Stmt
+    note: str = field(default="")
+
+    def __post_init__(self) -> None:
+        from eqsat.ir.statements.check import check_primfunc
+
+        check_primfunc(self)
+
+    def __str__(self) -> str:
+        header = ", ".join(str(self.buffer_map[p]) for p in self.params)
+        return "\n".join([f"func {self.name}({header})", *format_stmt(self.body, 1)])
+
+
+def seq(parts: Sequence[Stmt]) -> Stmt:
+    """Statements in order; one statement is itself."""
+    flat: list[Stmt] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, Seq) else (part,))
+    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements inside of a statement."""
+    if isinstance(stmt, (For, Alloc, Alias)):
+        return (stmt.body,)
+    if isinstance(stmt, If):
+        return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
+    return stmt.parts if isinstance(stmt, Seq) else ()
+
+
+def statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement, outer ones first, in order."""
+    stack = [stmt]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
+
+
+def stmt_terms(stmt: Stmt) -> tuple[Term, ...]:
+    """The terms that a statement itself evaluates (not those of the statements inside)."""
+    if isinstance(stmt, Store):
+        return (*stmt.index, stmt.value)
+    return (stmt.condition,) if isinstance(stmt, (If, Assume)) else ()
+
+
+def with_kind(loop: For, kind: LoopKind) -> For:
+    """The same loop, run another way."""
+    return replace(loop, kind=kind)
+
+
+# -- text -------------------------------------------------------------------------------------------------------------
+
+
+def format_stmt(stmt: Stmt, depth: int = 0) -> list[str]:
+    """The lines of a statement in a Python-like notation."""
+    indent = "  " * depth
+    if isinstance(stmt, For):
+        kind = "" if stmt.kind == "serial" else f"  # {stmt.kind}"
+        return [f"{indent}for {leaf_name(stmt.axis)} in {stmt.extent}:{kind}", *format_stmt(stmt.body, depth + 1)]
+    if isinstance(stmt, If):
+        lines = [f"{indent}if {format_term(stmt.condition)}:", *format_stmt(stmt.then, depth + 1)]
+        return lines if stmt.orelse is None else [*lines, f"{indent}else:", *format_stmt(stmt.orelse, depth + 1)]
+    if isinstance(stmt, Store):
+        return [f"{indent}{stmt.buffer}[{', '.join(map(format_term, stmt.index))}] = {format_term(stmt.value)}"]
+    if isinstance(stmt, Alloc):
+        return [f"{indent}alloc {stmt.buffer}", *format_stmt(stmt.body, depth)]
+    if isinstance(stmt, Alias):
+        place = f"{stmt.data} + {stmt.offset}" if stmt.offset else stmt.data
+        return [f"{indent}alias {stmt.buffer} = {place}", *format_stmt(stmt.body, depth)]
+    if isinstance(stmt, Assume):
+        return [f"{indent}assume {format_term(stmt.condition)}"]
+    return [line for part in stmt.parts for line in format_stmt(part, depth)] or [f"{indent}pass"]

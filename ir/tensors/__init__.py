@@ -1,0 +1,1 @@
+"""Tensor programs: nodes, operators, shapes, views, text, JSON, numpy meaning."""

@@ -1,0 +1,67 @@
+"""What a body, a gather or a predicate may contain: checked once, where a node of a program is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.ir.dtypes import INDEX
+from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.tensors.shape import Shape, format_shape, same_dim
+from eqsat.ir.terms.tables import Table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
+
+OperandType = tuple[Shape, str]
+
+
+def check_terms(what: str, roots: Sequence[Term], shape: Shape, reduce: Shape, operands: Sequence[OperandType]) -> None:
+    """Refuse terms that use an axis, an operand or a name that the node does not have, or index by a hole.
+
+    >>> from eqsat.ir.terms.term import ax, load
+    >>> check_terms("compute", [load(0, [ax(0, 3)], "float32")], (3,), (), [((3, 4), "float32")])
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.ShapeError: compute: $0[i0] has 1 indices, operand 0 has shape (3, 4)
+    """
+    unknown: set[Term] = set()
+    for node in postorder(*roots):
+        if node.op == "axis":
+            _check_axis(what, node, shape, reduce)
+        elif node.op == "var":
+            raise ShapeError(what, f"{node} is not an axis of the result", "use the axes that eq.compute hands over")
+        elif node.op == "load":
+            _check_load(what, node, operands)
+        elif node.lanes > 1:
+            raise TypeMismatch(what, f"{node} is a vector", "vectors belong to statements")
+        if node.op == "hole" or any(a in unknown for a in node.args):
+            if node.dtype == INDEX:
+                raise TypeMismatch(what, f"the index {node} depends on a hole", "a hole has no known value")
+            unknown.add(node)
+
+
+def check_index_terms(what: str, roots: Sequence[Term]) -> None:
+    """Refuse gathers and predicates that read data: only numbers, axes, symbols and constant tables may decide them."""
+    for node in postorder(*roots):
+        if node.op == "hole" or (node.op == "load" and not isinstance(node.payload, Table)):
+            raise TypeMismatch(what, f"{node} decides where to read", "use eq.compute and x[eq.cast(i, 'index')]")
+
+
+def _check_axis(what: str, node: Term, shape: Shape, reduce: Shape) -> None:
+    role, number = node.payload
+    n, box = int(number), shape if role == "ax" else reduce
+    if n >= len(box) or not same_dim(box[n], node.args[0]):
+        kind = "an axis" if role == "ax" else "a reduce axis"
+        raise ShapeError(what, f"{node} of extent {node.args[0]} is not {kind} of {format_shape(box)}")
+
+
+def _check_load(what: str, node: Term, operands: Sequence[OperandType]) -> None:
+    source = node.payload
+    if isinstance(source, Table):
+        return
+    if not isinstance(source, int) or not 0 <= source < len(operands):
+        raise ShapeError(what, f"load {node} with {len(operands)} operands")
+    shape, dtype = operands[source]
+    if len(node.args) != len(shape):
+        raise ShapeError(what, f"{node} has {len(node.args)} indices, operand {source} has shape {format_shape(shape)}")
+    if node.dtype != dtype:
+        raise TypeMismatch(what, f"{node} is {node.dtype}, operand {source} is {dtype}")

@@ -1,0 +1,178 @@
+"""What a user may give as a pad value, checked and made a term over the physical index.
+
+A number of the element type, eq.UNDEF, or a function of the physical indices that answers one of these, an index
+expression, or a formula that may load the transformed source itself, by its own (logical) index: the wrap-around of 14
+cells in 4x4 is `lambda io, ii: x[(4*io + ii) % 14]`. Nothing else may be read.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from eqsat.ir.decide import ENUMERATION_LIMIT, decider
+from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
+from eqsat.ir.errors import BoundsError, LayoutError, TypeMismatch
+from eqsat.ir.ranges.bounds import bounds
+from eqsat.ir.tensors.shape import Shape, size, static_shape
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked
+from eqsat.ir.terms.holes import UNDEF, new_hole
+from eqsat.ir.terms.tables import Table, load_table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves, postorder, symbols
+
+_PARTIAL = ("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr", "pow")
+"""Operations that are undefined for some integers."""
+
+
+class Source(Protocol):
+    """What is padded: a tensor or a buffer."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def shape(self) -> Shape: ...
+
+    @property
+    def dtype(self) -> str: ...
+
+
+def pad_value_term(
+    source: Source, pad_value: Any, axes: Sequence[Term], shape: Shape, padding: Term, operation: str
+) -> Term:
+    """The value of padding cells as a term over `axes` (the physical index, of extents `shape`).
+
+    padding: the predicate of these cells. Raises TypeMismatch where the value has another type or may not fit it,
+    LayoutError where it reads anything but the source, BoundsError where it reads outside of it (with the cell).
+    """
+    pad_value = called(pad_value, axes, operation)
+    if pad_value is UNDEF:
+        return new_hole(source.dtype, axes)
+    if isinstance(pad_value, Term):
+        _check_reads(source, pad_value, axes, shape, operation)
+    value = _typed(source, pad_value, axes, shape, padding, operation)
+    _check_defined(source, value, axes, shape, padding, operation)
+    return value
+
+
+def called(pad_value: Any, axes: Sequence[Term], operation: str) -> Any:
+    """The pad value, or what it answers at the physical index where it is a function."""
+    if not callable(pad_value) or isinstance(pad_value, Term):
+        return pad_value
+    function = cast("Callable[..., Any]", pad_value)
+    try:
+        inspect.signature(function).bind(*axes)
+    except TypeError as error:
+        raise TypeMismatch(
+            operation, f"the pad function does not take {len(axes)} indices: {error}", "one per physical axis"
+        ) from error
+    except ValueError:  # a function of C has no signature to look at
+        pass
+    return function(*axes)
+
+
+def _typed(source: Source, value: Any, axes: Sequence[Term], shape: Shape, padding: Term, operation: str) -> Term:
+    if isinstance(value, Term):
+        if value.dtype == INDEX:
+            return _cast_index(source, value, axes, shape, padding, operation)
+        if value.dtype != source.dtype:
+            problem = f"pad value {value} is {value.dtype}, {source.name} is {source.dtype}"
+            raise TypeMismatch(operation, problem, f"use eq.cast(value, {source.dtype!r})")
+        if value.lanes != 1:
+            raise TypeMismatch(operation, f"pad value {value} is a vector")
+        return value
+    if getattr(value, "shape", ()) != () or hasattr(value, "node"):
+        fix = "a number, eq.UNDEF, or a function of the physical indices"
+        raise TypeMismatch(operation, f"pad value {value!r} is not a scalar", fix)
+    if isinstance(value, (np.ndarray, np.generic)):
+        scalar = cast(Any, value)[()]
+        if scalar.dtype.name != source.dtype:
+            problem = f"pad value {scalar!r} is {scalar.dtype.name}, {source.name} is {source.dtype}"
+            raise TypeMismatch(operation, problem, "convert it, or give a Python number")
+        return t.const(scalar, source.dtype)
+    try:
+        term = t.const(value, source.dtype)
+    except TypeMismatch as error:
+        raise TypeMismatch(operation, f"pad value {value!r}: {error.problem}") from error
+    if is_float(source.dtype) and np.isfinite(value) and not np.isfinite(t.const_value(term)):
+        raise TypeMismatch(operation, f"pad value {value!r} does not fit {source.dtype}", "give an infinity")
+    return term
+
+
+def _cast_index(source: Source, value: Term, axes: Sequence[Term], shape: Shape, padding: Term, operation: str) -> Term:
+    """An index expression as an element, where its values fit the type in all padding cells."""
+    if source.dtype == BOOL:
+        raise TypeMismatch(operation, f"pad value {value} is a number, {source.name} is bool", "compare it")
+    info: Any = np.finfo(source.dtype) if is_float(source.dtype) else np.iinfo(source.dtype)
+    least, most = int(info.min), int(info.max)
+    low, high = bounds(value)
+    if is_float(source.dtype) and (low is None or high is None):
+        return t.cast_to(value, source.dtype)
+    if low is None or high is None or low < least or high > most:
+        inside = t.logical_and(t.compare("le", least, value), t.compare("le", value, most))
+        box = {a: (0, n) for a, n in zip(axes, static_shape(shape) or (), strict=False)}
+        proof = decider().prove(inside, box, padding)
+        if not proof:
+            at = f" at {dict(proof.witness)}" if proof.witness else ""
+            problem = f"pad value {value} may not fit {source.dtype}{at}"
+            raise TypeMismatch(operation, problem, f"use eq.cast(value, {source.dtype!r}) to wrap")
+    return t.cast_to(value, source.dtype)
+
+
+def _check_reads(source: Source, value: Term, axes: Sequence[Term], shape: Shape, operation: str) -> None:
+    for node in leaves("load", value):
+        if node.payload is not source and node.payload != source and not isinstance(node.payload, Table):
+            other = getattr(node.payload, "name", node.payload)
+            raise LayoutError(operation, f"the pad value reads {other}", f"it may read {source.name} only")
+    known = {s for d in (*shape, *source.shape) if isinstance(d, Term) for s in symbols(d)}
+    own = set(axes)
+    for node in postorder(value, done=own):
+        if (node.op in ("axis", "var") and node not in own) or (node.op == "sym" and node not in known):
+            raise LayoutError(operation, f"the pad value {value} depends on {node}", "it may use the physical indices")
+
+
+def _check_defined(
+    source: Source, value: Term, axes: Sequence[Term], shape: Shape, padding: Term, operation: str
+) -> None:
+    """Refuse a value that is undefined (reads out of range, divides by zero) at a padding cell, where that is sure."""
+    extents, within = static_shape(shape), static_shape(source.shape)
+    if extents is None or within is None or size(extents) > ENUMERATION_LIMIT or _depends_on_data(value):
+        return
+    risky = [n for n in postorder(value) if n.op == "load" or n.op in _PARTIAL]
+    if not risky:
+        return
+
+    def read(payload: Any, index: Sequence[NDArray]) -> tuple[NDArray, Mask]:
+        if isinstance(payload, Table):
+            return load_table(payload, index)
+        bad: NDArray = np.zeros((), np.bool_)
+        for i, n in zip(index, within, strict=True):
+            bad = np.logical_or(bad, np.logical_or(i < 0, i >= n))
+        return np.ones((), source.dtype), bad
+
+    grid = np.indices(extents)
+    env = {a: grid[n] for n, a in enumerate(axes)}
+    (here, _), (_, bad) = evaluate_masked([padding, value], env, read, lambda n, dtype, index: np.ones((), dtype))
+    wrong = np.logical_and(here, False if bad is None else bad)
+    if wrong.any():
+        cell = tuple(int(i) for i in np.argwhere(np.broadcast_to(wrong, extents))[0])
+        problem = f"the pad value {value} is undefined at the padding cell {cell}"
+        raise BoundsError(operation, problem, f"read inside of {source.name}, for example by % of its extent")
+
+
+def _depends_on_data(value: Term) -> bool:
+    """Whether a choice or a divisor of data decides what is read, so that only the data tell what is undefined."""
+    for node in postorder(value):
+        deciding: Sequence[Term] = ()
+        if node.op == "where":
+            deciding = node.args[:1]
+        elif node.op in ("and", "or", "load") or (node.dtype != INDEX and node.op in _PARTIAL):
+            deciding = node.args
+        if any(n.op in ("load", "hole") and not isinstance(n.payload, Table) for d in deciding for n in postorder(d)):
+            return True
+    return False

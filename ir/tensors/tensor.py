@@ -1,0 +1,440 @@
+"""Tensor programs: a DAG of Input, Constant, View, Compute and Opaque nodes with named inputs and outputs.
+
+A View is a change of index, a Compute is a formula over indices; every other operator is an Opaque with a signature.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from eqsat.ir.dtypes import BOOL, NDArray, as_dtype
+from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.tensors.node_checks import check_index_terms, check_terms
+from eqsat.ir.tensors.shape import Dim, Shape, as_shape, format_shape
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor_methods import TensorMethods
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.hole_cells import reads_a_hole
+from eqsat.ir.terms.term import IndexFunction, Term
+from eqsat.ir.terms.walk import postorder, renumber_loads
+
+COMBINERS = ("sum", "prod", "max", "min")
+_serials = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Tag:
+    """What a Compute is called and its attributes: for display and for targets, never for layout reasoning."""
+
+    name: str
+    attrs: tuple[tuple[str, Any], ...] = ()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return dict(self.attrs).get(key, default)
+
+
+class Node:
+    """A node of a program. `operands` are the tensors it reads, `outputs` the (shape, dtype) of each result."""
+
+    __slots__ = ("__weakref__", "operands", "outputs", "serial")
+
+    def __init__(self, operands: Sequence[Tensor], outputs: Sequence[tuple[Shape, str]]) -> None:
+        self.operands = tuple(operands)
+        self.outputs = tuple(outputs)
+        self.serial = next(_serials)
+
+    def __reduce__(self) -> Any:
+        kind = type(self).__name__
+        raise EqsatError(f"pickling of a {kind}", "a node is a place in a program", "pickle an eq.Program")
+
+
+class Input(Node):
+    """A named argument of the program."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, shape: Shape, dtype: str) -> None:
+        super().__init__((), ((shape, dtype),))
+        self.name = name
+
+
+class Constant(Node):
+    """A literal array."""
+
+    __slots__ = ("array", "name")
+
+    def __init__(self, array: NDArray, name: str = "") -> None:
+        dtype = data_dtype(array.dtype)
+        own: NDArray = np.array(array, dtype=dtype, order="C", copy=True if array.flags.writeable else None)
+        own.flags.writeable = False
+        super().__init__((), ((tuple(int(d) for d in own.shape), dtype),))
+        self.array = own
+        self.name = name
+
+
+class View(Node):
+    """out[i] = source[gather(i)] where valid(i), else fill(i); i are the terms ax(0, shape[0]), ax(1, shape[1]), ...
+
+    `gather` runs from output to source. `fill` may load the source (as operand 0) and hold holes.
+    """
+
+    __slots__ = ("fill", "gather", "tag", "valid")
+
+    def __init__(
+        self,
+        source: Tensor,
+        shape: Shape,
+        gather: Sequence[Term],
+        valid: Term,
+        fill: Term | None,
+        tag: Tag | None = None,
+    ) -> None:
+        if len(gather) != len(source.shape):
+            raise ShapeError("view", f"{len(gather)} gather terms for a source of rank {len(source.shape)}")
+        if valid is not t.TRUE and fill is None:
+            raise ShapeError("view", "a view that pads needs a fill")
+        if fill is not None and fill.dtype != source.dtype:
+            raise TypeMismatch("view", f"fill {fill} is {fill.dtype}, the source is {source.dtype}")
+        super().__init__((source,), ((shape, source.dtype),))
+        self.gather = tuple(t.as_index(g) for g in gather)
+        self.valid = t.as_bool(valid)
+        self.fill = None if valid is t.TRUE else fill
+        self.tag = tag
+        check_index_terms("view", [*self.gather, self.valid])
+        parts = [*self.gather, self.valid, *(() if self.fill is None else (self.fill,))]
+        check_terms("view", parts, shape, (), [(source.shape, source.dtype)])
+
+    @property
+    def source(self) -> Tensor:
+        return self.operands[0]
+
+
+class Compute(Node):
+    """out[i] = combine over k of body(i, k), with i = ax(n, shape[n]), k = red(n, reduce[n]).
+
+    Loads name operands by number.
+    Without reduce axes `combiner` is None. `ordered=True` forbids changing the order of a float reduction.
+    """
+
+    __slots__ = ("body", "combiner", "ordered", "reduce", "tag")
+
+    def __init__(
+        self,
+        operands: Sequence[Tensor],
+        shape: Shape,
+        body: Term,
+        reduce: Shape = (),
+        combiner: str | None = None,
+        tag: Tag | None = None,
+        ordered: bool = False,
+    ) -> None:
+        if (combiner is None) != (not reduce):
+            raise ShapeError("compute", f"combiner {combiner} with {len(reduce)} reduce axes")
+        if combiner is not None and combiner not in COMBINERS:
+            raise TypeMismatch("compute", f"combiner {combiner!r}", f"one of {', '.join(COMBINERS)}")
+        if combiner in ("sum", "prod") and body.dtype == BOOL:
+            raise TypeMismatch("compute", f"{combiner} of bool", "cast the body, or use max/min for any/all")
+        if body.dtype == t.INDEX:
+            raise TypeMismatch("compute", "the body is an index term", "eq.cast(body, 'int64') makes it data")
+        check_terms("compute", [body], shape, reduce, [(x.shape, x.dtype) for x in operands])
+        super().__init__(operands, ((shape, body.dtype),))
+        self.body = body
+        self.reduce = reduce
+        self.combiner = combiner
+        self.tag = tag
+        self.ordered = ordered
+
+    @property
+    def shape(self) -> Shape:
+        return self.outputs[0][0]
+
+
+Impl = Callable[..., Any]
+Definition = Callable[..., "Tensor | Sequence[Tensor]"]
+
+
+class Opaque(Node):
+    """An operator without a formula, with one or more outputs.
+
+    `signature` says what a layout may do to it (None: a barrier); `impl` computes numpy outputs from numpy inputs;
+    `definition` builds the same result from tensors, for evaluation and for targets that lack the operator;
+    `pure=False` gives the node an identity: never merged, duplicated or moved.
+    """
+
+    __slots__ = ("attrs", "definition", "impl", "op", "pure", "signature")
+
+    def __init__(
+        self,
+        op: str,
+        operands: Sequence[Tensor],
+        outputs: Sequence[tuple[Shape, str]],
+        attrs: Mapping[str, Any] | None = None,
+        signature: Signature | None = None,
+        impl: Impl | None = None,
+        definition: Definition | None = None,
+        pure: bool = True,
+    ) -> None:
+        super().__init__(operands, outputs)
+        if signature is not None:
+            signature.check([x.shape for x in operands], [s for s, _ in outputs], op)
+        self.op = op
+        self.attrs = dict(attrs or {})
+        self.signature = signature
+        self.impl = impl
+        self.definition = definition
+        self.pure = pure
+
+
+class Tensor(TensorMethods):
+    """One output of a node. `x[i, j]` is a load inside `eq.compute`; arithmetic and methods build programs.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (2, 3), "float32")
+    >>> x.permute_dims((1, 0)).shape
+    (3, 2)
+    """
+
+    __slots__ = ("__weakref__", "index", "node")
+
+    def __init__(self, node: Node, index: int = 0) -> None:
+        self.node = node
+        self.index = index
+
+    @property
+    def shape(self) -> Shape:
+        return self.node.outputs[self.index][0]
+
+    @property
+    def dtype(self) -> str:
+        return self.node.outputs[self.index][1]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Identity: the node's serial number and the output number."""
+        return (self.node.serial, self.index)
+
+    @property
+    def source_key(self) -> str:
+        return f"tensor {self.node.serial}.{self.index}"
+
+    @property
+    def name(self) -> str:
+        node = self.node
+        return node.name if isinstance(node, Input) else f"t{node.serial}"
+
+    def __getitem__(self, index: Any) -> Term:
+        items: tuple[Any, ...] = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
+        if len(items) != self.rank:
+            problem = f"{len(items)} indices for rank {self.rank}"
+            raise ShapeError(f"load of {self.name}", problem, "x.slice(...) takes sub-tensors")
+        return t.load(self, [t.as_index(i) for i in items], self.dtype)
+
+    def __len__(self) -> int:
+        raise ShapeError(f"len of {self.name}", "a tensor is not a sequence", "use .shape")
+
+    def __bool__(self) -> bool:
+        raise TypeMismatch(f"bool({self.name})", "a tensor has no truth value until it is evaluated")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tensor) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise EqsatError(f"pickling of {self!r}", "a tensor is a place in a program", "pickle an eq.Program")
+
+    def __repr__(self) -> str:
+        kind = type(self.node).__name__.lower()
+        return f"<{kind} {self.name} {self.dtype}{format_shape(self.shape)}>"
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Named inputs and outputs over a DAG of nodes.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (4,), "float32")
+    >>> p = eq.Program([x], {"y": x.relu()})
+    >>> list(p.outputs)
+    ['y']
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: dict[str, Tensor]
+    name: str = field(default="program")
+
+    def __init__(self, inputs: Sequence[Tensor], outputs: Mapping[str, Tensor], name: str = "program") -> None:
+        object.__setattr__(self, "inputs", tuple(inputs))
+        object.__setattr__(self, "outputs", dict(outputs))
+        object.__setattr__(self, "name", name)
+        names: set[str] = set()
+        for name, y in self.outputs.items():
+            if not isinstance(y, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeMismatch("program", f"output {name!r} is {y!r}, not a tensor")
+        for x in self.inputs:
+            if not isinstance(x, Tensor) or not isinstance(x.node, Input):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise ShapeError("program", f"{x!r} is listed as an input but is computed", "list eq.input tensors")
+            if x.node.name in names:
+                raise ShapeError("program", f"two inputs are named {x.node.name!r}")
+            names.add(x.node.name)
+        known = {x.node.serial for x in self.inputs}
+        for node in self.nodes():
+            if isinstance(node, Input) and node.serial not in known:
+                raise ShapeError("program", f"input {node.name!r} is used but not listed", "add it to inputs")
+
+    def nodes(self) -> list[Node]:
+        """All nodes, operands before users."""
+        return list(node_order(self.outputs.values()))
+
+    def bind(self, values: Mapping[Any, Any]) -> Program:
+        """The program with values for some of its symbols, given by name or by symbol (TVM: `bind_symbolic_vars`).
+
+        >>> import eqsat as eq
+        >>> n = eq.symbol("N")
+        >>> p = eq.Program([x := eq.input("x", (n, 3), "float32")], {"y": x.permute_dims((1, 0))})
+        >>> p.bind({"N": 4}).outputs["y"].shape, p.bind({n: 2 * n}).outputs["y"].shape
+        ((3, 4), (3, 2*N))
+
+        A value is a number within the bounds of its symbol, or a size of symbols; ShapeError for any other.
+        """
+        from eqsat.ir.tensors.bind import bind_program
+
+        return bind_program(self, values)
+
+    def __str__(self) -> str:
+        from eqsat.ir.tensors.program_text import format_program
+
+        return format_program(self)
+
+    def __reduce__(self) -> Any:
+        from eqsat.ir.tensors.program_json import program_from_json, program_to_json
+
+        functions = {n: x.impl for n, x in enumerate(self.all_nodes()) if isinstance(x, Opaque) and x.impl is not None}
+        return program_from_json, (program_to_json(self, drop_impl=True), functions)
+
+    def all_nodes(self) -> list[Node]:
+        """The nodes, inputs that nothing uses included: operands before users."""
+        return list(node_order([*self.inputs, *self.outputs.values()]))
+
+
+def node_order(roots: Any) -> Iterator[Node]:
+    """Every node below the given tensors once, operands first."""
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(x.node, False) for x in reversed(list(roots))]
+    while stack:
+        node, ready = stack.pop()
+        if node.serial in seen:
+            continue
+        if ready or not node.operands:
+            seen.add(node.serial)
+            yield node
+            continue
+        stack.append((node, True))
+        stack.extend((x.node, False) for x in reversed(node.operands) if x.node.serial not in seen)
+
+
+def as_program(program: Program | Tensor) -> Program:
+    """A program from a program, or from one tensor (its output is named `out`, its inputs are found)."""
+    if isinstance(program, Program):
+        return program
+    if not isinstance(program, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeMismatch(f"{program!r}", "is not a program or a tensor")
+    inputs = [Tensor(n) for n in node_order([program]) if isinstance(n, Input)]
+    return Program(inputs, {"out": program})
+
+
+def input(name: str, shape: Any, dtype: Any) -> Tensor:
+    """A named program input.
+
+    >>> input("x", (1, 3, 8, 8), "float32")
+    <input x float32(1, 3, 8, 8)>
+    """
+    if not name:
+        raise ShapeError("input", f"name {name!r} is not a non-empty string")
+    return Tensor(Input(name, as_shape(shape), data_dtype(dtype)))
+
+
+def constant(array: Any, dtype: Any = None, name: str = "") -> Tensor:
+    """A literal tensor from an array-like.
+
+    >>> constant([1, 2, 3], "int8")
+    <constant t... int8(3,)>
+    """
+    try:
+        values: NDArray = np.array(array, dtype=None if dtype is None else data_dtype(dtype))
+    except (OverflowError, TypeError, ValueError) as error:
+        raise TypeMismatch("constant", str(error)) from error
+    return Tensor(Constant(values, name))
+
+
+def data_dtype(dtype: Any) -> str:
+    """The name of an element type of tensors."""
+    name = as_dtype(dtype)
+    if name == t.INDEX:
+        raise TypeMismatch("tensor", "index is not a data type", "use int64")
+    return name
+
+
+def output_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
+    """The axis terms ax(0, shape[0]), ax(1, shape[1]), ..."""
+    return tuple(t.ax(n, d) for n, d in enumerate(shape))
+
+
+def reduce_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
+    """The axis terms red(0, shape[0]), ..."""
+    return tuple(t.red(n, d) for n, d in enumerate(shape))
+
+
+def compute(shape: Any, fn: IndexFunction, reduce: Any = (), combiner: str = "sum", ordered: bool = False) -> Tensor:
+    """A tensor from a formula: `fn(*spatial, *reduced)` is the body, loads are `x[i, j]`.
+
+    >>> import eqsat as eq
+    >>> a, b = eq.input("a", (2, 3), "float32"), eq.input("b", (3, 4), "float32")
+    >>> eq.compute((2, 4), lambda i, j, k: a[i, k] * b[k, j], reduce=(3,)).shape
+    (2, 4)
+    """
+    out, red = as_shape(shape), as_shape(reduce)
+    body = cast("Callable[..., Any]", fn)(*output_axes(out), *reduce_axes(red))
+    if not isinstance(body, Term):
+        raise TypeMismatch("compute", f"the body is {body!r}, not a term", "eq.const(value, dtype) makes a constant")
+    return Tensor(from_body(body, out, red, combiner if red else None, ordered=ordered))
+
+
+def from_body(
+    body: Term,
+    shape: Shape,
+    reduce: Shape = (),
+    combiner: str | None = None,
+    tag: Tag | None = None,
+    ordered: bool = False,
+) -> Compute:
+    """A Compute from a body whose loads name tensors: they are numbered in order of appearance."""
+    numbers: dict[Any, int] = {}
+    for node in postorder(body):
+        if node.op == "load" and isinstance(node.payload, int):
+            raise ShapeError("compute", f"{node} names an operand by number", "load from the tensor itself")
+        if node.op == "load" and isinstance(node.payload, Tensor):
+            numbers.setdefault(node.payload, len(numbers))
+    numbered = renumber_loads(body, numbers)
+    made = Compute(list(numbers), shape, numbered, reduce, combiner, tag, ordered)
+    place = reads_a_hole(numbered, shape, reduce, made.operands)
+    if place is not None:
+        written = renumber_loads(place, dict(enumerate(made.operands)))
+        raise TypeMismatch("compute", f"the index of {written} depends on a hole", "a hole has no known value")
+    return made

@@ -1,0 +1,1 @@
+"""Terms: nodes, building, text, JSON, walks, numpy meaning."""

@@ -1,0 +1,70 @@
+"""Index sums and products in their one normal form: a number plus coefficients times sorted summands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from eqsat.ir.terms.leaves import index_const
+from eqsat.ir.terms.node import Term, make
+
+
+def _order(entry: tuple[int, Term]) -> tuple[bytes, bytes]:
+    return entry[1].order
+
+
+def linear(constant: int, parts: Iterable[tuple[int, Term]]) -> Term:
+    """The index term constant + sum of coefficient * term, in its one normal form."""
+    table: dict[int, tuple[int, Term]] = {}
+    for coefficient, term in parts:
+        if term.op == "const":
+            constant += coefficient * term.payload
+            continue
+        inner, coefficients = term.payload if term.op == "sum" else (0, (1,))
+        constant += coefficient * inner
+        for c, summand in zip(coefficients, term.args if term.op == "sum" else (term,), strict=True):
+            known = table.get(summand.serial)
+            table[summand.serial] = (coefficient * c + known[0] if known else coefficient * c, summand)
+    kept = [entry for entry in table.values() if entry[0]]
+    if not kept:
+        return index_const(constant)
+    if len(kept) > 1:
+        kept.sort(key=_order)
+    elif constant == 0 and kept[0][0] == 1:
+        return kept[0][1]
+    return make("sum", [s for _, s in kept], (int(constant), tuple([int(c) for c, _ in kept])))
+
+
+def linear_parts(term: Term) -> tuple[int, tuple[tuple[int, Term], ...]]:
+    """An index term as (constant, ((coefficient, summand), ...)).
+
+    >>> from eqsat.ir.terms.term import var
+    >>> linear_parts(2 * var("i") + 3)
+    (3, ((2, i),))
+    """
+    if term.op == "const":
+        return term.payload, ()
+    if term.op == "sum":
+        constant, coefficients = term.payload
+        return constant, tuple(zip(coefficients, term.args, strict=True))
+    return 0, ((1, term),)
+
+
+def product(factors: Iterable[Term]) -> Term:
+    """The index product: numbers become a coefficient, a number times a sum is distributed, the rest is sorted."""
+    coefficient = 1
+    rest: list[Term] = []
+    for factor in factors:
+        if factor.op == "const":
+            coefficient *= factor.payload
+        elif factor.op == "prod":
+            rest.extend(factor.args)
+        elif factor.op == "sum" and factor.payload[0] == 0 and len(factor.args) == 1:
+            coefficient *= factor.payload[1][0]
+            inner = factor.args[0]
+            rest.extend(inner.args if inner.op == "prod" else (inner,))
+        else:
+            rest.append(factor)
+    if not rest or coefficient == 0:
+        return index_const(coefficient)
+    body = rest[0] if len(rest) == 1 else make("prod", tuple(sorted(rest, key=lambda t: t.order)))
+    return linear(0, ((coefficient, body),))
