@@ -238,7 +238,7 @@ def test_the_second_compile_is_read_from_the_cache(monkeypatch: pytest.MonkeyPat
         state = stored.file_state
 
         def changed(file: str) -> list[int]:
-            return [1, 2] if file.endswith("c_code.py") else state(file)
+            return [1, 2] if file.endswith("c/code.py") else state(file)
 
         patch.setattr(stored, "file_state", changed)
         with pytest.raises(AssertionError, match="lowered again"):

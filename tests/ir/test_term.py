@@ -196,7 +196,8 @@ def test_threads_share_terms() -> None:
 
 
 def test_the_order_of_summands_is_the_same_in_every_process() -> None:
-    code = "import sys\nfrom eqsat.ir.terms import term as t\nprint(t.linear(0, [(1, t.var(c)) for c in sys.argv[1]]).args)"
+    code = "import sys\nfrom eqsat.ir.terms import term as t\n"
+    code += "print(t.linear(0, [(1, t.var(c)) for c in sys.argv[1]]).args)"
     runs: set[str] = set()
     for seed, names in (("1", "abcdefgh"), ("2", "hgfedcba")):
         command, env = [sys.executable, "-c", code, names], os.environ | {"PYTHONHASHSEED": seed}
