@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from random import Random
 
 import numpy as np
 
+from eqsat.checking.part import Impossible
 from eqsat.ir.dtypes import NDArray
+
+MOST_HELD = 1 << 22
+"""Positions of an axis of which none can be left out."""
 
 Digits = tuple[int, ...]
 """The digits of an axis, the most significant first; none for extent 1."""
@@ -107,7 +112,9 @@ class DigitTable:
         them, of held ones all. The first and the last are among them."""
         roots = {d for k in range(len(self.extents)) for d in self.roots([k])}
         held = {self.extents[d] for d in roots & self.held}
-        random = np.random.default_rng(seed)
+        if max(held, default=0) > MOST_HELD:
+            raise Impossible("region", f"an axis of {max(held)} positions must keep them all")
+        random = Random(seed)
         table: dict[int, NDArray] = {extent: np.arange(extent) for extent in held}
         taken = set(held)
         for extent in sorted({self.extents[d] for d in roots} - held):
@@ -115,8 +122,8 @@ class DigitTable:
             while count in taken and count < extent:
                 count += 1
             taken.add(count)
-            inner = random.permutation(np.arange(1, max(1, extent - 1)))[: max(0, count - 2)]
-            table[extent] = np.unique([0, extent - 1, *inner])[:count] if extent else np.arange(0)
+            inner = random.sample(range(1, max(1, extent - 1)), max(0, min(count, extent) - 2))
+            table[extent] = np.array(sorted({0, extent - 1, *inner})[:count] if extent else [], np.int64)
         self.kept = {d: table[self.extents[d]] for d in roots}
 
     def size(self, digits: Iterable[int]) -> int:

@@ -34,6 +34,7 @@ SAMPLES = (1024, 128, 16)
 TRIALS, MANY = 3, 24
 """Inputs to try; more where there are so few cells that each input says little."""
 CELLS_PER_SECOND = 2_000_000
+NUMBERED = 1 << 62
 LEAST = 20_000
 """Cells that a region may compute however little time is left."""
 
@@ -330,6 +331,8 @@ class _Trial:
         shapes = [Pull(self.parts[0], self.sizes).shape(b) for b, _ in self.roots]
         if [Pull(self.parts[1], self.sizes).shape(a) for _, a in self.roots] != shapes:
             raise Impossible("region", "the shapes of the two sides differ")
+        if max(map(cells, shapes), default=0) >= NUMBERED:
+            raise Impossible("region", "its cells cannot be numbered in 64 bits")
         every = all(cells(s) <= EVERY for s in shapes)
         trouble: Impossible | None = None
         for count in (EVERY, *SAMPLES) if every else SAMPLES:

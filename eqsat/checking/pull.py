@@ -112,6 +112,7 @@ class Pull:
                 continue
             extent = self.shape(x.key)
             if any(isinstance(n.payload, int) for n in leaves("load", *index)):  # an index that is data: anything
+                self._count(cells(extent))
                 result.append((x.key, np.arange(cells(extent))))
                 continue
             if not cells(extent):

@@ -36,8 +36,9 @@ def out_of_range(pull: Pull) -> str:
         shape, reduced = pull.shape((node.serial, 0)), pull.reduced(node)
         inner = cells(reduced)
         size, room = cells(shape), max(1, POINTS * 8 // max(1, inner))
-        points = np.arange(size)
-        if size > room:
+        if size <= room:
+            points = np.arange(size)
+        else:
             points = np.unique((mixed(np.arange(room - 1)) % np.uint64(size)).astype(np.int64))
             points = np.union1d(points, [0, size - 1])
         if not points.size or not inner or inner > POINTS * 64:

@@ -45,6 +45,7 @@ MAX_SHIFT = 4096  # further shifts of an index are undefined: a short text must 
 # Serials are hashes too: far above the numbers that may stand beside terms in one set, whose == would build a term.
 _serials = itertools.count(1 << 40)
 _interned: dict[tuple[Any, ...], _Reference] = {}
+_dropped: list[weakref.ref[Term]] = []
 _lock = fork_safe(threading.RLock())
 
 
@@ -258,10 +259,21 @@ class _Reference(weakref.ref["Term"]):
 
 
 def _forget(reference: weakref.ref[Term]) -> None:
+    """Called where the last holder of a term lets go of it, at any moment, also while Python ends and threads that hold
+    the lock stand still for ever: so it never waits."""
+    if _lock.acquire(blocking=False):
+        try:
+            _drop(reference)
+        finally:
+            _lock.release()
+    else:
+        _dropped.append(reference)
+
+
+def _drop(reference: weakref.ref[Term]) -> None:
     key = cast(_Reference, reference).key
-    with _lock:
-        if _interned.get(key) is reference:
-            del _interned[key]
+    if _interned.get(key) is reference:
+        del _interned[key]
 
 
 def _payload_key(op: str, payload: Any) -> Any:
@@ -278,6 +290,8 @@ def make(op: str, args: Sequence[Term] = (), payload: Any = None, dtype: str = I
     if found is not None:
         return found
     with _lock:
+        while _dropped:
+            _drop(_dropped.pop())
         reference = _interned.get(key)
         found = None if reference is None else reference()
         if found is not None:

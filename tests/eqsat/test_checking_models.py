@@ -402,3 +402,12 @@ def test_every_fault_that_changes_a_value_is_found(seed: int) -> None:
 def test_many_faults_are_found(seed: int) -> None:
     for k in range(seed, seed + 100):
         campaign(k, 6)
+
+
+@pytest.mark.parametrize("shape", [(300_000_007, 3), (2**31, 4), (2**40, 2**30)])
+def test_axes_of_any_extent_are_shrunk(shape: tuple[int, int]) -> None:
+    nodes = [
+        N("Transpose", ["x"], ["t"], perm=[1, 0]), N("Relu", ["t"], ["u"]), N("Transpose", ["u"], ["y"], perm=[1, 0])
+    ]  # fmt: skip
+    found = eq.onnx.optimize(model(nodes, [("x", F, shape)], [("y", F, shape)]), limits=eq.Limits(seconds=20))
+    assert found.cost_after == 0 and found.checked.count("proved") == len(found.checked) == 1

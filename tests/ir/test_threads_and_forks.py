@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -11,6 +13,7 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.locks import fork_safe
 from eqsat.ir.rewriting import rewrite
 from eqsat.ir.rewriting.rewrite import Rewriter, Session
+from eqsat.ir.terms import node
 from eqsat.ir.terms import term as t
 from eqsat.rules import tagged
 
@@ -122,3 +125,47 @@ def test_rules_are_compiled_for_each_other_before_a_thread_can_take_them(monkeyp
     first = Session(some)
     Session(all_rules, after=[first])
     assert seen and not any(seen) and len(all_rules.beyond) == 1
+
+
+FROZEN = """
+import threading
+from eqsat.ir.terms import node, term as t
+kept = [t.var(f"v{k}") * 3 for k in range(10)]
+before, held = len(node._interned), threading.Event()
+def hold():
+    with node._lock:
+        held.set()
+        threading.Event().wait()
+threading.Thread(target=hold, daemon=True).start()
+held.wait()
+kept.clear()
+print("let go")
+"""
+
+
+def test_terms_are_let_go_of_while_a_thread_that_stands_still_holds_the_lock() -> None:
+    """As when Python ends: daemon threads are frozen wherever they are."""
+    done = subprocess.run([sys.executable, "-c", FROZEN], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == "let go\n", done.stderr
+
+
+def test_terms_that_were_let_go_of_leave_the_table() -> None:
+    made = [t.var(f"let_go_{k}") for k in range(100)]
+    serials = {x.serial for x in made}
+    table = node._interned  # pyright: ignore[reportPrivateUsage]
+    keys = [key for key, reference in table.items() if getattr(reference(), "serial", None) in serials]
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with node._lock:  # pyright: ignore[reportPrivateUsage]
+            held.set()
+            go.wait(30)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(30)
+    made.clear()
+    go.set()
+    thread.join()
+    t.var("one_more")
+    assert len(keys) == 100 and not any(key in table for key in keys)
