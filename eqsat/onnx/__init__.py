@@ -105,7 +105,9 @@ def optimize(
         with clock.at_most(limits.seconds - (time.monotonic() - begun)):
             first = engine(program)
             try:
-                return _written(before, program, values, first, engine, begun if checked else None)
+                found = _written(before, program, values, first, engine, begun if checked else None)
+                found.remarks = (*found.remarks, *_carried(before, values))
+                return found
             except (clock.OutOfTime, MemoryError):
                 raise
             except BaseException as error:
@@ -116,6 +118,19 @@ def optimize(
         clock.check()
         late = given_back(program, [OUT_OF_TIME.format(limits.seconds)], status="time-limit")
         return OnnxResult(late, before)
+
+
+def _carried(model: ModelProto, values: Values) -> Iterator[str]:
+    """What was not looked into, and so is in no figure."""
+    from eqsat.onnx.bytes import bytes_moved
+
+    functions = {(f.domain, f.name) for f in model.functions}
+    calls = sum((n.domain, n.op_type) in functions for n in model.graph.node)
+    if calls:
+        yield f"{calls} calls of the model's own functions stay as they are, with the layouts inside"
+    unknown = bytes_moved(model, values=values).unknown
+    if unknown:
+        yield f"{unknown} layout operators are not counted: their types or shapes are not known to programs"
 
 
 def _written(

@@ -11,6 +11,8 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+import eqsat as eq  # noqa: E402
+from eqsat import nets  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved  # noqa: E402
 from eqsat.onnx.check import compare_models, reseed_weights  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
@@ -55,3 +57,22 @@ def test_all_light_models(path: Path) -> None:
 @pytest.mark.parametrize("path", OWN, ids=lambda p: p.stem)
 def test_own_models(path: Path) -> None:
     check(path)
+
+
+def test_what_was_not_looked_into_is_said() -> None:
+    """Layouts inside the model's own functions, and of types that programs do not have, are in no figure."""
+    from onnx import parser
+
+    called = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17, "own": 1]>
+        g (float[2, 3, 4, 5] x) => (float[2, 3, 4, 5] y) { t = own.nhwc(x) u = Relu(t) y = own.nchw(u) }
+        <domain: "own", opset_import: ["": 17]> nhwc (a) => (b) { b = Transpose<perm = [0, 2, 3, 1]>(a) }
+        <domain: "own", opset_import: ["": 17]> nchw (a) => (b) { b = Transpose<perm = [0, 3, 1, 2]>(a) }
+    """)
+    assert any("2 calls" in note for note in eq.onnx.optimize(called).notes)
+    narrow = parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        g (bfloat16[2, 3] x) => (bfloat16[2, 3] y) { t = Transpose<perm = [1, 0]>(x) y = Transpose<perm = [1, 0]>(t) }
+    """)
+    assert any("2 layout operators are not counted" in note for note in eq.onnx.optimize(narrow).notes)
+    assert eq.onnx.optimize(nets.conv_chain()).notes == ()
