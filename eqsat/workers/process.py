@@ -6,6 +6,7 @@ It ends when the parent's end of its pipe is closed, so also where the parent is
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import select
@@ -21,6 +22,7 @@ from typing import Any
 import eqsat
 from eqsat.workers.frames import HEADER, PIECE
 
+STREAMS = 2  # the last number of a standard stream
 KEPT = 16_000  # bytes of a worker's messages that are kept for the report of a defect
 
 # -P keeps the current folder from hiding the standard library until the parent's path is set.
@@ -123,9 +125,15 @@ class Worker:
 
     def _pipe(self, theirs: list[int], end: int) -> tuple[int, int]:
         """A pipe whose one end (0: reading) is the worker's, as (its end, our end)."""
-        ends = os.pipe()
-        theirs.append(ends[end])
-        self._fds.append(ends[1 - end])
+        ends = list(os.pipe())
+        try:
+            for place, fd in enumerate(ends):
+                if fd <= STREAMS:  # where this process was started without: the worker gets its own by these numbers
+                    ends[place] = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, STREAMS + 1)
+                    os.close(fd)
+        finally:
+            theirs.append(ends[end])
+            self._fds.append(ends[1 - end])
         return ends[end], ends[1 - end]
 
     @property

@@ -248,3 +248,41 @@ def test_no_worker_outlives_its_parent(rest: str, waits_for: str, kill: bool) ->
         if kill and "fork" in rest:
             os.killpg(parent.pid, signal.SIGKILL)
         assert ended
+
+
+CLOSED = """
+import sys, threading, numpy as np, eqsat as eq
+from eqsat.workers.call import call
+
+def work():
+    for data in ("x", b"y" * 1_000_000):
+        assert call("eqsat.workers.call:echo", data, seconds=20, memory_mb=500) == data
+    x = eq.input("x", (3, 5), "float32")
+    r = eq.optimize(x.permute_dims((1, 0)).relu().permute_dims((1, 0)))
+    assert (r.status, r.cost_after, r.notes) == ("saturated", 0, []), (r.status, r.cost_after, r.notes)
+    a = np.ones((3, 5), "float32")
+    assert np.array_equal(eq.compile(x * 2.0)(x=a), 2 * a)
+    done.append(1)
+
+done = []
+threads = [threading.Thread(target=work) for _ in range(int(sys.argv[1]))]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+if not threads:
+    work()
+sys.exit(10 * len(done))
+"""
+
+
+@pytest.mark.parametrize(
+    ("closed", "threads"),
+    [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&-", 0), (">&- 2>&-", 0), ("<&- >&- 2>&-", 0), ("<&- >&- 2>&-", 2)],
+)
+def test_without_standard_streams(closed: str, threads: int, tmp_path: Path) -> None:
+    """As in a service: new pipes get the numbers of the streams, which the worker's own streams have."""
+    environment = {**os.environ, "EQSAT_CACHE": str(tmp_path), "EQSAT_CFLAGS": "-O0"}
+    command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", CLOSED, str(threads)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 10 * max(1, threads), done.stdout + done.stderr
