@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsat import interrupt
+from eqsat import interrupt, streams
 from eqsat.cli.output import Output, count
 from eqsat.interrupt_start import CODE
 from eqsat.ir.dtypes import NDArray
@@ -210,7 +210,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     stage, begun = Stage(options.output), time.perf_counter()
     try:
-        with interrupt.watched():
+        with streams.complete(), interrupt.watched():
             show_chain(stage)
             show_models(stage)
     except KeyboardInterrupt:

@@ -19,9 +19,12 @@ def is_command() -> bool:
 
 def leave() -> None:
     """End at once, with the line that a command ends with."""
-    if "--json" in sys.argv:
-        os.write(1, b'{"error": "interrupted", "exit": 130}\n')
-    os.write(2, b"eqsat: interrupted\n")
+    answer = b'{"error": "interrupted", "exit": 130}\n' if "--json" in sys.argv else b""
+    for stream, text in ((1, answer), (2, b"eqsat: interrupted\n")):
+        try:  # noqa: SIM105 - contextlib may not be loaded
+            os.write(stream, text)
+        except OSError:  # there is nobody to tell
+            pass
     os._exit(CODE)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from eqsat import interrupt
+from eqsat import interrupt, streams
 from eqsat.backends.cache import CacheWarning
 from eqsat.interrupt_start import CODE
 from eqsat.ir.errors import EqsatError, MissingPackage
@@ -36,11 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     2
     """
     args = list(sys.argv[1:] if argv is None else argv)
-    try:
-        with interrupt.watched():
-            return _code_of(args)
-    except KeyboardInterrupt:
-        return _complain(args, interrupt.WORD, INTERRUPTED)
+    with streams.complete():
+        try:
+            with interrupt.watched():
+                return _code_of(args)
+        except KeyboardInterrupt:
+            return _complain(args, interrupt.WORD, INTERRUPTED)
 
 
 def _code_of(args: list[str]) -> int:

@@ -290,6 +290,60 @@ def test_a_reader_that_goes_away_is_not_an_error() -> None:
         assert process.wait() == 0
 
 
+STREAMLESS = [
+    ["kernel", "i, j -> j, i", "--shape", "3,5", "-o", "out"],
+    ["explain", "i + 0", "i"],
+    ["rules", "list", "--json"],
+    ["rules", "check", "split-merge"],
+    ["cache", "info"],
+    ["cache", "clear"],
+    ["optimize", "{models}/conv.onnx", "-o", "out"],
+    ["verify", "{models}/conv.onnx", "{models}/conv.onnx"],
+    ["--help"],
+    ["--version"],
+]
+
+
+@pytest.mark.onnx
+@pytest.mark.parametrize("args", STREAMLESS, ids=lambda args: " ".join(args[:2]))
+def test_streams_that_are_missing(
+    args: list[str], models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are missing again afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    for missing in (["stdout"], ["stderr"], ["stdout", "stderr"]):
+        with monkeypatch.context() as patch:
+            for name in missing:
+                patch.setattr(sys, name, None)
+            assert main([arg.format(models=models) for arg in args]) == 0, missing
+            assert [name for name in ("stdout", "stderr") if getattr(sys, name) is None] == missing
+
+
+@pytest.mark.onnx
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+@pytest.mark.parametrize("args", [STREAMLESS[0], STREAMLESS[6]], ids=lambda args: " ".join(args[:2]))
+def test_nobody_to_tell(args: list[str], models: Path, tmp_path: Path) -> None:
+    """With closed streams the work is done all the same, and what is open says what it says otherwise."""
+    command = [*COMMAND, *(arg.format(models=models) for arg in args)]
+    environment = {**os.environ, "EQSAT_CACHE": str(tmp_path / "cache")}
+    for closed in (">&-", "2>&-", "<&- >&- 2>&-"):
+        shell = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command]
+        done = subprocess.run(shell, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), closed
+        assert bool(done.stdout) == (closed == "2>&-")
+        assert (tmp_path / "out").stat().st_size > 100
+        (tmp_path / "out").unlink()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell")
+@pytest.mark.parametrize(("args", "code"), [(["optimize", "missing.onnx", "--json"], 2), (["frobnicate"], 2)])
+def test_exit_codes_need_no_streams(args: list[str], code: int, tmp_path: Path) -> None:
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        shell = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *args]
+        assert subprocess.run(shell, capture_output=True, cwd=tmp_path, timeout=60).returncode == code
+
+
 INTERRUPT = """
 import os, signal, sys, threading, time
 from eqsat.cli import main
