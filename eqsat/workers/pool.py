@@ -36,12 +36,10 @@ class _Pool:
         """An idle worker, a new one, or, where enough are running, the first that another thread gives back."""
         with self.changed:
             while True:
+                self._drop_ended()
                 self._drop_old()
-                while self.idle:
-                    worker = self.idle.pop()
-                    if worker.is_alive():
-                        return worker
-                    worker.end()
+                if self.idle:
+                    return self.idle.pop()
                 if self._nested() or len(alive) < most_workers():
                     return Worker()
                 self.changed.wait(1.0)  # a worker lost to an interrupt is given back by nobody: look again
@@ -57,6 +55,12 @@ class _Pool:
     def _nested(self) -> bool:
         """Whether this thread has a worker already, as where a report is answered by another task: it must not wait."""
         return getattr(self.depth, "taken", 0) > 1
+
+    def _drop_ended(self) -> None:
+        """Let go of workers that ended by themselves: until they are waited for, the system keeps them as defunct."""
+        for worker in [worker for worker in self.idle if not worker.is_alive()]:
+            self.idle.remove(worker)
+            worker.end()
 
     def _drop_old(self) -> None:
         oldest = time.monotonic() - KEPT_SECONDS

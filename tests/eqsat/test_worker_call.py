@@ -135,6 +135,16 @@ def test_a_killed_worker_is_replaced(tmp_path: Path) -> None:
     assert do("pid") != idle and ends([idle])
 
 
+def test_all_that_ended_are_waited_for_when_one_is_asked_for() -> None:
+    with taken(), taken() as one, taken() as two:  # the first is the last that is given back, and taken next
+        pids = [one.pid, two.pid]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        while Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] != "Z":
+            time.sleep(0.01)
+    assert still_works() and ends(pids, 0.1)
+
+
 def test_settings_of_the_moment_reach_a_worker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert do("surroundings")[0] is None
     monkeypatch.setenv("EQSAT_FOR_TEST", "1")
