@@ -1,7 +1,10 @@
 """The package list in pyproject.toml and the links in eqsat/ match the tree."""
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -54,3 +57,42 @@ def test_types_are_checked_behind_the_link(part: str) -> None:
 @pytest.mark.parametrize("part", ("eqsat", *PARTS))
 def test_package_is_typed(part: str) -> None:
     assert (ROOT / part / "py.typed").is_file()
+
+
+MOST = 30
+"""Modules in a folder, so that a newcomer sees them all at once."""
+
+
+def test_no_room_is_crowded() -> None:
+    folders = {path.parent for folder in ("eqsat", *PARTS) for path in (ROOT / folder).rglob("*.py")}
+    assert len(folders) > 20
+    assert {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("*.py"))) > MOST} == set()
+
+
+def test_no_room_has_the_name_of_a_public_function() -> None:
+    rooms = {name.split(".")[1] for name in SETUPTOOLS["packages"] if name.count(".")}
+    functions = {name for name in eqsat.__all__ if not isinstance(getattr(eqsat, name), ModuleType)}
+    assert rooms & functions == set()
+
+
+ALL = """
+import os, pkgutil, sys
+from importlib import import_module
+import eqsat
+for found in pkgutil.walk_packages(eqsat.__path__, "eqsat."):
+    if not found.name.endswith("__main__"):
+        import_module(found.name)
+places = {}
+for name, module in sys.modules.items():
+    file = getattr(module, "__file__", None)
+    if name.partition(".")[0] == "eqsat" and file:
+        places.setdefault(os.path.realpath(file), []).append(name)
+print(len(places), [names for names in places.values() if len(names) > 1])
+"""
+
+
+def test_every_module_is_imported_by_one_name() -> None:
+    done = subprocess.run([sys.executable, "-c", ALL], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    count, twice = done.stdout.strip().split(" ", 1)
+    assert int(count) > 300 and twice == "[]"
