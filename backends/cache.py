@@ -10,12 +10,12 @@ import os
 import re
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from eqsat.backends.drafts import abandoned, draft
-from eqsat.backends.private import NotPrivate, private_folder, read_private, write_private
+from eqsat.backends.private import NotPrivate, is_full, private_folder, read_private, write_private
 from eqsat.ir.errors import EqsatError
 
 DRAFTS = "build-"
@@ -90,9 +90,21 @@ def folder(kind: str = "", create: bool = False) -> Path | None:
     found, error = _private(base, kind, create)
     if error is None:
         return found
-    if not isinstance(error, FileNotFoundError):
-        warn(f"the cache {found}", error)
+    warn_unused(base if is_full(error) else found, error)
     return None
+
+
+def warn_unused(where: Path, error: OSError) -> None:
+    """Say once why a folder of the cache is not used; that there is none, or none any more, is nothing to say."""
+    if not isinstance(error, FileNotFoundError):
+        warn(f"the cache {where}", error)
+
+
+def warn_unwritable(error: OSError) -> None:
+    """Say once that nothing more can be kept in the cache."""
+    base = cache_directory()
+    if base is not None:
+        warn_unused(base, error)
 
 
 def problem(kind: str = "") -> str | None:
@@ -125,10 +137,13 @@ def keep(kind: str, name: str, data: str | bytes) -> Path | None:
     where = folder(kind, create=True)
     if where is None:
         return None
-    with suppress(OSError), making(where) as made:
-        write_private(made / name, data.encode() if isinstance(data, str) else data)
-        os.replace(made / name, where / name)
-        return where / name
+    try:
+        with making(where) as made:
+            write_private(made / name, data.encode() if isinstance(data, str) else data)
+            os.replace(made / name, where / name)
+            return where / name
+    except OSError as error:
+        warn_unwritable(error)
     return None
 
 

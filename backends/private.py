@@ -29,6 +29,11 @@ class NotPrivate(OSError):
         self.fix = fix
 
 
+def is_full(error: OSError) -> bool:
+    """Whether there is no room for a file: on its device, in a quota, or under the limit of this process."""
+    return error.errno in (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+
 def has_owners() -> bool:
     """Whether files of this system belong to somebody."""
     return hasattr(os, "geteuid")

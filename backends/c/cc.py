@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import importlib.util
 import os
 import platform
+import re
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 from eqsat.backends import cache
 from eqsat.backends.drafts import draft
 from eqsat.backends.machine import processor
-from eqsat.backends.private import has_owners, private_folder, write_private
+from eqsat.backends.private import has_owners, is_full, private_folder, write_private
 from eqsat.ir.errors import BackendError
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ TIMEOUT = 300.0
 SCRATCH = "eqsat-"
 """How the names of folders for temporary files begin in which objects are made that are not kept."""
 SHOWN_LINES = 12
+ROOM = 1 << 20
+"""Bytes for which there must be room after a compiler has failed: else that was why."""
+FULL = re.compile(r"No space left|NoSpaceLeft|quota exceeded|File too large|File size limit", re.IGNORECASE)
 
 
 def extra_flags() -> tuple[str, ...]:
@@ -155,6 +160,7 @@ def build(
     """Compile C text into a shared object in a folder for this alone, where the compiler's own files lie too.
 
     `parts` are the same text as several, which are compiled at the same time.
+    Errors: OSError where its files cannot be written there, BackendError where the compiler fails otherwise.
     """
     texts = list(parts) or [source]
     units = [made.parent / f"unit{n}.c" for n in range(len(texts))]
@@ -165,9 +171,20 @@ def build(
         done = _compile((*command, *FLAGS, *flags), units, made)
     if done.returncode != 0 or not made.is_file():
         words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
-        raise BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice(flags))
+        failure = BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice(flags))
+        full = _full(made.parent, done.stderr + done.stdout)
+        raise failure if full is None else full from failure
     # Nobody else may write it, whatever the umask is: it would not be loaded again.
     made.chmod(0o700)
+
+
+def _full(folder: Path, words: str) -> OSError | None:
+    """The error of a folder that had no room for the files of a compiler, which says so in its own language."""
+    try:
+        write_private(folder / "room", bytes(ROOM))
+    except OSError as error:
+        return error if is_full(error) else None
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if FULL.search(words) else None
 
 
 def _advice(flags: tuple[str, ...]) -> str:
@@ -235,14 +252,17 @@ def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] 
             build(source, made, command, flags, parts)
             # Loaded before it is where others find it: `eqsat cache clear` may run at any time.
             library = _open(made, command, flags)
-            with suppress(OSError):
+            try:
                 write_private(folder / "sum", _digest(made.read_bytes()))
                 os.replace(made, path)
                 os.replace(folder / "sum", path.with_suffix(".sum"))
+            except OSError as error:
+                cache.warn_unwritable(error)
             return library
-    except OSError:
+    except OSError as error:
         # A cache that cannot be written costs time, nothing else.
-        return _load_uncached(source, command, flags, parts)
+        cache.warn_unwritable(error)
+        return _load_uncached(source, command, flags, parts, error)
 
 
 def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
@@ -267,13 +287,17 @@ def scratch() -> Generator[Path]:
         yield private_folder(folder)
 
 
-def _load_uncached(source: str, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str]) -> ctypes.CDLL:
-    """Without a place to keep objects, the library is deleted once it is mapped."""
+def _load_uncached(
+    source: str, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str], cached: OSError | None = None
+) -> ctypes.CDLL:
+    """Without a place to keep objects (or with one that has an error), the library is deleted once it is mapped."""
     try:
         with scratch() as folder:
             build(source, folder / "unit.so", command, flags, parts)
             return _open(folder / "unit.so", command, flags)
     except OSError as error:
         problem = f"its files cannot be written: {error.strerror or error}"
+        if cached is not None and cached.strerror != error.strerror:
+            problem += f"; in the cache: {cached.strerror or cached}"
         fix = "name a folder of your own with room in TMPDIR"
         raise BackendError(f"compiler {' '.join(command)}", problem, fix) from error

@@ -19,8 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from eqsat.backends.c.cc import SCRATCH
+from eqsat.backends.cache import DRAFTS, CacheWarning
 from eqsat.backends.compile import compile
 from eqsat.cli import main
+from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.tensor import Tensor, input
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="signals and modes of POSIX")
@@ -266,6 +269,95 @@ def test_a_file_system_that_fails_is_only_slower(
         rounds(number, errors[part], number)
     cache("clear", capsys=capsys)
     assert not files(tmp_path / "cache")
+
+
+FULL = """
+import os, resource, sys, warnings, numpy as np, eqsat as eq
+from eqsat.ir.errors import BackendError
+warnings.simplefilter("always")
+if sys.argv[1] != "-":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+for n in (5, 6):
+    x = eq.input("x", (3, n), "float32")
+    try:
+        assert (eq.compile(x * 2.0)(x=np.ones((3, n), "float32")) == 2).all()
+    except BackendError as error:
+        print(error, file=sys.stderr)
+"""
+NO_ROOM = "its files cannot be written: {} (name a folder of your own with room in TMPDIR)"
+
+
+def on_full(cache: Path, scratch: Path, limit: int | str = "-") -> str:
+    """What a process says that compiles two programs, its files no larger than a limit."""
+    command = [sys.executable, "-c", FULL, str(limit)]
+    environment = {**os.environ, "EQSAT_CACHE": str(cache), "TMPDIR": str(scratch), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0 and "please report" not in done.stderr, done.stderr
+    return done.stderr
+
+
+@posix
+@pytest.mark.parametrize("limit", [100, 4096])
+def test_files_that_may_not_grow(limit: int, tmp_path: Path) -> None:
+    """The text of the program does not fit, or what the compiler makes of it."""
+    (tmp_path / "tmp").mkdir()
+    said = on_full(tmp_path / "cache", tmp_path / "tmp", limit)
+    assert said.count("CacheWarning") == 1 and said.count(NO_ROOM.format("File too large")) == 2
+    assert not files(tmp_path / "cache") and not files(tmp_path / "tmp")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A device of 16 kB, with a cache in it."""
+    device = tmp_path / "device"
+    device.mkdir()
+    try:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(device)], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("no device can be mounted")
+    (device / "cache").mkdir(mode=0o700)
+    yield device
+    subprocess.run(["umount", str(device)], check=True)
+
+
+@posix
+def test_a_full_device(small: Path, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    said = on_full(small / "cache", scratch)
+    assert said.count("CacheWarning") == 1 and f"the cache {small}/cache is not used: No space left" in said
+    assert "written" not in said
+    assert on_full(small / "cache", small).count(NO_ROOM.format("No space left on device")) >= 1
+    assert not list(scratch.iterdir()) and not [p for p in small.rglob("*") if p.name.startswith((DRAFTS, SCRATCH))]
+
+
+@posix
+def test_nothing_can_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One warning however many files do not fit; the answers are right."""
+    real, where = os.fdopen, str(tmp_path / "cache")
+
+    def full(file: int, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        if "w" in mode and os.readlink(f"/proc/self/fd/{file}").startswith(where):
+            os.close(file)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(file, mode, *rest, **more)
+
+    monkeypatch.setenv("EQSAT_CACHE", where)
+    monkeypatch.setenv("EQSAT_CFLAGS", "-O0")
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.warns(CacheWarning, match="not used: No space left") as caught:
+        for n in (4, 5):
+            a = np.ones((3, n), "float32")
+            np.testing.assert_array_equal(compile(double(n))(x=a), 2 * a)
+    assert len(caught) == 1 and not files(tmp_path / "cache")
+
+
+@posix
+def test_another_failure_is_the_compilers_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "false")
+    with pytest.raises(BackendError, match="said nothing, and left with status 1"):
+        compile(double(4))(x=np.ones((3, 4), "float32"))
 
 
 @posix
