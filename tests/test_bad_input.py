@@ -5,7 +5,7 @@ import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -40,6 +40,13 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("unknown target", lambda: eq.compile(X.relu(), target="fpga"), "fpga"),
     ("optimizer target", lambda: eq.optimize(X.relu(), target="fpga"), "fpga"),
     ("optimizer objective", lambda: eq.optimize(X.relu(), objective="beauty"), "beauty"),
+    ("limit that is text", lambda: eq.Limits(nodes=cast("int", "a")), r"nodes='a'.*whole number from 0"),
+    ("limit that is no whole number", lambda: eq.Limits(memory_mb=cast("int", 0.5)), r"memory_mb=0.5"),
+    ("limit that is a truth", lambda: eq.Limits(iterations=True), "iterations=True"),
+    ("negative limit", lambda: eq.Limits(iterations=-1), "iterations=-1.*from 0"),
+    ("seconds that are no number", lambda: eq.Limits(seconds=float("nan")), "seconds=nan.*number from 0"),
+    ("negative seconds", lambda: eq.Limits(seconds=-0.5), "seconds=-0.5"),
+    ("seconds that are a truth", lambda: eq.Limits(seconds=True), "seconds=True"),
     ("truth of a term", lambda: bool(eq.axis("i", 4) < 2), "where|logical"),
     ("contradictory assumption", lambda: eq.prove("i < 4", {"i": 8}, assuming="i < 0"), "contradictory"),
     ("input missing", lambda: eq.evaluate(X.relu(), {}), "'x'"),
@@ -52,6 +59,10 @@ def test_library_errors(call: Callable[[], Any], text: str) -> None:
     with pytest.raises(EqsatError, match=text) as caught:
         call()
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_limits_that_are_allowed() -> None:
+    assert eq.Limits(0, 0, 0, 0).seconds == 0 and eq.Limits(seconds=float("inf"), nodes=cast("int", np.int64(7)))
 
 
 # -- the command line -------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from eqsat.extraction.extract import Nodes, Spell
@@ -15,6 +16,7 @@ from eqsat.graph.oracle import Oracle
 from eqsat.graph.regions import Obligation
 from eqsat.graph.tensor_graph import MERGES, NEEDS, NODES, TensorGraph, wanted_layouts
 from eqsat.graph.universe import Universe
+from eqsat.ir.errors import EqsatError
 from eqsat.workers.limits import resident_mb
 
 WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search is limited
@@ -29,6 +31,15 @@ class Limits:
     seconds: float = 60.0
     iterations: int = 1000
     memory_mb: int = 4096
+
+    def __post_init__(self) -> None:
+        for name in ("nodes", "seconds", "iterations", "memory_mb"):
+            value: Any = getattr(self, name)
+            kind, allowed = Integral, "a whole number from 0"
+            if name == "seconds":
+                kind, allowed = Real, "a number from 0, also float('inf')"
+            if not isinstance(value, kind) or isinstance(value, bool) or not value >= 0:  # so not a number fails too
+                raise EqsatError(f"limit {name}={value!r}", "is not allowed", allowed)
 
 
 @dataclass
