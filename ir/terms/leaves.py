@@ -92,6 +92,8 @@ def sym(
         raise TypeMismatch(f"symbol {name}", f"multiple_of is {multiple_of}", "at least 1")
     if lower is not None and upper is not None and lower > upper:
         raise TypeMismatch(f"symbol {name}", f"lower {lower} is above upper {upper}")
+    if lower is not None and upper is not None and upper // multiple_of * multiple_of < lower:
+        raise TypeMismatch(f"symbol {name}", f"no multiple of {multiple_of} is from lower {lower} to upper {upper}")
     low, high = None if lower is None else int(lower), None if upper is None else int(upper)
     return make("sym", (), SymbolFacts(name, low, high, int(multiple_of), key or _new_key()))
 

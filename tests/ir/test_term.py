@@ -86,6 +86,7 @@ ERRORS = [
     lambda: t.var("a b"),
     lambda: t.sym("lambda"),
     lambda: t.sym("N", lower=5, upper=4),
+    lambda: t.sym("N", lower=5, upper=7, multiple_of=4),
 ]
 
 
