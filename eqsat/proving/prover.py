@@ -43,7 +43,7 @@ from eqsat.proving.points import (
 )
 from eqsat.proving.question import Asked, Box, Question, Shapes, Variable, claim, collision, definedness, refinement
 from eqsat.proving.range import settled
-from eqsat.proving.read import Ranges, read
+from eqsat.proving.read import Ranges, read, read_written
 from eqsat.proving.rules import rules_claim
 from eqsat.proving.serial import serial_claim
 from eqsat.proving.z3_forms import NONLINEAR, z3_claim
@@ -433,13 +433,13 @@ def _proof(asked: Asked, answer: Answer, begun: float, assuming: Term | None, ex
 
 def _ask(e: Any, ranges: Ranges | None, assuming: Any, portfolio: Portfolio) -> tuple[Term, Box, Term | None]:
     exprs = [e] if assuming is None else [e, assuming]
-    terms, box = read(exprs, ranges)
+    terms, asked, box = read_written(exprs, ranges)
     if terms[0].dtype != BOOL:
         raise EqsatError(f"proof of {terms[0]}", f"has type {terms[0].dtype}, not bool", "compare it with something")
-    given = t.as_bool(terms[1]) if assuming is not None else None
+    given = t.logical_and(asked[1], terms[1]) if assuming is not None else None
     if given is not None and portfolio.consistent(given, box).verdict == "refuted":
         raise EqsatError(f"assumption {given}", "contradictory: it holds nowhere in the ranges", "drop or correct it")
-    return terms[0], box, given
+    return t.logical_and(asked[0], terms[0]), box, given
 
 
 def prove(
@@ -455,6 +455,8 @@ def prove(
 
     ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no bound; omitted: the axes' extents.
     assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
+    Text is asked about as it is written: `4//y - 4//y == 0` is undefined at y = 0. A term is what is left after it was
+    built, and building folds: nothing is known of what disappeared.
 
     >>> prove("4*io + ii < 14", {"io": 4, "ii": 4}).witness
     {'io': 3, 'ii': 2}
@@ -483,7 +485,8 @@ def prove_equal(a: Any, b: Any, ranges: Ranges | None = None, assuming: Any = No
 def decide(e: Any, ranges: Ranges | None = None, assuming: Any = None) -> Decision:
     """Whether a predicate holds "always", "never" or "sometimes" in the ranges, or that this is "unknown".
 
-    A predicate does not hold where it is undefined: "always" is defined and true everywhere, "never" nowhere.
+    A predicate does not hold where it is undefined: "always" is defined and true everywhere, "never" nowhere. Text is
+    read as it is written, a term without what folded when it was built, as `prove` does.
 
     >>> decide("4*io + ii < 14", {"io": 3, "ii": 4}), decide("i // 4 == i % 4", {"i": 16})
     ('always', 'sometimes')

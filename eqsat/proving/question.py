@@ -152,7 +152,7 @@ def _load_defined(node: Term, shapes: Shapes) -> Term:
     return t.logical_and(*(_inside(i, extent) for i, extent in zip(node.args, shape, strict=True)))
 
 
-def _own_condition(node: Term, shapes: Shapes) -> Term:
+def own_condition(node: Term, shapes: Shapes) -> Term:
     """What a strict operation asks of its (defined) operands."""
     op, integer = node.op, node.dtype == INDEX or is_int(node.dtype)
     if op in ("floordiv", "mod", "truncdiv", "truncmod") and integer:
@@ -197,7 +197,7 @@ def definedness(roots: Sequence[Term], shapes: Shapes | None = None) -> list[Ter
                     result = t.logical_and(d, _implies(p, result) if node.op == "and" else _either(p, result))
                 known[node] = result
             else:
-                known[node] = t.logical_and(*parts, _own_condition(node, shapes or {}))
+                known[node] = t.logical_and(*parts, own_condition(node, shapes or {}))
     return [known[r] for r in roots]
 
 

@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.parse import parse_expr, parse_written
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name, parse_expr, symbol_names
+from eqsat.ir.terms.text import leaf_name, symbol_names
 from eqsat.ir.terms.walk import postorder, substitute
-from eqsat.proving.question import LEAVES, Box
+from eqsat.proving.question import LEAVES, Box, conjuncts, definedness, own_condition
 
 Ranges = Mapping[str, Any]
 
@@ -21,7 +22,31 @@ def _leaves(*roots: Term) -> list[Term]:
 
 
 def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
-    """Terms from terms and strings, one leaf per name, and the box that the ranges give."""
+    """Terms from terms and strings, one leaf per name, and the box that the ranges give.
+
+    A range that is empty is kept, whether or not its name occurs: there is no point then.
+    """
+    terms, _, box = _read(exprs, ranges, written=False)
+    return terms, box
+
+
+def read_written(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], list[Term], Box]:
+    """The same, and for each text what it asks as it is written beyond what the definedness of its term asks.
+
+    >>> terms, asked, _ = read_written(["4//y - 4//y == 0", "4//y == 1"], None)
+    >>> print(*terms, *asked)
+    True 4 // y == 1 y != 0 True
+    """
+    terms, asked, box = _read(exprs, ranges, written=True)
+    known = [set(conjuncts(d)) for d in definedness(terms)]
+    return (
+        terms,
+        [t.logical_and(*(c for c in conjuncts(a) if c not in k)) for a, k in zip(asked, known, strict=True)],
+        box,
+    )
+
+
+def _read(exprs: Sequence[Any], ranges: Ranges | None, written: bool) -> tuple[list[Term], list[Term], Box]:
     extents = [r for r in (ranges or {}).values() if isinstance(r, Term)]
     leaves = given = _leaves(*(e for e in exprs if isinstance(e, Term)), *extents)
     by_name: dict[str, Term] = {}
@@ -29,9 +54,17 @@ def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
     shown = symbol_names(leaf for leaf in given if leaf.op == "sym")
     for leaf in sorted(given, key=lambda x: x.op == "var" and not x.args):
         by_name.setdefault(shown.get(leaf) or leaf_name(leaf), leaf)
-    terms = [e if isinstance(e, Term) else parse_expr(e, by_name) for e in exprs]
+    terms: list[Term] = []
+    asked: list[Term] = []
+    for e in exprs:
+        if not isinstance(e, Term) and written:
+            term, own = parse_written(e, by_name, lambda node: own_condition(node, {}))
+        else:
+            term, own = (e if isinstance(e, Term) else parse_expr(e, by_name)), t.TRUE
+        terms.append(term)
+        asked.append(own)
     if not all(isinstance(e, Term) for e in exprs):
-        leaves = _leaves(*terms, *extents)
+        leaves = _leaves(*terms, *asked, *extents)
     table: dict[Term, Term] = {}
     box: dict[Term, tuple[int | None, int | None]] = {}
     place = {name: k for k, name in enumerate(ranges or ())}
@@ -48,7 +81,12 @@ def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
             table[leaf] = first
         if wanted is not None:
             box[first] = _range(name, wanted)
-    return [substitute(e, table) for e in terms] if table else terms, box
+    for name, wanted in (ranges or {}).items():
+        if name not in by_name and not (isinstance(wanted, Term) and wanted.op != "const"):
+            start, stop = _range(name, wanted)
+            if start is not None and stop is not None and start >= stop:
+                box[t.var(name)] = (start, stop)
+    return [substitute(e, table) for e in terms], [substitute(e, table) for e in asked], box
 
 
 def _range(name: str, wanted: Any) -> tuple[int | None, int | None]:

@@ -71,8 +71,9 @@ def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = No
 
     e: a term, or text for `parse_expr`. ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no
     bound; omitted: the axes' extents. assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
-    The result has the same value wherever the input is defined. Proved rules derive it, or it is proved on its own;
-    before it is returned, it is compared with the input at all points of a small box and at some of a large one.
+    The result has the same value wherever the input is defined, and may be defined where it is not. Proved rules derive
+    it, or it is proved on its own; before it is returned, it is compared with the input at all points of a small box
+    and at some of a large one.
 
     >>> print(simplify("(i // 4 * 16 + i % 4 * 4 + j) // 4", {"j": 4}))
     i

@@ -76,7 +76,7 @@ class Trial:
         nodes = list(postorder(*roots))
         leaves = [n for n in nodes if n.op in LEAVES]
         self.ranges = ranges_of(leaves, box)
-        self.empty = any(a is not None and b is not None and a >= b for a, b in self.ranges.values())
+        self.empty = any(a is not None and b is not None and a >= b for a, b in (*box.values(), *self.ranges.values()))
         self.points = self._points(shallow(*roots) if any(x.args for x in leaves) else nodes)
         self.whole = False
         self.keep: Any = True
