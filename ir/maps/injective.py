@@ -120,6 +120,8 @@ def whole_witness(problem: Problem, witness: Mapping[str, object] | None) -> dic
 
 def missed_cell(problem: Problem) -> tuple[int, ...] | None:
     """A cell that no point of an injective map reaches, the first one in a small box; None where none is found."""
+    if problem.numbers is not None and 0 in problem.numbers[0]:  # no point, so every cell is missed
+        return None if 0 in problem.numbers[1] else (0,) * len(problem.physical)
     whole = direct(problem.core)
     cell = None if whole is None else whole.missed()
     if cell is not None:

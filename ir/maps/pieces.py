@@ -276,7 +276,9 @@ def _tests(leaf: Leaf, later: Sequence[Leaf], physical: Sequence[Term]) -> list[
 @lru_cache(maxsize=128)
 def joined(problem: Problem) -> Joined | Direct | None:
     """The solution by pieces of a map over numbers, tried at a few points, at all of a small box; or None."""
-    if problem.numbers is None or not any(node.op in _CHOICES for node in postorder(*problem.outputs)):
+    if problem.numbers is None or 0 in problem.numbers[0]:
+        return None
+    if not any(node.op in _CHOICES for node in postorder(*problem.outputs)):
         return None
     if set(problem.inputs) <= set(problem.outputs):
         return None  # nothing to solve, and the conditions are the outputs as they are written
