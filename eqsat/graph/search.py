@@ -35,7 +35,8 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("nodes", "seconds", "iterations", "memory_mb"):
             value: Any = getattr(self, name)
-            kind, allowed = Integral, "a whole number from 0"
+            kind: Any = Integral
+            allowed = "a whole number from 0"
             if name == "seconds":
                 kind, allowed = Real, "a number from 0, also float('inf')"
             if not isinstance(value, kind) or isinstance(value, bool) or not value >= 0:  # so not a number fails too

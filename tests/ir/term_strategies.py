@@ -12,8 +12,7 @@ from eqsat.ir.dtypes import BOOL, INDEX, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.text import names_in
 
 TABLE = Table(np.array([3, -1, 4, 1, -5, 9]))
 LEAVES = (
@@ -160,7 +159,7 @@ def _plain_bool_step(draw: st.DrawFn, pool: Pool) -> Term:
 
 def names_of(term: Term) -> dict[str, Term]:
     """The leaves of a term by the names they are printed with."""
-    return {leaf_name(n): n for n in postorder(term) if n.op in ("axis", "var", "sym")}
+    return {name: leaf for leaf, name in names_in(term).items()}
 
 
 class Undefined(Exception):
