@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -73,6 +74,17 @@ class Graph:
     def at(self, value: int) -> Vertex:
         """The vertex that makes a value."""
         return self.vertices[self.maker[value]]
+
+    def impure(self) -> Counter[Hashable]:
+        """How many vertices that are not pure the outputs need, by their marks."""
+        needed: set[int] = set()
+        pending = [self.maker[v] for v in self.outputs.values()]
+        while pending:
+            n = pending.pop()
+            if n not in needed:
+                needed.add(n)
+                pending.extend(self.maker[v] for v in self.vertices[n].operands)
+        return Counter(self.vertices[n].mark for n in needed if not self.vertices[n].pure)
 
     def is_leaf(self, value: int) -> bool:
         """Whether a value is an input or a constant."""

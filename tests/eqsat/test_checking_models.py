@@ -228,6 +228,17 @@ def test_a_dropout_that_does_not_train_may_go() -> None:
     assert check_models(dropped(training=True), kept).difference is not None
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_only_a_dropout_that_trains_differs_from_itself(training: bool) -> None:
+    def net(second: NodeProto) -> ModelProto:
+        outs = [("y", F, [4]), ("z", F, [4])]
+        first = N("Dropout", ["x", "r", "t"], ["y"])
+        return model([first, second], [("x", F, [4])], outs, {"r": np.float32(0.5), "t": np.array(training)})
+
+    done = check_models(net(N("Dropout", ["x", "r", "t"], ["z"])), net(N("Identity", ["y"], ["z"])))
+    assert (done.difference is not None) == training
+
+
 @pytest.mark.parametrize("place", [0, 5000, 20_000, 39_999])
 def test_large_constants_are_compared_whole(place: int) -> None:
     """Wherever one number differs, under the same name or another one; equal ones are equal under any name."""
