@@ -364,7 +364,7 @@ FERMAT = ["explain", "where(x*x*x + y*y*y == z*z*z, 1, 0)", "0", "--ranges", "x=
 
 @pytest.mark.onnx
 @pytest.mark.skipif(os.name != "posix", reason="process groups")
-@pytest.mark.parametrize(("where", "delay"), [("solver", 1.5), ("worker", 0.2), ("worker", 0)])
+@pytest.mark.parametrize(("where", "delay"), [("solver", 0.8), ("worker", 0.2), ("worker", 0)])
 def test_interrupted(where: str, delay: float, tmp_path: Path) -> None:
     """Ctrl-C reaches the whole process group: solvers in this process, and the worker, which is still loading or has
     not run its first line; the answer is one line."""
