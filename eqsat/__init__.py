@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.buffer import Buffer
     from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
     from eqsat.ir.layouts.layout import Layout
+    from eqsat.ir.law import law
     from eqsat.ir.rule import rule, when
     from eqsat.ir.statements.stmt import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
@@ -102,6 +103,7 @@ _LAZY: dict[str, str] = {
     "PrimFunc": "eqsat.ir.statements.stmt",
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
+    "law": "eqsat.ir.law",
     "rule": "eqsat.ir.rule",
     "when": "eqsat.ir.rule",
     "Limits": "eqsat.graph.search",
@@ -179,6 +181,7 @@ __all__ = [
     "prove",
     "ramp",
     "round",
+    "law",
     "rule",
     "sigmoid",
     "simplify",

@@ -18,13 +18,14 @@ from eqsat.extraction.prices import prices
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.forms import operator_name
 from eqsat.graph.holes_search import assignments
-from eqsat.graph.regions import Obligation
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
-from eqsat.graph.tensor_graph import OPTIONAL_RULES
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.law import Law
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
+from eqsat.laws.admitted import admitted
+from eqsat.laws.conditions import Obligation
 from eqsat.workers.call import WorkerLimit
 
 TARGETS = ("c", "numpy", "onnx", "opencl")
@@ -105,7 +106,7 @@ def optimize(
     program: Program | Tensor,
     target: str = "c",
     objective: str = "bytes",
-    rules: Iterable[str] | None = None,
+    rules: Iterable[str | Law] | None = None,
     freeze: Iterable[str] = (),
     limits: Limits | None = None,
     *,
@@ -120,7 +121,8 @@ def optimize(
     0
 
     target: "c", "numpy", "opencl" or "onnx": the vocabulary in which the result must be spelled.
-    rules: names of the graph's rules to use (`eqsat.graph.tensor_graph.OPTIONAL_RULES`; default: all).
+    rules: laws of one's own (`eq.law`) to use beside all others, or names of the laws to choose from these (default:
+    all; `eqsat rules list` names them). Laws that are not proved are refused.
     freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them; layouts of
     one's own cannot be given.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
@@ -133,7 +135,7 @@ def optimize(
         raise EqsatError(f"optimize for {objective!r}", "unknown objective", "'bytes' is the one there is")
     original = as_program(program)
     initial = measure(original)
-    setup = _Setup(target, _rules(rules), _frozen(original, freeze))
+    setup = _Setup(target, admitted(rules), _frozen(original, freeze))
     begun, bound = time.monotonic(), limits or Limits()
     try:
         with clock.at_most(bound.seconds):
@@ -194,19 +196,8 @@ class _Setup:
     """The options of a search, checked."""
 
     target: str
-    rules: frozenset[str] | None
+    laws: tuple[Law, ...]
     frozen: frozenset[str]
-
-
-def _rules(rules: Iterable[str] | None) -> frozenset[str] | None:
-    if rules is None:
-        return None
-    names = frozenset((rules,) if isinstance(rules, str) else rules)
-    for name in names:
-        if name not in OPTIONAL_RULES:
-            known = ", ".join(OPTIONAL_RULES)
-            raise EqsatError(f"rule {name!r}", "the tensor e-graph has no such rule", f"one of {known}")
-    return names
 
 
 def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
@@ -228,8 +219,8 @@ def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
 
 
 def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> Result:
-    encoded = encode(program)
-    task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.frozen, setup.rules)
+    encoded = encode(program, setup.laws)
+    task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.frozen, setup.laws)
     notes = sample_notes(program)
     if encoded.cuts:
         notes.append(f"{encoded.cuts} layouts were kept as they are: no formula of their size composes them")
@@ -238,6 +229,7 @@ def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> R
     except WorkerLimit as limit:
         status = status_of(limit)
         return Result(program, initial, measure(program), status, Progress(status), notes=notes)
+    snapshot.progress.loaded = encoded.laws
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
     decoded, gap = extract_program(encoded, snapshot, setup.target, min(EXACT_SECONDS, clock.left() / 2))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from eqsat.extraction.cost import layout_nodes
 from eqsat.files import write_whole
-from eqsat.graph.tensor_graph import RULE_LAWS
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.program_text import format_program
 
@@ -22,12 +21,12 @@ def explain_result(result: Result) -> str:
         f"layout operators: {result.initial.layout_ops} before, {result.layout_ops} after",
         f"search: {result.status} after {result.progress.iterations} iterations, {result.progress.nodes} e-nodes, "
         f"{result.progress.seconds:.2f} s",
+        f"laws used while loading: {', '.join(f'{n} {c}' for n, c in result.progress.loaded.items()) or 'none'}",
         "rules that matched:",
     ]
     fired = {n: c for n, c in result.progress.matches.items() if not n.startswith("ask") and c}
     for name, count in sorted(fired.items(), key=lambda item: -item[1]):
-        laws = f" (laws: {', '.join(RULE_LAWS[name])})" if name in RULE_LAWS else ""
-        lines.append(f"  {name}: {count}{laws}")
+        lines.append(f"  {name}: {count}")
     lines.append(f"side conditions: {len(result.obligations)}")
     lines += [f"  {o.proof.verdict} ({o.proof.method}): {o.question}" for o in result.obligations]
     lines.append(f"checked: {result.checked.summary()}")

@@ -6,8 +6,9 @@ by cell and in the same box, wherever the left one is defined. How each expressi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
 
@@ -77,9 +78,9 @@ def filled(m: Expr, fill: Expr) -> Expr:
     return Expr("filled", (m, fill))
 
 
-def chosen(condition: str, yes: Expr, no: Expr) -> Expr:
-    """The first map where a condition on the output index holds, else the second."""
-    return Expr("chosen", (condition, yes, no))
+def chosen(condition: str, *maps: Expr) -> Expr:
+    """The map that a selection by the same condition would take at an output index."""
+    return Expr("chosen", (condition, maps))
 
 
 def applied(function: str, *fills: Expr) -> Expr:
@@ -100,9 +101,9 @@ def pointwise(function: str, *operands: Expr) -> Expr:
     return Expr("pointwise", (function, operands))
 
 
-def select(condition: str, yes: Expr, no: Expr) -> Expr:
-    """yes[i] where a condition on the index holds, else no[i]; lazy."""
-    return Expr("select", (condition, yes, no))
+def select(condition: str, *operands: Expr) -> Expr:
+    """The first operand at i where a condition on the index holds, else the next ones in turn; lazy."""
+    return Expr("select", (condition, operands))
 
 
 def guarded(m: Expr, body: Expr) -> Expr:
@@ -146,6 +147,11 @@ def gather(m: Expr, index: Expr = HERE) -> Expr:
 def valid(m: Expr, index: Expr = HERE) -> Expr:
     """The map reads its source here."""
     return Expr("valid", (m, index))
+
+
+def takes(condition: str, index: Expr = HERE) -> Expr:
+    """A selection by this condition takes its first operand here."""
+    return Expr("takes", (condition, index))
 
 
 def inside(of: Expr, index: Expr = HERE) -> Expr:
@@ -195,10 +201,17 @@ def fits(m: Expr, source: Expr) -> Expr:
 
 # -- declarations -----------------------------------------------------------------------------------------------------
 
+OPERATORS = ("pointwise", "select", "combine")
+VARIABLES = ("tensor", "map", "bijection", "constant")
+
 
 @dataclass(frozen=True)
 class Law:
-    """A declared law of tensors: left = right under the hypotheses; an axiom is stated, not proved."""
+    """A declared law of tensors: left = right under the hypotheses; an axiom is stated, not proved.
+
+    The last of several operands of its operator stands for any number of such operands, none included; an only operand
+    stands for one or more (`widened`).
+    """
 
     name: str
     doc: str
@@ -212,6 +225,142 @@ class Law:
     def __str__(self) -> str:
         condition = f" when {', '.join(map(str, self.hypotheses))}" if self.hypotheses else ""
         return f"{self.name}: {self.left} = {self.right}{condition}"
+
+
+def nodes(e: Expr) -> Iterator[Expr]:
+    """An expression and all below it, from the root down, as often as they occur."""
+    yield e
+    for a in e.args:
+        for child in a if isinstance(a, tuple) else (a,):
+            if isinstance(child, Expr):
+                yield from nodes(child)
+
+
+def operator_of(e: Expr) -> Expr | None:
+    """The first operator (`pointwise`, `select`, `combine`) in an expression."""
+    return next((x for x in nodes(e) if x.op in OPERATORS), None)
+
+
+def operand(e: Expr) -> Expr:
+    """The tensor that an operand is: what is read, where it is read through an access."""
+    inner = e.args[0] if e.op in ("read", "read_through") else e
+    assert isinstance(inner, Expr)
+    return inner
+
+
+def underlying(m: Expr) -> Expr:
+    """The map without what is said about its fill."""
+    inner = m.args[0] if m.op == "filled" else m
+    assert isinstance(inner, Expr)
+    return inner
+
+
+def operands(operator: Expr) -> tuple[Expr, ...]:
+    """The operands of an operator."""
+    found = operator.args[-1]
+    assert isinstance(found, tuple)
+    return found
+
+
+def _names(e: Expr) -> set[str]:
+    """The variables of an operand, and the accesses it is read by."""
+    found = {str(x.args[0]) for x in nodes(e) if x.op in VARIABLES}
+    return found | {f"access {x.args[-1]}" for x in nodes(e) if x.op in ("read", "read_through")}
+
+
+def widened(law: Law, count: int) -> Law | None:
+    """The law for an operator of `count` operands: what only its last operand names is repeated, or left out.
+
+    >>> x, y, f, g = tensor("x"), tensor("y"), mapping("f"), mapping("g")
+    >>> law = Law("merge", "", select("c", view(x, f), view(x, g)), view(x, chosen("c", f, g)), (same_box(f, g),))
+    >>> print(widened(law, 3))
+    merge: select(c, view(x, f), view(x, g), view(x, g.2)) = view(x, chosen(c, f, g, g.2)) when \
+iff(inside(f, i), inside(g, i)), iff(inside(f, i), inside(g.2, i))
+    """
+    operator = operator_of(law.left)
+    if operator is None:
+        return law if count == 0 else None
+    first, last = operands(operator)[:-1], operands(operator)[-1]
+    copies = count - len(first)
+    if copies < (0 if first else 1):
+        return None
+    own = _names(last) - {name for e in first for name in _names(e)}
+    for e in nodes(law.right):  # what only the right side has, beside what is repeated
+        for a in e.args:
+            if isinstance(a, tuple) and _ends_in(a, own):
+                own |= _names(a[-1]) - _names(law.left)
+    tables = [{name: f"{name}.{k + 1}" if k else name for name in own} for k in range(copies)]
+    hypotheses: list[Expr] = []
+    for h in law.hypotheses:
+        if not _names(h) & own:
+            hypotheses.append(h)
+        elif any(_ends_in(a, own) for x in nodes(h) if x.op != "both" for a in x.args):
+            hypotheses.append(_repeated(h, own, tables))
+        else:
+            hypotheses += [_renamed(h, table) for table in tables]
+    repeated = Expr(operator.op, (*operator.args[:-1], (*first, *(_renamed(last, table) for table in tables))))
+    left, right = _replaced(law.left, operator, repeated), _repeated(law.right, own, tables)
+    return replace(law, left=left, right=right, hypotheses=tuple(dict.fromkeys(hypotheses)))
+
+
+def _replaced(e: Expr, old: Expr, new: Expr) -> Expr:
+    if e is old:
+        return new
+    return Expr(e.op, tuple(_replaced(a, old, new) if isinstance(a, Expr) else a for a in e.args))
+
+
+def _ends_in(a: object, own: set[str]) -> bool:
+    """Whether an argument is a list whose last member names what is repeated."""
+    last = cast(tuple[object, ...], a)[-1] if isinstance(a, tuple) and a else None
+    return isinstance(last, Expr) and bool(_names(last) & own)
+
+
+def _renamed(e: Expr, table: Mapping[str, str]) -> Expr:
+    args: list[Any] = []
+    for n, a in enumerate(e.args):
+        if isinstance(a, tuple):
+            args.append(tuple(_renamed(x, table) for x in a))
+        elif isinstance(a, Expr):
+            args.append(_renamed(a, table))
+        elif e.op in VARIABLES and n == 0:
+            args.append(table.get(str(a), a))
+        elif e.op in ("read", "read_through") and n == len(e.args) - 1:
+            args.append(table.get(f"access {a}", f"access {a}").removeprefix("access "))
+        else:
+            args.append(a)
+    return Expr(e.op, tuple(args))
+
+
+def _repeated(e: Expr, own: set[str], tables: Sequence[Mapping[str, str]]) -> Expr:
+    """An expression in which the last member of every list, where it names what is repeated, is."""
+    args: list[Any] = []
+    for a in e.args:
+        if isinstance(a, tuple) and _ends_in(a, own):
+            args.append((*a[:-1], *(_renamed(a[-1], table) for table in tables)))
+        elif isinstance(a, tuple):
+            args.append(tuple(_repeated(x, own, tables) for x in a))
+        else:
+            args.append(_repeated(a, own, tables) if isinstance(a, Expr) else a)
+    return Expr(e.op, tuple(args))
+
+
+def law(name: str, *, source: str = "", family: str = "") -> Callable[[Callable[[], tuple[Expr, ...]]], Law]:
+    """Declare a law: the function returns (left, right, *hypotheses); its docstring says it in words.
+
+    >>> @law("select-same")
+    ... def select_same():
+    ...     \"\"\"Selecting between a tensor and itself is the tensor.\"\"\"
+    ...     x = tensor("x")
+    ...     return select("c", x, x), x
+    >>> print(select_same)
+    select-same: select(c, x, x) = x
+    """
+
+    def add(declare: Callable[[], tuple[Expr, ...]]) -> Law:
+        left, right, *hypotheses = declare()
+        return Law(name, declare.__doc__ or "", left, right, tuple(hypotheses), source, family or declare.__module__)
+
+    return add
 
 
 @dataclass
@@ -233,13 +382,12 @@ class Laws:
     axioms: bool = False
 
     def law(self, name: str, *, source: str = "") -> Callable[[Callable[[], tuple[Expr, ...]]], Law]:
-        """Declare a law: the function returns (left, right, *hypotheses)."""
+        """Declare a law of this family."""
 
         def add(declare: Callable[[], tuple[Expr, ...]]) -> Law:
             if any(made.name == name for made in self.laws):
                 raise EqsatError(f"law {name}", f"family {self.name} has a law of this name")
-            left, right, *hypotheses = declare()
-            made = Law(name, declare.__doc__ or "", left, right, tuple(hypotheses), source, self.name, self.axioms)
+            made = replace(law(name, source=source, family=self.name)(declare), axiom=self.axioms)
             self.laws.append(made)
             return made
 

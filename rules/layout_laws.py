@@ -2,6 +2,7 @@
 
 A View is `where(valid(i), source[gather(i)], fill(i))`. Every law here holds for all ranks and all maps; where a law
 needs that maps fit together, or that cells hold a value, it says so as a hypothesis, which the engine has to discharge.
+What is declared here is what the search runs: `eqsat.laws` makes its rules and questions from these laws.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from eqsat.ir.law import (
     same_valid,
     same_value,
     select,
+    takes,
     tensor,
     valid,
     value,
@@ -45,9 +47,10 @@ LAWS = Laws("layout_laws")
 law = LAWS.law
 
 X, Y = tensor("x"), tensor("y")
-F, G, M, N, B = mapping("f"), mapping("g"), mapping("m"), mapping("n"), bijection("b")
+F, G, M, N = mapping("f"), mapping("g"), mapping("m"), mapping("n")
+B, C = bijection("b"), bijection("c")
 P, Q, U, V = value("p"), value("q"), value("u"), value("v")
-PAD, CROP = filled(mapping("pad"), V), mapping("crop")
+PAD = filled(mapping("pad"), V)
 
 
 @law("compose")
@@ -60,18 +63,6 @@ def compose_views() -> tuple[Expr, ...]:
 def identity_view() -> tuple[Expr, ...]:
     """A view that changes nothing is its source."""
     return view(X, identity()), X
-
-
-@law("inverse-pair")
-def inverse_pair() -> tuple[Expr, ...]:
-    """A bijective view and its inverse cancel, where the bijection's source box is the tensor's."""
-    return view(view(X, B), inverse(B)), X, fits(B, X)
-
-
-@law("inverse-pair-before")
-def inverse_pair_before() -> tuple[Expr, ...]:
-    """The inverse first and the bijection after cancel too."""
-    return view(view(X, inverse(B)), B), X, same_box(B, X)
 
 
 @law("inline")
@@ -95,41 +86,19 @@ def pull_pad() -> tuple[Expr, ...]:
     return left, pointwise("f", view(X, filled(M, U))), same_value(applied("f", U), P)
 
 
-@law("pull-pad-past-operand")
-def pull_pad_past_operand() -> tuple[Expr, ...]:
-    """The same with an unpadded operand that lies over the padded one and holds one value over the padded cells."""
-    narrow = mapping("narrow")
-    at = gather(M)
-    left = pointwise("f", view(X, filled(M, P)), Y)
-    right = view(pointwise("f", X, view(Y, narrow)), filled(M, applied("f", P, U)))
-    lies_over = implies(valid(M), both(same_index(gather(narrow, at), HERE), valid(narrow, at)))
-    covered = implies(both(inside(M), valid(M)), inside(narrow, at))
-    constant = implies(both(inside(Y), negation(valid(M))), same_value(Y, U))
-    return left, right, same_box(M, Y), lies_over, covered, constant
-
-
-@law("crop-of-pad")
-def crop_of_pad() -> tuple[Expr, ...]:
-    """A crop that leads back to the cells that a pad kept undoes it."""
-    step = gather(CROP)
-    back = implies(inside(X), both(valid(PAD, step), same_index(gather(PAD, step), HERE)))
-    return view(view(X, PAD), CROP), X, back, same_box(CROP, X), implies(inside(CROP), valid(CROP))
-
-
 @law("pad-of-crop")
 def pad_of_crop() -> tuple[Expr, ...]:
-    """A pad undoes a crop only where the cropped cells hold the pad's value."""
-    step = gather(PAD)
-    back = implies(valid(PAD), both(valid(CROP, step), same_index(gather(CROP, step), HERE)))
+    """A view that reads each cell in its place, or shows a value, is its source where that holds the value there."""
+    in_place = implies(valid(PAD), same_index(gather(PAD), HERE))
     held = implies(both(inside(X), negation(valid(PAD))), same_value(X, V))
-    return view(view(X, CROP), PAD), X, same_box(PAD, X), back, held
+    return view(X, PAD), X, same_box(PAD, X), in_place, held
 
 
-@law("absorb")
-def absorb() -> tuple[Expr, ...]:
-    """A view that a Compute loads disappears into the access."""
-    left = combine("op", read(view(X, M), "a"), read(Y, "c"))
-    return left, combine("op", read_through(X, M, "a"), read(Y, "c"))
+@law("select-part")
+def select_part() -> tuple[Expr, ...]:
+    """A view of a selection that reads cells of one operand alone is a view of that."""
+    one = implies(both(inside(M), valid(M)), takes("c", gather(M)))
+    return view(select("c", X, Y), M), view(X, M), one
 
 
 @law("select-of-views")
@@ -138,8 +107,15 @@ def select_of_views() -> tuple[Expr, ...]:
     return select("c", view(X, F), view(X, G)), view(X, chosen("c", F, G)), same_box(F, G)
 
 
-@law("reindex")
-def reindex() -> tuple[Expr, ...]:
-    """A Compute over a bijection of its output box, seen through the inverse, is the Compute."""
-    left = combine("op", read(X, "a"))
-    return left, view(combine_at(B, "op", read(X, "a")), inverse(B)), fits(B, left)
+@law("spell")
+def spell() -> tuple[Expr, ...]:
+    """A layout of a Compute is a Compute over layouts of its operands: the forms in which a target can spell it."""
+    left = view(combine("op", read(X, "a")), B)
+    return left, combine_at(B, "op", read_through(view(X, C), inverse(C), "a")), fits(C, X)
+
+
+@law("absorb")
+def absorb() -> tuple[Expr, ...]:
+    """A view that a Compute loads disappears into the access."""
+    left = combine("op", read(view(X, M), "a"), read(Y, "c"))
+    return left, combine("op", read_through(X, M, "a"), read(Y, "c"))

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from eqsat.graph import algebra
 from eqsat.graph.universe import Reindex, Universe
 from eqsat.ir import clock
 from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.map import FlatMap
-from eqsat.ir.flat.ops import compose, compose_parts
+from eqsat.ir.flat.ops import compose
 
 ClassId = Any
 
@@ -156,10 +157,9 @@ class Alternatives:
         found: list[tuple[int, int | None]] = []
         if first.fill is None or then.fill is None or first.fill is then.fill:
             found.append((inner, outer))
-        whole = compose_parts(first.map, then.map)
-        if whole is not None and not (whole.outer_pads and whole.inner_pads and first.fill is not then.fill):
-            fill = then.fill if whole.outer_pads else first.fill if whole.inner_pads else None
-            found.append((self.universe.reindexes.number(Reindex(whole.map, fill, then.dtype)), None))
+        whole = algebra.compose(first, then)
+        if whole is not None:
+            found.append((self.universe.reindexes.number(whole), None))
         return found
 
     def _back(self, p: int | None, view: Reindex | None) -> Reindex | None:

@@ -3,23 +3,28 @@ can absorb ever enters the e-graph and equal data meet whatever their layouts ar
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
 
 from eqsat.formulas import as_formula
+from eqsat.graph import algebra
 from eqsat.graph.labels import Labelled, Signed, finish, of_compute, of_opaque
 from eqsat.graph.selections import is_selection, merged, part, selection_operand_sizes
-from eqsat.graph.universe import Form, Hub, Leaf, Typed, Universe, ViewOf
+from eqsat.graph.universe import Form, Hub, Leaf, Reindex, Typed, Universe, ViewOf
 from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.flat.facts import is_bijective, split_core
+from eqsat.ir.fast import fast_paths
+from eqsat.ir.flat.facts import is_permutation, split_core
 from eqsat.ir.flat.map import FlatMap, identity
-from eqsat.ir.flat.ops import compose, compose_parts
+from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.law import Law
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -58,6 +63,15 @@ class Encoded:
     """What the views are between: of a value in a layout, by a map, a value in a layout."""
     leaves: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
     cuts: int = 0
+    laws: Counter[str] = field(default_factory=Counter[str])
+    """How often each law was used to bring the program into normal form."""
+    allowed: frozenset[str] | None = None
+    """The laws that may be used for that (None: all)."""
+
+    def may(self, law: str) -> bool:
+        """Whether a law of the graph may be applied while the program is loaded."""
+        return fast_paths() and (self.allowed is None or law in self.allowed)
+
     _like: dict[object, Node] = field(default_factory=dict[object, Node])
 
     def like(self, signed: int) -> Node:
@@ -71,9 +85,9 @@ class Encoded:
         self.written.setdefault(form, []).append(written)
 
 
-def encode(program: Program) -> Encoded:
-    """Read a program into a fresh universe."""
-    result = Encoded(Universe(), program)
+def encode(program: Program, laws: Iterable[Law] | None = None) -> Encoded:
+    """Read a program into a fresh universe, in the normal form that some laws (default: all) give it."""
+    result = Encoded(Universe(), program, allowed=None if laws is None else frozenset(law.name for law in laws))
     for node in program.nodes():
         clock.check()
         if isinstance(node, (Input, Constant)):
@@ -137,26 +151,30 @@ def _view(e: Encoded, node: View) -> None:
 def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> Placed:
     """The view by m (padding with fill) of a placed tensor."""
     u = e.universe
-    if is_bijective(m):
+    if is_permutation(m):
         whole = compose(source.layout, m)
         if whole is not None:
+            e.laws["compose"] += not source.layout.is_identity
             return Placed(source.value, whole)
-        cut = _cut(e, source, dtype)
-        return Placed(cut, m)
+        e.cuts += 1
+        return Placed(_cut(e, source, dtype), m)
     base = _selected(e, source, m)
     if base is not None:
+        e.laws["select-part"] += 1
         return place(e, base[0], base[1], fill, dtype)
     base = source
     while True:
         whole = compose(base.layout, m)
         if whole is None or _loses_digits(base.layout, m, whole):
+            e.cuts += whole is None
             base = Placed(_cut(e, base, dtype), identity(m.n_in))
             whole = m
         merged = _through(e, base.value, whole, fill)
         if merged is None:
             break
+        e.laws["compose"] += 1
         base, m, fill = merged
-        if is_bijective(m):
+        if is_permutation(m):
             return Placed(base.value, m)
     core, layout = split_core(whole)
     value = u.value(ViewOf(base.value, u.reindex(core, fill, dtype)), Typed(core.n_out, dtype))
@@ -166,7 +184,7 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
 def _selected(e: Encoded, source: Placed, m: Map) -> tuple[Placed, Map] | None:
     """A view of a concatenation that reads one part alone, as a view of that part."""
     item = e.universe.values[source.value]
-    if not isinstance(item, Hub) or not is_selection(e.universe.signed[item.signed]):
+    if not e.may("select-part") or not isinstance(item, Hub) or not is_selection(e.universe.signed[item.signed]):
         return None
     signed = e.universe.signed[item.signed]
     whole, sizes = compose(source.layout, m), selection_operand_sizes(signed)
@@ -207,16 +225,14 @@ def _roots(u: Universe, value: int) -> dict[int, Map]:
 def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[Placed, Map, Term | None] | None:
     """A view of a view as one view of the inner source, where one fill tells all padded cells (law: compose)."""
     inner = e.universe.values[value]
-    if not isinstance(inner, ViewOf):
+    if not e.may("compose") or not isinstance(inner, ViewOf):
         return None
-    reindex = e.universe.reindexes[inner.reindex]
-    found = compose_parts(reindex.map, m)
-    if found is None or _loses_digits(reindex.map, m, found.map):
+    u = e.universe
+    first, then = u.reindexes[inner.reindex], Reindex(m, fill, u.types[value].dtype)
+    found = algebra.compose(first, then)
+    if found is None or _loses_digits(first.map, m, found.map):
         return None
-    if found.outer_pads and found.inner_pads and reindex.fill is not fill:
-        return None
-    chosen = fill if found.outer_pads else reindex.fill
-    return Placed(inner.base, identity(found.map.n_in)), found.map, chosen
+    return Placed(inner.base, identity(found.map.n_in)), found.map, found.fill
 
 
 def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
@@ -228,7 +244,6 @@ def _cut(e: Encoded, source: Placed, dtype: str) -> int:
     """Make a layout a value of its own: what lies behind is not looked through."""
     if source.layout.is_identity:
         return source.value
-    e.cuts += 1
     u = e.universe
     return u.value(ViewOf(source.value, u.reindex(source.layout, None, dtype)), Typed(source.layout.n_out, dtype))
 
@@ -249,11 +264,13 @@ def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
             else:
                 trial.operands[k] = found
                 labelled = trial
+                e.laws["absorb"] += 1
         values.append(value)
     done = finish(labelled)
-    if is_selection(done.signed):
+    if e.may("select-of-views") and is_selection(done.signed):
         one = _merged(e, done.signed, values, node.outputs[0][1])
         if one is not None:
+            e.laws["select-of-views"] += 1
             e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
             return
     number = u.signed.number(done.signed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -12,11 +12,14 @@ from eqsat.extraction.extract import Nodes, Spell
 from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded
 from eqsat.graph.forms import FormMaker, Freedom, freedom, operator_name
-from eqsat.graph.oracle import Oracle
-from eqsat.graph.regions import Obligation
-from eqsat.graph.tensor_graph import MERGES, NEEDS, NODES, TensorGraph, wanted_layouts
+from eqsat.graph.layouts import Fact, Layouts
+from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, wanted_layouts
 from eqsat.graph.universe import Universe
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.law import Law
+from eqsat.laws.answers import LawAnswers
+from eqsat.laws.conditions import Obligation
+from eqsat.rules import tensor_laws
 from eqsat.workers.limits import resident_mb
 
 WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search is limited
@@ -45,7 +48,8 @@ class Limits:
 
 @dataclass
 class Progress:
-    """What a search did: why it stopped, its size, how often each rule matched, whether layouts were capped."""
+    """What a search did: why it stopped, its size, how often each rule matched (`loaded`: while the program was brought
+    into normal form, before it), whether layouts were capped."""
 
     status: Status = "saturated"
     iterations: int = 0
@@ -53,6 +57,7 @@ class Progress:
     seconds: float = 0.0
     matches: dict[str, int] = field(default_factory=dict[str, int])
     capped: bool = False
+    loaded: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass
@@ -65,7 +70,7 @@ class Task:
     freedoms: dict[int, Freedom]
     wanted: list[tuple[int, int]]
     limits: Limits
-    rules: frozenset[str] | None = None
+    laws: tuple[Law, ...]
 
 
 @dataclass
@@ -86,9 +91,10 @@ def task_of(
     target: str,
     limits: Limits,
     frozen: frozenset[str] = frozenset(),
-    rules: frozenset[str] | None = None,
+    laws: Sequence[Law] | None = None,
 ) -> Task:
-    """The search for an encoded program; operators with a frozen name stay as the program spells them."""
+    """The search for an encoded program by laws (default: all of `eqsat.rules`); operators with a frozen name stay as
+    the program spells them."""
     u = encoded.universe
     freedoms: dict[int, Freedom] = {}
     for form, written in encoded.written.items():
@@ -98,19 +104,27 @@ def task_of(
         elif number not in freedoms:
             freedoms[number] = freedom(u.signed[number], written[0].node, target)
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
-    return Task(u, list(forms), encoded.viewed, freedoms, wanted_layouts(encoded), limits, rules)
+    return Task(
+        u,
+        list(forms),
+        encoded.viewed,
+        freedoms,
+        wanted_layouts(encoded),
+        limits,
+        tuple(tensor_laws() if laws is None else laws),
+    )
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
     """Saturate; `report` gets a snapshot before the first iteration, now and then, and at the end."""
     start = time.monotonic()
     u = task.universe
-    oracle = Oracle(u, FormMaker(u, dict(task.freedoms)))
-    graph = TensorGraph(u, task.rules)
+    oracle = _Oracle(u, FormMaker(u, dict(task.freedoms)))
+    graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.load_written(task.written, task.viewed)
-    graph.facts([fact for f in range(len(u.forms)) for fact in oracle.form_facts(u.forms[f].signed, f)])
-    graph.facts(oracle.announce())
+    graph.facts([fact for f in range(len(u.forms)) for fact in oracle.layouts.form_facts(u.forms[f].signed, f)])
+    graph.announce()
     progress = Progress()
     report(_snapshot(graph, oracle, progress))
     next_report = 1.0
@@ -127,22 +141,44 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
             next_report = progress.seconds * 1.5 + 1.0
 
 
-def _iterate(graph: TensorGraph, oracle: Oracle, progress: Progress) -> bool:
+class _Oracle:
+    """Answers each distinct question once: those about layouts, and those of laws."""
+
+    def __init__(self, universe: Universe, forms: FormMaker) -> None:
+        self.layouts = Layouts(universe, forms)
+        self.laws = LawAnswers(universe, forms)
+        self.asked: set[tuple[str, tuple[int, ...]]] = set()
+
+    def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> int:
+        """Assert what answers a question; how many facts that are."""
+        if (name, question) in self.asked:
+            return 0
+        self.asked.add((name, question))
+        plan = graph.plans.get(name)
+        if plan is None:
+            facts: list[Fact] = self.layouts.answers[name](*question)
+            graph.facts(facts)
+            return len(facts)
+        found = self.laws.answer(plan, question)
+        if found is None:
+            return 0
+        graph.answer(plan, question, found)
+        return 1
+
+
+def _iterate(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> bool:
     """One pass of rules and answers; whether nothing changed."""
     changed, matches = graph.iterate()
     for name, count in matches.items():
         progress.matches[name] = progress.matches.get(name, 0) + count
     tables = graph.graph.tables()
-    rows = graph.graph.rows((*NEEDS, *MERGES), tables)
+    rows = graph.graph.rows((*LAYOUT_NEEDS, *graph.plans), tables)
     graph.graph.delete([Call(name, row.args) for name in rows for row in rows[name]])
-    facts = [fact for name in rows for row in rows[name] for fact in oracle.answer(name, row.args)]
-    facts += oracle.announce()
-    for signed in graph.universe.signed.items:
-        graph.need_arity(len(signed.operands))
-    graph.facts(facts)
+    facts = sum(oracle.answer(graph, name, row.args) for name in rows for row in rows[name])
+    facts += graph.announce()
     progress.iterations += 1
     progress.nodes = graph.graph.size(NODES, tables)
-    progress.capped = oracle.capped
+    progress.capped = oracle.layouts.capped
     return not changed and not facts
 
 
@@ -156,7 +192,7 @@ def _limit(progress: Progress, limits: Limits) -> Status | None:
     return "iteration-limit" if progress.iterations >= limits.iterations else None
 
 
-def _snapshot(graph: TensorGraph, oracle: Oracle, progress: Progress) -> Snapshot:
+def _snapshot(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> Snapshot:
     """The e-graph as plain tables, classes numbered in order of appearance."""
     numbers: dict[Any, int] = {}
 
@@ -175,4 +211,4 @@ def _snapshot(graph: TensorGraph, oracle: Oracle, progress: Progress) -> Snapsho
     roots = {row.args[0]: number(row.output) for row in rows["Root"]}
     values = {row.args[0]: number(row.output) for row in rows["Value"]}
     known = [roots[k] for k in range(graph.roots)], [values[n] for n in range(graph.loaded)]
-    return Snapshot(nodes, *known, graph.universe, progress, oracle.obligations)
+    return Snapshot(nodes, *known, graph.universe, progress, oracle.laws.obligations)

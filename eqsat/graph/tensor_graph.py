@@ -1,16 +1,22 @@
 """The tensor e-graph: values, views and operators as egglog terms, and the rules that relate them.
 
-The rules only join: what the composition of two maps is, how an operator absorbs a layout or which forms a target has,
-they ask (`need_*`), and answers come from `eqsat.graph.oracle`, each distinct question once.
+The rules only join: what they need of maps and operators they ask (`need_*`). The laws of layout are made from their
+declarations (`eqsat.laws`); what is written here is how layouts travel between operators, which states no equality.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.graph.egglog_adapter import Call, EGraph, Expression
 from eqsat.graph.encode import Encoded
+from eqsat.graph.selections import is_selection
 from eqsat.graph.universe import Hub, Leaf, Universe
+from eqsat.ir.flat.facts import is_bijective, is_permutation
+from eqsat.ir.law import Law
+from eqsat.laws.operators import is_pointwise, varying
+from eqsat.laws.plan import Plan, Shape, plans
+from eqsat.laws.text import acts, answers, is_direct, need, rules, shape_number, spelling, spells
 
 SCHEMA = """
 (sort V)
@@ -41,29 +47,13 @@ SCHEMA = """
 
 (relation bijective (i64))
 
+(relation unabsorbed (i64))
+
+(relation shape (i64 i64))
+
 (relation selection (i64))
 
-(relation windowed (i64))
-
-(relation strict (i64))
-
-(relation need_compose (i64 i64))
-
-(relation compose (i64 i64 i64 i64))
-
-(relation need_absorb (i64 i64 i64))
-
-(relation absorb (i64 i64 i64 i64 i64 i64))
-
-(relation need_inline (i64 i64 i64))
-
-(relation inline (i64 i64 i64 i64 i64 i64))
-
-(relation inline_operand (i64 i64 i64))
-
-(relation need_pull (i64 i64 i64))
-
-(relation pull (i64 i64 i64 i64 i64))
+(relation pointwise (i64))
 
 (relation need_output_form (i64 i64 i64))
 
@@ -83,32 +73,11 @@ SCHEMA = """
 
 (relation view_down (i64 i64 i64))
 
-(relation partial_identity (i64))
-
-(relation select (i64 i64 i64 i64 i64))
-
-(relation need_region (i64 i64))
-
-(relation region (i64 i64))
-
 (ruleset operands)
 
 (ruleset laws)
 
 (ruleset layouts)
-
-(rule ((= e (View (View x f) g)) (windowed g)) ((need_compose f g)) :ruleset laws :name "ask compose")
-
-(rule ((= e (View (View x f) g)) (compose f g c m)) ((union e (View (View x c) m))) :ruleset laws :name "compose")
-
-(rule ((= e (View h m)) (= h (Hub s o v)) (select s o m k mk) (operand v k x)) ((union e (View x mk)))
-  :ruleset laws :name "select-part")
-
-(rule ((= e (View x m)) (identity m)) ((union e x)) :ruleset laws :name "identity")
-
-(rule ((= e (View x m)) (partial_identity m) (= n (vid x))) ((need_region n m)) :ruleset laws :name "ask pad-of-crop")
-
-(rule ((= e (View x m)) (= n (vid x)) (region n m)) ((union e x)) :ruleset laws :name "pad-of-crop")
 
 (rule ((= h (Hub s o v)) (lay h m)) ((need_output_form s o m)) :ruleset layouts :name "ask output layout")
 
@@ -117,113 +86,49 @@ SCHEMA = """
 (rule ((= h (Hub s o v)) (form s f) (form_operand f k m) (operand v k x)) ((lay x m))
   :ruleset layouts :name "form operand layout")
 
-(rule ((= y (View x c)) (windowed c) (lay x p)) ((need_view_up c p)) :ruleset layouts :name "ask layout of view")
+(rule ((= y (View x c)) (unabsorbed c) (lay x p)) ((need_view_up c p)) :ruleset layouts :name "ask layout of view")
 
-(rule ((= y (View x c)) (windowed c) (lay x p) (view_up c p m)) ((lay y m)) :ruleset layouts :name "layout of view")
+(rule ((= y (View x c)) (unabsorbed c) (lay x p) (view_up c p m)) ((lay y m)) :ruleset layouts :name "layout of view")
 
-(rule ((= y (View x c)) (windowed c) (lay y m)) ((need_view_down c m)) :ruleset layouts :name "ask layout under view")
+(rule ((= y (View x c)) (unabsorbed c) (lay y m)) ((need_view_down c m)) :ruleset layouts :name "ask layout under view")
 
-(rule ((= y (View x c)) (windowed c) (lay y m) (view_down c m p)) ((lay x p))
+(rule ((= y (View x c)) (unabsorbed c) (lay y m) (view_down c m p)) ((lay x p))
   :ruleset layouts :name "layout under view")
 """
 
-NEEDS = (
-    "need_compose", "need_absorb", "need_inline", "need_pull", "need_output_form", "need_operand_form", "need_view_up",
-    "need_view_down", "need_region",
-)  # fmt: skip
 NODES = ("Leaf", "View", "Hub", "Form")
+LAYOUT_NEEDS = ("need_output_form", "need_operand_form", "need_view_up", "need_view_down")
 
 
-RULE_LAWS = {
-    "compose": ("compose",),
-    "identity": ("identity",),
-    "inline": ("inline", "pull-pad"),
-    "push-view": ("push-view",),
-    "pad-of-crop": ("pad-of-crop",),
-    "select-part": ("inline", "absorb"),
-    "select-of-views": ("select-of-views",),
-    "spell": ("reindex", "absorb", "reduce-reindex"),
-}
-"""The declared laws (`eqsat.rules.layout_laws`, `eqsat.rules.axioms`) that each rule of the graph is an instance of."""
-
-OPTIONAL_RULES = tuple(name for name in RULE_LAWS if name not in ("identity", "spell"))
-"""The rules that a search can do without: what is left still builds every program."""
-
-MAX_MERGED = 8
-MERGES = tuple(f"need_merge{n}" for n in range(2, MAX_MERGED + 1))
-
-
-def _operands(n: int) -> str:
-    """Joins with the operands of a node (a relation: `vec-get`, a primitive, would pair all nodes and views)."""
-    return " ".join(f"(operand v {k} x{k})" for k in range(n))
-
-
-def rules_for(arity: int) -> str:
-    """The rules of operators with this many operands."""
-    width = f"(arity v {arity}) {_operands(arity)}"
+def operand_rules(arity: int) -> str:
+    """The rules that name the operands of operators (a relation: `vec-get`, a primitive, would pair all nodes and
+    views), and that ask for layouts of them."""
     listed = " ".join(f"(operand v {k} (vec-get v {k}))" for k in range(arity))
     rules = [
         f"(rule ((= h (Hub s o v)) (= {arity} (vec-length v))) ((arity v {arity}) {listed})\n"
         f'  :ruleset operands :name "operands/{arity}")'
     ]
-    if arity:
-        forms = " ".join(f"(form_operand f {k} m{k})" for k in range(arity))
-        views = " ".join(f"(View x{k} m{k})" for k in range(arity))
-    else:
-        forms, views = "", ""
-    made = f"(vec-of {views})" if arity else "(vec-empty)"
-    rules.append(
-        f"(rule ((= h (Hub s o v)) (form s f) (form_output f o mo) {width} {forms})\n"
-        f'  ((union (View h mo) (Form f o {made}))) :ruleset layouts :name "spell/{arity}")'
-    )
     for k in range(arity):
         rules.append(
-            f"(rule ((= h (Hub s o v)) {width} (lay x{k} m)) ((need_operand_form s {k} m))\n"
+            f"(rule ((= h (Hub s o v)) (arity v {arity}) (operand v {k} x) (lay x m)) ((need_operand_form s {k} m))\n"
             f'  :ruleset layouts :name "ask operand layout/{arity}.{k}")'
-        )
-        rules.append(
-            f"(rule ((= h (Hub s o v)) {width} (= x{k} (View y m)) (windowed m)) ((need_pull s {k} m))\n"
-            f'  :ruleset laws :name "ask push-view/{arity}.{k}")'
-        )
-        rules.append(
-            f"(rule ((= h (Hub s o v)) {width} (= x{k} (View y m)) (pull s {k} m s2 mo))\n"
-            f'  ((union h (View (Hub s2 o (vec-set v {k} y)) mo))) :ruleset laws :name "push-view/{arity}.{k}")'
-        )
-    if arity:
-        parts = " ".join(f"(inline_operand p {k} m{k})" for k in range(arity))
-        rules.append(
-            f"(rule ((= e (View h m)) (windowed m) (= h (Hub s o v)) {width}) ((need_inline s o m))\n"
-            f'  :ruleset laws :name "ask inline/{arity}")'
-        )
-        rules.append(
-            f"(rule ((= e (View h m)) (= h (Hub s o v)) {width} (inline s o m p s2 mo) {parts})\n"
-            f'  ((union e (View (Hub s2 0 (vec-of {views})) mo))) :ruleset laws :name "inline/{arity}")'
-        )
-    if 2 <= arity <= MAX_MERGED:
-        same = " ".join(f"(= x{k} (View y m{k}))" for k in range(arity))
-        names = " ".join(f"m{k}" for k in range(arity))
-        sorts = " ".join(["i64"] * (arity + 1))
-        rules = [f"(relation need_merge{arity} ({sorts}))", f"(relation merge{arity} ({sorts} i64))", *rules]
-        rules.append(
-            f"(rule ((selection s) (= h (Hub s o v)) {width} {same}) ((need_merge{arity} s {names}))\n"
-            f'  :ruleset laws :name "ask select-of-views/{arity}")'
-        )
-        rules.append(
-            f"(rule ((= h (Hub s o v)) {width} {same} (merge{arity} s {names} m)) ((union h (View y m)))\n"
-            f'  :ruleset laws :name "select-of-views/{arity}")'
         )
     return "\n\n".join(rules)
 
 
 class TensorGraph:
-    """The e-graph of one program, over the numbers of its universe."""
+    """The e-graph of one program, over the numbers of its universe, and the laws by which it grows."""
 
-    def __init__(self, universe: Universe, rules: frozenset[str] | None = None) -> None:
+    def __init__(self, universe: Universe, laws: Iterable[Law]) -> None:
         self.universe = universe
-        self.rules = rules
+        self.laws = tuple(laws)
         self.graph = EGraph()
-        self.graph.run(self._allowed(SCHEMA))
+        self.graph.run(SCHEMA)
+        self.plans: dict[str, Plan] = {}
         self.arities: set[int] = set()
+        self.shapes: set[Shape] = set()
+        self.announced = [0, 0]
+        self._declare(None)
         self.roots = 0
         self.loaded = 0
 
@@ -280,17 +185,49 @@ class TensorGraph:
         return Call("View", (_value(value.base), value.reindex))
 
     def need_arity(self, arity: int) -> None:
+        """Declare what operators with this many operands take."""
         if arity not in self.arities:
             self.arities.add(arity)
-            self.graph.run(self._allowed(rules_for(arity)))
+            spelled = [spelling(law, arity) for law in self.laws if spells(law)]
+            self.graph.run("\n\n".join([operand_rules(arity), *spelled]))
 
-    def _allowed(self, text: str) -> str:
-        """The commands without the merging rules that the search may not use."""
-        if self.rules is None:
-            return text
-        barred = [f':name "{name}' for name in OPTIONAL_RULES if name not in self.rules]
-        commands = text.split("\n\n")
-        return "\n\n".join(c for c in commands if not ("(union " in c and any(b in c for b in barred)))
+    def _declare(self, shape: Shape | None) -> None:
+        """Declare the laws as they act on operators of a shape."""
+        number = None if shape is None else shape_number(shape)
+        for law in self.laws:
+            for plan in plans(law, shape) if acts(law) else ():
+                self.graph.run(rules(plan, number))
+                if not is_direct(plan):
+                    self.plans[need(plan)] = plan
+
+    def announce(self) -> int:
+        """Tell the graph what its rules need to know about maps and operators that appeared since the last time; how
+        many facts that were."""
+        u, facts = self.universe, list[Call]()
+        for number in range(self.announced[0], len(u.signed)):
+            signed = u.signed[number]
+            shape = Shape(len(signed.operands), varying(signed))
+            self.need_arity(shape.arity)
+            selects = is_selection(signed)
+            for s in (shape, Shape(shape.arity, tuple(range(shape.arity)))) if selects else (shape,):
+                if s not in self.shapes:
+                    self.shapes.add(s)
+                    self._declare(s)
+                facts.append(Call("shape", (number, shape_number(s))))
+            facts += [Call("selection", (number,))] if selects else []
+            facts += [Call("pointwise", (number,))] if is_pointwise(signed) else []
+        for number in range(self.announced[1], len(u.reindexes)):
+            m = u.reindexes[number].map
+            facts += [Call("identity", (number,))] if m.is_identity else []
+            facts += [Call("bijective", (number,))] if is_bijective(m) else []
+            facts += [] if is_permutation(m) else [Call("unabsorbed", (number,))]
+        self.announced = [len(u.signed), len(u.reindexes)]
+        self.graph.insert(facts)
+        return len(facts)
+
+    def answer(self, plan: Plan, question: tuple[int, ...], found: Sequence[int]) -> None:
+        """Assert the answer to a question of a law."""
+        self.graph.insert([Call(answers(plan), (*question, *found))])
 
     def facts(self, facts: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """Assert answers: relation name and integers."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.law import Expr, Law
+from eqsat.ir.law import Expr, Law, operands, operator_of, widened
 from eqsat.rulebook import tensor_proofs as p
 
 
@@ -30,6 +31,16 @@ def _same_value(a: Any, b: Any) -> p.HSameValue:
     return p.HSameValue(_at(a), _at(b))
 
 
+def _chosen(condition: str, maps: Any) -> Any:
+    rest = maps[1:]
+    return p.MSelect(condition, maps[0], _chosen(condition + "'", rest)) if rest else maps[0]
+
+
+def _select(condition: str, operands: Any) -> Any:
+    rest = operands[1:]
+    return p.TWhere(condition, operands[0], _select(condition + "'", rest)) if rest else operands[0]
+
+
 _BUILD: dict[str, Callable[..., Any]] = {
     "tensor": p.TVal,
     "map": p.MVar,
@@ -39,11 +50,11 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "inverse": p.MInverse,
     "compose": p.MCompose,
     "filled": p.MFilled,
-    "chosen": p.MSelect,
+    "chosen": _chosen,
     "applied": p.FApply,
     "view": p.TView,
     "pointwise": p.TPointwise,
-    "select": p.TWhere,
+    "select": _select,
     "guarded": p.TGuard,
     "read": p.TRead,
     "read_through": p.TReadThrough,
@@ -53,6 +64,7 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "index": p.IVar,
     "gather": p.IGather,
     "valid": p.HValid,
+    "takes": p.HCondition,
     "inside": p.HInside,
     "same_index": p.HSameIndex,
     "same_value": _same_value,
@@ -79,5 +91,17 @@ def _argument(a: Any) -> Any:
 
 
 def prove_law(law: Law) -> Proof:
-    """Is the law true for every rank, all tensors and all maps? The proof of an axiom names what it uses."""
+    """Is the law true for every rank, all tensors and all maps? The proof of an axiom names what it uses.
+
+    A law of an operator is proved for the operands that it lists, and for one more: functions and bodies are any, and
+    may be of tuples, so what holds for two operands of a kind holds for each number of them.
+    """
+    operator = operator_of(law.left)
+    wider = None if operator is None else widened(law, len(operands(operator)) + 1)
+    proofs = [_proof(x) for x in (law, wider) if x is not None]
+    worst = min(proofs, key=lambda proof: ("refuted", "unknown", "proved").index(proof.verdict))
+    return replace(worst, seconds=sum(proof.seconds for proof in proofs))
+
+
+def _proof(law: Law) -> Proof:
     return p.prove_tensor_rule(translate(law.left), translate(law.right), [translate(h) for h in law.hypotheses])

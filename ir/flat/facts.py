@@ -75,6 +75,17 @@ def is_bijective(m: Map) -> bool:
     return _chain(m) is not None
 
 
+def is_permutation(m: Map) -> bool:
+    """Whether a map only changes the order of digits: what a layout is that any operator may have its axes in. Flips,
+    rolls and gathers are bijective, too, and are none.
+
+    >>> from eqsat.ir.flat.build import flip, permute
+    >>> is_permutation(permute((2, 3), (1, 0))), is_permutation(flip((2, 3), (1,)))
+    (True, False)
+    """
+    return isinstance(m, FlatMap) and is_bijective(m) and m.offset == 0 and all(at_most(0, d.stride) for d in m.digits)
+
+
 @lru_cache(maxsize=1 << 14)
 def is_injective(m: Map) -> bool | None:
     """Whether no source cell is read twice.
@@ -189,14 +200,15 @@ def read_box(m: Map, shape: Sequence[Size]) -> tuple[tuple[Size, Size], ...] | N
 def split_core(m: Map) -> tuple[Map, Map]:
     """(core, layout) with ``m = compose(core, layout)``: layout bijective, core the same for all orders of m's digits.
 
-    The core's digits are sorted: broadcast ones first, then by falling stride. The core of a bijective map is the
-    identity. Where digits overlap in the source, or have one valid position, two orders may keep different cores.
+    The core's digits are sorted: broadcast ones first, then by falling stride. The core of a permutation is the
+    identity, that of a flip is the flip alone. Where digits overlap in the source, or have one valid position, two
+    orders may keep different cores.
 
     >>> core, layout = split_core(from_digits(12, [digit(3, 1), digit(2, 0), digit(2, 6)]))
     >>> print(core, "|", layout)
     (2:0, 2:6, 3:1) of 12 | (3:1, 4:3) of 12
     """
-    if is_bijective(m):
+    if is_permutation(m):
         return identity(m.n_in), m
     if isinstance(m, TableMap) or m.is_all_padding:
         return m, identity(m.n_out)

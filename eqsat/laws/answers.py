@@ -1,0 +1,141 @@
+"""Answers to the questions of laws: each distinct match once, its hypotheses discharged, its right side checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.graph.forms import FormMaker
+from eqsat.graph.labels import Signed
+from eqsat.graph.universe import Reindex, Universe
+from eqsat.ir.flat.facts import is_bijective, split_core
+from eqsat.ir.flat.sizes import Size
+from eqsat.ir.flat.table import Map
+from eqsat.ir.law import Expr, operand, operands, underlying
+from eqsat.ir.terms.term import Term
+from eqsat.laws.cells import same_cells
+from eqsat.laws.conditions import Conditions, Obligation
+from eqsat.laws.match import Match, NoAnswer, bind
+from eqsat.laws.operators import fills_for, is_pointwise, over, under
+from eqsat.laws.plan import Made, Plan
+
+
+class LawAnswers:
+    """Answers questions of plans in the numbers of a universe, and keeps the hypotheses that it had to ask about."""
+
+    def __init__(self, universe: Universe, forms: FormMaker) -> None:
+        self.universe = universe
+        self.forms = forms
+        self.conditions = Conditions(universe)
+
+    @property
+    def obligations(self) -> list[Obligation]:
+        """The hypotheses that a prover was asked about."""
+        return self.conditions.obligations
+
+    def answer(self, plan: Plan, question: Sequence[int]) -> list[int] | None:
+        """The numbers that complete a match; None where the law does not apply to it, or has no right side here."""
+        try:
+            match = bind(plan, self.universe, self.forms, question)
+            if not self._kind_fits(match) or not self._solved(match):
+                return None
+            if not all(self.conditions.hold(match, h) for h in plan.law.hypotheses):
+                return None
+            for made in plan.made:
+                numbers = self._made(match, made)
+                match.numbers |= dict(zip(made.names, numbers, strict=True))
+        except NoAnswer:
+            return None
+        if not same_cells(match):
+            return None
+        return [match.numbers[name] for name in plan.answer]
+
+    def _kind_fits(self, match: Match) -> bool:
+        """Whether the operator is what the law takes it for, where its kind alone does not say it."""
+        needs = [m.kind for m in match.plan.made if m.kind in ("under", "over")]
+        return not needs or is_pointwise(match.signed)
+
+    def _solved(self, match: Match) -> bool:
+        """Give values to the fills that only the right side names: constants that the operator takes to a known one."""
+        for h in match.plan.law.hypotheses:
+            if h.op != "same_value":
+                continue
+            a, b = (x for x in h.args if isinstance(x, Expr))
+            if a.op != "applied" or b.op != "constant":
+                continue
+            listed = a.args[1]
+            assert isinstance(listed, tuple)
+            names = [str(x.args[0]) for x in listed]
+            target = match.value(b)
+            if any(name in match.values for name in names):
+                continue
+            # A view that pads nothing is the other laws'; padding two operands for one result moves more, not less.
+            if target is None or len(match.positions) != 1 or len(match.signed.operands) != 1:
+                return False
+            found = fills_for(match.signed, self.forms.operand_dtypes(match.signed.kind), target)
+            if found is None:
+                return False
+            match.values |= {name: found[k] for name, k in zip(names, match.positions, strict=True)}
+        return True
+
+    def _made(self, match: Match, made: Made) -> list[int]:
+        if made.kind == "under":
+            return [self._operator(match, under(match.signed, self._flat_size(match, made.of)))]
+        if made.kind == "over":
+            return self._over(match, made.of)
+        view = match.view(made.of)
+        if made.kind == "map":
+            return [self._number(view)]
+        core, layout = split_core(view.map)
+        return [self._number(Reindex(core, view.fill, view.dtype)), self._number(Reindex(layout, None, view.dtype))]
+
+    def _number(self, view: Reindex) -> int:
+        return self.universe.reindex(view.map, view.fill, view.dtype)
+
+    def _operator(self, match: Match, signed: Signed) -> int:
+        number = self.universe.signed.number(signed)
+        self.forms.freedoms.setdefault(number, self.forms.freedom(match.numbers["s"]))
+        return number
+
+    def _flat_size(self, match: Match, e: Expr) -> Size:
+        sizes = {match.sizes[str(operand(x).args[0])] for x in operands(e)}
+        if len(sizes) != 1:
+            raise NoAnswer("law", "operands of one index have different boxes")
+        return sizes.pop()
+
+    def _over(self, match: Match, e: Expr) -> list[int]:
+        """The operator, its layout, and the views of its operands, in the order of the law's operands."""
+        maps, fills = self._views(match, e)
+        if any(m != maps[0] for m in maps):
+            raise NoAnswer("law", "the operands would be viewed by different maps")
+        padded = not maps[0].is_total
+        if padded and (fills is None or any(f is None for f in fills)):
+            raise NoAnswer("law", "a guard around an operator is no node of the graph")
+        found = over(match.signed, maps[0], padded)
+        if found is None:
+            raise NoAnswer("law", "the operator is no operator over views of its operands")
+        if not padded and is_bijective(maps[0]) and sum(m is not None and not m.is_identity for m in found.views) > 1:
+            raise NoAnswer("law", "one view that loses nothing would become several")
+        dtypes = self.forms.operand_dtypes(match.signed.kind)
+        numbers = [self._operator(match, found.signed)]
+        numbers.append(self.universe.reindex(found.layout, None, match.signed.kind.dtypes[match.numbers["o"]]))
+        for n, k in enumerate(match.positions):
+            m = found.views[k]
+            if m is None:
+                raise NoAnswer("law", "an operand has no axes")
+            numbers.append(self.universe.reindex(m, None if fills is None else fills[n], dtypes[k]))
+        return numbers
+
+    def _views(self, match: Match, e: Expr) -> tuple[list[Map], list[Term | None] | None]:
+        """The maps by which the operands are viewed, and their fills where the law gives each its own."""
+        if e.op in ("guarded", "combine_at"):
+            m = e.args[0]
+            assert isinstance(m, Expr)
+            return [match.maps[str(underlying(m).args[0])].map] * max(1, len(match.positions)), None
+        maps: list[Map] = []
+        fills: list[Term | None] = []
+        for x in operands(e):
+            m = operand(x).args[1]
+            assert isinstance(m, Expr)
+            maps.append(match.maps[str(underlying(m).args[0])].map)
+            fills.append(match.value(m.args[1]) if m.op == "filled" and isinstance(m.args[1], Expr) else None)
+        return maps, fills

@@ -1,0 +1,166 @@
+"""Maps and cells of values as terms of one index: what conditions of laws ask a prover about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eqsat.graph.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.graph.universe import Leaf, Universe, ViewOf
+from eqsat.ir.flat.size_terms import as_extent
+from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import table_load
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves, map_loads, substitute, transform
+
+MOST_CELLS = 400
+"""So many cells of values are unfolded for one question; what lies behind them is any value."""
+
+
+def address_at(m: Map, i: Term) -> Term:
+    """The source index of output index i, as a term; without meaning where the map pads."""
+    if isinstance(m, TableMap):
+        inner, rows = t.as_index(as_extent(m.inner)), len(m.table)
+        row = t.as_index(m.table_in)
+        return (i // (inner * rows) * row + table_load(m.table.array, i // inner % rows)) * inner + i % inner
+    address, inner = t.as_index(as_extent(m.offset)), t.index_const(1)
+    for d in reversed(m.digits):
+        digit = i // inner % t.as_index(as_extent(d.extent))
+        address = address + digit * t.as_index(as_extent(d.stride))
+        inner = inner * t.as_index(as_extent(d.extent))
+    return address
+
+
+def valid_at(m: Map, i: Term) -> Term:
+    """Whether an index inside of the map's box reads the source, as a term."""
+    if isinstance(m, TableMap):
+        inner, rows = t.as_index(as_extent(m.inner)), len(m.table)
+        return t.compare("le", 0, table_load(m.table.array, i // inner % rows))
+    checks: list[Term] = []
+    inner = t.index_const(1)
+    for d in reversed(m.digits):
+        digit = i // inner % t.as_index(as_extent(d.extent))
+        if d.lo != 0:
+            checks.append(t.compare("le", t.as_index(as_extent(d.lo)), digit))
+        if d.hi != d.extent:
+            checks.append(t.compare("lt", digit, t.as_index(as_extent(d.hi))))
+        inner = inner * t.as_index(as_extent(d.extent))
+    return t.logical_and(*checks)
+
+
+def digits_at(signed: Signed, order: Sequence[int], i: Term) -> dict[int, Term]:
+    """The position on each label of a flat index over an order of labels."""
+    found: dict[int, Term] = {}
+    inner = t.index_const(1)
+    for label in reversed(order):
+        extent = t.as_index(as_extent(signed.labels[label].extent))
+        found[label] = i // inner % extent
+        inner = inner * extent
+    return found
+
+
+def takes_at(signed: Signed, k: int, i: Term) -> Term:
+    """Whether a selection takes operand k at an index of its result, as a term."""
+    assert isinstance(signed.kind, ComputeKind)
+    digits = digits_at(signed, signed.outputs[0], i)
+    slots = {x.name.number: digits[n] for n, x in enumerate(signed.labels) if isinstance(x.name, Slot) and n in digits}
+    table = {axis: slots[axis.payload[1]] for axis in leaves("axis", signed.kind.body)}
+    taken, open_ = t.FALSE, t.TRUE
+    body = signed.kind.body
+    while True:
+        here, rest = (body.args[1], body.args[2]) if body.op == "where" else (body, None)
+        condition = t.TRUE if rest is None else substitute(body.args[0], table)
+        if here.payload == k:
+            taken = t.logical_or(taken, t.logical_and(open_, condition))
+        if rest is None:
+            return taken
+        open_ = t.logical_and(open_, t.logical_not(condition))
+        body = rest
+
+
+class Cells:
+    """Cells of values as formulas, unfolded through views and operators."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        self.left = MOST_CELLS
+        self._known: dict[tuple[int, Term], Term] = {}
+
+    def at(self, value: int, i: Term) -> Term:
+        """The formula of a value's cell at flat index i; what has no formula, or lies too deep, is a load."""
+        key = value, i
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._unfolded(value, i)
+        return found
+
+    def _unfolded(self, value: int, i: Term) -> Term:
+        universe = self.universe
+        known = universe.constants.get(value)
+        if known is not None:
+            return known
+        item = universe.values[value]
+        opaque = t.load(f"value {value}", [i], universe.types[value].dtype)
+        self.left -= 1
+        if isinstance(item, Leaf) or self.left < 0:
+            return opaque
+        if isinstance(item, ViewOf):
+            view = universe.reindexes[item.reindex]
+            inner = self.at(item.base, address_at(view.map, i))
+            return inner if view.fill is None else t.where(valid_at(view.map, i), inner, view.fill)
+        signed = universe.signed[item.signed]
+        kind = signed.kind
+        if not isinstance(kind, ComputeKind) or kind.combiner is not None:
+            return opaque
+        digits = digits_at(signed, signed.outputs[0], i)
+        named = {x.name.number: digits.get(n) for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
+        axes = leaves("axis", kind.body)
+        if any(named.get(axis.payload[1]) is None for axis in axes):
+            return opaque
+        table = {axis: place for axis in axes if (place := named[axis.payload[1]]) is not None}
+
+        def cell(load: Term) -> Term:
+            index = t.index_const(0)
+            for n in signed.operands[load.payload]:
+                label = signed.labels[n]
+                at = load.args[label.name.number] if isinstance(label.name, Coordinate) else digits[n]
+                index = index * t.as_index(as_extent(label.extent)) + at
+            return self.at(item.operands[load.payload], index)
+
+        return map_loads(substitute(kind.body, table), cell)
+
+
+def same_cell(a: Term, b: Term) -> Term:
+    """A condition under which two piecewise formulas are the same value, bit by bit."""
+    if a is b:
+        return t.TRUE
+    for x, y in ((a, b), (b, a)):
+        if x.op == "where" and not leaves("load", x.args[0]):
+            then, other = same_cell(x.args[1], y), same_cell(x.args[2], y)
+            return t.logical_or(t.logical_and(x.args[0], then), t.logical_and(t.logical_not(x.args[0]), other))
+    if a.op == "load" and b.op == "load" and a.payload == b.payload and len(a.args) == len(b.args):
+        return t.logical_and(*(t.compare("eq", x, y) for x, y in zip(a.args, b.args, strict=True)))
+    return t.FALSE
+
+
+def folded(cell: Term) -> Term:
+    """Operators pushed into the pieces of `where`, and evaluated, in their dtype, where all arguments are constants."""
+
+    def change(node: Term) -> Term | None:
+        if node.op in ("where", "const", "load", "axis") or node.dtype == t.INDEX or not node.args:
+            return None
+        for n, a in enumerate(node.args):
+            if a.op == "where" and all(b.op == "const" for m, b in enumerate(node.args) if m != n):
+                pieces = [
+                    t.make(node.op, [*node.args[:n], p, *node.args[n + 1 :]], node.payload, node.dtype)
+                    for p in a.args[1:]
+                ]
+                changed = [change(p) for p in pieces]
+                return t.where(a.args[0], *(p if c is None else c for p, c in zip(pieces, changed, strict=True)))
+        if all(a.op == "const" for a in node.args) and node.dtype != t.BOOL:
+            value, bad = evaluate_masked([node], {})[0]
+            return None if bad is not None else t.const(value[()], node.dtype)
+        return None
+
+    return transform(cell, change)

@@ -1,0 +1,304 @@
+"""Hypotheses of laws at one match, decided: by sizes and digits where they say it, at every cell of small boxes, else
+by the prover. What is not known does not hold.
+
+A hypothesis is true for all indices. Outside of every box, where no map reads and nothing is inside, it is a statement
+without numbers, which `_nowhere` decides; inside, it is a statement about an index from 0 to the largest box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.graph.labels import ComputeKind
+from eqsat.graph.selections import owners
+from eqsat.graph.universe import Universe
+from eqsat.ir import clock
+from eqsat.ir.decide import Proof
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.flat.map import FlatMap
+from eqsat.ir.flat.size_terms import as_extent
+from eqsat.ir.flat.sizes import Size, add, mul
+from eqsat.ir.flat.table import Map
+from eqsat.ir.law import Expr, nodes, operand, operands
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import map_loads
+from eqsat.laws.cell_terms import Cells, address_at, folded, same_cell, takes_at, valid_at
+from eqsat.laws.match import Match, NoAnswer
+from eqsat.laws.operators import access, varying
+
+EVERY_CELL = 1 << 20
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """A side condition that the search met: what was asked, and the verdict."""
+
+    question: str
+    proof: Proof
+
+
+class Conditions:
+    """Decides hypotheses, and remembers what a prover was asked."""
+
+    def __init__(self, universe: Universe) -> None:
+        self.universe = universe
+        self.obligations: list[Obligation] = []
+
+    def hold(self, match: Match, h: Expr) -> bool:
+        """Whether a hypothesis of the law is known to hold at a match."""
+        at_once = _at_once(match, h)
+        if at_once is not None:
+            return at_once
+        if not _nowhere(match, h):
+            return False
+        box = _box(match, h)
+        if isinstance(box, int) and box <= EVERY_CELL and not any(x.op == "same_value" for x in nodes(h)):
+            return bool(np.all(_Everywhere(match, box).formula(h, np.arange(box, dtype=np.int64))))
+        clock.check()
+        proof = self._proof(match, h, box)
+        names = {name: str(m.map) for name, m in match.maps.items()}
+        shown = ", ".join(f"{name} = {m}" for name, m in names.items())
+        values = ", ".join(f"{name} = {v}" for name, v in match.values.items() if v is not None)
+        about = "; ".join(x for x in (shown, values) if x)
+        self.obligations.append(Obligation(f"{match.plan.law.name}: {h} at {about}", proof))
+        return bool(proof)
+
+    def _proof(self, match: Match, h: Expr, box: Size) -> Proof:
+        extent = as_extent(box)
+        i = t.ax(0, extent)
+        claim = _AsTerm(match, self.universe, i).formula(h, i)
+        if claim is t.FALSE:
+            return Proof("unknown", method="formulas", note="no formula says it")
+        from eqsat.proving.prover import Portfolio
+
+        if isinstance(box, int):
+            return Portfolio().prove(claim, {i: (0, box)})
+        return Portfolio().prove(claim, {i: (0, None)}, t.compare("lt", i, t.as_index(extent)))
+
+
+def _box(match: Match, h: Expr) -> Size:
+    """The largest box that a hypothesis speaks of; all boxes are the same where one has no number."""
+    found: list[Size] = []
+    for e in nodes(h):
+        if e.op in ("inside", "valid", "gather"):
+            of = e.args[0]
+            assert isinstance(of, Expr)
+            found.append(_size(match, of))
+        elif e.op == "takes":
+            found.append(match.signed.size(match.signed.outputs[match.numbers["o"]]))
+    numbers = [x for x in found if isinstance(x, int)]
+    if len(numbers) == len(found):
+        return max(numbers, default=0)
+    if any(x != found[0] for x in found):
+        raise NoAnswer("law", "boxes of symbolic sizes are not the same")
+    return found[0]
+
+
+def _size(match: Match, of: Expr) -> Size:
+    """The size of the box of a tensor, or of the one that a map gives its view."""
+    if of.op == "tensor":
+        return match.sizes[str(of.args[0])]
+    if of.op == "inverse":
+        inner = of.args[0]
+        assert isinstance(inner, Expr)
+        return match.maps[str(inner.args[0])].map.n_in
+    return _map(match, of).n_out
+
+
+def _map(match: Match, of: Expr) -> Map:
+    if of.op == "filled":
+        inner = of.args[0]
+        assert isinstance(inner, Expr)
+        return _map(match, inner)
+    if of.op in ("map", "bijection") and str(of.args[0]) in match.maps:
+        return match.maps[str(of.args[0])].map
+    return match.map(of, "").map
+
+
+def _at_once(match: Match, h: Expr) -> bool | None:
+    """What sizes, equal maps and digits say at once."""
+    parts = [a for a in h.args if isinstance(a, Expr)]
+    if h.op == "iff" and all(p.op == "inside" and p.args[1] == Expr("index") for p in parts):
+        sizes = [_size(match, p.args[0]) for p in parts if isinstance(p.args[0], Expr)]
+        return sizes[0] == sizes[1]
+    if h.op in ("iff", "same_index") and all(p.op in ("valid", "gather") for p in parts):
+        a, b = (_map(match, p.args[0]) for p in parts if isinstance(p.args[0], Expr))
+        if parts[0].args[1] == parts[1].args[1] and a == b:
+            return True
+    if h.op == "same_value" and all(p.op in ("constant", "applied") for p in parts):
+        values = [match.value(p) for p in parts]
+        return values[0] is values[1]
+    if h.op == "implies" and parts[0].op == "valid" and parts[1].op == "same_index":
+        m, step = parts[0].args[0], parts[1].args[0]
+        if parts[1].args[1] == Expr("index") and step == Expr("gather", (m, Expr("index"))) and isinstance(m, Expr):
+            return _in_place(_map(match, m))
+    return None
+
+
+def _in_place(m: Map) -> bool | None:
+    """Whether every valid cell reads its own position, where digits say it."""
+    if not isinstance(m, FlatMap):
+        return None
+    if m.is_identity or any(d.lo == d.hi for d in m.digits):
+        return True
+    weight: Size = 1
+    apart: Size | None = m.offset  # source minus own position at the first valid cell
+    for d in reversed(m.digits):
+        if d.stride != weight:
+            if d.width != 1:
+                return False
+            step = add(d.stride, mul(-1, weight))
+            apart = None if apart is None or step is None else add(apart, mul(step, d.lo))
+        weight = mul(weight, d.extent)
+    return apart == 0
+
+
+def _nowhere(match: Match, h: Expr) -> bool:
+    """A hypothesis at an index outside of every box: nothing is inside or valid there, and maps lead anywhere."""
+    parts = [a for a in h.args if isinstance(a, Expr)]
+    if h.op == "negation":
+        return not _nowhere(match, parts[0])
+    if h.op == "both":
+        listed = h.args[0]
+        return isinstance(listed, tuple) and all(_nowhere(match, p) for p in listed)
+    if h.op == "implies":
+        return not _nowhere(match, parts[0]) or _nowhere(match, parts[1])
+    if h.op == "iff":
+        return _nowhere(match, parts[0]) == _nowhere(match, parts[1])
+    if h.op == "same_index":
+        return parts[0].op == parts[1].op == "gather"
+    if h.op == "same_value" and all(p.op in ("constant", "applied") for p in parts):
+        return match.value(parts[0]) is match.value(parts[1])
+    return False
+
+
+class _Everywhere:
+    """A hypothesis at every cell, in numbers."""
+
+    def __init__(self, match: Match, box: int) -> None:
+        self.match, self.box = match, box
+
+    def formula(self, h: Expr, i: NDArray) -> NDArray:
+        parts = [a for a in h.args if isinstance(a, Expr)]
+        if h.op == "negation":
+            return ~self.formula(parts[0], i)
+        if h.op == "both":
+            listed = h.args[0]
+            assert isinstance(listed, tuple)
+            return np.logical_and.reduce([self.formula(p, i) for p in listed])
+        if h.op == "implies":
+            return ~self.formula(parts[0], i) | self.formula(parts[1], i)
+        if h.op == "iff":
+            return self.formula(parts[0], i) == self.formula(parts[1], i)
+        if h.op == "same_index":
+            return self.index(parts[0], i) == self.index(parts[1], i)
+        if h.op == "valid":
+            return self.cells(parts[0], self.index(parts[1], i)) >= 0
+        if h.op == "inside":
+            at = self.index(parts[1], i)
+            return (at >= 0) & (at < np.int64(_number(_size(self.match, parts[0]))))
+        if h.op == "takes":
+            found = owners(self.match.signed)
+            if found is None:
+                raise NoAnswer("law", "the selection has no table of its size")
+            at = self.index(parts[0], i)
+            inside = (at >= 0) & (at < found[0].size)
+            return inside & (found[0][np.where(inside, at, 0)] == self.match.positions[0])
+        raise NoAnswer("law", f"{h} has no numbers")
+
+    def index(self, e: Expr, i: NDArray) -> NDArray:
+        """An index; -1 where a map leads nowhere."""
+        if e.op == "index":
+            return i
+        m, inner = (a for a in e.args if isinstance(a, Expr))
+        return self.cells(m, self.index(inner, i))
+
+    def cells(self, m: Expr, at: NDArray) -> NDArray:
+        """Where a map leads; -1 outside of its box and where it pads."""
+        found = _map(self.match, m)
+        inside = (at >= 0) & (at < np.int64(_number(found.n_out)))
+        if not found.is_numeric or not bool(np.any(inside)):
+            return np.full(at.shape, -1, np.int64)
+        return np.where(inside, found.at(np.where(inside, at, 0)), -1)
+
+
+def _number(size: Size) -> int:
+    if not isinstance(size, int):
+        raise NoAnswer("law", f"{size} is no number")
+    return size
+
+
+class _AsTerm:
+    """A hypothesis as a term of one index."""
+
+    def __init__(self, match: Match, universe: Universe, i: Term) -> None:
+        self.match, self.i = match, i
+        self.values = Cells(universe)
+
+    def formula(self, h: Expr, i: Term) -> Term:
+        parts = [a for a in h.args if isinstance(a, Expr)]
+        if h.op == "negation":
+            return t.logical_not(self.formula(parts[0], i))
+        if h.op == "both":
+            listed = h.args[0]
+            assert isinstance(listed, tuple)
+            return t.logical_and(*(self.formula(p, i) for p in listed))
+        if h.op == "implies":
+            return t.logical_or(t.logical_not(self.formula(parts[0], i)), self.formula(parts[1], i))
+        if h.op == "iff":
+            a, b = (self.formula(p, i) for p in parts)
+            return t.logical_or(t.logical_and(a, b), t.logical_and(t.logical_not(a), t.logical_not(b)))
+        if h.op == "same_index":
+            return t.compare("eq", self.index(parts[0], i), self.index(parts[1], i))
+        if h.op == "same_value":
+            return same_cell(*(folded(self.cell(p, i)) for p in parts))
+        if h.op == "takes":
+            at = self.index(parts[0], i)
+            size = self.match.signed.size(self.match.signed.outputs[0])
+            return t.logical_and(_inside(at, size), takes_at(self.match.signed, self.match.positions[0], at))
+        at = self.index(parts[1], i)
+        if h.op == "inside":
+            return _inside(at, _size(self.match, parts[0]))
+        assert h.op == "valid"
+        m = _map(self.match, parts[0])
+        return t.logical_and(_inside(at, m.n_out), valid_at(m, at))
+
+    def index(self, e: Expr, i: Term) -> Term:
+        if e.op == "index":
+            return i
+        m, inner = (a for a in e.args if isinstance(a, Expr))
+        return address_at(_map(self.match, m), self.index(inner, i))
+
+    def cell(self, e: Expr, i: Term) -> Term:
+        """A value at an index."""
+        match = self.match
+        if e.op in ("constant", "applied"):
+            found = match.value(e)
+            if found is None:
+                raise NoAnswer("law", f"{e} has no value")
+            return found
+        if (
+            e.op == "pointwise"
+            and isinstance(match.signed.kind, ComputeKind)
+            and len(varying(match.signed)) == len(match.signed.operands)
+        ):
+            cells = dict(zip(match.positions, (self.cell(operand(x), i) for x in operands(e)), strict=True))
+            return map_loads(match.signed.kind.body, lambda load: cells.get(load.payload, load))
+        if e.op != "tensor":
+            raise NoAnswer("law", f"the cells of {e} are not known")
+        name = str(e.args[0])
+        value = match.numbers[f"n{match.plan.values.index(name)}"]
+        k = match.places.get(name)
+        if k is None:
+            return self.values.at(value, i)
+        read = access(match.signed, k)
+        if read is None:
+            raise NoAnswer("law", "the operator does not read one cell of the operand")
+        return self.values.at(value, address_at(read, i))
+
+
+def _inside(at: Term, size: Size) -> Term:
+    return t.logical_and(t.compare("le", 0, at), t.compare("lt", at, t.as_index(as_extent(size))))

@@ -1,0 +1,228 @@
+"""One match of a law: its variables as the maps, values, operators and boxes that the graph's numbers stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from eqsat.graph.algebra import compose
+from eqsat.graph.forms import FormMaker
+from eqsat.graph.labels import Signed
+from eqsat.graph.selections import merged, part, selection_operand_sizes
+from eqsat.graph.universe import Reindex, Universe
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.flat.facts import inverse
+from eqsat.ir.flat.map import identity
+from eqsat.ir.flat.sizes import Size
+from eqsat.ir.law import Expr, operand, operands, operator_of, underlying
+from eqsat.ir.terms.term import Term
+from eqsat.laws.operators import access, applied
+from eqsat.laws.plan import Plan
+
+
+class NoAnswer(EqsatError):
+    """The match has no right side that the graph can hold: no law is broken, and nothing is rewritten."""
+
+
+@dataclass
+class Match:
+    """The numbers of a question, and what they stand for."""
+
+    plan: Plan
+    universe: Universe
+    forms: FormMaker
+    numbers: dict[str, int]
+    maps: dict[str, Reindex] = field(default_factory=dict[str, Reindex])
+    values: dict[str, Term | None] = field(default_factory=dict[str, "Term | None"])
+    sizes: dict[str, Size] = field(default_factory=dict[str, Size])
+    places: dict[str, int] = field(default_factory=dict[str, int])
+    """Which operand of the graph's operator a tensor of the law is."""
+
+    def __post_init__(self) -> None:
+        self._walk(self.plan.law.left, iter(self.plan.maps), None)
+
+    # -- what the left side binds --------------------------------------------------------------------------------------
+
+    def _walk(self, e: Expr, names: Iterator[str], place: int | None) -> Size:
+        """Bind the variables of a term of the left side, in the order in which the plan named its maps; its size."""
+        if e.op == "view":
+            source, m = e.args
+            assert isinstance(source, Expr)
+            assert isinstance(m, Expr)
+            number = self.numbers[next(names)]
+            item = self.universe.reindexes[number]
+            below = item.map.n_in
+            if place is not None:
+                item = self._seen(item, place)
+            self._bind_map(m, item)
+            if source.op == "tensor":
+                self.sizes.setdefault(str(source.args[0]), below)
+            else:
+                self._walk(source, names, None)
+            return item.map.n_out
+        if e.op == "tensor":
+            return 0
+        signed = self.signed
+        size = signed.size(signed.outputs[self.numbers["o"]])
+        positions = self.positions
+        for k, x in zip(positions, operands(e), strict=False):
+            inner = operand(x)
+            if inner.op == "tensor":
+                self.sizes.setdefault(str(inner.args[0]), size)
+                self.places.setdefault(str(inner.args[0]), k)
+            else:
+                self._walk(inner, names, k)
+        return size
+
+    def _seen(self, item: Reindex, place: int) -> Reindex:
+        """The view of an operand as the operator's result sees it; a selection reads its operands in its own way."""
+        read = None if self.is_selection else access(self.signed, place)
+        if read is None:
+            if self.is_selection:
+                return item
+            raise NoAnswer("law", "the operator does not read one cell of each operand")
+        found = compose(item, Reindex(read, None, item.dtype))
+        if found is None:
+            raise NoAnswer("law", "the operator's view of an operand has no map of its size")
+        return found
+
+    def _bind_map(self, m: Expr, item: Reindex) -> None:
+        if m.op == "identity":
+            return
+        name = str(underlying(m).args[0])
+        old = self.maps.setdefault(name, item)
+        if old != item:
+            raise NoAnswer("law", f"{name} would be two maps")
+        if m.op == "filled":
+            fill = m.args[1]
+            assert isinstance(fill, Expr)
+            value = str(fill.args[0])
+            if self.values.setdefault(value, item.fill) is not item.fill:
+                raise NoAnswer("law", f"{value} would be two values")
+
+    # -- the operator --------------------------------------------------------------------------------------------------
+
+    @property
+    def signed(self) -> Signed:
+        """The operator."""
+        return self.universe.signed[self.numbers["s"]]
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether the law takes the operator for a selection."""
+        operator = operator_of(self.plan.law.left)
+        return operator is not None and operator.op == "select"
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The operand of the graph's operator that each operand of the law is."""
+        return (self.numbers["k"],) if "k" in self.numbers else self.plan.positions
+
+    def dtype_of(self, e: Expr) -> str:
+        """The dtype of a tensor of the right side."""
+        if e.op != "tensor":
+            return self.signed.kind.dtypes[self.numbers["o"]]
+        name = str(e.args[0])
+        if name in self.places:
+            return self.forms.operand_dtypes(self.signed.kind)[self.places[name]]
+        return self._below(self.plan.law.left, name) or ""
+
+    def _below(self, e: Expr, name: str) -> str | None:
+        """The dtype of a tensor by the view of it on the left side."""
+        if e.op == "view":
+            source, m = e.args
+            assert isinstance(source, Expr)
+            assert isinstance(m, Expr)
+            if source.op == "tensor" and source.args[0] == name:
+                found = self.maps.get(str(underlying(m).args[0])) if m.op != "identity" else None
+                return None if found is None else found.dtype
+            return self._below(source, name)
+        if e.op == "tensor":
+            return None
+        for x in operands(e):
+            found = self._below(operand(x), name)
+            if found is not None:
+                return found
+        return None
+
+    # -- maps and fills of the right side ------------------------------------------------------------------------------
+
+    def value(self, e: Expr) -> Term | None:
+        """A fill; None where no cell shows it."""
+        if e.op == "constant":
+            return self.values.get(str(e.args[0]))
+        parts = e.args[1]
+        assert isinstance(parts, tuple)
+        found = [self.value(x) for x in parts]
+        known = [x for x in found if x is not None]
+        if len(known) < len(found):
+            return None
+        ordered = [x for _, x in sorted(zip(self.positions, known, strict=True), key=lambda pair: pair[0])]
+        return applied(self.signed, ordered)
+
+    def map(self, e: Expr, dtype: str) -> Reindex:
+        """A map of the right side, for a view of a tensor of this dtype."""
+        found = self._map(e, dtype)
+        if found is None:
+            raise NoAnswer("law", f"{e} has no map of its size")
+        if not found.map.is_total and found.fill is None:
+            raise NoAnswer("law", f"{e} would show no single value where it pads")
+        return found
+
+    def _map(self, e: Expr, dtype: str) -> Reindex | None:
+        if e.op in ("map", "bijection"):
+            found = self.maps.get(str(e.args[0]))
+            return None if found is None else Reindex(found.map, found.fill, dtype)
+        parts = [a for a in e.args if isinstance(a, Expr)]
+        if e.op == "filled":
+            inner = self._map(parts[0], dtype)
+            fill = None if inner is None or inner.map.is_total else self.value(parts[1])
+            return None if inner is None else Reindex(inner.map, fill, dtype)
+        if e.op == "inverse":
+            inner = self._map(parts[0], dtype)
+            back = None if inner is None else inverse(inner.map)
+            return None if back is None else Reindex(back, None, dtype)
+        if e.op == "compose":
+            first, then = (self._map(x, dtype) for x in parts)
+            return None if first is None or then is None else compose(first, then)
+        if e.op == "chosen":
+            listed = e.args[1]
+            assert isinstance(listed, tuple)
+            views = [self._map(x, dtype) for x in listed]
+            known = {k: v.map for k, v in zip(self.positions, views, strict=True) if v is not None}
+            if len(known) < len(self.signed.operands):
+                return None
+            found = merged(self.signed, [known[k] for k in sorted(known)])
+            return None if found is None else Reindex(found, None, dtype)
+        return None
+
+    def view(self, e: Expr) -> Reindex:
+        """The view that stands on the right side, of a tensor or of an operator there."""
+        source, m = e.args
+        assert isinstance(source, Expr)
+        assert isinstance(m, Expr)
+        dtype = self.dtype_of(source)
+        if source.op != "tensor" or str(source.args[0]) not in self.places:
+            return self.map(m, dtype)
+        return self._operand_view(self.places[str(source.args[0])], m, dtype)
+
+    def _operand_view(self, k: int, m: Expr, dtype: str) -> Reindex:
+        """A view of an operand as the operator sees it, as a view of the operand's value."""
+        size = self.signed.size(self.signed.outputs[self.numbers["o"]])
+        outer = Reindex(identity(size), None, dtype) if m.op == "identity" else self.map(m, dtype)
+        if self.is_selection and access(self.signed, k) is None:
+            sizes = selection_operand_sizes(self.signed)
+            found = None if sizes is None else part(self.signed, sizes, outer.map)
+            if found is None or found[0] != k:
+                raise NoAnswer("law", "the view reads more than one operand, or no map of its size says which")
+            return Reindex(found[1], outer.fill, dtype)
+        read = access(self.signed, k)
+        whole = None if read is None else compose(Reindex(read, None, dtype), outer)
+        if whole is None:
+            raise NoAnswer("law", "the operator does not read one cell of the operand")
+        return whole
+
+
+def bind(plan: Plan, universe: Universe, forms: FormMaker, question: Sequence[int]) -> Match:
+    """The match that a question is about. NoAnswer where its numbers do not fit the law's variables."""
+    return Match(plan, universe, forms, dict(zip(plan.question, question, strict=True)))

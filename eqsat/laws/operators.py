@@ -1,0 +1,245 @@
+"""What becomes of an operator in normal form when views of its operands, or of its result, change places with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.graph.labels import ComputeKind, Coordinate, Label, Labelled, Signed, Slot, finish
+from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
+from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.map import Digit, FlatMap, from_digits, identity
+from eqsat.ir.flat.ops import compose
+from eqsat.ir.flat.refine import Part, refine
+from eqsat.ir.flat.sizes import Size, add, mul, product
+from eqsat.ir.flat.table import Map, TableMap, from_array, widened
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import leaves
+
+
+@dataclass(frozen=True)
+class Over:
+    """An operator over views of its operands (None: as it is), and the layout in which it has the result."""
+
+    signed: Signed
+    layout: Map
+    views: tuple[Map | None, ...]
+
+
+def varying(signed: Signed) -> tuple[int, ...]:
+    """The operands that have axes; any other is the same at every index."""
+    return tuple(k for k, order in enumerate(signed.operands) if order)
+
+
+def is_pointwise(signed: Signed) -> bool:
+    """Whether each cell depends on one cell of each operand, at plain labels only."""
+    kind = signed.kind
+    return (
+        isinstance(kind, ComputeKind)
+        and kind.combiner is None
+        and len(signed.outputs) == 1
+        and all(not x.name for x in signed.labels)
+        and set(signed.outputs[0]) == set(range(len(signed.labels)))
+    )
+
+
+def access(signed: Signed, k: int) -> FlatMap | None:
+    """The cell of operand k that each cell of the result reads; None where that is no one cell, by axes alone."""
+    strides: dict[int, Size] = {}
+    inner: Size = 1
+    for i in reversed(signed.operands[k]):
+        at = _followed(signed, k, i)
+        if at is None or at in strides or signed.labels[at].extent != signed.labels[i].extent:
+            return None
+        strides[at] = inner
+        inner = mul(inner, signed.labels[i].extent)
+    return from_digits(inner, [Digit(x.extent, strides.get(i, 0), 0, x.extent) for i, x in _output(signed)])
+
+
+def _followed(signed: Signed, k: int, i: int) -> int | None:
+    """The label of the result that a label of operand k is, or that the operand's coordinate there is."""
+    name = signed.labels[i].name
+    if isinstance(name, Coordinate) and isinstance(signed.kind, ComputeKind):
+        load = next(x for x in leaves("load", signed.kind.body) if x.payload == k)
+        index = load.args[name.number]
+        if index.op != "axis":
+            return None
+        slot = Slot(index.payload[1])
+        i = next((n for n in signed.outputs[0] if signed.labels[n].name == slot), -1)
+    return i if i in signed.outputs[0] else None
+
+
+def _output(signed: Signed) -> list[tuple[int, Label]]:
+    return [(i, signed.labels[i]) for i in signed.outputs[0]]
+
+
+def under(signed: Signed, size: Size) -> Signed:
+    """The element-wise operator over flat operands of a size."""
+    orders = [[0] if order else list[int]() for order in signed.operands]
+    return finish(Labelled(signed.kind, [Label("map", size)], orders, [[0]], [])).signed
+
+
+def over(signed: Signed, view: Map, fills: bool) -> Over | None:
+    """An element-wise operator seen through a view, as the operator over views of its operands.
+
+    `fills`: the view pads, so every operand with axes has to pad where it does. Digits of the view that an operand does
+    not have are not its own; where the view has no digits along the operator's axes, all axes become one.
+    """
+    if not is_pointwise(signed):
+        return None
+    found = _by_digits(signed, view) if isinstance(view, FlatMap) else _by_rows(signed, view)
+    if found is None:
+        found = _flat(signed, view)
+    if found is None or (not fills and not all(m is None or m.is_total for m in found.views)):
+        return None
+    return found
+
+
+def _by_digits(signed: Signed, view: FlatMap) -> Over | None:
+    refined = refine(view.digits, view.offset, signed.extents(signed.outputs[0]))
+    if refined is None:
+        return None
+    parts, start = refined
+    if any(len(p.steps) > 1 for p in parts):
+        return None
+    labels = [Label("map", p.extent) for p in parts]
+    axis_of = {i: n for n, i in enumerate(signed.outputs[0])}
+    operands: list[list[int]] = []
+    views: list[Map | None] = []
+    for order in signed.operands:
+        mine = {axis_of[i] for i in order}
+        # A window is the operand's even where it lies on a digit that the operand does not have (a broadcast).
+        own = [n for n, p in enumerate(parts) if _axis(p) in mine or (order and _windowed(p))]
+        m = _operand_view(signed, order, axis_of, parts, start, own) if order else None
+        if order and m is None:
+            return None
+        operands.append(own)
+        views.append(m)
+    done = finish(Labelled(signed.kind, labels, operands, [list(range(len(parts)))], []))
+    return Over(done.signed, done.output_maps[0], tuple(views))
+
+
+def _by_rows(signed: Signed, view: TableMap) -> Over | None:
+    """Rows by a table, where the operator's axes can be cut at them: an operand that does not have the rows stays."""
+    order = signed.outputs[0]
+    pieces = common_refinement(signed.extents(order), [view.outer, view.table_in, view.inner])
+    if pieces is None:
+        return None
+    labels = [Label("map", len(view.table) if part == 1 else extent) for _, part, extent in pieces]
+    rows = [n for n, (_, part, _) in enumerate(pieces) if part == 1]
+    of_label = {i: [n for n, (at, _, _) in enumerate(pieces) if order[at] == i] for i in order}
+    operands: list[list[int]] = []
+    views: list[Map | None] = []
+    for own in signed.operands:
+        mine = [n for i in own for n in of_label[i]]
+        here = [n for n in mine if n in rows]
+        if not here and (view.is_total or not own):
+            operands.append(mine)
+            views.append(identity(signed.size(own)) if own else None)
+            continue
+        if here != rows:
+            return None
+        first = mine.index(rows[0])
+        if mine[first : first + len(rows)] != rows:
+            return None
+        outer, inner = (product(pieces[n][2] for n in part) for part in (mine[:first], mine[first + len(rows) :]))
+        operands.append([*mine[:first], rows[0], *mine[first + len(rows) :]])
+        views.append(widened(outer, from_array(view.table.array, view.table_in), inner))
+    outputs = [n for n in range(len(pieces)) if n not in rows[1:]]
+    done = finish(Labelled(signed.kind, labels, operands, [outputs], []))
+    return Over(done.signed, done.output_maps[0], tuple(views))
+
+
+def _flat(signed: Signed, view: Map) -> Over | None:
+    """All axes as one: each operand is gathered cell by cell."""
+    views: list[Map | None] = []
+    for k, order in enumerate(signed.operands):
+        read = access(signed, k) if order else None
+        whole = None if read is None else compose(read, view)
+        if order and whole is None:
+            return None
+        views.append(whole)
+    return Over(under(signed, view.n_out), identity(view.n_out), tuple(views))
+
+
+def _windowed(p: Part) -> bool:
+    return p.lo != 0 or p.hi != p.extent
+
+
+def _axis(p: Part) -> int:
+    return p.steps[0][0] if p.steps else -1
+
+
+def _operand_view(
+    signed: Signed,
+    order: Sequence[int],
+    axis_of: dict[int, int],
+    parts: Sequence[Part],
+    start: Sequence[Size],
+    own: Sequence[int],
+) -> FlatMap | None:
+    """The view of one operand: the pieces of its own axes, weighted by the operand's strides."""
+    weights: dict[int, Size] = {}
+    inner: Size = 1
+    for i in reversed(order):
+        weights[axis_of[i]] = inner
+        inner = mul(inner, signed.labels[i].extent)
+    offset: Size | None = 0
+    digits: list[Digit] = []
+    for axis, weight in weights.items():
+        offset = None if offset is None else add(offset, mul(start[axis], weight))
+    for n in own:
+        p = parts[n]
+        stride = mul(p.steps[0][1], weights[_axis(p)]) if _axis(p) in weights else 0
+        first: Size | None = p.lo
+        if p.reverse:
+            stride, first = mul(-1, stride), add(p.hi, -1)
+        offset = None if offset is None or first is None else add(offset, mul(-1, mul(stride, first)))
+        digits.append(Digit(p.extent, stride, p.lo, p.hi))
+    return None if offset is None else from_digits(inner, digits, offset)
+
+
+# -- constants ---------------------------------------------------------------------------------------------------------
+
+
+def applied(signed: Signed, values: Sequence[Term]) -> Term | None:
+    """An element-wise operator on constants, in its dtype; None where undefined or dependent on more than them."""
+    kind = signed.kind
+    if not isinstance(kind, ComputeKind) or kind.combiner is not None or len(values) != len(signed.operands):
+        return None
+    if leaves("axis", kind.body) or leaves("hole", kind.body):
+        return None
+    arrays = [np.asarray(t.const_value(v)) for v in values]
+
+    def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        assert isinstance(source, int)
+        return arrays[source], None
+
+    value, bad = evaluate_masked([kind.body], {}, load)[0]
+    if bad is not None and bool(np.any(bad)):
+        return None
+    return t.const(np.asarray(value)[()], kind.dtypes[0])
+
+
+def fills_for(signed: Signed, dtypes: Sequence[str], fill: Term) -> list[Term] | None:
+    """Constants, of one value, for all operands of an element-wise operator that it takes to `fill`, bit by bit."""
+    for number in _candidates(dtypes[0], fill):
+        values = [t.const(np.asarray(t.const_value(number)).astype(d)[()], d) for d in dtypes]
+        if applied(signed, values) is fill:
+            return values
+    return None
+
+
+def _candidates(dtype: str, fill: Term) -> list[Term]:
+    values: list[Term] = [fill] if fill.dtype == dtype else []
+    for number in (*(() if dtype == BOOL else (0, 1)), lowest(dtype), highest(dtype)):
+        values.append(t.const(number, dtype))
+    if is_float(dtype):
+        values += [t.const(-0.0, dtype), t.const(-1.0, dtype)]
+    elif dtype.startswith("int"):
+        values.append(t.const(-1, dtype))
+    return values

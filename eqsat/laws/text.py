@@ -1,0 +1,134 @@
+"""Plans as rules of the graph: one that asks, and one that makes the right side from an answer."""
+
+from __future__ import annotations
+
+from eqsat.ir.law import Law, nodes, operator_of
+from eqsat.laws.plan import Plan, Shape
+from eqsat.laws.tree import Class, Tree, Viewed, text, vector
+
+KINDS = {"select": "selection", "pointwise": "pointwise", "combine": ""}
+"""What an operator of the graph has to be so that a law may take it for a kind of its own."""
+
+
+def relation(plan: Plan) -> str:
+    """The name that is part of the relations of a plan's questions and answers."""
+    return "".join(c if c.isalnum() else "_" for c in plan.name)
+
+
+def need(plan: Plan) -> str:
+    """The relation of a plan's questions."""
+    return f"need_{relation(plan)}"
+
+
+def answers(plan: Plan) -> str:
+    """The relation of a plan's answers."""
+    return f"found_{relation(plan)}"
+
+
+def is_direct(plan: Plan) -> bool:
+    """Whether a law's match says all: nothing is asked."""
+    return not plan.made and not plan.law.hypotheses
+
+
+def rules(plan: Plan, shape: int | None) -> str:
+    """The relations and rules of a plan; `shape` is the number of its shape.
+
+    >>> from eqsat.laws.plan import plans
+    >>> from eqsat.rules.layout_laws import identity_view
+    >>> print(rules(next(plans(identity_view, None)), None))
+    (rule ((= e (View x1 m0)) (identity m0)) ((union e x1))
+      :ruleset laws :name "identity")
+    """
+    body = " ".join(_Matcher(plan, shape).atoms)
+    act = f'((union e {text(plan.right)}))\n  :ruleset laws :name "{plan.name}"'
+    if is_direct(plan):
+        return f"(rule ({body}) {act})"
+    asked, given = " ".join(plan.question), " ".join((*plan.question, *plan.answer))
+    sorts = [" ".join("i64" for _ in names.split()) for names in (asked, given)]
+    return "\n\n".join([
+        f"(relation {need(plan)} ({sorts[0]}))",
+        f"(relation {answers(plan)} ({sorts[1]}))",
+        f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
+        f"(rule ({body} ({answers(plan)} {given})) {act})",
+    ])  # fmt: skip
+
+
+class _Matcher:
+    """The atoms of a left side, from the root down."""
+
+    def __init__(self, plan: Plan, shape: int | None) -> None:
+        self.plan, self.shape = plan, shape
+        self.atoms: list[str] = []
+        self.names = 0
+        self.guarded = False
+        self.match(plan.left, "e")
+        for k, name in enumerate(plan.values):
+            self.atoms.append(f"(= n{k} (vid {plan.classes[name]}))")
+
+    def match(self, tree: Tree, at: str, below: str = "") -> None:
+        if isinstance(tree, Class):
+            if tree.name != at:
+                self.atoms.append(f"(= {at} {tree.name})")
+        elif isinstance(tree, Viewed):
+            inside = self.named(tree.source)
+            self.atoms.append(f"(= {at} (View {inside} {tree.map}))")
+            self.map(tree.map, below)
+            self.match(tree.source, inside, "view")
+        else:
+            names = [self.named(x) for x in tree.operands]
+            self.atoms.append(f"(= {at} (Hub s o v))")
+            if KINDS[tree.kind]:
+                self.atoms.append(f"({KINDS[tree.kind]} s)")
+            if self.shape is not None:
+                self.atoms.append(f"(shape s {self.shape})")
+            places = [tree.place] if tree.place else [str(k) for k in range(len(names))]
+            self.atoms += [f"(operand v {k} {name})" for k, name in zip(places, names, strict=True)]
+            for x, name in zip(tree.operands, names, strict=True):
+                self.match(x, name, below or tree.kind)
+
+    def map(self, name: str, below: str) -> None:
+        """What a map has to be. Operators absorb layouts, which only change the order of axes: laws of views need not
+        see those, but for the views that a selection is between."""
+        op = self.plan.maps[name].op
+        if op in ("identity", "bijection"):
+            self.atoms.append(f"({'identity' if op == 'identity' else 'bijective'} {name})")
+        elif below in ("", "pointwise", "combine"):
+            self.atoms.append(f"(unabsorbed {name})")
+
+    def named(self, tree: Tree) -> str:
+        if isinstance(tree, Class):
+            return tree.name
+        self.names += 1
+        return f"c{self.names}"
+
+
+def spelling(law: Law, arity: int) -> str:
+    """The rule that makes the forms of operators with this many operands, from a law that sees an operator in another
+    layout as one over other layouts of its operands."""
+    assert operator_of(law.left) is not None
+    operands = " ".join(f"(operand v {k} x{k}) (form_operand f {k} m{k})" for k in range(arity))
+    views = vector([f"(View x{k} m{k})" for k in range(arity)])
+    return (
+        f"(rule ((= h (Hub s o v)) (form s f) (form_output f o mo) (arity v {arity}) {operands})\n"
+        f'  ((union (View h mo) (Form f o {views}))) :ruleset layouts :name "{law.name}/{arity}")'
+    )
+
+
+def spells(law: Law) -> bool:
+    """Whether a law is one that targets' forms are instances of."""
+    return law.right.op == "combine_at" and _absorbs(law)
+
+
+def acts(law: Law) -> bool:
+    """Whether a law is a rule of the graph by itself: views are absorbed into accesses while a program is loaded, and
+    axioms are what operators mean."""
+    return not law.axiom and not _absorbs(law)
+
+
+def _absorbs(law: Law) -> bool:
+    return any(e.op == "read_through" for e in nodes(law.right))
+
+
+def shape_number(shape: Shape) -> int:
+    """One number for a shape."""
+    return shape.arity << 32 | sum(1 << k for k in shape.varying)

@@ -1,0 +1,363 @@
+"""Laws of tensors act as they are declared: proved, matched, answered and checked; those of users like our own."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqsat as eq
+from eqsat.engine import Limits
+from eqsat.graph.encode import encode
+from eqsat.graph.forms import FormMaker
+from eqsat.graph.search import Snapshot, run, task_of
+from eqsat.graph.universe import Universe
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.fast import by_rules_alone
+from eqsat.ir.flat.build import crop, flip, pad, permute
+from eqsat.ir.flat.map import identity
+from eqsat.ir.law import (
+    HERE,
+    Expr,
+    Law,
+    bijection,
+    both,
+    combine,
+    compose,
+    filled,
+    gather,
+    implies,
+    inside,
+    mapping,
+    negation,
+    operator_of,
+    pointwise,
+    read,
+    same_box,
+    same_index,
+    same_value,
+    select,
+    takes,
+    tensor,
+    value,
+    view,
+    widened,
+)
+from eqsat.ir.tensors.tensor import as_program
+from eqsat.ir.terms import term as t
+from eqsat.laws import answers as law_answers
+from eqsat.laws.admitted import NEEDED, admitted
+from eqsat.laws.answers import LawAnswers
+from eqsat.laws.cells import same_cells
+from eqsat.laws.match import bind
+from eqsat.laws.plan import CannotAct, Plan, Shape, check_can_act, plans
+from eqsat.laws.text import acts
+from eqsat.rulebook import check_rules
+from eqsat.rules import layout_laws, tensor_laws
+
+X, Y, M = tensor("x"), tensor("y"), mapping("m")
+
+
+@eq.law("redundant-mask")
+def redundant_mask() -> tuple[Expr, ...]:
+    """Selecting another tensor where the first has its values already is the first."""
+    held = implies(both(inside(X), negation(takes("c"))), same_value(X, Y))
+    return select("c", X, Y), X, same_box(X, Y), held
+
+
+@eq.law("neutral-operand")
+def neutral_operand() -> tuple[Expr, ...]:
+    """An element-wise function that another operand does not change is its operand."""
+    whole = pointwise("f", X, Y)
+    return whole, X, same_box(X, Y), implies(inside(X), same_value(whole, X))
+
+
+def masked() -> eq.Tensor:
+    """A pad, a mask that keeps what the pad shows anyway, and a crop of some of the padding."""
+    x = eq.input("x", (5, 8), "float32")
+    padded = x.pad(((0, 11), (0, 0)))
+    zeros = eq.constant(np.zeros((16, 8), "float32"))
+    return eq.compute((16, 8), lambda i, j: eq.where(i < 5, padded[i, j], zeros[i, j])).crop((0, 0), (6, 8))
+
+
+def with_nothing() -> eq.Tensor:
+    """Whole numbers plus the padding of nothing."""
+    x, z = eq.input("x", (8, 8), "int32"), eq.input("z", (4, 8), "int32")
+    return x + (z * 0).pad(((0, 4), (0, 0)))
+
+
+# -- declared, proved, acting ------------------------------------------------------------------------------------------
+
+
+def test_every_law_is_proved_for_its_operands_and_one_more() -> None:
+    assert {r.name: r.status for r in check_rules(layout_laws.LAWS).reports if r.status != "proved"} == {}
+
+
+def test_every_law_acts() -> None:
+    """In the graph, where targets' forms are spelled, or while a program is loaded."""
+    names = {law.name for law in tensor_laws() if not acts(law)}
+    assert names == {"spell", "absorb", "reduce-reindex"}
+    for law in tensor_laws():
+        if acts(law):
+            check_can_act(law)
+
+
+def corpus() -> Iterator[eq.Tensor]:
+    """Small programs, at least one for each law."""
+    x = eq.input("x", (1, 32, 8, 8), "float32")
+    yield x.permute_dims((0, 2, 3, 1)).relu().permute_dims((0, 3, 1, 2))
+    yield x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).relu().crop((0, 0, 0, 0), (1, 32, 8, 8))
+    yield x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).relu().pad(((0, 0), (0, 4), (0, 0), (0, 0)))
+    yield x.crop((0, 0, 0, 0), (1, 16, 8, 8)).relu().pad(((0, 0), (0, 16), (0, 0), (0, 0)))
+    yield x.flip((1,)).abs().flip((1,))
+    yield x.roll(3, 1).sigmoid().roll(-3, 1)
+    parts = [p.relu() for p in eq.split(x, 2, axis=1)]
+    yield eq.concat(parts, axis=1).crop((0, 16, 0, 0), (1, 16, 8, 8)).exp()
+    yield eq.concat([p.exp() for p in eq.split(x.relu(), 2, axis=1)], axis=1)
+    y = eq.input("y", (1, 32, 8, 8), "float32")
+    yield x.flip((1,)) + y.flip((1,))
+    yield x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).exp().crop((0, 0, 0, 0), (1, 32, 8, 8)) + y
+    yield (x.pad(((0, 0), (0, 4), (0, 0), (0, 0))) + eq.input("z", (1, 36, 8, 8), "float32")).crop(
+        (0, 0, 0, 0), (1, 32, 8, 8)
+    )
+    wide = [v.pad(((0, 0), (0, 4), (0, 0), (0, 0))) for v in (x, x.relu())]
+    yield wide[0].exp() * wide[1]
+    yield eq.concat([x.exp(), y], axis=1).crop((0, 32, 0, 0), (1, 32, 8, 8))
+    rows = eq.input("rows", (16, 8), "float32")
+    kept = eq.compute((16, 8), lambda i, j: eq.where(i < 5, rows[i, j], 0.0))
+    yield kept + kept.crop((0, 0), (5, 8)).pad(((0, 11), (0, 0)))
+
+
+def matched(program: eq.Tensor, laws: list[Law] | None = None) -> dict[str, int]:
+    """How often each rule fired in a search, and while the program was loaded."""
+    encoded = encode(as_program(program))
+    last: list[Snapshot] = []
+    run(task_of(encoded, "c", Limits(), laws=laws), last.append)
+    fired = dict(encoded.laws)
+    for name, count in last[-1].progress.matches.items():
+        fired[name] = fired.get(name, 0) + count
+    return fired
+
+
+def test_every_law_fires_on_the_corpus() -> None:
+    fired: dict[str, int] = {}
+    for program in corpus():
+        for name, count in matched(program).items():
+            fired[name] = fired.get(name, 0) + count
+    silent = [law.name for law in tensor_laws() if not fired.get(law.name) and not law.axiom]
+    assert silent == []
+
+
+@pytest.mark.parametrize("name", [law.name for law in tensor_laws() if acts(law) and law.name not in NEEDED])
+def test_a_law_that_is_left_out_is_missed(name: str) -> None:
+    """Each law saves bytes on a program of the corpus that the others together do not save."""
+    rest = [law.name for law in tensor_laws() if law.name != name]
+    changed = 0
+    for program in corpus():
+        with by_rules_alone():
+            with_it, without = eq.optimize(program), eq.optimize(program, rules=rest)
+        assert with_it.cost_after <= without.cost_after <= without.cost_before
+        changed += with_it.cost_after < without.cost_after
+    assert changed
+
+
+def test_the_graph_alone_finds_what_loading_does() -> None:
+    for program in corpus():
+        with by_rules_alone():
+            slow = eq.optimize(program)
+        fast = eq.optimize(program)
+        assert slow.cost_after == fast.cost_after
+        assert set(slow.progress.loaded) <= {"absorb", "compose"}  # of layouts, which are no nodes of the graph
+
+
+def test_laws_declared_again_from_outside_do_the_same() -> None:
+    again = [pickle.loads(pickle.dumps(law)) for law in tensor_laws()]
+    for program in corpus():
+        assert matched(program, again) == matched(program)
+
+
+# -- laws of users -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("program", "law"), [(masked, redundant_mask), (with_nothing, neutral_operand)])
+def test_a_law_of_a_user_saves_what_no_other_does(program: Any, law: Law) -> None:
+    plain, own = eq.optimize(program()), eq.optimize(program(), rules=[law])
+    assert plain.cost_after == plain.cost_before > own.cost_after
+    assert own.progress.matches[law.name] and law.name in own.explain()
+    assert own.checked.count("proved") == len(own.checked) > 0
+    assert any(o.question.startswith(law.name) and o.proof for o in own.obligations)
+
+
+def test_names_choose_and_laws_are_added() -> None:
+    names = [law.name for law in admitted(["compose", redundant_mask])]
+    assert names == ["compose", "identity", "spell", "absorb", "redundant-mask"]
+    assert [law.name for law in admitted(None)] == [law.name for law in tensor_laws()]
+
+
+def test_a_law_that_is_wrong_is_refused_with_its_witness() -> None:
+    wrong = Law("wrong", "", view(view(X, mapping("f")), M), view(X, M))
+    with pytest.raises(EqsatError, match="wrong.*refuted at") as error:
+        eq.optimize(masked(), rules=[wrong])
+    assert "only proved laws" in str(error.value)
+
+
+def test_a_law_without_its_condition_is_refused() -> None:
+    """A mask is not redundant because it could be, and operands of other boxes are not the same."""
+    for law in (
+        Law("mask", "", select("c", X, Y), X),
+        Law("mask", "", select("c", X, Y), X, redundant_mask.hypotheses[1:]),
+        Law("pad", "", view(X, filled(M, value("v"))), X, (same_box(M, X),)),
+    ):
+        assert check_rules([law]).reports[0].status == "refuted"
+
+
+def test_a_law_that_can_act_nowhere_is_refused_with_the_reason() -> None:
+    two = Law("two", "", pointwise("f", pointwise("g", X)), pointwise("f", pointwise("g", X)))
+    with pytest.raises(CannotAct, match="more than one operator"):
+        eq.optimize(masked(), rules=[two])
+    fixed = Law("fixed", "", view(X, compose(M, mapping("n"))), view(view(X, M), mapping("n")))
+    with pytest.raises(CannotAct, match="is matched"):
+        eq.optimize(masked(), rules=[fixed])
+    with pytest.raises(EqsatError, match="choose another"):
+        eq.optimize(masked(), rules=[Law("compose", "", *_sides(redundant_mask))])
+
+
+def _sides(law: Law) -> tuple[Expr, Expr, tuple[Expr, ...]]:
+    return law.left, law.right, law.hypotheses
+
+
+def test_an_unproved_law_is_not_believed_because_it_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown never fires: with the provers off, a condition about cells does not hold."""
+    import eqsat.proving.prover as prover
+    from eqsat.ir.decide import Proof
+
+    def unknown(self: object, *args: object, **kwargs: object) -> Proof:
+        return Proof("unknown", method="off")
+
+    program = corpus_program_of_region()
+    encoded = encode(as_program(program))
+    last: list[Snapshot] = []
+    run(task_of(encoded, "c", Limits()), last.append)
+    assert last[-1].progress.matches["pad-of-crop"]
+    monkeypatch.setattr(prover.Portfolio, "prove", unknown)
+    run(task_of(encode(as_program(program)), "c", Limits()), last.append)
+    assert not last[-1].progress.matches.get("pad-of-crop")
+    assert {o.proof.verdict for o in last[-1].obligations} == {"unknown"}
+
+
+def corpus_program_of_region() -> eq.Tensor:
+    x = eq.input("x", (4, 8), "float32")
+    return x.pad(((0, 4), (0, 0))).relu().crop((0, 0), (4, 8)).pad(((0, 4), (0, 0)))
+
+
+# -- answers are checked -----------------------------------------------------------------------------------------------
+
+
+def compose_match(*maps: Any) -> tuple[Universe, Plan, Any]:
+    universe = Universe()
+    (plan,) = plans(layout_laws.compose_views, None)
+    fill = t.const(0.0, "float32")
+    numbers = [universe.reindex(m, fill, "float32") for m in maps]
+    return universe, plan, bind(plan, universe, FormMaker(universe, {}), numbers)
+
+
+def test_a_wrong_composition_is_not_believed() -> None:
+    inner, outer = pad((6,), (2,), (1,)), crop((9,), (1,), (4,))
+    universe, plan, match = compose_match(outer, inner)
+    found = LawAnswers(universe, match.forms).answer(plan, [match.numbers[n] for n in plan.question])
+    assert found is not None
+    match.numbers |= dict(zip(plan.answer, found, strict=True))
+    assert same_cells(match)
+    for wrong in (identity(6), crop((6,), (1,), (4,)), pad((3,), (1,), (0,))):
+        made = [
+            universe.reindex(wrong, t.const(0.0, "float32"), "float32"),
+            universe.reindex(identity(4), None, "float32"),
+        ]
+        if wrong.n_in == 6 and wrong.n_out == 4:
+            match.numbers |= dict(zip(plan.answer, made, strict=True))
+            assert not same_cells(match)
+
+
+@pytest.mark.parametrize("part", ["map", "fill", "operator"])
+def test_broken_answers_are_noticed(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever of an answer is wrong, the check refuses it, and the search goes on without."""
+    made = LawAnswers._made  # pyright: ignore[reportPrivateUsage]
+    refused = 0
+
+    def broken(self: LawAnswers, match: Any, m: Any) -> list[int]:
+        numbers = made(self, match, m)
+        u = self.universe
+        if part == "map" and m.kind == "split":
+            core = u.reindexes[numbers[0]]
+            size = core.map.n_out
+            if isinstance(size, int) and size % 2 == 0 and size > 2:
+                turned = permute((2, size // 2), (1, 0))
+                numbers[1] = u.reindex(turned, None, core.dtype)
+        if part == "fill" and m.kind == "split" and u.reindexes[numbers[0]].fill is not None:
+            core = u.reindexes[numbers[0]]
+            numbers[0] = u.reindex(core.map, t.const(7, core.dtype), core.dtype)
+        if part == "operator" and m.kind == "over":
+            for n in range(2, len(numbers)):
+                view_ = u.reindexes[numbers[n]]
+                if isinstance(view_.map.n_out, int) and view_.map.n_out > 1 and view_.map.is_total:
+                    turned = flip((view_.map.n_out,), (0,))
+                    numbers[n] = u.reindex(_after(view_.map, turned), None, view_.dtype)
+        return numbers
+
+    def counted(match: Any) -> bool:
+        nonlocal refused
+        held = same_cells(match)
+        refused += not held
+        return held
+
+    monkeypatch.setattr(LawAnswers, "_made", broken)
+    monkeypatch.setattr(law_answers, "same_cells", counted)
+    for program in corpus():
+        matched(program)
+    assert refused
+
+
+def _after(m: Any, turned: Any) -> Any:
+    from eqsat.ir.flat.ops import compose as composed
+
+    found = composed(m, turned)
+    assert found is not None
+    return found
+
+
+# -- patterns ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_law_is_widened_to_the_operands_that_there_are() -> None:
+    three = widened(layout_laws.push_view, 3)
+    assert three is not None
+    operator = operator_of(three.left)
+    assert operator is not None and len(operator.args[1]) == 3
+    assert len(three.hypotheses) == 6
+    assert widened(layout_laws.compose_views, 2) is None
+    one = widened(layout_laws.push_view, 1)
+    assert one is not None and one.hypotheses == ()
+
+
+def test_operands_without_axes_are_part_of_the_function() -> None:
+    (plan,) = plans(layout_laws.push_view, Shape(3, (0, 2)))
+    assert plan.positions == (0, 2) and len(plan.maps) == 2
+
+
+def test_a_bijection_in_a_pattern_is_one() -> None:
+    """A law may name a bijection, and uses its inverse."""
+    b = bijection("b")
+    law = Law("there-and-back", "", view(view(X, b), M), view(X, compose(b, M)))
+    assert check_rules([law]).reports[0].status == "proved"
+    check_can_act(law)
+    in_place = Law(
+        "moved",
+        "",
+        combine("op", read(view(X, M), "a")),
+        combine("op", read(X, "a")),
+        (same_box(M, X), implies(inside(M), same_index(gather(M), HERE))),
+    )
+    assert check_rules([in_place]).reports[0].status in ("unknown", "refuted")
