@@ -86,13 +86,13 @@ __version__ = "0.1.0"
 
 
 
-def _portfolio() -> Decider:
-    from eqsat.proving.prover import Portfolio
+def _answers() -> Decider:
+    from eqsat.answers import Answers
 
-    return Portfolio()
+    return Answers()
 
 
-register_decider(_portfolio)
+register_decider(_answers)
 
 # Names whose modules are imported when they are first used; "" marks a sub-module.
 _LAZY: dict[str, str] = {

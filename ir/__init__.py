@@ -6,8 +6,9 @@ Names are imported when they are first used, so that a module of the language co
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from eqsat.ir.decide import Decider, Proof, decider, register_decider
+
 if TYPE_CHECKING:
-    from eqsat.ir.decide import Decider, Proof, decider, register_decider
     from eqsat.ir.errors import (
         BackendError,
         BoundsError,
@@ -56,7 +57,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "layouts.buffer": ("Buffer",),
     "terms.build": ("axis", "given", "ramp", "symbol"),
     "tensors.contraction": ("conv2d",),
-    "decide": ("Decider", "Proof", "decider", "register_decider"),
     "errors": (
         "BackendError",
         "BoundsError",
@@ -96,6 +96,16 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "terms.term": ("Term", "const"),
     "tensors.views": ("view",),
 }
+
+
+def _enumerator() -> Decider:
+    from eqsat.ir.enumerator import Enumerator
+
+    return Enumerator()
+
+
+register_decider(_enumerator)
+
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [

@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from map_suite.sides import Case, Found, Question
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from eqsat.index_graph.schema import BINARY, MASKED_SLOTS, TESTS
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.rewriting.match import Pattern
-from eqsat.ir.rewriting.match_state import Monomial
 from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match_state import Monomial
 
 
 class NotCompiled(EqsatError):

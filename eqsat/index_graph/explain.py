@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.index_graph.graph import IndexGraph, Limits
-from eqsat.ir.rewriting.rewrite import Rewriter, Step
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 from eqsat.proving.read import read
+from eqsat.rewriting.rewrite import Rewriter, Step
 from eqsat.rulebook import default_rules
 from eqsat.rules import compact_rules
 from eqsat.workers.call import WorkerLimit, call

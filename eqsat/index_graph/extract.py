@@ -11,10 +11,10 @@ from typing import Any
 from eqsat.graph.egglog_adapter import EGraph
 from eqsat.index_graph.schema import BINARY, NODES, TESTS
 from eqsat.index_graph.sums import Class, Forms
-from eqsat.ir.rewriting.rewrite import spell
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
+from eqsat.rewriting.rewrite import spell
 
 UNREACHED = 1 << 40
 _OPERATION = {name: op for op, name in BINARY.items()}

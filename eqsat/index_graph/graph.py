@@ -21,10 +21,10 @@ from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.ranges.bounds import Bounds, narrow
-from eqsat.ir.rewriting.match_sums import slack
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.match_sums import slack
 from eqsat.rulebook import default_rules
 
 LEAVES = ("axis", "var", "sym")

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.shape import same_shape, static_shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Tensor, View, constant, output_axes
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, postorder, substitute, transform
 from eqsat.onnx.call import Call, TensorAttr, accepts

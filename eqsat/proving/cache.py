@@ -32,7 +32,7 @@ SIDES = ("-journal", "-wal", "-shm")
 TIMEOUT = 0.1
 _INSERT = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)"
 _CREATE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, answer TEXT NOT NULL, mark TEXT NOT NULL)"
-_ROOMS = ("proving", "ir/terms", "ir/ranges", "ir/rewriting", "rules")
+_ROOMS = ("proving", "rewriting", "ir", "ir/terms", "ir/ranges", "rules")
 """Folders on whose modules a verdict depends."""
 
 
@@ -59,7 +59,6 @@ def prover_digest() -> str:
     for room in _ROOMS:
         for source in sorted((here / room).glob("*.py")):
             state.update(source.name.encode() + source.read_bytes())
-    state.update((here / "ir" / "rule.py").read_bytes())
     for package in ("z3-solver", "islpy", "numpy"):
         try:
             state.update(f"{package} {version(package)}".encode())

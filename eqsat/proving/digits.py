@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.ir.rewriting import coefficient as co
-from eqsat.ir.rewriting.match_sums import splits
-from eqsat.ir.rewriting.rewrite import Session
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.points import UNKNOWN, Answer
 from eqsat.proving.question import Question
 from eqsat.proving.rules import normaliser, ranges_of
+from eqsat.rewriting import coefficient as co
+from eqsat.rewriting.match_sums import splits
+from eqsat.rewriting.rewrite import Session
 
 MOST_OUTPUTS = 24
 MOST_QUESTIONS = 8

@@ -9,12 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.exact import integers
-from eqsat.ir.terms.tables import Table
+from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 from eqsat.proving.question import Question, Variable, lower_same

@@ -101,7 +101,7 @@ def _in_time(method: Callable[Concatenate[Portfolio, P], Proof]) -> Callable[Con
 
 
 class Portfolio:
-    """The prover behind `eqsat.ir.decide`: a Decider that asks all members. Cheap to make; solvers load on first use.
+    """The prover behind `eqsat.ir.decide`: it asks all members in turn. Cheap to make; solvers load on first use.
 
     >>> from eqsat.ir.terms.term import ax
     >>> i = ax(0, 14)
@@ -220,18 +220,6 @@ class Portfolio:
         if fails:
             return "never"
         return "sometimes" if holds.verdict == fails.verdict == "refuted" else "unknown"
-
-    def simplify(self, terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
-        """Terms with the same values on the box and no more operations: their normal form by the proved rules."""
-        from eqsat.rewriting.normal_forms import normal_forms
-
-        return normal_forms(terms, box)
-
-    def shortest(self, terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
-        """Terms with the same values on the box and as few operations as `eq.simplify` finds."""
-        from eqsat.rewriting.simplify import simplify_term
-
-        return [simplify_term(x, dict(box)) for x in terms]
 
     @_in_time
     def consistent(self, assuming: Term, box: Box) -> Proof:

@@ -10,11 +10,11 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from eqsat.ir.rewriting.rewrite import Rewriter, Session, Step
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.points import UNKNOWN, Answer
 from eqsat.proving.question import Question
+from eqsat.rewriting.rewrite import Rewriter, Session, Step
 from eqsat.rules import normal_rules
 
 

@@ -12,8 +12,6 @@ from eqsat.index_graph.extract import cost
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.rewriting.bit_forms import bit_form
-from eqsat.ir.rewriting.rewrite import Rewriter, Session
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -22,6 +20,8 @@ from eqsat.proving.prover import Portfolio
 from eqsat.proving.question import LEAVES, Box, shallow
 from eqsat.proving.read import read
 from eqsat.proving.rules import normaliser
+from eqsat.rewriting.bit_forms import bit_form
+from eqsat.rewriting.rewrite import Rewriter, Session
 from eqsat.rewriting.trial import Trial, ranges_of
 from eqsat.rules import tagged
 

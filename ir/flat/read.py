@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum, plus
@@ -22,6 +21,7 @@ from eqsat.ir.tensors.shape import static_shape
 from eqsat.ir.tensors.tensor import View, output_axes
 from eqsat.ir.tensors.views import flatten
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import symbols
 

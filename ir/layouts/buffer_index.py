@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.ir.maps.solve import Digit, read_digit
+from eqsat.ir.layouts.digits import Digit, read_digit
 from eqsat.ir.ranges.map_bounds import distributed
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term

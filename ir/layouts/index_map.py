@@ -15,22 +15,20 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import Proof, decider, load_table
+from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.json_data import JsonReader, write_json
+from eqsat.ir.layouts.map_claims import equivalent, require_defined
 from eqsat.ir.layouts.map_extent import NegativeOutput, declared_extent, from_zero
 from eqsat.ir.layouts.map_text import check_output, check_separators, index_parameters, split_indices
-from eqsat.ir.maps.forms import normal
-from eqsat.ir.maps.injective import injective
-from eqsat.ir.maps.inverse import Inverse, invert
-from eqsat.ir.maps.problem import Problem
-from eqsat.ir.maps.verdicts import bijective, equivalent
+from eqsat.ir.map_on_box import MapInverse, MapOnBox
 from eqsat.ir.tensors.bind import bindings
 from eqsat.ir.tensors.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import as_integers, evaluate_masked
 from eqsat.ir.terms.serialize import TermReader, TermWriter
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, leaf_name, names_in, parse_expr
 from eqsat.ir.terms.walk import free_variables, leaves, substitute, symbols
@@ -302,7 +300,7 @@ class IndexMap:
 
         Raises LayoutError where an output is negative (with the point) or has no known bound.
         """
-        return self._problem(as_shape(shape)).declared
+        return self._on_box(as_shape(shape)).declared
 
     def map_ndarray(self, a: Any, pad_value: Any = None) -> NDArray:
         """The array in the physical layout; `pad_value` fills the cells that no element reaches.
@@ -360,7 +358,8 @@ class IndexMap:
 
         Raises LayoutError with two points of one cell, or with the first cell that no point reaches.
         """
-        found = self._inverse(as_shape(shape))
+        question = self._on_box(as_shape(shape))
+        found = decider().map_inverse(question)
         if found.padding is not t.FALSE:
             where = "" if found.first_padding is None else f"; the first such cell is {found.first_padding}"
             raise LayoutError(
@@ -368,7 +367,7 @@ class IndexMap:
                 f"not surjective: no index reaches the cells where {found.padding}{where}",
                 "use non_surjective_inverse",
             )
-        return _map_of(found)
+        return _map_of(question, found)
 
     def non_surjective_inverse(self, shape: Any) -> tuple[IndexMap, Term]:
         """The inverse on the cells that are reached, and the predicate of the padding over its inputs.
@@ -377,12 +376,13 @@ class IndexMap:
         >>> print(inverse, "|", padding)
         p0, p1 -> 4*p0 + p1 | 14 <= 4*p0 + p1
         """
-        found = self._inverse(as_shape(shape))
-        return _map_of(found), substitute(found.padding, found.problem.plain)
+        question = self._on_box(as_shape(shape))
+        found = decider().map_inverse(question)
+        return _map_of(question, found), substitute(found.padding, question.plain)
 
     def first_padding(self, shape: Any) -> tuple[int, ...] | None:
         """The first physical cell that no index reaches; None without padding, or where sizes are symbolic."""
-        return self._inverse(as_shape(shape)).first_padding
+        return decider().map_inverse(self._on_box(as_shape(shape))).first_padding
 
     def is_injective(self, shape: Any) -> Proof:
         """Whether no two indices share a cell; the witness of a no holds both. Cells may be negative here.
@@ -392,7 +392,7 @@ class IndexMap:
         """
         extents = as_shape(shape)
         try:
-            return injective(self._problem(extents))
+            return decider().map_injective(self._on_box(extents))
         except NegativeOutput:
             pass
         variables, outputs = self.on_shape(extents)
@@ -400,15 +400,14 @@ class IndexMap:
         plain = dict(zip(variables, self._variables, strict=True))
         moved = IndexMap(self.names, tuple(substitute(from_zero(o, axes), plain) for o in outputs))
         try:
-            return injective(moved._problem(extents))
+            return decider().map_injective(moved._on_box(extents))
         except NegativeOutput:
             box = {v: (0, e) for v, e in axes.items() if isinstance(e, int)}
             return decider().injective(outputs, box)
 
     def is_bijective(self, shape: Any) -> Proof:
         """Whether every cell of the declared shape belongs to exactly one index."""
-        problem = self._problem(as_shape(shape))
-        return bijective(problem, lambda: self._inverse(problem.extents))
+        return decider().map_bijective(self._on_box(as_shape(shape)))
 
     def is_equivalent_to(self, other: IndexMap, shape: Any) -> Proof:
         """Whether both maps send every index of a shape to the same place."""
@@ -478,25 +477,22 @@ class IndexMap:
         return {v: (0, e) for v, e in zip(self._variables, extents, strict=False) if isinstance(e, int)}
 
     def _simplified(self, box: dict[Term, tuple[int, int]]) -> IndexMap:
-        outputs = tuple(decider().shortest(normal(self.final_indices, box), box))
+        outputs = tuple(decider().shortest(self.final_indices, box))
         return IndexMap(self.names, outputs, self.axis_separators, self.inverse_index_map)
 
-    def _problem(self, extents: Shape) -> Problem:
-        return _problem(self, tuple(t.as_index(e) for e in extents))
-
-    def _inverse(self, extents: Shape) -> Inverse:
-        return _solved(self, tuple(t.as_index(e) for e in extents))
+    def _on_box(self, extents: Shape) -> MapOnBox:
+        return _on_box(self, tuple(t.as_index(e) for e in extents))
 
 
-def _map_of(found: Inverse) -> IndexMap:
-    physical, plain = found.problem.physical, found.problem.plain
+def _map_of(question: MapOnBox, found: MapInverse) -> IndexMap:
+    physical, plain = question.physical, question.plain
     if not found.values and not physical:
         return IndexMap((), ())
     return IndexMap(tuple(leaf_name(p) for p in physical), tuple(substitute(v, plain) for v in found.values))
 
 
 @lru_cache(maxsize=1024)
-def _problem(m: IndexMap, sizes: tuple[Term, ...]) -> Problem:
+def _on_box(m: IndexMap, sizes: tuple[Term, ...]) -> MapOnBox:
     extents = as_shape(sizes)
     variables, outputs = m.on_shape(extents)
 
@@ -507,13 +503,8 @@ def _problem(m: IndexMap, sizes: tuple[Term, ...]) -> Problem:
     declared = tuple(declared_extent(o, axes, title) for o in outputs)
     prefix = next(p for p in ("p", "q", "phys_") if not any(n.startswith(p) for n in m.names) or p == "phys_")
     physical = tuple(t.var(f"{prefix}{n}", e if isinstance(e, Term) else None) for n, e in enumerate(declared))
-    problem = Problem(title, variables, extents, outputs, physical, declared)
-    problem.require_defined()
-    return problem
-
-
-@lru_cache(maxsize=512)
-def _solved(m: IndexMap, sizes: tuple[Term, ...]) -> Inverse:
-    problem = _problem(m, sizes)
     back = m.inverse_index_map
-    return invert(problem, None if back is None else [t.as_index(i) for i in back.map_indices(problem.physical)])
+    given = None if back is None else tuple(t.as_index(i) for i in back.map_indices(physical))
+    question = MapOnBox(title, variables, extents, outputs, physical, declared, given)
+    require_defined(question)
+    return question

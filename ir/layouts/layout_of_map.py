@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError, ParseError
+from eqsat.ir.layouts.digits import read_digit
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
-from eqsat.ir.maps.solve import read_digit
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 

@@ -13,9 +13,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from eqsat.ir.decide import ENUMERATION_LIMIT, decider
+from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
 from eqsat.ir.errors import BoundsError, LayoutError, TypeMismatch
+from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.ranges.bounds import bounds
 from eqsat.ir.tensors.shape import Shape, size, static_shape
 from eqsat.ir.terms import term as t

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.backends.lowering.affine import Folder
-from eqsat.ir.decide import grid
+from eqsat.ir.points import grid
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term

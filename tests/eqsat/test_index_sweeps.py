@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from eqsat.index_graph.extract import cost
-from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.points import grid
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import blocks, evaluate_masked
 from eqsat.ir.terms.tables import load_table, table_load

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir.decide import Enumerator
+from eqsat.ir.enumerator import Enumerator
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import table_load

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.index_graph.extract import cost
-from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.points import grid
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from eqsat.ir.rewriting.rewrite import Rewriter
 from eqsat.ir.rule import Idx, Pos, rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.rewrite import Rewriter
 from eqsat.rewriting.simplify import UnsoundWarning, simplify_term
 from eqsat.rewriting.trial import EVERY_POINT, Trial
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.maps.inverse import LARGEST_TABLE
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
+from eqsat.maps.inverse import LARGEST_TABLE
 
 Array = np.ndarray[Any, Any]
 ALL_CELLS = 1 << 22

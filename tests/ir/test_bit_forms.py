@@ -7,11 +7,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from eqsat.ir.rewriting.bit_forms import MOST_PIECES, bit_form
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size
+from eqsat.rewriting.bit_forms import MOST_PIECES, bit_form
 
 WIDTHS = {t.var("i"): 5, t.var("j"): 3}
 

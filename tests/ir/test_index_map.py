@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from map_families import BruteForce, columns, maps
 
-from eqsat.ir.decide import load_table
 from eqsat.ir.errors import EqsatError, EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, symbols
 

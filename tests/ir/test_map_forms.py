@@ -8,17 +8,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from eqsat.ir.decide import grid, load_table
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.maps.direct import direct
-from eqsat.ir.maps.form_values import values_of
-from eqsat.ir.maps.forms import Forms
-from eqsat.ir.maps.pieces import joined
-from eqsat.ir.maps.points import plain_values, probe, values_at
+from eqsat.ir.points import grid, values_at
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
+from eqsat.maps.direct import direct
+from eqsat.maps.form_values import values_of
+from eqsat.maps.forms import Forms
+from eqsat.maps.pieces import joined
+from eqsat.maps.points import plain_values, probe
+from eqsat.maps.problem import problem_of
 
 NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24)
 
@@ -113,7 +115,7 @@ MAPS = [
 def test_padding_is_what_no_point_reaches(text: str, shape: tuple[int, ...]) -> None:  # feature: A10
     """The predicate, and the first padded cell, of a solution by equations or by pieces."""
     m = IndexMap.parse(text)
-    problem = m._problem(shape)  # pyright: ignore[reportPrivateUsage]
+    problem = problem_of(m._on_box(shape))  # pyright: ignore[reportPrivateUsage]
     found = direct(problem) or joined(problem)
     assert found is not None and found.padding is not None
     declared = tuple(int(str(n)) for n in m.map_shape(shape))

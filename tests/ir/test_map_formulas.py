@@ -13,10 +13,10 @@ import pytest
 from map_oracle import disagreements
 
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.maps import problem as map_problem
-from eqsat.ir.maps.points import values_on
+from eqsat.ir.points import values_on
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import table_load
+from eqsat.maps import problem as map_problem
 
 # map, shape, inverse, padding (None: whatever it is)
 FORMULAS = [

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from eqsat.ir.order import decreases
-from eqsat.ir.rewriting.match import Pattern
-from eqsat.ir.rewriting.rewrite import Rewriter, Step
 from eqsat.ir.rule import Data, Family, Idx, Kind, Pos, Pred, Rule, RuleError, rule, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.text import parse_expr
+from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.rewrite import Rewriter, Step
 
 X, Y, C = t.var("x"), t.var("y"), t.var("c")
 

@@ -11,10 +11,10 @@ import pytest
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.locks import fork_safe
-from eqsat.ir.rewriting import rewrite
-from eqsat.ir.rewriting.rewrite import Rewriter, Session
 from eqsat.ir.terms import node
 from eqsat.ir.terms import term as t
+from eqsat.rewriting import rewrite
+from eqsat.rewriting.rewrite import Rewriter, Session
 from eqsat.rules import tagged
 
 SECONDS = 20.0

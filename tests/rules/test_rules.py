@@ -8,12 +8,12 @@ import pytest
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.law import Expr, Law
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.rewriting.match import Pattern
 from eqsat.ir.rule import Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
+from eqsat.rewriting.match import Pattern
 from eqsat.rulebook import check_rule
 from eqsat.rulebook.fuzz import counterexample
 from eqsat.rulebook.laws import prove_law

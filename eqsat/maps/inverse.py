@@ -10,28 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import cast
 
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import Proof, load_table
+from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.maps.direct import direct
-from eqsat.ir.maps.injective import injective_part, whole_witness
-from eqsat.ir.maps.padding import first_cell, padding_of, some_cell
-from eqsat.ir.maps.pieces import joined
-from eqsat.ir.maps.points import Enumerated
-from eqsat.ir.maps.problem import Problem
-from eqsat.ir.maps.solution import mismatch, solution
-from eqsat.ir.maps.symbolic import solve_symbolic
-from eqsat.ir.maps.tables import Box, formula, radices, table
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, leaves, substitute
+from eqsat.maps.direct import direct
+from eqsat.maps.injective import injective_part, whole_witness
+from eqsat.maps.padding import first_cell, padding_of, some_cell
+from eqsat.maps.pieces import joined
+from eqsat.maps.points import Enumerated
+from eqsat.maps.problem import Problem
+from eqsat.maps.solution import mismatch, solution
+from eqsat.maps.symbolic import solve_symbolic
+from eqsat.maps.tables import Box, formula, radices, table
 
 LARGEST_TABLE = 1 << 22
 Cell = tuple[int, ...]
@@ -53,9 +55,13 @@ class Inverse:
     def is_table(self) -> bool:
         return bool(leaves("load", *self.values))
 
-    @cached_property
+    @property
     def first_padding(self) -> tuple[int, ...] | None:
         """The first padded cell; None without padding, where sizes are symbolic, or where it is too far to be found."""
+        return self._first
+
+    @cached_property
+    def _first(self) -> tuple[int, ...] | None:
         return self._cell(first_cell)
 
     @cached_property
@@ -140,7 +146,8 @@ def _padding(problem: Problem, values: Sequence[Term], excluded: Sequence[Term] 
 # -- the whole map ----------------------------------------------------------------------------------------------------
 
 
-def invert(problem: Problem, given: Sequence[Term] | None = None) -> Inverse:
+@lru_cache(maxsize=512)
+def inverse(problem: Problem) -> Inverse:
     """The checked inverse of a map and its padding predicate.
 
     Raises LayoutError where two points share a cell (both are named), where a given inverse is wrong, or where no
@@ -152,6 +159,7 @@ def invert(problem: Problem, given: Sequence[Term] | None = None) -> Inverse:
         return Inverse(problem, tuple(t.index_const(0) for _ in problem.inputs), t.FALSE if empty else t.TRUE, ())
     values: dict[Term, Term] = {}
     paddings: list[tuple[Problem, Term]] = []
+    given = problem.given
     user = None if given is None else dict(zip(problem.inputs, given, strict=True))
     whole = direct(problem.core) if given is None else None
     if whole is not None and whole.padding is not None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.ir.dtypes import INDEX
-from eqsat.ir.rewriting.coefficient import Coefficient
-from eqsat.ir.rewriting.match_sums import Bounds, Interval, holds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+from eqsat.rewriting.coefficient import Coefficient
+from eqsat.rewriting.match_sums import Bounds, Interval, holds
 
 Monomial = tuple[int, tuple[int, ...]]  # a number times constant variables, by slot
 Rest = Callable[[Term], Term]

@@ -2,7 +2,7 @@
 
 Every step draws a consequence that holds wherever the outputs come from a point of the box: a sum is peeled from its
 top (division) or its bottom (remainder, with a modular inverse), systems are eliminated over the fractions, modulo a
-number, and over bits. So a map that is solved is injective. `eqsat.ir.maps.solve` does the simpler half of this for
+number, and over bits. So a map that is solved is injective. `eqsat.maps.solve` does the simpler half of this for
 symbolic sizes.
 """
 
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from math import gcd
 from typing import NamedTuple
 
-from eqsat.ir.maps.algebra import eliminate, odd_inverse
-from eqsat.ir.maps.bits import solve_bits
-from eqsat.ir.maps.facts import Claim, Facts
-from eqsat.ir.maps.forms import Form
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.maps.algebra import eliminate, odd_inverse
+from eqsat.maps.bits import solve_bits
+from eqsat.maps.facts import Claim, Facts
+from eqsat.maps.forms import Form
 
 ROUNDS = 64
 WIDEST_BITS = 64

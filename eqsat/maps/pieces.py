@@ -15,18 +15,19 @@ import numpy as np
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.maps.direct import ALL_CELLS, Direct, Outside, direct, either, first_where, gaps, is_padding, masks_of
-from eqsat.ir.maps.equations import Equations
-from eqsat.ir.maps.facts import Constraint
-from eqsat.ir.maps.form_values import replaced
-from eqsat.ir.maps.forms import Form
-from eqsat.ir.maps.points import probe, values_at
-from eqsat.ir.maps.problem import Problem
-from eqsat.ir.maps.read import plain
+from eqsat.ir.points import values_at
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, leaves, postorder, substitute
+from eqsat.maps.direct import ALL_CELLS, Direct, Outside, direct, either, first_where, gaps, is_padding, masks_of
+from eqsat.maps.equations import Equations
+from eqsat.maps.facts import Constraint
+from eqsat.maps.form_values import replaced
+from eqsat.maps.forms import Form
+from eqsat.maps.points import probe
+from eqsat.maps.problem import Problem
+from eqsat.maps.read import plain
 
 MOST_PIECES = 4
 _CHOICES = ("where", "abs", "min", "max")

@@ -10,18 +10,18 @@ from collections.abc import Iterator, Sequence
 
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.maps.equations import Equations
-from eqsat.ir.maps.facts import Constraint
-from eqsat.ir.maps.problem import Problem
-from eqsat.ir.maps.read import plain
-from eqsat.ir.maps.solve import Solution, solve_digits
-from eqsat.ir.maps.tidy import tidy
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.ranges.map_bounds import at_least, bounds
 from eqsat.ir.tensors.shape import size_term
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+from eqsat.maps.equations import Equations
+from eqsat.maps.facts import Constraint
+from eqsat.maps.problem import Problem
+from eqsat.maps.read import plain
+from eqsat.maps.solve import Solution, solve_digits
+from eqsat.maps.tidy import tidy
 
 
 def symbolic_solution(problem: Problem) -> tuple[list[Term], set[int] | None] | None:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.maps.forms import Form
 from eqsat.ir.terms.term import Term
+from eqsat.maps.forms import Form
 
 LARGEST = 1 << 62
 

@@ -11,15 +11,16 @@ from math import prod
 
 import numpy as np
 
-from eqsat.ir.decide import decider, grid, load_table
+from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.maps.points import LARGEST_RANDOM, some_points
-from eqsat.ir.maps.problem import Problem
-from eqsat.ir.maps.tidy import tidy
+from eqsat.ir.points import LARGEST_RANDOM, grid, some_points
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, postorder
+from eqsat.maps.problem import Problem
+from eqsat.maps.tidy import tidy
 
 ALL_CELLS = 1 << 14
 SHORT = 4  # nodes: nothing is shorter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -10,25 +10,21 @@ from math import prod
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import ENUMERATION_LIMIT, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.maps.points import (
+from eqsat.ir.map_on_box import MapOnBox
+from eqsat.ir.points import ENUMERATION_LIMIT, some_points, values_at, values_on
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import free_variables, substitute
+from eqsat.maps.points import (
     LARGEST_KEY,
     Enumerated,
     duplicate,
     plain_values,
     probe,
     row_key,
-    some_points,
-    values_at,
-    values_on,
 )
-from eqsat.ir.tensors.shape import Dim, static_shape
-from eqsat.ir.terms import term as t
-from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import free_variables, postorder, substitute, symbols
 
 FEW_POINTS = 1 << 14
 Pair = tuple[dict[str, int], dict[str, int]]
@@ -48,30 +44,13 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
-    """A map over a box: inputs and their extents, outputs, and variables for the outputs with the declared extents."""
-
-    title: Callable[[], str]
-    inputs: tuple[Term, ...]
-    extents: tuple[Dim, ...]
-    outputs: tuple[Term, ...]
-    physical: tuple[Term, ...]
-    declared: tuple[Dim, ...]
-
-    @cached_property
-    def what(self) -> str:
-        """The map and its box, for messages."""
-        return self.title()
+class Problem(MapOnBox):
+    """A map over a box with what the solver has found out about it."""
 
     @cached_property
     def parts(self) -> list[Problem]:
         """The components of the map."""
         return components(self)
-
-    @property
-    def plain(self) -> dict[Term, Term]:
-        """The variables for outputs that carry an extent, with the same ones without."""
-        return {p: t.var(leaf_name(p)) for p in self.physical if p.args}
 
     @cached_property
     def passed(self) -> dict[Term, Term]:
@@ -109,22 +88,6 @@ class Problem:
         """A cell of a part of the map as one of the map, zero elsewhere."""
         own = dict(zip(part.physical, cell, strict=True))
         return tuple([own.get(p, 0) for p in self.physical])
-
-    @cached_property
-    def numbers(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-        """The extents and the declared extents, or None where a size is symbolic."""
-        extents, declared = static_shape(self.extents), static_shape(self.declared)
-        return None if extents is None or declared is None or symbols(*self.outputs) else (extents, declared)
-
-    @property
-    def box(self) -> dict[Term, tuple[int, int]]:
-        """The half-open ranges of the inputs that are numbers."""
-        return {v: (0, e) for v, e in zip(self.inputs, self.extents, strict=True) if isinstance(e, int)}
-
-    @property
-    def cells(self) -> dict[Term, tuple[int, int]]:
-        """The half-open ranges of the variables for the outputs that are numbers."""
-        return {p: (0, e) for p, e in zip(self.physical, self.declared, strict=True) if isinstance(e, int)}
 
     @property
     def points(self) -> Enumerated | None:
@@ -201,18 +164,6 @@ class Problem:
             result.append(t.compare("ne", substitute(output, table), p))
         return result
 
-    def require_defined(self) -> None:
-        """Raise where an output may be undefined at a point of a box too large to try."""
-        if self.numbers is None or prod(self.numbers[0]) <= ENUMERATION_LIMIT or not partial(*self.outputs):
-            return
-        for output in self.outputs:
-            proof = decider().prove(defined(output), self.box)
-            if proof.verdict == "refuted":
-                at = ", ".join(f"{name} = {value}" for name, value in (proof.witness or {}).items())
-                raise LayoutError(self.what, f"{output} is undefined at {at}")
-            if proof.verdict == "unknown":
-                raise LayoutError(self.what, f"{output} may be undefined at a point of the box")
-
 
 def _enumerated(problem: Problem) -> Enumerated:
     assert problem.numbers is not None
@@ -227,24 +178,14 @@ _few = lru_cache(maxsize=32)(_enumerated)
 _many = lru_cache(maxsize=1)(_enumerated)
 
 
-def partial(*terms: Term) -> bool:
-    """Whether terms may be undefined somewhere: they load, or divide or shift by what is not a suitable number."""
-    for node in postorder(*terms):
-        if node.op == "load" or (node.op in _DIVIDING and (t.int_value(node.args[1]) or 0) < 1):
-            return True
-    return False
-
-
-_DIVIDING = frozenset(("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"))
-
-
-def defined(term: Term) -> Term:
-    """A claim that holds exactly where an index term is defined."""
-    return t.compare("eq", term, term)
-
-
 def _undefined(problem: Problem) -> LayoutError:
     return LayoutError(problem.what, "an output is undefined at a point of the box")
+
+
+@lru_cache(maxsize=1024)
+def problem_of(m: MapOnBox) -> Problem:
+    """The problem of a map that is asked about, the same one each time."""
+    return Problem(m.title, m.inputs, m.extents, m.outputs, m.physical, m.declared, m.given)
 
 
 def components(problem: Problem) -> list[Problem]:

@@ -10,14 +10,15 @@ from typing import cast
 import numpy as np
 
 from eqsat.ir.decide import Proof, decider
-from eqsat.ir.maps.direct import astray, direct
-from eqsat.ir.maps.pieces import joined
-from eqsat.ir.maps.points import probe, scan, values_at
-from eqsat.ir.maps.problem import FEW_POINTS, Pair, Problem
-from eqsat.ir.maps.solution import certified, solution
-from eqsat.ir.maps.symbolic import symbolic_solution
+from eqsat.ir.points import values_at
 from eqsat.ir.ranges.bounds import overflowing
 from eqsat.ir.tensors.shape import static_shape
+from eqsat.maps.direct import astray, direct
+from eqsat.maps.pieces import joined
+from eqsat.maps.points import probe, scan
+from eqsat.maps.problem import FEW_POINTS, Pair, Problem
+from eqsat.maps.solution import certified, solution
+from eqsat.maps.symbolic import symbolic_solution
 
 LARGEST_SCAN = 1 << 24
 LARGEST_MARKS = 1 << 26

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from eqsat.ir.dtypes import INDEX
-from eqsat.ir.rewriting import coefficient as co
-from eqsat.ir.rewriting.coefficient import Coefficient
-from eqsat.ir.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step
-from eqsat.ir.rewriting.match_sums import lower
 from eqsat.ir.rule import Kind
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting import coefficient as co
+from eqsat.rewriting.coefficient import Coefficient
+from eqsat.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step
+from eqsat.rewriting.match_sums import lower
 
 
 class Constants:

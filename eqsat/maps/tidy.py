@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.maps.algebra import canonical_mod, exact_div
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.rewriting.rewrite import spell
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, leaves, transform
+from eqsat.maps.algebra import canonical_mod, exact_div
+from eqsat.rewriting.rewrite import spell
 
 LARGE_XOR = 12  # nodes: an xor of more comes from elimination over bits, which spells it
 

@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.maps.algebra import coprime_split
-from eqsat.ir.maps.forms import Atom, Form, Forms
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+from eqsat.maps.algebra import coprime_split
+from eqsat.maps.forms import Atom, Form, Forms
 
 LARGEST_TABLE = 1 << 22
 LARGEST_MODULUS = 1 << 40  # greater ones would overflow 64 bits when residues are joined

@@ -18,12 +18,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.rewriting import coefficient as co
-from eqsat.ir.rewriting.coefficient import Coefficient
-from eqsat.ir.rewriting.match_constants import Constants
-from eqsat.ir.rewriting.match_looks import Look, dtype_of, parts_of
-from eqsat.ir.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step, compile_condition
-from eqsat.ir.rewriting.match_sums import (
+from eqsat.ir.rule import Instance, Kind, Rule, RuleError
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder, substitute
+from eqsat.rewriting import coefficient as co
+from eqsat.rewriting.coefficient import Coefficient
+from eqsat.rewriting.match_constants import Constants
+from eqsat.rewriting.match_looks import Look, dtype_of, parts_of
+from eqsat.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step, compile_condition
+from eqsat.rewriting.match_sums import (
     Bounds,
     factorings,
     is_subtracted,
@@ -32,10 +36,6 @@ from eqsat.ir.rewriting.match_sums import (
     slack,
     splits,
 )
-from eqsat.ir.rule import Instance, Kind, Rule, RuleError
-from eqsat.ir.terms import term as t
-from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, substitute
 
 _COMMUTATIVE = frozenset(("min", "max", "bitand", "bitor", "bitxor"))
 

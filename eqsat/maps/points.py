@@ -1,4 +1,4 @@
-"""Index maps point by point: values of terms over boxes of numbers, the cells that a map reaches, samples of points."""
+"""Index maps point by point: quick values of terms, the cells that a map reaches, collisions, a few points to try."""
 
 from __future__ import annotations
 
@@ -10,44 +10,24 @@ from math import prod
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import grid, load_table
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.points import LARGEST_RANDOM
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
-SAMPLES = 4096
 ALL_POINTS, PROBES, CORNERS, RANKS = 1 << 14, 4096, 64, 16
-LARGEST_RANDOM = LARGEST_KEY = 1 << 62
+LARGEST_KEY = 1 << 62
 _CHUNK = 1 << 18
-
-
-def values_on(terms: Sequence[Term], variables: Sequence[Term], extents: Sequence[int]) -> list[NDArray] | None:
-    """The values of terms at every point of a box, flat; None where one is undefined."""
-    env = grid({v: (0, e) for v, e in zip(variables, extents, strict=True)})
-    result: list[NDArray] = []
-    for value, bad in evaluate_masked(list(terms), env, load_table):
-        if bad is not None and bool(np.any(bad)):
-            return None
-        result.append(np.broadcast_to(value, tuple(extents)).ravel())
-    return result
-
-
-def values_at(terms: Sequence[Term], env: Mapping[Term, NDArray], size: int) -> list[NDArray] | None:
-    """The values of terms at `size` points given by flat arrays; None where one is undefined."""
-    result: list[NDArray] = []
-    for value, bad in evaluate_masked(list(terms), env, load_table):
-        if bad is not None and bool(np.any(bad)):
-            return None
-        result.append(np.broadcast_to(value, (size,)))
-    return result
 
 
 def plain_values(
     terms: Sequence[Term], env: Mapping[Term, NDArray], limits: Mapping[Term, int]
 ) -> list[NDArray] | None:
-    """The same for values below `limits` in magnitude, soon; None where 64 bits may not hold a step, or an operation is
-    other than linear, a division by a number, or of bits that are not negative."""
+    """The values of terms at points given by flat arrays, which are below `limits` in magnitude, soon; None where 64
+    bits may not hold a step, or an operation is other than linear, a division by a number, or of bits that are not
+    negative."""
     done: dict[int, tuple[NDArray | int, int]] = {v.serial: (a, limits[v]) for v, a in env.items()}
     for node in postorder(*terms, done=env):
         op, args = node.op, [done[a.serial] for a in node.args]
@@ -202,18 +182,3 @@ def probe(extents: Sequence[int]) -> list[NDArray]:
 @lru_cache(maxsize=1)
 def _dice() -> NDArray:
     return np.random.default_rng(0).integers(0, LARGEST_RANDOM, (RANKS, PROBES))
-
-
-def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> list[NDArray]:
-    """Flat coordinates of points of a box: all of a small one, else near its corners and at random, always the same."""
-    total = prod(extents)
-    if total <= count:
-        return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
-    random = np.random.default_rng(seed)
-    result: list[NDArray] = []
-    for extent in (min(e, LARGEST_RANDOM) for e in extents):
-        spread = random.integers(0, extent, count)
-        near = random.integers(0, min(extent, 4), count)
-        kind = random.integers(0, 4, count)
-        result.append(np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, spread)))
-    return result

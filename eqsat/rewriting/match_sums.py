@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from eqsat.ir.rewriting import coefficient as co
-from eqsat.ir.rewriting.coefficient import Coefficient
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
+from eqsat.rewriting import coefficient as co
+from eqsat.rewriting.coefficient import Coefficient
 
 Interval = tuple[int | None, int | None]
 Bounds = Callable[[Term], Interval]

@@ -15,16 +15,17 @@ import numpy as np
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.maps.equations import Equations
-from eqsat.ir.maps.facts import Constraint
-from eqsat.ir.maps.form_values import leaves_of, replaced, values_of
-from eqsat.ir.maps.forms import Form, Forms
-from eqsat.ir.maps.points import LARGEST_RANDOM, plain_values, probe, values_at
-from eqsat.ir.maps.problem import Problem
-from eqsat.ir.rewriting.rewrite import spell
+from eqsat.ir.points import LARGEST_RANDOM, values_at
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size
+from eqsat.maps.equations import Equations
+from eqsat.maps.facts import Constraint
+from eqsat.maps.form_values import leaves_of, replaced, values_of
+from eqsat.maps.forms import Form, Forms
+from eqsat.maps.points import plain_values, probe
+from eqsat.maps.problem import Problem
+from eqsat.rewriting.rewrite import spell
 
 ALL_CELLS = 1 << 12
 LARGEST_SEARCH = 1 << 14

@@ -9,10 +9,10 @@ from typing import Any
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.ranges.bounds import Bounds, Interval
 from eqsat.ir.ranges.box_values import BoxValues
-from eqsat.ir.rewriting.match_sums import slack
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
+from eqsat.rewriting.match_sums import slack
 
 FREE = ("axis", "var", "sym", "load", "hole")
 

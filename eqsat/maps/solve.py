@@ -2,7 +2,7 @@
 
 Every step is exact for sizes of any value, symbols included. A sum of parts whose weights outgrow the parts below has
 only one reading (mixed radix); the digits of a source, put together, give the source; a source known modulo m is known
-where it spans at most m values. What this cannot read is left to `eqsat.ir.maps.tables`.
+where it spans at most m values. What this cannot read is left to `eqsat.maps.tables`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eqsat.ir.layouts.digits import Digit, read_digit
 from eqsat.ir.ranges.map_bounds import at_least, bounds, distributed, exact_quotient, floor_div, merged, modulo
 from eqsat.ir.tensors.shape import Dim
 from eqsat.ir.terms import term as t
@@ -19,41 +20,6 @@ from eqsat.ir.terms.walk import free_variables, substitute
 
 _ONE = t.index_const(1)
 _ZERO = t.index_const(0)
-
-
-@dataclass(frozen=True, eq=False)
-class Digit:
-    """(source // divisor) % modulus; no modulus means the rest of the source."""
-
-    source: Term
-    divisor: Term
-    modulus: Term | None
-
-
-def read_digit(term: Term) -> Digit | None:
-    """A term as one digit of a source, nested floors and remainders put together.
-
-    >>> d = read_digit(t.var("i") % 32 // 4)
-    >>> str(d.source), str(d.divisor), str(d.modulus)
-    ('i', '4', '8')
-    """
-    if term.op not in ("floordiv", "mod"):
-        return Digit(term, _ONE, None)
-    size = term.args[1]
-    if free_variables(size) or not at_least(size, 1):
-        return None
-    inner = read_digit(term.args[0])
-    if inner is None:
-        return None
-    if term.op == "floordiv":
-        divisor = inner.divisor * size
-        if inner.modulus is None:
-            return Digit(inner.source, divisor, None)
-        modulus = exact_quotient(inner.modulus, size)
-        return None if modulus is None else Digit(inner.source, divisor, modulus)
-    if inner.modulus is None or exact_quotient(inner.modulus, size) is not None:
-        return Digit(inner.source, inner.divisor, size)
-    return None
 
 
 @dataclass(frozen=True, eq=False)

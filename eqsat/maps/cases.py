@@ -13,19 +13,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import load_table
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.maps.bits import solve_bits
-from eqsat.ir.maps.equations import WIDEST_BITS, Equations
-from eqsat.ir.maps.facts import Constraint
-from eqsat.ir.maps.pieces import exclude
-from eqsat.ir.maps.problem import Problem, Sample
-from eqsat.ir.maps.read import plain
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, free_variables, leaves, substitute
+from eqsat.maps.bits import solve_bits
+from eqsat.maps.equations import WIDEST_BITS, Equations
+from eqsat.maps.facts import Constraint
+from eqsat.maps.pieces import exclude
+from eqsat.maps.problem import Problem, Sample
+from eqsat.maps.read import plain
 
 MOST_PIECES = 16
 LARGE = 40  # nodes: the equations of larger maps of bits are slower than elimination, and no shorter

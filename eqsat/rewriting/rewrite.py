@@ -15,14 +15,14 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.ranges.box_values import BoxValues
-from eqsat.ir.rewriting.context import Context, Ranges
-from eqsat.ir.rewriting.match import Pattern
-from eqsat.ir.rewriting.match_looks import Looks
-from eqsat.ir.rewriting.match_sums import is_total, slack
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.context import Context, Ranges
+from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match_looks import Looks
+from eqsat.rewriting.match_sums import is_total, slack
 
 LEAVES = ("axis", "var", "sym", "const")
 FOLD, SPELL, KNOWN, SINGLE, BESIDE = "evaluate-constants", "spell-predicate", "guard", "one-value", "beside"

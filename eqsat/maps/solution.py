@@ -14,15 +14,16 @@ from math import prod
 
 import numpy as np
 
-from eqsat.ir.decide import ENUMERATION_LIMIT, decider
-from eqsat.ir.maps.cases import Pieces, Solved
-from eqsat.ir.maps.direct import direct
-from eqsat.ir.maps.points import values_at, values_on
-from eqsat.ir.maps.problem import FEW_POINTS, Problem, defined, partial
-from eqsat.ir.maps.tidy import tidy
+from eqsat.ir.decide import decider
+from eqsat.ir.layouts.map_claims import defined, partial
+from eqsat.ir.points import ENUMERATION_LIMIT, values_at, values_on
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, substitute
+from eqsat.maps.cases import Pieces, Solved
+from eqsat.maps.direct import direct
+from eqsat.maps.problem import FEW_POINTS, Problem
+from eqsat.maps.tidy import tidy
 
 
 @lru_cache(maxsize=1024)

@@ -1,0 +1,74 @@
+"""The points of boxes, and the values of index terms there: all of a small box, a sample of a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.exact import integers
+from eqsat.ir.terms.tables import load_table
+from eqsat.ir.terms.term import Term
+
+ENUMERATION_LIMIT = 1 << 21
+"""The points of the largest box of which all are tried."""
+SAMPLES = 4096
+LARGEST_RANDOM = 1 << 62
+
+
+def grid(box: Mapping[Term, tuple[int, int]]) -> dict[Term, NDArray]:
+    """Every axis as a broadcastable array over its range."""
+    rank = len(box)
+    result: dict[Term, NDArray] = {}
+    for n, (axis, (start, stop)) in enumerate(box.items()):
+        shape = [1] * rank
+        shape[n] = max(0, stop - start)
+        result[axis] = integers(start, stop).reshape(shape)
+    return result
+
+
+def points(box: Mapping[Term, tuple[int, int]]) -> int:
+    """The number of points of a box."""
+    count = 1
+    for start, stop in box.values():
+        count *= max(0, stop - start)
+    return count
+
+
+def values_on(terms: Sequence[Term], variables: Sequence[Term], extents: Sequence[int]) -> list[NDArray] | None:
+    """The values of terms at every point of a box, flat; None where one is undefined."""
+    env = grid({v: (0, e) for v, e in zip(variables, extents, strict=True)})
+    result: list[NDArray] = []
+    for value, bad in evaluate_masked(list(terms), env, load_table):
+        if bad is not None and bool(np.any(bad)):
+            return None
+        result.append(np.broadcast_to(value, tuple(extents)).ravel())
+    return result
+
+
+def values_at(terms: Sequence[Term], env: Mapping[Term, NDArray], size: int) -> list[NDArray] | None:
+    """The values of terms at `size` points given by flat arrays; None where one is undefined."""
+    result: list[NDArray] = []
+    for value, bad in evaluate_masked(list(terms), env, load_table):
+        if bad is not None and bool(np.any(bad)):
+            return None
+        result.append(np.broadcast_to(value, (size,)))
+    return result
+
+
+def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> list[NDArray]:
+    """Flat coordinates of points of a box: all of a small one, else near its corners and at random, always the same."""
+    total = prod(extents)
+    if total <= count:
+        return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
+    random = np.random.default_rng(seed)
+    result: list[NDArray] = []
+    for extent in (min(e, LARGEST_RANDOM) for e in extents):
+        spread = random.integers(0, extent, count)
+        near = random.integers(0, min(extent, 4), count)
+        kind = random.integers(0, 4, count)
+        result.append(np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, spread)))
+    return result

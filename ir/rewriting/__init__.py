@@ -1,1 +1,0 @@
-"""The rewriter: matching, contexts, normal forms of scalar rules."""
