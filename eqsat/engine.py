@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from eqsat.backends.targets import TARGETS
 from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
@@ -28,7 +29,6 @@ from eqsat.laws.admitted import admitted
 from eqsat.laws.conditions import Obligation
 from eqsat.workers.call import WorkerLimit
 
-TARGETS = ("c", "numpy", "onnx", "opencl")
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
 SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
@@ -130,7 +130,7 @@ def optimize(
     Raises EqsatError for unknown targets and objectives; running into a limit is not an error, see `status`.
     """
     if target not in TARGETS:
-        raise EqsatError(f"optimize for target {target!r}", "unknown target", f"one of {', '.join(TARGETS)}")
+        raise EqsatError(f"optimize for target {target!r}", "unknown target", f"one of {', '.join(sorted(TARGETS))}")
     if objective != "bytes":
         raise EqsatError(f"optimize for {objective!r}", "unknown objective", "'bytes' is the one there is")
     original = as_program(program)

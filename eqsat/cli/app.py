@@ -4,27 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from eqsat import __version__
+from eqsat.backends.targets import offered
 from eqsat.cli.output import Output
-
-
-class ModelTarget(StrEnum):
-    """Where an optimised model is to run."""
-
-    onnx = "onnx"
-    c = "c"
-    opencl = "opencl"
-
-
-class KernelTarget(StrEnum):
-    """What a kernel is written in."""
-
-    c = "c"
-    opencl = "opencl"
 
 
 class Objective(StrEnum):
@@ -49,8 +35,19 @@ app.add_typer(rules_app, name="rules")
 app.add_typer(cache_app, name="cache")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Target = Annotated[ModelTarget, typer.Option(help="Where the result is to run.")]
 Shapes = Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", help="Fix a named dimension.")]
+
+
+def _target(command: str, text: str) -> Any:
+    """The option `--target` of a command: one of the targets that it offers."""
+    names = offered(command)
+
+    def check(value: str) -> str:
+        if value not in names:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}.")
+        return value
+
+    return typer.Option(metavar=f"[{'|'.join(names)}]", help=text, callback=check)
 
 
 def _version(wanted: bool) -> None:
@@ -73,7 +70,7 @@ def optimize(
     model: Annotated[Path, typer.Argument(metavar="MODEL.onnx")],
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT.onnx", help="Write the result.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write the explanation as a page.")] = None,
-    target: Target = ModelTarget.onnx,
+    target: Annotated[str, _target("optimize", "Where the result is to run.")] = "onnx",
     objective: Annotated[Objective, typer.Option(help="What to have less of.")] = Objective.bytes,
     time: Annotated[float | None, typer.Option(metavar="S", help="Limit of the whole run in seconds (60).")] = None,
     shape: Shapes = None,
@@ -90,7 +87,7 @@ def optimize(
     from eqsat.cli.optimize import Request, run_optimize
 
     request = Request(
-        model, output, report, target.value, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict
+        model, output, report, target, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict
     )
     return run_optimize(request, Output(json))
 
@@ -102,7 +99,7 @@ def kernel(
     ],
     shape: Annotated[str, typer.Option(metavar="1,64,56,56", help="The shape of the input.")],
     dtype: Annotated[str, typer.Option(help="The element type.")] = "float32",
-    target: Annotated[KernelTarget, typer.Option(help="What to write the kernel in.")] = KernelTarget.c,
+    target: Annotated[str, _target("kernel", "What to write the kernel in.")] = "c",
     pad_value: Annotated[
         str | None, typer.Option(metavar="V", help="What padded cells hold, where the map pads.")
     ] = None,
@@ -113,7 +110,7 @@ def kernel(
     """Print the kernel that converts one layout into another."""
     from eqsat.cli.kernel import run_kernel
 
-    return run_kernel(conversion, shape, dtype, target.value, pad_value, output, bench, Output(json))
+    return run_kernel(conversion, shape, dtype, target, pad_value, output, bench, Output(json))
 
 
 @rules_app.command("list")

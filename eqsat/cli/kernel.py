@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.compile import Kernel, compile
+from eqsat.backends.compile import compile
+from eqsat.backends.targets import Kernel
 from eqsat.cli.output import Output, writable, write_text
 from eqsat.ir.dtypes import BOOL, DATA, is_float
 from eqsat.ir.errors import EqsatError, ParseError

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from eqsat import interrupt
 from eqsat.backends import cache
+from eqsat.backends.targets import offered
 from eqsat.checking.guard import failed
 from eqsat.cli.models import sizes_of
 from eqsat.cli.optimize_job import Answer, Job, Request
@@ -18,7 +19,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.onnx import beside
 from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerTimeLimit, call
 
-AVAILABLE = {"target": ("onnx", "c"), "objective": ("bytes",)}
+AVAILABLE = {"target": offered("optimize"), "objective": ("bytes",)}
 SPARE = 0.5  # seconds in which a run that heard of its limit gives its answer
 COPIES = 6  # of a model that are in memory at once: as read, as arrays, as written
 

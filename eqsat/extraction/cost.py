@@ -23,10 +23,6 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
 from eqsat.ir.terms.walk import symbols
 
-NODE_BYTES = {"onnx": 100_000}
-"""What a node costs beside the bytes that it moves, by target: an operator of a graph takes some 4 us in its runtime,
-in which 0.1 MB are moved. Where one kernel holds many operators, nodes only decide between equal bytes."""
-
 
 @lru_cache(maxsize=1 << 14)
 def map_bytes(reindex: Reindex) -> int:

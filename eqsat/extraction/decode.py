@@ -21,7 +21,7 @@ from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.shape import Shape, same_shape
 from eqsat.ir.tensors.signature import Signature
-from eqsat.ir.tensors.tensor import Compute, Constant, Node, Opaque, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Constant, Node, Opaque, OperatorImpl, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import transform
@@ -221,10 +221,8 @@ class Decoder:
             names, roles[f"a{len(shape) - 1}"] = (*names, (f"a{len(shape) - 1}",)), "equivariant"
         attrs = {**origin.attrs, **({"axis": tied[0]} if tied else {})}
         outputs = [(shape, d) for _, d in origin.outputs]
-        if origin.op.startswith("onnx:"):
-            from eqsat.onnx.ops.table import with_attrs
-
-            return with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
+        if isinstance(origin.impl, OperatorImpl):
+            return origin.impl.with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
         if origin.definition is not None:
             from eqsat.ir.tensors.library import operator
 

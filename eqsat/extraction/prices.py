@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.extraction.cost import NODE_BYTES, map_bytes, map_steps, pair_bytes
+from eqsat.backends.targets import TARGETS
+from eqsat.extraction.cost import map_bytes, map_steps, pair_bytes
 from eqsat.extraction.extract import Prices
 from eqsat.graph.encode import Encoded
 from eqsat.graph.selections import is_selection
@@ -21,7 +22,7 @@ def prices(encoded: Encoded, target: str) -> Prices:
     A view as the program has it is one node, whatever steps would spell it.
     """
     u = encoded.universe
-    node = NODE + NODE_BYTES.get(target, 0) * BYTE
+    node = NODE + TARGETS[target].node_bytes * BYTE
 
     def view(reindex: Reindex) -> int:
         steps = 1 if u.reindexes.number(reindex) in encoded.views else map_steps(reindex)

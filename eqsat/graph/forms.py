@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from eqsat.backends.targets import TARGETS
 from eqsat.formulas import accesses
 from eqsat.graph.labels import ComputeKind, Coordinate, Kind, Labelled, Name, OpaqueKind, Signed, Slot, order_map
 from eqsat.graph.universe import Form, Universe
@@ -32,7 +33,7 @@ def freedom(signed: Signed, node: Node, target: str) -> Freedom:
     kind = signed.kind
     if kind.ordered and kind.combiner in ("sum", "prod") and is_float(kind.dtypes[0]):
         return "written"
-    if target != "onnx":
+    if TARGETS[target].vocabulary == "formulas":
         return "any"
     plain = all(not x.name for x in signed.labels)
     if plain and _is_product(signed):
@@ -55,7 +56,7 @@ def _axis_only(node: Opaque) -> bool:
 
     A caller's own implementation does not see attributes, so moving its axis would change what it computes.
     """
-    if node.impl is not None and node.definition is None and not node.op.startswith("onnx:"):
+    if node.own_impl:
         return False
     s = node.signature
     if s is None or len(s.operands) != 1 or len(s.outputs) != 1 or s.operands[0] != s.outputs[0]:

@@ -268,8 +268,7 @@ def _plain_axes(node: Compute, loads: Sequence[Term], axes: set[Term]) -> set[Te
 
 def _meaning(node: Opaque) -> str:
     """What tells operators of one name apart: attributes, arrays by their bits, and a caller's own implementation."""
-    own = node.impl is not None and node.definition is None and not node.op.startswith("onnx:")
-    return _exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if own else "")
+    return _exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if node.own_impl else "")
 
 
 def _exact(value: Any) -> str:

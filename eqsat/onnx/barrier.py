@@ -11,7 +11,8 @@ import numpy as np
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EvaluationError
+from eqsat.ir.errors import EqsatError, EvaluationError
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
 from eqsat.onnx.call import Type
 from eqsat.onnx.infer import subgraphs
 from eqsat.onnx.package import element_type, run_model
@@ -94,7 +95,7 @@ def functions_of(attrs: Mapping[str, Any]) -> list[FunctionProto]:
 
 
 @dataclass(frozen=True)
-class BarrierImpl:
+class BarrierImpl(OperatorImpl):
     """The numpy meaning of carried nodes: they are run as a model of their own."""
 
     attrs: Mapping[str, Any]
@@ -125,3 +126,8 @@ class BarrierImpl:
         )
         values = dict(zip(wanted, run_model(model, feeds), strict=True)) if wanted else {}
         return [np.asarray(values[n]) if n in values else np.zeros((), np.uint8) for n in self.attrs[OUTPUTS]]
+
+    def with_attrs(
+        self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[Type], attrs: Mapping[str, Any]
+    ) -> Opaque:
+        raise EqsatError(node.op, "is carried as it stands; nothing is known of what its attributes mean")

@@ -15,7 +15,7 @@ from math import prod
 
 from onnx import ModelProto, NodeProto, helper
 
-from eqsat.extraction.cost import NODE_BYTES
+from eqsat.backends.targets import ONNX
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.tensors.size_samples import sampled
@@ -72,7 +72,7 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, value
 def price(model: ModelProto, values: Values) -> int:
     """What a model costs as it stands: the bytes that its layout operators move, and a fixed number for each node."""
     nodes = sum(n.op_type != "Constant" for n in model.graph.node)
-    return bytes_moved(model, values=values).total + NODE_BYTES["onnx"] * nodes
+    return bytes_moved(model, values=values).total + ONNX.node_bytes * nodes
 
 
 def _node(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int | None:

@@ -6,6 +6,7 @@ A View is a change of index, a Compute is a formula over indices; every other op
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -155,6 +156,26 @@ class Compute(Node):
 
 
 Impl = Callable[..., Any]
+
+
+class OperatorImpl(ABC):
+    """The `impl` of an operator whose name and attributes say all that it computes, as a format of models has them.
+
+    Nodes of one name with equal attributes are the same operator; another attribute makes another one, which a plain
+    function, that does not see attributes, would not.
+    """
+
+    @abstractmethod
+    def __call__(self, *arrays: NDArray) -> Any:
+        """The numpy outputs."""
+
+    @abstractmethod
+    def with_attrs(
+        self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[tuple[Shape, str]], attrs: Mapping[str, Any]
+    ) -> Opaque:
+        """The operator of a node over other operands and with other attributes; EqsatError where there is none."""
+
+
 Definition = Callable[..., "Tensor | Sequence[Tensor]"]
 
 
@@ -188,6 +209,11 @@ class Opaque(Node):
         self.impl = impl
         self.definition = definition
         self.pure = pure
+
+    @property
+    def own_impl(self) -> bool:
+        """Whether only a caller's function, which does not see attributes, says what the operator computes."""
+        return self.impl is not None and self.definition is None and not isinstance(self.impl, OperatorImpl)
 
 
 class Tensor(TensorMethods):

@@ -20,8 +20,9 @@ import eqsat as eq
 from eqsat.backends.c import stored
 from eqsat.backends.c.cc import build, find_compiler, has_zig
 from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.c.library import numbers
-from eqsat.backends.compile import CKernel, compile
+from eqsat.backends.compile import compile
 from eqsat.backends.interface import Buffer
 from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import NDArray

@@ -14,9 +14,9 @@ from kernel_checks import check, sample
 
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.c.vector import HEADER
 from eqsat.backends.call import Runner
-from eqsat.backends.compile import CKernel
 from eqsat.backends.lowering.lower import Lowered, lower
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine

@@ -15,7 +15,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.shape import Shape, same_shape
 from eqsat.ir.tensors.signature import Signature
-from eqsat.ir.tensors.tensor import Compute, Opaque, Tag, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Opaque, OperatorImpl, Tag, Tensor, View
 from eqsat.onnx.call import Call, Declined, Type, items_of, symbolic, to_node
 from eqsat.onnx.declare import Declared, declare
 
@@ -129,7 +129,7 @@ def in_slots(operands: Sequence[Tensor], slots: Sequence[int]) -> tuple[Tensor |
 
 
 @dataclass(frozen=True)
-class OnnxImpl:
+class OnnxImpl(OperatorImpl):
     """The numpy meaning of an operator: the node alone in a model, run."""
 
     call: Call
@@ -162,6 +162,11 @@ class OnnxImpl:
             graph, opset_imports=[helper.make_opsetid(self.call.domain, self.call.opset)], ir_version=8
         )
         return run_model(model, {f"x{n}": a for n, a in enumerate(arrays)})
+
+    def with_attrs(
+        self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[Type], attrs: Mapping[str, Any]
+    ) -> Opaque:
+        return with_attrs(node, operands, outputs, attrs)
 
 
 def opaque(

@@ -1,0 +1,114 @@
+"""The targets: what results are spelled in, what a node of them costs, and how a program becomes a kernel there.
+
+This is the one list that the engine, the compiler and the commands read. A new target is a line of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from eqsat.ir.tensors.tensor import Program
+
+
+class Kernel(Protocol):
+    """A compiled program: call it with arrays by name, `k(x=array)` or `k({"x": array})`, and perhaps `out=`."""
+
+    @property
+    def source(self) -> str:
+        """The program in the target's language."""
+        ...
+
+    @property
+    def header(self) -> str:
+        """The declarations that another C program includes; empty where there are none."""
+        ...
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The memory that a call needs besides inputs and outputs."""
+        ...
+
+    def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any: ...
+
+    def bind(self, /, *args: Any, out: Any = None, **arrays: Any) -> Callable[[], None]:
+        """The call on these arrays, `out` among them, as a function of no arguments: checked now, run when called."""
+        ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a caller of `eq.compile` asks for besides the target."""
+
+    threads: int | None = None
+    tune: bool = False
+    device: Any = None
+    buffers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a program is optimised and compiled for.
+
+    vocabulary: "formulas", where a kernel is printed from formulas and operands may lie in any order of axes;
+    "operators", where each node is an operator of a graph format, in the orders that the format's operators have.
+    compile: makes a kernel; None where results are only written as a graph. node_bytes: what a node costs beside the
+    bytes that it moves. commands: the commands of `eqsat` that offer it.
+    """
+
+    name: str
+    vocabulary: Literal["formulas", "operators"]
+    compile: Callable[[Program, Options], Kernel] | None
+    node_bytes: int = 0
+    commands: tuple[str, ...] = ()
+
+
+def _c(program: Program, options: Options) -> Kernel:
+    from eqsat.backends.c.kernel import CKernel
+    from eqsat.backends.separators import separators
+    from eqsat.ir.errors import BackendError
+
+    for name, places in separators(program, options.buffers).items():
+        problem = f"has {len(places) + 1} physical axes; target c takes flat buffers"
+        raise BackendError(f"buffer {name!r}", problem, "leave out the AXIS_SEPARATOR, or use target opencl")
+    return CKernel(program, options.threads or 1, tune=options.tune)
+
+
+def _numpy(program: Program, options: Options) -> Kernel:
+    from eqsat.backends.numpy_target import NumpyKernel
+    from eqsat.backends.separators import separators
+
+    separators(program, options.buffers)
+    return NumpyKernel(program)
+
+
+def _opencl(program: Program, options: Options) -> Kernel:
+    from eqsat.backends.opencl.kernel import ClKernel
+
+    return ClKernel(program, options.threads, options.device, options.buffers, tune=options.tune)
+
+
+ONNX = Target("onnx", "operators", None, node_bytes=100_000, commands=("optimize",))
+"""An operator of a graph takes some 4 us in its runtime, in which 0.1 MB are moved. Where one kernel holds many
+operators, nodes only decide between equal bytes."""
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        Target("c", "formulas", _c, commands=("optimize", "kernel")),
+        Target("opencl", "formulas", _opencl, commands=("kernel",)),
+        Target("numpy", "formulas", _numpy),
+        ONNX,
+    )
+}
+
+
+def offered(command: str) -> tuple[str, ...]:
+    """The names of the targets that a command of `eqsat` offers.
+
+    >>> offered("kernel")
+    ('c', 'opencl')
+    """
+    return tuple(name for name, target in TARGETS.items() if command in target.commands)
