@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from eqsat.ir.errors import BackendError
-from eqsat.ir.tensors.shape import format_shape
 from eqsat.ir.tensors.tensor import Program, Tensor, View
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import format_shape
 
 if TYPE_CHECKING:
     from eqsat.ir.layouts.buffer import Buffer

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from eqsat.ir.errors import BackendError
-from eqsat.ir.tensors.shape import static_shape
 from eqsat.ir.tensors.tensor import Program
+from eqsat.ir.terms.shape import static_shape
 from eqsat.ir.terms.term import Term
 
 if TYPE_CHECKING:

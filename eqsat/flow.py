@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.tensors.shape import Shape, same_dim
-from eqsat.ir.tensors.tensor import Compute, Tensor, output_axes
+from eqsat.ir.tensors.tensor import Compute, Tensor
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, output_axes, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, leaves, substitute
 

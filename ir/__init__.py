@@ -3,10 +3,12 @@
 Names are imported when they are first used, so that a module of the language costs only what it needs.
 """
 
+import copyreg
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from eqsat.ir.decide import Decider, Proof, decider, register_decider
+from eqsat.ir.terms.term import Term, const
 
 if TYPE_CHECKING:
     from eqsat.ir.errors import (
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.buffer import Buffer
     from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
     from eqsat.ir.layouts.layout import Layout
+    from eqsat.ir.layouts.term_json import term_from_json, term_to_json
     from eqsat.ir.ranges.bounds import Bounds, fits_int32, narrow, overflowing
     from eqsat.ir.statements.stmt import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
@@ -49,8 +52,6 @@ if TYPE_CHECKING:
     from eqsat.ir.terms.build import axis, given, ramp, symbol
     from eqsat.ir.terms.holes import UNDEF
     from eqsat.ir.terms.parse import parse_expr
-    from eqsat.ir.terms.serialize import term_from_json, term_to_json
-    from eqsat.ir.terms.term import Term, const
 
 _MODULES: dict[str, tuple[str, ...]] = {
     "ranges.bounds": ("Bounds", "fits_int32", "narrow", "overflowing"),
@@ -77,7 +78,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tensors.program_json": ("program_from_json", "program_to_json"),
     "tensors.program_text": ("format_program",),
     "tensors.reductions": ("concat", "matmul", "split"),
-    "terms.serialize": ("term_from_json", "term_to_json"),
+    "layouts.term_json": ("term_from_json", "term_to_json"),
     "tensors.signature": ("Signature",),
     "statements.stmt": ("PrimFunc",),
     "tensors.tensor": (
@@ -93,7 +94,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "constant",
         "input",
     ),
-    "terms.term": ("Term", "const"),
     "tensors.views": ("view",),
 }
 
@@ -105,6 +105,15 @@ def _enumerator() -> Decider:
 
 
 register_decider(_enumerator)
+
+
+def _pickled(term: Term) -> tuple[Any, ...]:
+    from eqsat.ir.layouts.term_json import term_from_json, term_to_json
+
+    return term_from_json, (term_to_json(term),)
+
+
+copyreg.pickle(Term, _pickled)
 
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

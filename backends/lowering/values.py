@@ -9,9 +9,9 @@ from typing import Literal
 
 from eqsat.ir.dtypes import BOOL, NDArray, is_int
 from eqsat.ir.errors import BackendError
-from eqsat.ir.tensors.shape import Shape, format_shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, format_shape
 from eqsat.ir.terms.term import Term, load
 from eqsat.ir.terms.walk import leaves, substitute, symbols, transform
 

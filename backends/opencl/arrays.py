@@ -11,8 +11,8 @@ from eqsat.backends.opencl.device import Place, opencl
 from eqsat.backends.opencl.image import Image
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.tensors.shape import static_shape
 from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.terms.shape import static_shape
 
 
 def on_device(value: Any) -> bool:

@@ -10,9 +10,9 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Tensor, View, node_order
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves
 

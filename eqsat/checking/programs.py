@@ -23,8 +23,8 @@ from eqsat.checking.symbolic import proved
 from eqsat.checking.verdict import Checked, Difference, now
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.tensors.shape import Shape, format_shape, same_shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, View
+from eqsat.ir.terms.shape import Shape, format_shape, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, symbols
 

@@ -16,8 +16,8 @@ from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.tensors.run import evaluate
-from eqsat.ir.tensors.shape import require_static
 from eqsat.ir.tensors.tensor import Tensor, input
+from eqsat.ir.terms.shape import require_static
 from eqsat.timing import interleaved
 
 

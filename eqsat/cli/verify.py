@@ -11,7 +11,7 @@ from eqsat.cli.optimize_job import comparison_data, comparison_lines
 from eqsat.cli.output import Output
 from eqsat.ir.errors import EvaluationError, FrontendError, MissingPackage
 from eqsat.ir.tensors.bind import unified
-from eqsat.ir.tensors.shape import format_shape, same_shape, shape_names
+from eqsat.ir.terms.shape import format_shape, same_shape, shape_names
 from eqsat.onnx.check import compare_models
 from eqsat.verifying.verify import verify
 

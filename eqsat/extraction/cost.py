@@ -12,12 +12,12 @@ from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.read import TABLE_POINTS
+from eqsat.ir.flat.size_samples import sampled, sampled_cells, symbol_sample
 from eqsat.ir.flat.size_terms import as_extent
 from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.flat.steps import Reshape, moved_cells
 from eqsat.ir.flat.table import Map
-from eqsat.ir.tensors.size_samples import sampled, sampled_cells, symbol_sample
 from eqsat.ir.tensors.tensor import Compute, Constant, Node, Program, View, input
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names

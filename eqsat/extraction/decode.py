@@ -19,10 +19,10 @@ from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, product
-from eqsat.ir.tensors.shape import Shape, same_shape
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Compute, Constant, Node, Opaque, OperatorImpl, Program, Tensor, View
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import transform
 

@@ -10,10 +10,10 @@ from eqsat.ir.flat.refine import Part, refine
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, div, mul, product
 from eqsat.ir.flat.table import Map, TableMap
-from eqsat.ir.tensors.shape import Shape, same_shape, static_shape
-from eqsat.ir.tensors.tensor import Constant, Tensor, View, constant, output_axes
+from eqsat.ir.tensors.tensor import Constant, Tensor, View, constant
 from eqsat.ir.tensors.views import reshape, unflatten, view
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, output_axes, same_shape, static_shape
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute

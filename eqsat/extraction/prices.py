@@ -9,7 +9,7 @@ from eqsat.graph.encode import Encoded
 from eqsat.graph.selections import is_selection
 from eqsat.graph.universe import Reindex
 from eqsat.ir.dtypes import itemsize
-from eqsat.ir.tensors.size_samples import sampled
+from eqsat.ir.flat.size_samples import sampled
 
 NODE = 1 << 10
 """A node, where it does not count as bytes: it decides between equal bytes."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 
 from eqsat.graph.rebuild import rebuilt
 from eqsat.ir.dtypes import highest, is_float, lowest
-from eqsat.ir.tensors.shape import same_shape, static_shape
-from eqsat.ir.tensors.tensor import Compute, Node, Program, Tensor, View, output_axes
+from eqsat.ir.tensors.tensor import Compute, Node, Program, Tensor, View
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, substitute
 

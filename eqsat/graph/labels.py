@@ -18,9 +18,9 @@ from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, mul, product
 from eqsat.ir.flat.table import Map
-from eqsat.ir.tensors.shape import Dim, Shape, same_dim
 from eqsat.ir.tensors.tensor import Compute, Opaque
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, postorder
 

@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.points import values_at
 from eqsat.ir.ranges.bounds import overflowing
-from eqsat.ir.tensors.shape import static_shape
+from eqsat.ir.terms.shape import static_shape
 from eqsat.maps.direct import astray, direct
 from eqsat.maps.pieces import joined
 from eqsat.maps.points import probe, scan

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from eqsat.ir.layouts.digits import Digit, read_digit
 from eqsat.ir.ranges.map_bounds import at_least, bounds, distributed, exact_quotient, floor_div, merged, modulo
-from eqsat.ir.tensors.shape import Dim
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, substitute
 

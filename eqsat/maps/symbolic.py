@@ -12,8 +12,8 @@ from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.ranges.map_bounds import at_least, bounds
-from eqsat.ir.tensors.shape import size_term
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import size_term
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.maps.equations import Equations

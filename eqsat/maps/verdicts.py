@@ -6,8 +6,8 @@ from math import prod
 
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.tensors.shape import size_term, static_shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import size_term, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.maps.injective import injective, missed_cell
 from eqsat.maps.inverse import inverse

@@ -17,8 +17,8 @@ from onnx import ModelProto, NodeProto, helper
 
 from eqsat.backends.targets import ONNX
 from eqsat.ir.dtypes import itemsize
+from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.tensors.size_samples import sampled
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.read import Values, value_types
 
@@ -49,7 +49,7 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, value
 
     values: what is known of the model's values, where it has been read already.
 
-    Other symbolic dimensions count as `eqsat.ir.tensors.size_samples` says, here as in the search.
+    Other symbolic dimensions count as `eqsat.ir.flat.size_samples` says, here as in the search.
 
     >>> from eqsat.nets import conv_chain
     >>> bytes_moved(conv_chain()).by_op

@@ -17,8 +17,8 @@ from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 
 Type = tuple[Shape, str]

@@ -18,7 +18,7 @@ from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 from eqsat.checking.equal import tolerance_of
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
-from eqsat.ir.tensors.shape import static_shape
+from eqsat.ir.terms.shape import static_shape
 from eqsat.onnx.package import dtype_name, element_type, run_session, session
 from eqsat.onnx.read import Values, value_types
 

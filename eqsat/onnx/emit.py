@@ -18,9 +18,18 @@ from eqsat.ir.flat.sizes import Size, div
 from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.run import neutral
-from eqsat.ir.tensors.shape import Shape, as_dim, format_shape, same_dim, same_shape, static_shape
-from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import (
+    Shape,
+    as_dim,
+    format_shape,
+    output_axes,
+    reduce_axes,
+    same_dim,
+    same_shape,
+    static_shape,
+)
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, transform
 from eqsat.onnx.call import Call

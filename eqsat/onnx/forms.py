@@ -15,10 +15,10 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.shape import same_shape, static_shape
-from eqsat.ir.tensors.tensor import Compute, Constant, Tensor, View, constant, output_axes
+from eqsat.ir.tensors.tensor import Compute, Constant, Tensor, View, constant
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, postorder, substitute, transform

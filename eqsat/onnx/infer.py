@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
-from eqsat.ir.tensors.shape import Dim, Shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.bounds import check_functions, follows_large_values
 from eqsat.onnx.guarded import infer_shapes, shaped

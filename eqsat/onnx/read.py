@@ -21,9 +21,9 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.run import evaluate
-from eqsat.ir.tensors.shape import Shape, static_shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View, constant, node_order
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.barrier import BarrierImpl, barrier_attrs, is_pure
 from eqsat.onnx.call import Call, Declined, Type, attribute_value, parameter, schema

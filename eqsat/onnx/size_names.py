@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqsat.ir.errors import FrontendError
-from eqsat.ir.tensors.shape import Dim, Shape, as_dim
+from eqsat.ir.terms.shape import Dim, Shape, as_dim
 
 if TYPE_CHECKING:
     from eqsat.onnx.write import Writer

@@ -10,8 +10,8 @@ import numpy as np
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import div
-from eqsat.ir.tensors.shape import as_dim
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.slice import taken

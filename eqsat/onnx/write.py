@@ -14,9 +14,9 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.tensors.bind import program_symbols
-from eqsat.ir.tensors.shape import Dim, Shape, same_dim, static_shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, node_order
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, same_dim, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.ir.terms.walk import postorder
@@ -472,9 +472,13 @@ class Writer:
                     model.graph.sparse_initializer.append(loose)
             for output in model.graph.output:
                 kind, known = output.type, self.program.outputs.get(output.name)
-                if known is not None and output.name not in self.tokens and (
-                    not kind.WhichOneof("value")
-                    or (kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"))
+                if (
+                    known is not None
+                    and output.name not in self.tokens
+                    and (
+                        not kind.WhichOneof("value")
+                        or (kind.HasField("tensor_type") and not kind.tensor_type.HasField("shape"))
+                    )
                 ):
                     output.CopyFrom(self.info(output.name, known))
         model.graph.node.extend(self.nodes)

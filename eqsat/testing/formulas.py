@@ -13,9 +13,9 @@ import numpy as np
 from eqsat.graph.rebuild import with_operands
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.tensors import pointwise, views
-from eqsat.ir.tensors.shape import require_static, same_dim
 from eqsat.ir.tensors.tensor import Compute, Opaque, Tensor, compute, constant, node_order
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import require_static, same_dim
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder

@@ -15,15 +15,15 @@ import numpy as np
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ShapeError
+from eqsat.ir.flat.size_samples import sampled_cells, symbol_sample
 from eqsat.ir.ranges.bounds import bounds
 from eqsat.ir.tensors import pointwise, reductions, views
 from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.program_json import program_from_json, program_to_json
-from eqsat.ir.tensors.shape import Dim, Shape, same_dim, same_shape
-from eqsat.ir.tensors.size_samples import sampled_cells, symbol_sample
 from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms import walk
+from eqsat.ir.terms.shape import Dim, Shape, same_dim, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.testing.package import st
 

@@ -18,10 +18,10 @@ import numpy as np
 from eqsat.ir import clock
 from eqsat.ir.dtypes import INDEX, NDArray, is_float
 from eqsat.ir.tensors.run import neutral
-from eqsat.ir.tensors.shape import static_shape
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, input, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
+from eqsat.ir.terms.shape import static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder

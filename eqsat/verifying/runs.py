@@ -18,9 +18,9 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, symbols
 
@@ -264,4 +264,3 @@ def _special(dtype: str) -> NDArray:
         return np.array(numbers, dtype)
     info = np.iinfo(dtype)
     return np.array([v for v in (0, 1, -1, info.max, info.min, 2, 7, -3) if info.min <= v <= info.max], dtype)
-

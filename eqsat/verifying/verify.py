@@ -19,8 +19,8 @@ from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.bind import unified
-from eqsat.ir.tensors.shape import format_shape, same_shape, shape_names
 from eqsat.ir.tensors.tensor import Node, Program, Tensor, as_program
+from eqsat.ir.terms.shape import format_shape, same_shape, shape_names
 from eqsat.verifying.cells import equal_cells
 from eqsat.verifying.runs import Outcome, compare
 from eqsat.workers.call import WorkerLimit

@@ -17,10 +17,10 @@ from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum, plus
 from eqsat.ir.flat.size_terms import as_size, shape_size
 from eqsat.ir.flat.sizes import Size, at_most, mul
 from eqsat.ir.flat.table import Map, from_array
-from eqsat.ir.tensors.shape import static_shape
-from eqsat.ir.tensors.tensor import View, output_axes
+from eqsat.ir.tensors.tensor import View
 from eqsat.ir.tensors.views import flatten
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import output_axes, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import symbols

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from eqsat.ir.flat.sizes import Size, product, size_of
-from eqsat.ir.tensors.shape import Dim, Shape
+from eqsat.ir.terms.shape import Dim, Shape
 
 
 def as_size(extent: Dim) -> Size:

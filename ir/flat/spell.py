@@ -20,6 +20,7 @@ from eqsat.ir.flat.facts import atoms
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import narrowed, surroundings
 from eqsat.ir.flat.refine import Part, order_key, refine
+from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, product, total
 from eqsat.ir.flat.steps import (
     Expand,
@@ -37,7 +38,6 @@ from eqsat.ir.flat.steps import (
     shape_after,
 )
 from eqsat.ir.flat.table import IntTable, Map, TableMap
-from eqsat.ir.tensors.size_samples import sampled
 
 
 class _Draft:

@@ -17,12 +17,12 @@ from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, Ty
 from eqsat.ir.layouts.buffer_index import as_ramp, fused
 from eqsat.ir.ranges.bounds import bounds, fits_int32, overflowing
 from eqsat.ir.ranges.map_bounds import at_least, distributed
-from eqsat.ir.tensors.shape import Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms.term import Term
 
 if TYPE_CHECKING:
-    from eqsat.ir.tensors.padding import Padding
+    from eqsat.ir.layouts.padding import Padding
 
 _numbers = itertools.count(1)
 _VECTOR = re.compile(r"([a-z]+[0-9]*)x([1-9][0-9]{0,4})", re.ASCII)

@@ -12,14 +12,13 @@ from typing import Any, cast
 
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import LayoutError, ShapeError, TypeMismatch
+from eqsat.ir.layouts.as_map import as_map
 from eqsat.ir.layouts.buffer import Buffer, join_lanes
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.tensors.layout_transform import as_map
-from eqsat.ir.tensors.pad_value import called, pad_value_term
-from eqsat.ir.tensors.padding import Padding, PadStep, negated
-from eqsat.ir.tensors.shape import as_dim, format_shape, same_shape
-from eqsat.ir.tensors.tensor import output_axes
+from eqsat.ir.layouts.pad_value import called, pad_value_term
+from eqsat.ir.layouts.padding import Padding, PadStep, negated
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import as_dim, format_shape, output_axes, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, leaves, map_loads, substitute, transform
 

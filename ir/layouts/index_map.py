@@ -22,12 +22,12 @@ from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.layouts.map_claims import equivalent, require_defined
 from eqsat.ir.layouts.map_extent import NegativeOutput, declared_extent, from_zero
 from eqsat.ir.layouts.map_text import check_output, check_separators, index_parameters, split_indices
+from eqsat.ir.layouts.term_json import TermReader, TermWriter
 from eqsat.ir.map_on_box import MapInverse, MapOnBox
-from eqsat.ir.tensors.bind import bindings
-from eqsat.ir.tensors.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.bindings import bindings
 from eqsat.ir.terms.evaluate import as_integers, evaluate_masked
-from eqsat.ir.terms.serialize import TermReader, TermWriter
+from eqsat.ir.terms.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, leaf_name, names_in, parse_expr
@@ -311,11 +311,9 @@ class IndexMap:
 
         pad_value: a number of the array's dtype, eq.UNDEF, or a function of the physical index; None: it must not pad.
         """
-        from eqsat.ir.tensors.layout_transform import layout_transform
-        from eqsat.ir.tensors.run import evaluate
-        from eqsat.ir.tensors.tensor import constant
+        from eqsat.ir.layouts.placed import map_array
 
-        return cast(NDArray, evaluate(layout_transform(constant(np.asarray(a)), self, pad_value=pad_value)))
+        return map_array(self, a, pad_value)
 
     def bind(self, values: Mapping[Any, Any]) -> IndexMap:
         """The map with values for some of its symbols, given by name or by symbol.

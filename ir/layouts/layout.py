@@ -15,8 +15,8 @@ from typing import Any
 from eqsat.ir.errors import LayoutError, ParseError, ShapeError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.ranges.map_bounds import at_least, ceil_div, floor_div, modulo
-from eqsat.ir.tensors.shape import Dim, Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms.term import Term
 
 _TOKEN = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])|(\[)|(\])")

@@ -9,8 +9,8 @@ from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.map_on_box import MapOnBox
 from eqsat.ir.points import ENUMERATION_LIMIT
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, postorder
 

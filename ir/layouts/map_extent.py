@@ -16,9 +16,9 @@ from eqsat.ir.points import ENUMERATION_LIMIT, grid, points, some_points, values
 from eqsat.ir.ranges.bit_rows import Bits, echelon
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.ranges.map_bounds import at_least, bounds, merged, tidy_extent
-from eqsat.ir.tensors.shape import Dim, as_dim
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Dim, as_dim
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, postorder, substitute, symbols

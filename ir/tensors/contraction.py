@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import gcd
 
 from eqsat.ir.errors import LayoutError, ShapeError, TypeMismatch
-from eqsat.ir.tensors.shape import Dim, Shape, as_dim, format_shape
-from eqsat.ir.tensors.tensor import Tag, Tensor, from_body, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Tag, Tensor, from_body
 from eqsat.ir.tensors.views import pad, view
 from eqsat.ir.tensors.windows import Window, window
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, as_dim, format_shape, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
 
 Place = Callable[[tuple[Term, ...]], Sequence[Term]]

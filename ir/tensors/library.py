@@ -12,9 +12,9 @@ from typing import Any
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import EqsatError, TypeMismatch
-from eqsat.ir.tensors.shape import Shape, as_shape, normalize_axis
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque, Tensor, data_dtype
+from eqsat.ir.terms.shape import Shape, as_shape, normalize_axis
 
 Definition = Callable[..., "Tensor | Sequence[Tensor]"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import ShapeError, TypeMismatch
-from eqsat.ir.tensors.shape import Shape, format_shape, same_dim
+from eqsat.ir.terms.shape import Shape, format_shape, same_dim
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder

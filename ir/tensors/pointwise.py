@@ -9,9 +9,9 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, as_dtype
 from eqsat.ir.errors import ShapeError, TypeMismatch
-from eqsat.ir.tensors.shape import Dim, Shape, format_dims, format_shapes, one_symbol, same_dim
-from eqsat.ir.tensors.tensor import Tag, Tensor, constant, from_body, output_axes
+from eqsat.ir.tensors.tensor import Tag, Tensor, constant, from_body
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, format_dims, format_shapes, one_symbol, output_axes, same_dim
 from eqsat.ir.terms.term import Term
 
 Attrs = tuple[tuple[str, Any], ...]

@@ -16,12 +16,12 @@ import numpy as np
 from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.json_data import JsonReader, write_json
+from eqsat.ir.layouts.term_json import TermReader, TermWriter, decode_base64
 from eqsat.ir.tensors.library import operator_names, specification
-from eqsat.ir.tensors.shape import Shape, as_shape, size
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tag, Tensor, View, data_dtype
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.serialize import TermReader, TermWriter, decode_base64
+from eqsat.ir.terms.shape import Shape, as_shape, size
 from eqsat.ir.terms.term import Term
 
 MAX_NESTING = 50

@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any, cast
 
 from eqsat.ir.tensors.bind import node_symbols
-from eqsat.ir.tensors.shape import Shape, format_shape
-from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tag, Tensor, View, output_axes
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tag, Tensor, View
+from eqsat.ir.terms.shape import Shape, format_shape, output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.ir.terms.walk import postorder, renumber_loads

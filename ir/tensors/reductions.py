@@ -8,7 +8,10 @@ from itertools import pairwise
 from eqsat.ir import dtypes
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.tensors.pointwise import broadcast_shapes, cast, pointwise
-from eqsat.ir.tensors.shape import (
+from eqsat.ir.tensors.tensor import Tag, Tensor, from_body
+from eqsat.ir.tensors.views import crop
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import (
     Dim,
     Shape,
     format_dims,
@@ -17,13 +20,12 @@ from eqsat.ir.tensors.shape import (
     normalize_axes,
     normalize_axis,
     one_symbol,
+    output_axes,
+    reduce_axes,
     require_static,
     same_dim,
     size_term,
 )
-from eqsat.ir.tensors.tensor import Tag, Tensor, from_body, output_axes, reduce_axes
-from eqsat.ir.tensors.views import crop
-from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray, highest, lowest
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.tensors.shape import Shape, format_shape
 from eqsat.ir.tensors.tensor import (
     Compute,
     Constant,
@@ -25,6 +24,7 @@ from eqsat.ir.tensors.tensor import (
 )  # fmt: skip
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import HoleFunction, Mask, blocks, evaluate_masked, poison
+from eqsat.ir.terms.shape import Shape, format_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import symbols

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.ir.errors import ParseError, ShapeError
-from eqsat.ir.tensors.shape import Dim, Shape, format_dims, format_shape, one_symbol, same_dim
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, format_dims, format_shape, one_symbol, same_dim
 from eqsat.ir.terms.term import Term
 
 ROLES = ("map", "equivariant", "reduce", "fixed")

@@ -15,12 +15,12 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, NDArray, as_dtype
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.tensors.hole_cells import reads_a_hole
 from eqsat.ir.tensors.node_checks import check_index_terms, check_terms
-from eqsat.ir.tensors.shape import Dim, Shape, as_shape, format_shape
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor_methods import TensorMethods
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.hole_cells import reads_a_hole
+from eqsat.ir.terms.shape import Shape, as_shape, format_shape, output_axes, reduce_axes
 from eqsat.ir.terms.term import IndexFunction, Term
 from eqsat.ir.terms.walk import postorder, renumber_loads
 
@@ -415,16 +415,6 @@ def data_dtype(dtype: Any) -> str:
     if name == t.INDEX:
         raise TypeMismatch("tensor", "index is not a data type", "use int64")
     return name
-
-
-def output_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
-    """The axis terms ax(0, shape[0]), ax(1, shape[1]), ..."""
-    return tuple(t.ax(n, d) for n, d in enumerate(shape))
-
-
-def reduce_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
-    """The axis terms red(0, shape[0]), ..."""
-    return tuple(t.red(n, d) for n, d in enumerate(shape))
 
 
 def compute(shape: Any, fn: IndexFunction, reduce: Any = (), combiner: str = "sum", ordered: bool = False) -> Tensor:

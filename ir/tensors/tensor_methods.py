@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from eqsat.ir.tensors.padding import Padding
+    from eqsat.ir.layouts.padding import Padding
     from eqsat.ir.tensors.tensor import Tensor
     from eqsat.ir.terms.term import TermLike
 

@@ -10,7 +10,9 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.ranges.bounds import bounds
-from eqsat.ir.tensors.shape import (
+from eqsat.ir.tensors.tensor import Tag, Tensor, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import (
     Dim,
     Shape,
     as_dim,
@@ -20,6 +22,7 @@ from eqsat.ir.tensors.shape import (
     normalize_axes,
     normalize_axis,
     one_symbol,
+    output_axes,
     require_static,
     same_dim,
     same_shape,
@@ -27,8 +30,6 @@ from eqsat.ir.tensors.shape import (
     size_term,
     static_shape,
 )  # fmt: skip
-from eqsat.ir.tensors.tensor import Tag, Tensor, View, output_axes
-from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, TermLike
 from eqsat.ir.terms.text import format_term
 

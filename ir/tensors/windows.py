@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqsat.ir.errors import ShapeError
-from eqsat.ir.tensors.shape import Dim, as_dim
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, as_dim
 from eqsat.ir.terms.term import Term
 
 

@@ -131,11 +131,6 @@ class Term:
     def __repr__(self) -> str:
         return str(self)
 
-    def __reduce__(self) -> Any:
-        from eqsat.ir.terms.serialize import term_from_json, term_to_json
-
-        return term_from_json, (term_to_json(self),)
-
     def __bool__(self) -> bool:
         raise TypeMismatch(
             f"bool({self})",

@@ -13,11 +13,11 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, DATA, NDArray, is_float
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.tensors.shape import Dim, Shape
 from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.holes import new_hole
+from eqsat.ir.terms.shape import Dim, Shape
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 

@@ -12,7 +12,7 @@ onnx = pytest.importorskip("onnx")
 
 from onnx import helper, numpy_helper  # noqa: E402
 
-from eqsat.ir.tensors.size_samples import SAMPLE  # noqa: E402
+from eqsat.ir.flat.size_samples import SAMPLE  # noqa: E402
 from eqsat.nets import nhwc_converter_net  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved  # noqa: E402
 

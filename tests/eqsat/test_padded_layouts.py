@@ -17,10 +17,10 @@ from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.read import map_of_view
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.shape import Dim, Shape
-from eqsat.ir.tensors.tensor import Input, View, as_program, output_axes
+from eqsat.ir.tensors.tensor import Input, View, as_program
 from eqsat.ir.tensors.views import view
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, output_axes
 
 N = t.sym("N")
 TARGETS = ["c", "onnx"]

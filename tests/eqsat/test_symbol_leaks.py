@@ -16,11 +16,11 @@ from eqsat.flow import flow_layout
 from eqsat.graph.forms import FormMaker
 from eqsat.graph.universe import Universe
 from eqsat.ir.flat.map import digit, from_digits, identity
+from eqsat.ir.flat.size_samples import SAMPLE
 from eqsat.ir.flat.sizes import monomial
 from eqsat.ir.flat.table import Map
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.run import evaluate, evaluate_outputs
-from eqsat.ir.tensors.size_samples import SAMPLE
 from eqsat.ir.terms import term as t
 from eqsat.laws.cells import same_cells
 from eqsat.laws.match import bind

@@ -13,9 +13,9 @@ import eqsat as eq
 from eqsat.backends.targets import TARGETS, Target, offered
 from eqsat.graph.labels import of_opaque
 from eqsat.ir.errors import BackendError, EqsatError
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
+from eqsat.ir.terms.shape import Shape
 
 
 @pytest.mark.parametrize("name", TARGETS)

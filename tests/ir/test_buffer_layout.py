@@ -17,11 +17,11 @@ from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, TypeMismatch
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.layouts.buffer_layout import keeps_order, vector_alias, vector_index, vectorize_accesses
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.tensors.padding import Padding
-from eqsat.ir.tensors.shape import require_static
+from eqsat.ir.layouts.padding import Padding
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.shape import require_static
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves
 

@@ -16,8 +16,8 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.ranges.bounds import fits_int32
-from eqsat.ir.tensors.shape import require_static
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import require_static
 
 DTYPES = ("bool", "int8", "uint16", "float16", "float32", "float64")
 shapes = st.lists(st.integers(1, 4), min_size=0, max_size=4).map(tuple)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,9 @@ from map_families import BruteForce, columns, maps
 
 from eqsat.ir.errors import EqsatError, EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
+from eqsat.ir.tensors.layout_transform import layout_transform
+from eqsat.ir.tensors.run import evaluate
+from eqsat.ir.tensors.tensor import constant
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.holes import UNDEF
@@ -347,6 +351,34 @@ def test_equal_maps() -> None:  # feature: A15
     assert proof.verdict == "refuted" and proof.witness == {"k": 4}
     assert IndexMap.parse("a, b -> b, a") == IndexMap.parse("x, y -> y, x") != IndexMap.parse("a, b -> a, b")
     assert IndexMap.parse("i, j -> i, j").is_equivalent_to(IndexMap.parse("i, j -> i"), (2, 2)).verdict == "refuted"
+
+
+def last_is_odd(*index: Term) -> Term:
+    return index[-1] % 2
+
+
+def half_of_first(*index: Term) -> Term:
+    return t.cast_to(index[0] // 2, "int8")
+
+
+@pytest.mark.parametrize(
+    "text", ["i, j -> j, i//4, i%4", "i, j -> i, j ^ i%4", "i, j -> 0*j, j, i//2, i%2", "i, j -> i + j"]
+)
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "float16"])
+@pytest.mark.parametrize("pad", [None, 1, UNDEF, last_is_odd, half_of_first])
+def test_an_array_is_laid_out_as_a_tensor_is(text: str, dtype: str, pad: Any) -> None:  # feature: A18
+    """The same cells, the same padding, the same refusals as `layout_transform`, which reads where this one writes."""
+    m, a = IndexMap.parse(text), (np.arange(24).reshape(6, 4) % 7).astype(dtype)
+    try:
+        expected = evaluate(layout_transform(constant(a), m, pad_value=pad))
+    except EqsatError as error:
+        with pytest.raises(type(error)) as raised:
+            m.map_ndarray(a, pad_value=pad)
+        assert str(raised.value).replace("the array", "x") == re.sub(r"\bt\d+\b", "x", str(error))
+        return
+    found = m.map_ndarray(a, pad_value=pad)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    assert found.tobytes() == expected.tobytes()
 
 
 def test_inverse_pairs_are_the_identity() -> None:  # feature: A17

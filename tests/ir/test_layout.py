@@ -19,8 +19,8 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, LayoutError, ParseError, ShapeError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
-from eqsat.ir.tensors.shape import require_static
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import require_static
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, Ty
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.layout_transform import layout_transform
 from eqsat.ir.tensors.run import evaluate
-from eqsat.ir.tensors.shape import require_static
 from eqsat.ir.tensors.tensor import Tensor, View, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.shape import require_static
 from eqsat.ir.terms.term import Term
 
 

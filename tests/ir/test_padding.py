@@ -14,12 +14,12 @@ from map_families import BruteForce, maps
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.tensors.padding import Padding, by_digits
+from eqsat.ir.layouts.padding import Padding, by_digits
 from eqsat.ir.tensors.run import evaluate
-from eqsat.ir.tensors.shape import require_static
 from eqsat.ir.tensors.tensor import Tensor, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.shape import require_static
 
 
 def blocked(m: str, n: int = 14, pad_value: Any = 0) -> Tensor:

@@ -15,13 +15,13 @@ from term_strategies import LEAVES, TABLE, terms
 import eqsat as eq
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.layouts.term_json import term_from_json, term_to_json
 from eqsat.ir.tensors.library import operator
 from eqsat.ir.tensors.program_json import program_from_json, program_to_json
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, View
 from eqsat.ir.tensors.views import view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
-from eqsat.ir.terms.serialize import term_from_json, term_to_json
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 

@@ -6,8 +6,8 @@ import pytest
 
 import eqsat as eq
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.terms.shape import Shape
 
 CONV = Signature.parse("n (g c) h w, (g o) c kh kw -> n (g o) y x", map="n g o", reduce="c")
 N = eq.symbol("N")

@@ -17,17 +17,18 @@ from hypothesis import strategies as st
 import eqsat as eq
 from eqsat.ir.errors import EqsatError, EvaluationError, ParseError, ShapeError
 from eqsat.ir.flat.map import FlatMap, identity
+from eqsat.ir.flat.size_samples import sampled, symbol_sample
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import monomial
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.tensors.bind import bindings, program_symbols
+from eqsat.ir.layouts.term_json import term_from_json, term_to_json
+from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.program_json import program_from_json, program_to_json
-from eqsat.ir.tensors.size_samples import sampled, symbol_sample
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.bindings import bindings
 from eqsat.ir.terms.exact import integers
 from eqsat.ir.terms.parse import parse_expr
-from eqsat.ir.terms.serialize import term_from_json, term_to_json
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, names_in, symbol_names
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.tensors.pointwise import pointwise
 from eqsat.ir.tensors.reductions import reduce
-from eqsat.ir.tensors.shape import as_dim, normalize_axis, size_term
-from eqsat.ir.tensors.tensor import Tensor, from_body, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Tensor, from_body
 from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import as_dim, normalize_axis, output_axes, reduce_axes, size_term
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.defined.definitions import formula

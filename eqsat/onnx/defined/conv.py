@@ -7,9 +7,9 @@ from typing import Any
 
 from eqsat.ir.tensors.contraction import conv, conv_transpose
 from eqsat.ir.tensors.pointwise import pointwise
-from eqsat.ir.tensors.shape import Dim
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.tensors.views import pad, reshape
+from eqsat.ir.terms.shape import Dim
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.declare import WINDOW
 from eqsat.onnx.defined.definitions import formula

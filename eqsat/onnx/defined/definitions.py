@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.pointwise import cast as cast_tensor
-from eqsat.ir.tensors.shape import same_shape
 from eqsat.ir.tensors.tensor import Constant, Tensor, input
+from eqsat.ir.terms.shape import same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Type
 from eqsat.onnx.declare import Declared, declare

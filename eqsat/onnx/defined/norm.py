@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from eqsat.ir.tensors.pointwise import pointwise
 from eqsat.ir.tensors.reductions import mean, reduce
-from eqsat.ir.tensors.shape import Shape, normalize_axes, normalize_axis
-from eqsat.ir.tensors.tensor import Tensor, from_body, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Tensor, from_body
 from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, normalize_axes, normalize_axis, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, single
 from eqsat.onnx.defined.conv import along_channels

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 from eqsat.ir.tensors.pointwise import pointwise
 from eqsat.ir.tensors.run import neutral
-from eqsat.ir.tensors.shape import Shape
-from eqsat.ir.tensors.tensor import Tensor, from_body, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Tensor, from_body
 from eqsat.ir.tensors.windows import Window, window
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.declare import POOLING

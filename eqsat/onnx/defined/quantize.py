@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.tensors.pointwise import pointwise
-from eqsat.ir.tensors.shape import normalize_axis
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import normalize_axis
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.defined.definitions import formula

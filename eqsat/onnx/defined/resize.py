@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray, is_float
-from eqsat.ir.tensors.shape import Dim, require_static, same_dim
-from eqsat.ir.tensors.tensor import Constant, Tensor, constant, from_body, output_axes
+from eqsat.ir.tensors.tensor import Constant, Tensor, constant, from_body
 from eqsat.ir.tensors.views import view
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, output_axes, require_static, same_dim
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined

@@ -16,11 +16,11 @@ import numpy as np
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.tensors.pointwise import cast
 from eqsat.ir.tensors.reductions import matmul
-from eqsat.ir.tensors.shape import Dim, Shape, as_dim, same_shape, size_term, static_shape
-from eqsat.ir.tensors.tensor import Compute, Tensor, constant, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Compute, Tensor, constant
 from eqsat.ir.tensors.views import unflatten
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Dim, Shape, as_dim, output_axes, reduce_axes, same_shape, size_term, static_shape
 from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, occurs, postorder, substitute

@@ -16,11 +16,11 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.tensors.shape import Dim, Shape, as_dim, same_dim, static_shape
-from eqsat.ir.tensors.tensor import Tensor, View, output_axes
+from eqsat.ir.tensors.tensor import Tensor, View
 from eqsat.ir.tensors.views import flatten
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Dim, Shape, as_dim, output_axes, same_dim, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, occurs, postorder, substitute

@@ -11,10 +11,10 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray, is_float, lowest
 from eqsat.ir.tensors.pointwise import pointwise
-from eqsat.ir.tensors.shape import Shape, same_dim, same_shape, static_shape
-from eqsat.ir.tensors.tensor import Compute, Constant, Tensor, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Compute, Constant, Tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes, same_dim, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.tensors.shape import Dim, as_dim
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs, postorder, substitute
 

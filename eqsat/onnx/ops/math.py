@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.tensors import pointwise, reductions
-from eqsat.ir.tensors.shape import Shape, normalize_axes, same_dim, size_term
 from eqsat.ir.tensors.signature import Dims, Signature
-from eqsat.ir.tensors.tensor import Tag, Tensor, from_body, output_axes, reduce_axes
+from eqsat.ir.tensors.tensor import Tag, Tensor, from_body
 from eqsat.ir.tensors.views import permute_dims
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, normalize_axes, output_axes, reduce_axes, same_dim, size_term
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.declare import PRODUCT, REDUCTION

@@ -10,10 +10,10 @@ from typing import Any
 
 from eqsat.ir.dtypes import is_float, is_int
 from eqsat.ir.tensors import pointwise
-from eqsat.ir.tensors.shape import same_dim, same_shape
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import same_dim, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, single
 from eqsat.onnx.ops.table import define, opaque

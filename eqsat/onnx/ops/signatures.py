@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eqsat.ir.tensors.shape import Dim, Shape, normalize_axes, normalize_axis, same_dim
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.terms.shape import Dim, Shape, normalize_axes, normalize_axis, same_dim
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.declare import POOLING, REDUCTION, RESIZING, WINDOW
 from eqsat.onnx.ops.math import reduced_axes

@@ -13,9 +13,9 @@ from typing import Any
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.shape import Shape, same_shape
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Compute, Opaque, OperatorImpl, Tag, Tensor, View
+from eqsat.ir.terms.shape import Shape, same_shape
 from eqsat.onnx.call import Call, Declined, Type, items_of, symbolic, to_node
 from eqsat.onnx.declare import Declared, declare
 

@@ -10,9 +10,19 @@ import numpy as np
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import div
 from eqsat.ir.tensors import pointwise, reductions, views
-from eqsat.ir.tensors.shape import Dim, Shape, as_dim, normalize_axes, normalize_axis, size, size_term, static_shape
-from eqsat.ir.tensors.tensor import Compute, Tensor, constant, from_body, output_axes
+from eqsat.ir.tensors.tensor import Compute, Tensor, constant, from_body
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import (
+    Dim,
+    Shape,
+    as_dim,
+    normalize_axes,
+    normalize_axis,
+    output_axes,
+    size,
+    size_term,
+    static_shape,
+)
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, TensorAttr, items_of
 from eqsat.onnx.ops.table import SMALL, define

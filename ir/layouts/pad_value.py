@@ -18,10 +18,10 @@ from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
 from eqsat.ir.errors import BoundsError, LayoutError, TypeMismatch
 from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.ranges.bounds import bounds
-from eqsat.ir.tensors.shape import Shape, size, static_shape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.holes import UNDEF, new_hole
+from eqsat.ir.terms.shape import Shape, size, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, postorder, symbols

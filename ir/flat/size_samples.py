@@ -8,8 +8,8 @@ from math import prod
 
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size
-from eqsat.ir.tensors.shape import Shape
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, symbols
 

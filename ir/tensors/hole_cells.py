@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.tensors.shape import Shape, static_shape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Shape, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, postorder

@@ -139,3 +139,13 @@ def normalize_axes(axes: int | Sequence[int] | None, rank: int, operation: str) 
     if len(set(result)) != len(result):
         raise ShapeError(operation, f"axes {given} repeat")
     return result
+
+
+def output_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
+    """The axis terms ax(0, shape[0]), ax(1, shape[1]), ..."""
+    return tuple(t.ax(n, d) for n, d in enumerate(shape))
+
+
+def reduce_axes(shape: Sequence[Dim]) -> tuple[Term, ...]:
+    """The axis terms red(0, shape[0]), ..."""
+    return tuple(t.red(n, d) for n, d in enumerate(shape))
