@@ -154,9 +154,7 @@ def elided(text: str) -> str:
     return "\n".join(shown + ([f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []))
 
 
-def build(
-    source: str, made: Path, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str] = ()
-) -> None:
+def build(source: str, made: Path, command: tuple[str, ...], flags: tuple[str, ...], parts: Sequence[str] = ()) -> None:
     """Compile C text into a shared object in a folder for this alone, where the compiler's own files lie too.
 
     `parts` are the same text as several, which are compiled at the same time.

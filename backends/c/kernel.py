@@ -111,8 +111,8 @@ class CKernel(Specialised[CModule]):
             return CModule(self.program, sizes, *found, *settings)
         # What lowers and prints is imported where it is needed: a program in the cache starts without it.
         from eqsat.backends.c.code import print_unit
+        from eqsat.backends.c.tune import tuned
         from eqsat.backends.lowering.lower import lower_flat
-        from eqsat.backends.schedules.tune import tuned
 
         lowered = lower_flat(self.program, flat, self.machine)
         for buffer in lowered.buffers.values():

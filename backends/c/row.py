@@ -15,6 +15,7 @@ from eqsat.backends.c.nest import Text
 from eqsat.backends.c.types import c_type
 from eqsat.backends.lowering.affine import Folder
 from eqsat.backends.machine import LINE
+from eqsat.backends.schedules.choose_body import HALF, has_halves
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load, rebuild
@@ -24,13 +25,8 @@ LANE = t.ax(0, 1 << 30)
 """The position in a row."""
 EXACT = frozenset({"load", "const", "neg", "abs", "min", "max", "where", "floor", "ceil", "trunc", "round"})
 """Operations that answer a half for halves, before rounding."""
-HALF = "float16"
+
 ALIGNED = f"__attribute__((aligned({LINE})))"
-
-
-def has_halves(body: Term) -> bool:
-    """Whether a body computes with binary16 numbers, more than passing their bits on."""
-    return body.op != "load" and any(node.dtype == HALF for node in postorder(body))
 
 
 class RowPrinter:

@@ -16,9 +16,7 @@ P = TypeVar("P", Blend, Cross)
 class TiledPrinter(ABC, Generic[P]):
     """Prints one such plan. `buffers` gives the C name of every buffer."""
 
-    def __init__(
-        self, text: Text, move: Move, plan: P, machine: Machine, name: str, buffers: dict[str, str]
-    ) -> None:
+    def __init__(self, text: Text, move: Move, plan: P, machine: Machine, name: str, buffers: dict[str, str]) -> None:
         self.text = text
         self.move = move
         self.plan = plan

@@ -11,19 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.backends.c.vector import define_interleave, define_type, vector_type
-
-MOST = 7
-"""Rows of an odd number that are woven at most: each result takes a blend for each row."""
-
-
-def separable(count: int) -> bool:
-    """Whether rows of so many elements by turns are separated in registers."""
-    return count % 2 == 1 and 1 < count <= MOST
-
-
-def interleavable(count: int, size: int) -> bool:
-    """Whether so many rows are interleaved in registers."""
-    return separable(count) or (count in (2, 4, 8) and count <= 16 // size)
+from eqsat.backends.schedules.choose_small import separable
 
 
 def weave_name(count: int, size: int, apart: bool, width: int = 16) -> str:

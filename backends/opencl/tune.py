@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from eqsat.backends.c import tune
 from eqsat.backends.c.stored import stored_key
 from eqsat.backends.interface import HostCall, Interface
 from eqsat.backends.lowering.values import flatten_program
 from eqsat.backends.opencl.profile import Profile
-from eqsat.backends.schedules import tune
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.tensor import Program
 from eqsat.ir.terms.term import Term

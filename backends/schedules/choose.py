@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.backends.c.weave import separable
 from eqsat.backends.lowering.moves import Move, normalise, without_border
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.schedules.choose_body import cross_loop, plan_blend, plan_cross, plan_strip
 from eqsat.backends.schedules.choose_run import STRETCH, plan_run
-from eqsat.backends.schedules.choose_small import plan_shuffle, plan_zip
+from eqsat.backends.schedules.choose_small import plan_shuffle, plan_zip, separable
 from eqsat.backends.schedules.choose_turn import plan_turn
 from eqsat.backends.schedules.runs import along, dense, unit
 from eqsat.backends.schedules.schedule import Plan

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from eqsat.backends.c.row import has_halves
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.schedules.runs import tile_extent, unit
 from eqsat.backends.schedules.schedule import TILE_I, TILE_J, Blend, Cross, Strip
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 
+HALF = "float16"
 BLEND = 64
 """Elements of a row of the tiles in which a body is computed."""
 STRIP = 64
 """So are so many of a row along which all operands lie: few enough for loops over them to be unrolled."""
 NEAR = 4
 """Elements of operands at most so far apart are read along a row of a body."""
+
+
+def has_halves(body: Term) -> bool:
+    """Whether a body computes with binary16 numbers, more than passing their bits on."""
+    return body.op != "load" and any(node.dtype == HALF for node in postorder(body))
 
 
 def plan_blend(move: Move, threads: int, i: int) -> Blend | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from math import prod
 
-from eqsat.backends.c.weave import interleavable, separable
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.schedules.runs import PLACES, streams
@@ -13,6 +12,18 @@ from eqsat.backends.schedules.schedule import Shuffle, Zip
 
 SMALL = 16
 """A zip has at most so many statements."""
+MOST = 7
+"""Rows of an odd number that are woven at most: each result takes a blend for each row."""
+
+
+def separable(count: int) -> bool:
+    """Whether rows of so many elements by turns are separated in registers."""
+    return count % 2 == 1 and 1 < count <= MOST
+
+
+def interleavable(count: int, size: int) -> bool:
+    """Whether so many rows are interleaved in registers."""
+    return separable(count) or (count in (2, 4, 8) and count <= 16 // size)
 
 
 def plan_zip(move: Move, machine: Machine, threads: int, i: int, j: int) -> Zip | None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from kernel_checks import sample
 
+from eqsat.backends.c import tune
 from eqsat.backends.compile import compile
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.opencl import device as opencl_device
@@ -19,7 +20,6 @@ from eqsat.backends.opencl.image import CHANNEL_TYPES, plan_images
 from eqsat.backends.opencl.kernel import ClKernel, make_unit
 from eqsat.backends.opencl.profile import Profile
 from eqsat.backends.opencl.run import ClRunner
-from eqsat.backends.schedules import tune
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
 from eqsat.ir.layouts.buffer import Buffer

@@ -9,8 +9,8 @@ from time import sleep
 import numpy as np
 import pytest
 
+from eqsat.backends.c import tune
 from eqsat.backends.compile import compile
-from eqsat.backends.schedules import tune
 from eqsat.ir.tensors.tensor import input
 
 

@@ -240,7 +240,7 @@ def test_a_tuned_kernel_takes_part_where_it_differs(
         return winner, [1.0] * len(calls)
 
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
-    monkeypatch.setattr("eqsat.backends.schedules.tune.best_of", best_of)
+    monkeypatch.setattr("eqsat.backends.c.tune.best_of", best_of)
     case = CASES["tr_512x512"]
     x, out = aligned(case.shape, case.dtype), aligned(case.out_shape, case.dtype)
     assert len(Eqsat(tune=True).prepare(case, x, out, 1)) == winner
