@@ -78,12 +78,11 @@ if TYPE_CHECKING:
     from eqsat.ir.statements.stmt import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.proving.prover import decide, prove
-    from eqsat.rewriting.simplify import simplify
     from eqsat.rulebook import check_rules
+    from eqsat.simplifying.simplify import simplify
     from eqsat.verifying.verify import verify
 
 __version__ = "0.1.0"
-
 
 
 def _answers() -> Decider:
@@ -112,7 +111,7 @@ _LAZY: dict[str, str] = {
     "flow_layout": "eqsat.flow",
     "optimize": "eqsat.engine",
     "prove": "eqsat.proving.prover",
-    "simplify": "eqsat.rewriting.simplify",
+    "simplify": "eqsat.simplifying.simplify",
     "verify": "eqsat.verifying.verify",
     "onnx": "",
     "testing": "",

@@ -13,8 +13,8 @@ from eqsat.maps.inverse import inverse
 from eqsat.maps.problem import problem_of
 from eqsat.maps.verdicts import bijective
 from eqsat.proving.prover import Portfolio
-from eqsat.rewriting.normal_forms import normal_forms
-from eqsat.rewriting.simplify import simplify_term
+from eqsat.simplifying.normal_forms import normal_forms
+from eqsat.simplifying.simplify import simplify_term
 
 
 class Answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 from eqsat.backends.targets import TARGETS
@@ -26,74 +26,13 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
 from eqsat.laws.admitted import admitted
-from eqsat.laws.conditions import Obligation
+from eqsat.result import Measure, Result
 from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
 SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
-
-
-@dataclass(frozen=True)
-class Measure:
-    """The layout operators of a program, and the bytes they move."""
-
-    layout_ops: int
-    bytes_moved: int
-    nodes: int
-
-
-@dataclass(frozen=True)
-class Result:
-    """What `optimize` found.
-
-    `status` says why the search stopped, `gap` how far the cost can be from the e-graph's optimum (None: not known),
-    `obligations` the side conditions met and their verdicts, `initial` the measure of the program as given, `checked`
-    for each region that was changed whether it was proved equal, run on inputs, or neither.
-    """
-
-    program: Program
-    initial: Measure
-    final: Measure
-    status: Status
-    progress: Progress
-    gap: float | None = None
-    obligations: Sequence[Obligation] = field(default_factory=tuple[Obligation, ...])
-    notes: Sequence[str] = field(default_factory=tuple[str, ...])
-    checked: Checked = field(default_factory=Checked)
-
-    @property
-    def cost_before(self) -> int:
-        """The cost of the program as given, in bytes moved."""
-        return self.initial.bytes_moved
-
-    @property
-    def cost_after(self) -> int:
-        """The cost of the result; never more than cost_before."""
-        return self.final.bytes_moved
-
-    @property
-    def layout_ops(self) -> int:
-        """How many layout operators the result has."""
-        return self.final.layout_ops
-
-    @property
-    def bytes_moved(self) -> int:
-        """The bytes that the layout operators of the result move."""
-        return self.final.bytes_moved
-
-    def explain(self) -> str:
-        """Why the result is what it is: costs, the rules that fired, every side condition with its verdict."""
-        from eqsat.explain import explain_result
-
-        return explain_result(self)
-
-    def to_html(self, path: str) -> None:
-        """Write the explanation as a page."""
-        from eqsat.explain import write_html
-
-        write_html(self, path)
 
 
 def measure(program: Program) -> Measure:

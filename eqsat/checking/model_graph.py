@@ -29,7 +29,7 @@ from eqsat.checking.fold import folded
 from eqsat.checking.graph import Graph, Type, content_mark
 from eqsat.checking.verdict import CheckFailure
 from eqsat.ir.dtypes import NDArray
-from eqsat.onnx.guarded import infer_shapes
+from eqsat.models.guarded import infer_shapes
 
 RANDOM = frozenset(
     ("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike", "Bernoulli", "Multinomial")

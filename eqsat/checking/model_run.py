@@ -20,7 +20,7 @@ from eqsat.checking.part import Impossible
 from eqsat.checking.verdict import now
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import MissingPackage
-from eqsat.onnx.package import require
+from eqsat.models.package import require
 
 NUMPY: dict[int, str] = {
     TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",

@@ -12,14 +12,14 @@ import eqsat.onnx
 from eqsat.cli.models import load
 from eqsat.cli.output import count, write_text
 from eqsat.engine import Limits, optimize
-from eqsat.explain import write_html
 from eqsat.ir.errors import BackendError
+from eqsat.result import write_html
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from eqsat.engine import Result
     from eqsat.onnx.check import Comparison
+    from eqsat.result import Result
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,6 @@ class Outcome:
     model: ModelProto | None = None
     source: str = ""
     comparison: Comparison | None = None
-
 
 
 def run(job: Job, reached: Callable[[str], None]) -> Answer:

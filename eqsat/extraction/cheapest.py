@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.extraction.exact import cost_in, improve
-from eqsat.extraction.extract import Alternative, Choice, ClassId
+from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
 from eqsat.extraction.parts import Open, Part, Table, take_apart
+from eqsat.graph.nodes import ClassId
 
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
@@ -102,12 +103,8 @@ def _question(part: Part) -> Question:
             number[c] = len(number)
             ways = sorted(part.ways[c], key=lambda o: (o.way.cost, sorted(shape[n] for n in o.needs)))
             stack.extend(n for o in ways for n in sorted(o.needs, key=shape.__getitem__))
-    ranked = {
-        c: sorted(part.ways[c], key=lambda o: (o.way.cost, sorted(number[n] for n in o.needs))) for c in number
-    }
-    rows = [
-        (c in roots, *((o.way.cost, *sorted(number[n] for n in o.needs)) for o in ranked[c])) for c in number
-    ]
+    ranked = {c: sorted(part.ways[c], key=lambda o: (o.way.cost, sorted(number[n] for n in o.needs))) for c in number}
+    rows = [(c in roots, *((o.way.cost, *sorted(number[n] for n in o.needs)) for o in ranked[c])) for c in number]
     return Question(list(number), ranked, tuple(rows))
 
 
@@ -145,9 +142,7 @@ def _translated(
     return result
 
 
-def _collected(
-    roots: Sequence[ClassId], chosen: Mapping[ClassId, Alternative]
-) -> tuple[dict[ClassId, Choice], int]:
+def _collected(roots: Sequence[ClassId], chosen: Mapping[ClassId, Alternative]) -> tuple[dict[ClassId, Choice], int]:
     """What the roots need, in the order in which it is built, and what it costs."""
     choices: dict[ClassId, Choice] = {}
     cost = 0

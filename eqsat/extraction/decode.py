@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
-from eqsat.extraction.extract import Bridge, Choice, ClassId, Spell, Take
+from eqsat.extraction.extract import Bridge, Choice, Take
 from eqsat.formulas import over_accesses
 from eqsat.graph.encode import Encoded, Written
 from eqsat.graph.labels import ComputeKind, Coordinate, Label, Name, Slot
+from eqsat.graph.nodes import ClassId, Spell
 from eqsat.graph.rebuild import with_operands
 from eqsat.graph.search import Snapshot
 from eqsat.graph.universe import Form

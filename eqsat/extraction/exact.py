@@ -7,8 +7,9 @@ from math import ceil
 from typing import Any
 
 from eqsat import interrupt
-from eqsat.extraction.extract import Alternative, ClassId
+from eqsat.extraction.extract import Alternative
 from eqsat.extraction.parts import Part, cycles
+from eqsat.graph.nodes import ClassId
 
 WORKERS = 4  # fewer prove nothing for long, however many processors there are
 CLOSE = 1e-6  # of the cost: what is left then are nodes that move nothing

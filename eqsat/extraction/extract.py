@@ -4,18 +4,16 @@ here, between what is produced and what is read."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from eqsat.graph import algebra
+from eqsat.graph.nodes import ClassId, Nodes, Spell
 from eqsat.graph.universe import Reindex, Universe
 from eqsat.ir import clock
 from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
-
-ClassId = Any
 
 
 @dataclass(frozen=True)
@@ -23,15 +21,6 @@ class Take:
     """The value is a leaf of the program."""
 
     leaf: int
-
-
-@dataclass(frozen=True)
-class Spell:
-    """The value is output `output` of a form over the operand classes."""
-
-    form: int
-    output: int
-    operands: tuple[ClassId, ...]
 
 
 @dataclass(frozen=True)
@@ -44,18 +33,6 @@ class Bridge:
 
 
 Choice = Take | Spell | Bridge
-
-
-@dataclass
-class Nodes:
-    """The e-graph as read back: per class its leaves, views and forms."""
-
-    leaves: dict[ClassId, int] = field(default_factory=dict[ClassId, int])
-    views: dict[ClassId, list[tuple[ClassId, int]]] = field(default_factory=dict[ClassId, list[tuple[ClassId, int]]])
-    forms: dict[ClassId, list[Spell]] = field(default_factory=dict[ClassId, list[Spell]])
-
-    def classes(self) -> list[ClassId]:
-        return list(dict.fromkeys([*self.leaves, *self.forms, *self.views]))
 
 
 @dataclass(frozen=True)

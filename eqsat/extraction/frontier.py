@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqsat.extraction.extract import Alternative, Bridge, ClassId
+from eqsat.extraction.extract import Alternative, Bridge
 from eqsat.extraction.parts import Open, Part, cycles
+from eqsat.graph.nodes import ClassId
 
 MANY, WIDTH = 60, 400
 """How many frontiers are looked through for those that cannot win, and how many are followed at most."""

@@ -7,7 +7,8 @@ import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.extraction.extract import Alternative, ClassId
+from eqsat.extraction.extract import Alternative
+from eqsat.graph.nodes import ClassId
 
 Table = Mapping[ClassId, Sequence[Alternative]]
 

@@ -13,18 +13,18 @@ from eqsat.files import whole_file
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
-from eqsat.onnx.package import require
+from eqsat.models.package import require
 from eqsat.workers.call import Preparation, prepare
 
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
-    from eqsat.engine import Result
     from eqsat.onnx.read import OnnxProgram, Values
+    from eqsat.result import Result
 
 PASSES = 3
 """How often a result is searched again, as long as that pays."""
-FOR_ONNX = Preparation(("onnx", "eqsat.onnx.guarded", "egglog.bindings", "eqsat.graph.search"))
+FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "egglog.bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
 MAX_PROTO = 2**31 - 2**20
 """Models above this size, in bytes, are saved with their constants in a file beside them."""

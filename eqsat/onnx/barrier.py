@@ -13,9 +13,9 @@ from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, helper
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
+from eqsat.models.package import element_type, run_model
 from eqsat.onnx.call import Type
 from eqsat.onnx.infer import subgraphs
-from eqsat.onnx.package import element_type, run_model
 
 GRAPH, INPUTS, OUTPUTS, OPSETS, FUNCTIONS, IR_VERSION = (
     "onnx.graph",

@@ -150,7 +150,7 @@ def attribute_value(attribute: AttributeProto) -> Any:
     if kind == AttributeProto.FLOATS:
         return tuple(attribute.floats)
     if kind == AttributeProto.TENSOR:
-        from eqsat.onnx.package import dtype_name
+        from eqsat.models.package import dtype_name
 
         name = dtype_name(attribute.t.data_type)
         if name is not None:

@@ -19,7 +19,7 @@ from eqsat.checking.equal import tolerance_of
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.terms.shape import static_shape
-from eqsat.onnx.package import dtype_name, element_type, run_session, session
+from eqsat.models.package import dtype_name, element_type, run_session, session
 from eqsat.onnx.read import Values, value_types
 
 TOLERANCE = 1e-4

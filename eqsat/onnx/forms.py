@@ -22,11 +22,11 @@ from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, postorder, substitute, transform
+from eqsat.models.package import element_type
 from eqsat.onnx.call import Call, TensorAttr, accepts
 from eqsat.onnx.ops.math import REDUCTIONS
 from eqsat.onnx.ops.pointwise import FORMULAS
 from eqsat.onnx.ops.table import OUTPUT, SLOTS, apply, in_slots, tag_call
-from eqsat.onnx.package import element_type
 
 MAX_ASSIGNMENTS = 64
 

@@ -12,9 +12,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, help
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape
 from eqsat.ir.terms.term import Term
+from eqsat.models.guarded import infer_shapes, shaped
+from eqsat.models.package import dtype_name, element_type
 from eqsat.onnx.bounds import check_functions, follows_large_values
-from eqsat.onnx.guarded import infer_shapes, shaped
-from eqsat.onnx.package import dtype_name, element_type
 from eqsat.onnx.slice import settle
 from eqsat.onnx.trust import prepare
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from eqsat.models.package import element_type
 from eqsat.onnx.call import Call
-from eqsat.onnx.package import element_type
 
 if TYPE_CHECKING:
     from eqsat.onnx.write import Writer

@@ -25,12 +25,12 @@ from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, T
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, static_shape
 from eqsat.ir.terms.term import Term
+from eqsat.models.package import dtype_name
 from eqsat.onnx.barrier import BarrierImpl, barrier_attrs, is_pure
 from eqsat.onnx.call import Call, Declined, Type, attribute_value, parameter, schema
 from eqsat.onnx.infer import Types, infer
 from eqsat.onnx.islands import islands, node_inputs
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
-from eqsat.onnx.package import dtype_name
 from eqsat.onnx.sizes import Sizes, as_parameter, size_array, sizes_of
 from eqsat.onnx.slice import settled
 from eqsat.onnx.trust import inferred_in

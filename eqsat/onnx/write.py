@@ -20,6 +20,7 @@ from eqsat.ir.terms.shape import Dim, Shape, same_dim, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.ir.terms.walk import postorder
+from eqsat.models.package import element_type
 from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
 from eqsat.onnx.call import Call, accepts, schema, symbolic, to_node
 from eqsat.onnx.emit import spell_compute, spell_sizes, spell_view
@@ -28,7 +29,6 @@ from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
 from eqsat.onnx.infer import subgraphs
 from eqsat.onnx.kernels import means_the_formula, runs
 from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, PREFIX, SLOTS, apply, opaque_call, same_roles
-from eqsat.onnx.package import element_type
 from eqsat.onnx.read import Envelope, OnnxProgram
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.tidy import tidy

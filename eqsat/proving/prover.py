@@ -46,8 +46,8 @@ from eqsat.proving.range import settled
 from eqsat.proving.read import Ranges, read, read_written
 from eqsat.proving.rules import rules_claim
 from eqsat.proving.serial import serial_claim
+from eqsat.proving.trial import Trial
 from eqsat.proving.z3_forms import NONLINEAR, z3_claim
-from eqsat.rewriting.trial import Trial
 
 __all__ = ["Budget", "Portfolio", "cache_clear", "cache_info", "decide", "prove", "prove_equal"]
 

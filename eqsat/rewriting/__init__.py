@@ -1,1 +1,1 @@
-"""Scalar rules at work: simplify, its trials, normal forms."""
+"""The matcher, contexts of guards, and the rewriter that runs declared rules."""

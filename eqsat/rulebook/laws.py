@@ -74,6 +74,7 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "iff": p.HIff,
 }
 
+
 def translate(e: Expr) -> Any:
     """The prover's expression."""
     build = _BUILD.get(e.op)

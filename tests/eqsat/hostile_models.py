@@ -176,13 +176,14 @@ MODELS: dict[str, Callable[[], ModelProto]] = {
     "2000 inputs": lambda: many(2000),
     "fewer cells than parts": lambda: model(
         [N("Split", ["x"], ["a", "b", "c"], num_outputs=3), N("Slice", ["c", "zero", "end"], ["y"])],
-        [("x", F, [1])], [("y", F, None)], [ints("zero", 0), ints("end", 1)], opset=18,
+        [("x", F, [1])],
+        [("y", F, None)],
+        [ints("zero", 0), ints("end", 1)],
+        opset=18,
     ),
     "split of no axis": lambda: model(
         [N("Split", ["x"], ["a", "y"], axis=7, num_outputs=2)], [("x", F, [4, 4])], [("y", F, None)], opset=18
     ),
-    "operand that nothing makes": lambda: model(
-        [N("EyeLike", ["nowhere"], ["y"])], [("x", F, [4])], [("y", F, None)]
-    ),
+    "operand that nothing makes": lambda: model([N("EyeLike", ["nowhere"], ["y"])], [("x", F, [4])], [("y", F, None)]),
     "long name": lambda: one("Relu", ("x" * 10**6, F, [4])),
 }

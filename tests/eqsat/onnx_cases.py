@@ -11,7 +11,7 @@ import onnx
 from onnx import ModelProto, helper, numpy_helper
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.onnx.package import element_type
+from eqsat.models.package import element_type
 
 Random = np.random.Generator
 COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")

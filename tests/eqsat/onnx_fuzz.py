@@ -15,11 +15,11 @@ from onnx_recipes import RECIPES, barrier
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Opaque
+from eqsat.models.guarded import check_model
+from eqsat.models.package import run_model
 from eqsat.onnx.call import schema
-from eqsat.onnx.guarded import check_model
 from eqsat.onnx.infer import captured
 from eqsat.onnx.ops.table import PREFIX
-from eqsat.onnx.package import run_model
 from eqsat.onnx.read import TOKEN, read
 
 OLDEST, NEWEST = 6, min(28, onnx.defs.onnx_opset_version())

@@ -14,8 +14,8 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
+from eqsat.models.package import element_type
 from eqsat.onnx.call import schema
-from eqsat.onnx.package import element_type
 
 Array = Any
 Random = np.random.Generator

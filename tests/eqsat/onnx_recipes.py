@@ -12,7 +12,7 @@ import numpy as np
 from onnx import TensorProto, numpy_helper
 from onnx_random import FLOATS, Builder, Rejected, Value
 
-from eqsat.onnx.package import element_type
+from eqsat.models.package import element_type
 
 Recipe = Callable[[Builder, str], object]
 RECIPES: dict[str, Recipe] = {}

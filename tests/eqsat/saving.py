@@ -13,7 +13,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 from eqsat.ir.terms.shape import static_shape
-from eqsat.onnx.package import run_session, session
+from eqsat.models.package import run_session, session
 from eqsat.onnx.read import read
 from eqsat.onnx.write import write
 

@@ -24,9 +24,9 @@ from eqsat.checking.fold import folded  # noqa: E402
 from eqsat.checking.models import check_models  # noqa: E402
 from eqsat.checking.verdict import CheckFailure  # noqa: E402
 from eqsat.cli import main, optimize_job  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx import write as onnx_write  # noqa: E402
 from eqsat.onnx.check import compare_models  # noqa: E402
-from eqsat.onnx.package import run_session, session  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 F, N = TensorProto.FLOAT, helper.make_node

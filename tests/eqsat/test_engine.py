@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from eqsat.engine import Limits, Result, measure, optimize
+from eqsat.engine import Limits, measure, optimize
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors import pointwise, reductions
@@ -16,6 +16,7 @@ from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tensor, View, as_program, compute, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.result import Result
 from eqsat.testing import arrays_for
 from eqsat.verifying.verify import equal_arrays
 

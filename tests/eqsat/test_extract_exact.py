@@ -10,9 +10,10 @@ import pytest
 
 import eqsat as eq
 from eqsat.extraction.cheapest import Extraction, cheapest
-from eqsat.extraction.extract import Alternative, Bridge, ClassId, Spell, Take
+from eqsat.extraction.extract import Alternative, Bridge, Take
 from eqsat.extraction.frontier import Found, cheapest_in
 from eqsat.extraction.parts import Part
+from eqsat.graph.nodes import ClassId, Spell
 
 Table = dict[ClassId, list[Alternative]]
 

@@ -87,9 +87,7 @@ def test_a_new_file_has_the_mode_that_the_umask_leaves(
 @posix
 @writers
 @pytest.mark.parametrize("bits", [0o600, 0o640, 0o644, 0o666, 0o755])
-def test_an_existing_file_keeps_its_mode(
-    write: Callable[[Path], None], bits: int, masked: Any, tmp_path: Path
-) -> None:
+def test_an_existing_file_keeps_its_mode(write: Callable[[Path], None], bits: int, masked: Any, tmp_path: Path) -> None:
     (tmp_path / "out").write_text("old")
     (tmp_path / "out").chmod(bits)
     masked(0o022, write, tmp_path / "out")

@@ -17,7 +17,7 @@ from eqsat.ir.terms.evaluate import blocks, evaluate_masked
 from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.proving.prover import Portfolio
-from eqsat.rewriting.simplify import simplify_term
+from eqsat.simplifying.simplify import simplify_term
 
 Box = dict[Term, tuple[int, int]]
 Maker = Callable[[random.Random], Term]

@@ -20,10 +20,10 @@ from eqsat import nets
 from eqsat.backends.lowering.lower import HostCall, lower
 from eqsat.graph.rebuild import rebuilt
 from eqsat.ir.tensors.tensor import Constant, Node, Opaque, Program, Tensor
+from eqsat.models.package import run_session, session
 from eqsat.onnx.check import distance
 from eqsat.onnx.defined.definitions import formula_names
 from eqsat.onnx.ops.table import operator_names
-from eqsat.onnx.package import run_session, session
 
 pytestmark = pytest.mark.onnx
 

@@ -17,8 +17,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.errors import EqsatError, MissingPackage  # noqa: E402
+from eqsat.models.package import require  # noqa: E402
 from eqsat.nets import conv_chain  # noqa: E402
-from eqsat.onnx.package import require  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 

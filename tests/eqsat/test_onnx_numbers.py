@@ -20,8 +20,8 @@ from onnx_cases import Use
 
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Opaque, Program, Tensor
+from eqsat.models.package import run_session, session
 from eqsat.onnx.call import Call, Declined, schema
-from eqsat.onnx.package import run_session, session
 from eqsat.onnx.read import read
 from eqsat.onnx.write import write
 

@@ -16,9 +16,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque  # noqa: E402
+from eqsat.models.package import element_type, run_session, session  # noqa: E402
 from eqsat.onnx.check import distance  # noqa: E402
 from eqsat.onnx.ops.table import operator_names  # noqa: E402
-from eqsat.onnx.package import element_type, run_session, session  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 

@@ -18,8 +18,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.check import distance  # noqa: E402
-from eqsat.onnx.package import run_session, session  # noqa: E402
 from eqsat.onnx.read import OnnxProgram, read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 

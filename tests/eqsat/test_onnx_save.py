@@ -28,8 +28,8 @@ from eqsat.ir.terms import term as t  # noqa: E402
 from eqsat.ir.terms.tables import Table  # noqa: E402
 from eqsat.ir.terms.term import FLOAT_TEST, FLOAT_UNARY, Term  # noqa: E402
 from eqsat.ir.terms.walk import postorder  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.formulas.formula import Formula  # noqa: E402
-from eqsat.onnx.package import run_session, session  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 from eqsat.testing import arrays_for, programs  # noqa: E402
 

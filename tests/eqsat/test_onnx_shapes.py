@@ -17,10 +17,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference 
 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
+from eqsat.models.guarded import check_model  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.call import Call, Declined  # noqa: E402
-from eqsat.onnx.guarded import check_model  # noqa: E402
 from eqsat.onnx.ops.table import apply  # noqa: E402
-from eqsat.onnx.package import run_session, session  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.slice import taken  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
@@ -267,8 +267,6 @@ def test_no_type_that_onnxruntime_lacks_is_brought_in() -> None:
     )  # fmt: skip
     after = optimized(case.model())
     feeds = {"x": np.arange(6, dtype=np.int16).reshape(2, 3)}
-    assert np.array_equal(
-        run_session(session(case.model()), feeds)[0], run_session(session(after), feeds)[0]
-    )
+    assert np.array_equal(run_session(session(case.model()), feeds)[0], run_session(session(after), feeds)[0])
     own = Case([n("Pad", "x p", "y")], case.inputs, [("y", TensorProto.INT16, [2, 5])], case.constants, [])
     assert [x.op_type for x in write(read(own.model())).graph.node] == ["Pad"]  # the model's own choice of runtime

@@ -14,8 +14,8 @@ from onnx import helper, numpy_helper  # noqa: E402
 import eqsat as eq  # noqa: E402
 from eqsat.ir.flat.size_samples import SAMPLE  # noqa: E402
 from eqsat.ir.tensors.bind import program_symbols  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved  # noqa: E402
-from eqsat.onnx.package import run_session, session  # noqa: E402
 from eqsat.verifying.verify import verify  # noqa: E402
 
 pytestmark = pytest.mark.onnx

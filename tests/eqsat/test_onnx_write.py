@@ -24,10 +24,10 @@ from eqsat.ir.tensors.signature import Signature  # noqa: E402
 from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tag, Tensor, View, compute, constant, input, output_axes  # noqa: E402
 from eqsat.ir.terms import term as t  # noqa: E402
 from eqsat.ir.terms.term import Term  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
 from eqsat.onnx.call import Call  # noqa: E402
 from eqsat.onnx.check import distance  # noqa: E402
 from eqsat.onnx.ops.table import apply, moved  # noqa: E402
-from eqsat.onnx.package import run_session, session  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 

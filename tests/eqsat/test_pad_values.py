@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import eqsat as eq
-from eqsat.engine import Result
 from eqsat.ir import program_from_json, program_to_json
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.result import Result
 from eqsat.testing import arrays_for
 
 PadValue = Callable[[eq.Tensor], Any]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat.engine import Limits, Result, measure
+from eqsat.engine import Limits, measure
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
@@ -21,6 +21,7 @@ from eqsat.ir.tensors.tensor import Input, View, as_program
 from eqsat.ir.tensors.views import view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape, output_axes
+from eqsat.result import Result
 
 N = t.sym("N")
 TARGETS = ["c", "onnx"]

@@ -16,7 +16,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
-from eqsat.rewriting.simplify import session, simplify, simplify_term
+from eqsat.simplifying.simplify import session, simplify, simplify_term
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import pytest
 from eqsat.ir.rule import Idx, Pos, rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.proving.trial import EVERY_POINT, Trial
 from eqsat.rewriting.rewrite import Rewriter
-from eqsat.rewriting.simplify import UnsoundWarning, simplify_term
-from eqsat.rewriting.trial import EVERY_POINT, Trial
+from eqsat.simplifying.simplify import UnsoundWarning, simplify_term
 
 i, j = t.var("i"), t.var("j")
 
@@ -24,7 +24,7 @@ def wrong(x: Idx, c: Pos):
 @pytest.mark.parametrize("extent", [30, 1 << 20, 1 << 60])
 def test_a_wrong_rule_is_caught(monkeypatch: pytest.MonkeyPatch, extent: int) -> None:
     """Whether all points are tried or some: what a wrong rule makes is discarded, with a warning."""
-    module = importlib.import_module("eqsat.rewriting.simplify")
+    module = importlib.import_module("eqsat.simplifying.simplify")
     compiled = Rewriter([wrong])
 
     def rewriter(*_: str) -> Rewriter:

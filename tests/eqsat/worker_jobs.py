@@ -39,7 +39,7 @@ def report_and_sleep(argument: float, report: Report) -> None:
 
 
 def hold_the_interpreter(argument: int, report: Report) -> int:
-    return 3 ** argument  # one operation, which no signal handler of Python interrupts
+    return 3**argument  # one operation, which no signal handler of Python interrupts
 
 
 def fill(argument: int, report: Report) -> int:

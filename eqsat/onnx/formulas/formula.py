@@ -24,10 +24,10 @@ from eqsat.ir.terms.shape import Dim, Shape, as_dim, output_axes, same_dim, stat
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, occurs, postorder, substitute
+from eqsat.models.package import element_type
 from eqsat.onnx.formulas.data_terms import as_data, const_data, reads_data, zero_of
 from eqsat.onnx.formulas.lower import PRIMITIVES, lowered
 from eqsat.onnx.kernels import run_op
-from eqsat.onnx.package import element_type
 from eqsat.onnx.size_names import size_scalar
 
 if TYPE_CHECKING:

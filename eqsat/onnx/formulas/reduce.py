@@ -15,8 +15,8 @@ from eqsat.ir.dtypes import BOOL, is_float
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms.shape import Shape, as_dim, size_term, static_shape
+from eqsat.models.package import element_type
 from eqsat.onnx.kernels import cast_name, run_op, via
-from eqsat.onnx.package import element_type
 from eqsat.onnx.size_names import size_vector
 
 if TYPE_CHECKING:

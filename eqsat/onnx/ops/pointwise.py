@@ -15,9 +15,9 @@ from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import same_dim, same_shape
 from eqsat.ir.terms.term import Term
+from eqsat.models.package import dtype_name
 from eqsat.onnx.call import Call, Declined, single
 from eqsat.onnx.ops.table import define, opaque
-from eqsat.onnx.package import dtype_name
 
 
 def _max(*xs: Any) -> Term:

@@ -138,7 +138,7 @@ class OnnxImpl(OperatorImpl):
     def __call__(self, *arrays: NDArray) -> list[Any]:
         from onnx import TensorProto, helper, numpy_helper
 
-        from eqsat.onnx.package import element_type, run_model
+        from eqsat.models.package import element_type, run_model
 
         constants: list[TensorProto] = []
 

@@ -39,7 +39,7 @@ def infer_shapes(
     else:
         seconds = min(clock.left(), MOST_SECONDS)
         try:
-            answer = call("eqsat.onnx.guarded:answered", question, seconds=seconds, memory_mb=MEMORY_MB)
+            answer = call("eqsat.models.guarded:answered", question, seconds=seconds, memory_mb=MEMORY_MB)
         except WorkerLimit as limit:
             clock.check()
             reason = f"{seconds:.3g} s" if isinstance(limit, WorkerTimeLimit) else f"{MEMORY_MB} MB"

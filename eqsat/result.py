@@ -1,17 +1,76 @@
-"""What a search did and why, in words."""
+"""What `optimize` answers, and what the search did and why, in words."""
 
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from eqsat.checking.verdict import Checked
 from eqsat.extraction.cost import layout_nodes
 from eqsat.files import write_whole
+from eqsat.graph.search import Progress, Status
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.program_text import format_program
+from eqsat.ir.tensors.tensor import Program
+from eqsat.laws.conditions import Obligation
 
-if TYPE_CHECKING:
-    from eqsat.engine import Result
+
+@dataclass(frozen=True)
+class Measure:
+    """The layout operators of a program, and the bytes they move."""
+
+    layout_ops: int
+    bytes_moved: int
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `optimize` found.
+
+    `status` says why the search stopped, `gap` how far the cost can be from the e-graph's optimum (None: not known),
+    `obligations` the side conditions met and their verdicts, `initial` the measure of the program as given, `checked`
+    for each region that was changed whether it was proved equal, run on inputs, or neither.
+    """
+
+    program: Program
+    initial: Measure
+    final: Measure
+    status: Status
+    progress: Progress
+    gap: float | None = None
+    obligations: Sequence[Obligation] = field(default_factory=tuple[Obligation, ...])
+    notes: Sequence[str] = field(default_factory=tuple[str, ...])
+    checked: Checked = field(default_factory=Checked)
+
+    @property
+    def cost_before(self) -> int:
+        """The cost of the program as given, in bytes moved."""
+        return self.initial.bytes_moved
+
+    @property
+    def cost_after(self) -> int:
+        """The cost of the result; never more than cost_before."""
+        return self.final.bytes_moved
+
+    @property
+    def layout_ops(self) -> int:
+        """How many layout operators the result has."""
+        return self.final.layout_ops
+
+    @property
+    def bytes_moved(self) -> int:
+        """The bytes that the layout operators of the result move."""
+        return self.final.bytes_moved
+
+    def explain(self) -> str:
+        """Why the result is what it is: costs, the rules that fired, every side condition with its verdict."""
+        return explain_result(self)
+
+    def to_html(self, path: str) -> None:
+        """Write the explanation as a page."""
+        write_html(self, path)
 
 
 def explain_result(result: Result) -> str:

@@ -20,9 +20,9 @@ from eqsat.proving.prover import Portfolio
 from eqsat.proving.question import LEAVES, Box, shallow
 from eqsat.proving.read import read
 from eqsat.proving.rules import normaliser
+from eqsat.proving.trial import Trial, ranges_of
 from eqsat.rewriting.bit_forms import bit_form
 from eqsat.rewriting.rewrite import Rewriter, Session
-from eqsat.rewriting.trial import Trial, ranges_of
 from eqsat.rules import tagged
 
 MOST_ROUNDS = 4

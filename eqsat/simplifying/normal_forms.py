@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.index_graph.extract import cost
 from eqsat.ir.terms.term import Term
-from eqsat.rewriting.simplify import tidy
+from eqsat.simplifying.simplify import tidy
 
 
 def normal_forms(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
