@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.layout import Layout
     from eqsat.ir.law import law
     from eqsat.ir.rule import rule, when
-    from eqsat.ir.statements.stmt import PrimFunc
+    from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
@@ -99,7 +99,7 @@ _LAZY: dict[str, str] = {
     "Buffer": "eqsat.ir.layouts.buffer",
     "IndexMap": "eqsat.ir.layouts.index_map",
     "Layout": "eqsat.ir.layouts.layout",
-    "PrimFunc": "eqsat.ir.statements.stmt",
+    "PrimFunc": "eqsat.ir.statements.primfunc",
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
     "law": "eqsat.ir.law",

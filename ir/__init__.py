@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.layout import Layout
     from eqsat.ir.layouts.term_json import term_from_json, term_to_json
     from eqsat.ir.ranges.bounds import Bounds, fits_int32, narrow, overflowing
-    from eqsat.ir.statements.stmt import PrimFunc
+    from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.ir.tensors.library import OperatorSpec, define, opaque, operator
     from eqsat.ir.tensors.program_json import program_from_json, program_to_json
@@ -80,7 +80,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "tensors.reductions": ("concat", "matmul", "split"),
     "layouts.term_json": ("term_from_json", "term_to_json"),
     "tensors.signature": ("Signature",),
-    "statements.stmt": ("PrimFunc",),
+    "statements.primfunc": ("PrimFunc",),
     "tensors.tensor": (
         "Compute",
         "Constant",

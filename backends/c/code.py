@@ -26,8 +26,8 @@ from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.schedules.choose import schedule
 from eqsat.backends.schedules.schedule import Plan
 from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.statements.check import require_rank
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.primfunc import PrimFunc, require_rank
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves

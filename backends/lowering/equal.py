@@ -13,7 +13,8 @@ from eqsat.backends.lowering.rows import Group
 from eqsat.backends.lowering.values import RESULT, Value
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.statements.stmt import Alloc, For, If, PrimFunc, Seq, Stmt, Store
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, Store
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, renumber_loads

@@ -17,7 +17,8 @@ from eqsat.backends.lowering.split import Axes, Nest, Policy, Roots, TooManyPiec
 from eqsat.backends.lowering.values import RESULT, Value
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import INDEX, NDArray
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, PrimFunc, Seq, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table

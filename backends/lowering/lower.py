@@ -16,7 +16,7 @@ from eqsat.backends.lowering.rows import Group, share_rows
 from eqsat.backends.lowering.values import Flat, Value, flatten_program
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import INDEX, NDArray
-from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.tensors.tensor import Program
 from eqsat.ir.terms.term import Term
 

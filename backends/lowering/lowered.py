@@ -9,7 +9,7 @@ from eqsat.backends.interface import ALIGNMENT, Buffer, HostCall
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.lowering.pack import Packed
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.tensors.tensor import Program
 
 Step = PrimFunc | HostCall

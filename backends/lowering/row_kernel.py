@@ -14,7 +14,8 @@ from eqsat.backends.lowering.split import Roots
 from eqsat.backends.lowering.values import Value
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, PrimFunc, Stmt, seq
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Stmt, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.walk import substitute
 

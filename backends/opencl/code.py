@@ -18,7 +18,8 @@ from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, place
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import BackendError
-from eqsat.ir.statements.stmt import Alloc, Assume, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 

@@ -12,7 +12,8 @@ from math import prod
 
 from eqsat.backends.lowering.affine import Folder
 from eqsat.backends.opencl.lanes import apart
-from eqsat.ir.statements.stmt import Alloc, For, If, PrimFunc, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, linear_parts
 from eqsat.ir.terms.walk import free_variables, leaves

@@ -17,7 +17,8 @@ from eqsat.backends.lowering.lowered import Lowered, Step
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, INTS, is_float
 from eqsat.ir.errors import BackendError
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, PrimFunc, Seq, Stmt, Store, statements
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, linear_parts, load
 from eqsat.ir.terms.walk import substitute, transform

@@ -8,7 +8,8 @@ from operator import itemgetter
 
 from eqsat.backends.lowering.moves import Access, Move, slab, without_border
 from eqsat.ir.dtypes import INDEX
-from eqsat.ir.statements.stmt import For, PrimFunc, Stmt, Store, seq
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import For, Stmt, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
 from eqsat.ir.terms.walk import transform

@@ -16,7 +16,7 @@ from eqsat.backends.opencl.image import Image
 from eqsat.backends.opencl.moves import address, as_nests, rectangles, turned, value
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, itemsize
-from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.terms import term as t
 
 SIDE = 32

@@ -18,7 +18,7 @@ from onnx import AttributeProto, NodeProto, helper, numpy_helper
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.tensor import Tensor
-from eqsat.ir.terms.shape import Shape
+from eqsat.ir.terms.shape import Shape, normalize_axes
 from eqsat.ir.terms.term import Term
 
 Type = tuple[Shape, str]
@@ -235,3 +235,19 @@ def _parameter_array(value: Any, place: Any, first: Any, call: Call) -> NDArray:
         kinds: set[object] = {type(v) for v in items_of(value)}
         dtype = "bool" if bool in kinds else "float32" if float in kinds else "int64"
     return np.asarray(value, dtype)
+
+
+def ints(value: Any, op: str) -> list[int]:
+    """A parameter as whole numbers."""
+    items = items_of(value)
+    if not all(isinstance(v, int) for v in items):
+        raise Declined(op, "a size is symbolic")
+    return [int(v) for v in items]
+
+
+def reduced_axes(c: Call, x: Tensor) -> tuple[int, ...]:
+    """The axes parameter of a reduction; empty where it then does nothing."""
+    axes = ints(c.get("axes", ()), c.op)
+    if not axes and c.get("noop_with_empty_axes", 0):
+        return ()
+    return tuple(sorted(normalize_axes(axes or None, x.rank, c.op)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,11 +38,9 @@ from eqsat.onnx.formulas.data_terms import zero_of
 from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_checks, view_of
 from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
 from eqsat.onnx.formulas.reduce import Reduction, reduced
-from eqsat.onnx.kernels import run_op
+from eqsat.onnx.run_op import run_op
 from eqsat.onnx.size_names import size_vector
-
-if TYPE_CHECKING:
-    from eqsat.onnx.write import Writer
+from eqsat.onnx.writer import Writer
 
 # -- views -----------------------------------------------------------------------------------------------------------
 

@@ -7,14 +7,10 @@ without rounding in between, and 60000 + 60000 - 60000 is infinite in float16.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from eqsat.models.package import element_type
 from eqsat.onnx.call import Call
-
-if TYPE_CHECKING:
-    from eqsat.onnx.write import Writer
 
 _HALF = {"float16": "float32"}
 _SHORT = {"int16": "int32", "uint16": "int32"}
@@ -22,12 +18,12 @@ _TRUTH = {"bool": "uint8"}
 _SUMS = {**dict.fromkeys(("int8", "uint8", "int16", "uint16", "int32", "uint32"), "int64"), **_HALF}
 _ORDER = {**_TRUTH, **_SHORT, "uint32": "int64"}
 _CHOICE = {**_TRUTH, **_SHORT, "uint64": "int64"}
-_ARITHMETIC = (
+ARITHMETIC = (
     "Add", "Sub", "Mul", "Div", "Mod", "Pow", "Exp", "Log", "Sqrt", "Tanh", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos",
     "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "ReduceSum", "ReduceProd",
 )  # fmt: skip
 VIA: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(_ARITHMETIC, _HALF),
+    **dict.fromkeys(ARITHMETIC, _HALF),
     "IsInf": _HALF,
     "ReduceSum": _SUMS,
     **dict.fromkeys(("ReduceMax", "ReduceMin"), _ORDER),
@@ -116,32 +112,3 @@ def via(op: str, dtype: str) -> str:
     ('uint8', 'int8', 'int64')
     """
     return VIA.get(op, {}).get(dtype, dtype)
-
-
-def cast_name(w: Writer, name: str, old: str, new: str, out: str = "") -> str:
-    """Write a plain Cast; nothing where the types are equal."""
-    return name if old == new else w.step("Cast", [name], {"to": element_type(new)}, old, out)
-
-
-def run_op(
-    w: Writer,
-    op: str,
-    args: Sequence[str],
-    dtype: str,
-    attrs: Mapping[str, object] | None = None,
-    tests: bool = False,
-    out: str = "",
-    more: Sequence[str] = (),
-) -> str:
-    """Write an operator over values of one type, through another type where the kernels need it.
-
-    The first argument of a Where is its condition; `tests` says that the result is bool, whatever goes in; `more` are
-    parameters of other types. In a program that came from a model, arithmetic of float16 stays as it was there.
-    """
-    inner = dtype if dtype == "float16" and not w.exact and op in _ARITHMETIC else via(op, dtype)
-    kept = 1 if op == "Where" else 0
-    names = [*args[:kept], *(cast_name(w, a, dtype, inner) for a in args[kept:]), *more]
-    first = "bool" if op == "Where" else inner
-    last = tests or inner == dtype
-    made = w.step(op, names, attrs, first, out if last else "", inner)
-    return made if last else cast_name(w, made, inner, dtype, out)

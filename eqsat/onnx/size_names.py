@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.terms.shape import Dim, Shape, as_dim
-
-if TYPE_CHECKING:
-    from eqsat.onnx.write import Writer
+from eqsat.onnx.writer import Writer
 
 
 def size_scalar(w: Writer, d: Dim) -> str:
     """The name of a size as an int64 of rank 0."""
-    from eqsat.onnx.formulas.formula import Formula
-
     if isinstance(d, int):
         return w.constant(np.asarray(d, np.int64))
     if d not in w.sizes:
@@ -27,7 +21,7 @@ def size_scalar(w: Writer, d: Dim) -> str:
         elif d.op == "sym":
             raise FrontendError(f"size {d}", "no tensor of the model has it", "give the symbol a value")
         else:
-            w.sizes[d] = Formula(w, (), ()).write(d).name
+            w.sizes[d] = w.number(d)
     return w.sizes[d]
 
 

@@ -20,7 +20,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import eqsat
 from eqsat.backends import cache as files
 from eqsat.backends.private import NotPrivate, open_private
 from eqsat.ir.locks import fork_safe
@@ -54,7 +53,7 @@ def cache_file() -> Path | None:
 @cache
 def prover_digest() -> str:
     """A digest of what a verdict depends on beside the question: the prover, the language, the rules, the solvers."""
-    here = Path(eqsat.__file__).parent
+    here = Path(__file__).parent.parent
     state = hashlib.blake2b(digest_size=16)
     for room in _ROOMS:
         for source in sorted((here / room).glob("*.py")):

@@ -11,6 +11,7 @@ from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Expr, Law, operands, operator_of, widened
 from eqsat.rulebook import tensor_proofs as p
+from eqsat.rulebook.tensor_model import prove_tensor_rule
 
 
 def _combine_at(m: Any, op: str, reads: Any) -> p.TCompute:
@@ -105,4 +106,4 @@ def prove_law(law: Law) -> Proof:
 
 
 def _proof(law: Law) -> Proof:
-    return p.prove_tensor_rule(translate(law.left), translate(law.right), [translate(h) for h in law.hypotheses])
+    return prove_tensor_rule(translate(law.left), translate(law.right), [translate(h) for h in law.hypotheses])

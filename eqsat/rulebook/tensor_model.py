@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from eqsat.ir import clock
-from eqsat.ir.decide import Verdict
+from eqsat.ir.decide import Proof, Verdict
 from eqsat.proving.apart import MOST_SECONDS
 from eqsat.proving.z3_check import verdict_of
 from eqsat.rulebook import tensor_proofs as p
@@ -419,3 +420,17 @@ def decide_rule(
         if verdict == "sat":
             return "refuted", model, f"finite model with {size} indices", axioms
     return "unknown", {}, "unfolding + z3", axioms
+
+
+def prove_tensor_rule(
+    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: Sequence[p.Formula] = (), rlimit: int = 4_000_000
+) -> Proof:
+    """Wherever `lhs` is defined: is `rhs` defined and equal, in the same box, for all tensors, maps and functions?
+
+    A refutation's witness maps the parts of a finite model, such as "valid f(#0)", to their values; `note` prints it.
+    The budget `rlimit` is in Z3 resource units per attempt.
+    """
+    begun = time.perf_counter()
+    verdict, model, method, axioms = decide_rule(lhs, rhs, tuple(hypotheses), rlimit)
+    note = "\n".join(f"{name} = {value}" for name, value in model.items())
+    return Proof(verdict, model or None, method, time.perf_counter() - begun, note, axioms)

@@ -1,10 +1,11 @@
-"""Laws of tensors, proved for every rank: both sides are unfolded to out[i] over an index sort without structure.
+"""The language in which laws of tensors are proved for every rank: sides are unfolded to out[i] over any index sort.
 
 The language is small. A *tensor* has a value and an "inside" predicate (its box); reading outside is undefined. A *map*
 is what a View needs: gather (index to index), valid, fill and the box of the result. A law is two tensors and some
 hypotheses. It is proved when, wherever the left is defined, the right is defined and equal, and both have the same box.
 So a right side that could read out of range is refused. A refuted law comes with a finite model.
 
+>>> from eqsat.rulebook.tensor_model import prove_tensor_rule
 >>> x, f, g = TVal("x"), MVar("f"), MVar("g")
 >>> prove_tensor_rule(TView(TView(x, f), g), TView(x, MCompose(f, g))).verdict
 'proved'
@@ -15,11 +16,7 @@ So a right side that could read out of range is refused. A refuted law comes wit
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from eqsat.ir.decide import Proof
 
 # -- maps: what gather, valid, fill and box are at an output index ----------------------------------------------------
 
@@ -340,19 +337,3 @@ def maps_back(first: MapExpr, then: MapExpr, where: Formula) -> Formula:
     """At every index of a region, `first` is valid after `then`, and its gather leads back to the index."""
     step = IGather(then, IVar())
     return HImplies(where, HAnd((HValid(first, step), HSameIndex(IGather(first, step), IVar()))))
-
-
-def prove_tensor_rule(
-    lhs: TensorExpr, rhs: TensorExpr, hypotheses: Sequence[Formula] = (), rlimit: int = 4_000_000
-) -> Proof:
-    """Wherever `lhs` is defined: is `rhs` defined and equal, in the same box, for all tensors, maps and functions?
-
-    A refutation's witness maps the parts of a finite model, such as "valid f(#0)", to their values; `note` prints it.
-    The budget `rlimit` is in Z3 resource units per attempt.
-    """
-    from eqsat.rulebook.tensor_model import decide_rule
-
-    begun = time.perf_counter()
-    verdict, model, method, axioms = decide_rule(lhs, rhs, tuple(hypotheses), rlimit)
-    note = "\n".join(f"{name} = {value}" for name, value in model.items())
-    return Proof(verdict, model or None, method, time.perf_counter() - begun, note, axioms)

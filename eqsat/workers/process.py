@@ -19,7 +19,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import eqsat
 from eqsat.workers.frames import HEADER, PIECE
 
 STREAMS = 2  # the last number of a standard stream
@@ -82,7 +81,8 @@ def _flags() -> list[str]:
 
 def _boot(tasks: int, answers: int) -> str:
     path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
-    return _BOOT.format(path=path, init=eqsat.__file__, folders=list(eqsat.__path__), tasks=tasks, answers=answers)
+    package = sys.modules["eqsat"]
+    return _BOOT.format(path=path, init=package.__file__, folders=list(package.__path__), tasks=tasks, answers=answers)
 
 
 class Worker:

@@ -73,6 +73,7 @@ def map_array(m: IndexMap, array: Any, pad_value: Any) -> NDArray:
         if bad is not None and bool(np.any(np.logical_and(marks, bad))):
             raise EvaluationError(f"map_ndarray by {m}", f"the pad value {found.fill} is undefined at a padding cell")
         result[...] = fill
-    points: NDArray = np.indices(values.shape)
-    result[m.map_indices(tuple(points))] = values
+    logical: tuple[int, ...] = values.shape
+    points: list[NDArray] = list(np.indices(logical))
+    result[m.map_indices(points)] = values
     return result

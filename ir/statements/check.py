@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from eqsat.ir.dtypes import BOOL, DATA, INDEX, itemsize
-from eqsat.ir.errors import BackendError, BoundsError, ShapeError, TypeMismatch
+from eqsat.ir.errors import BoundsError, ShapeError, TypeMismatch
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
@@ -13,11 +13,9 @@ from eqsat.ir.statements.stmt import (
     BufferDecl,
     For,
     If,
-    PrimFunc,
     Stmt,
     Store,
     children,
-    statements,
     stmt_terms,
 )
 from eqsat.ir.terms.term import Term
@@ -27,18 +25,18 @@ from eqsat.ir.terms.walk import postorder
 _LOOPS = ("serial", "parallel", "vectorized", "unrolled")
 
 
-def check_primfunc(func: PrimFunc) -> None:
+def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, BufferDecl], body: Stmt) -> None:
     """Refuse a function that uses an undeclared buffer, a free axis, or an index or value of the wrong type."""
-    what = f"function {func.name}"
-    if len(set(func.params)) != len(func.params) or set(func.params) != set(func.buffer_map):
+    what = f"function {name}"
+    if len(set(params)) != len(params) or set(params) != set(buffer_map):
         raise ShapeError(
-            what, f"parameters {func.params} are not the declared buffers {tuple(func.buffer_map)}", "declare each once"
+            what, f"parameters {params} are not the declared buffers {tuple(buffer_map)}", "declare each once"
         )
-    for name, decl in func.buffer_map.items():
+    for key, decl in buffer_map.items():
         _check_decl(what, decl)
-        if decl.name != name:
-            raise ShapeError(what, f"parameter {name!r} is declared as buffer {decl.name!r}", "use one name")
-    stack: list[tuple[Stmt, Mapping[str, BufferDecl], frozenset[Term]]] = [(func.body, func.buffer_map, frozenset())]
+        if decl.name != key:
+            raise ShapeError(what, f"parameter {key!r} is declared as buffer {decl.name!r}", "use one name")
+    stack: list[tuple[Stmt, Mapping[str, BufferDecl], frozenset[Term]]] = [(body, buffer_map, frozenset())]
     while stack:
         stmt, buffers, axes = stack.pop()
         if isinstance(stmt, For):
@@ -66,27 +64,6 @@ def check_primfunc(func: PrimFunc) -> None:
         for term in stmt_terms(stmt):
             _check_term(what, term, buffers, axes)
         stack.extend((child, buffers, axes) for child in children(stmt))
-
-
-def require_rank(func: PrimFunc, ranks: Collection[int], target: str) -> None:
-    """Refuse a function with a buffer whose number of physical axes a target does not have.
-
-    >>> from eqsat.ir.statements.stmt import seq
-    >>> f = PrimFunc("f", ("x",), {"x": BufferDecl("x", (4, 4), "int8")}, seq([]))
-    >>> require_rank(f, (1,), "c")
-    Traceback (most recent call last):
-        ...
-    eqsat.ir.errors.BackendError: function f on target c: buffer x: int8[4, 4] has 2 physical axes, the target takes 1 \
-(flatten it, or choose a target with such memory)
-    """
-    local = [s.buffer for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
-    for decl in (*func.buffer_map.values(), *local):
-        if len(decl.shape) not in ranks:
-            takes = " or ".join(map(str, sorted(ranks)))
-            problem = f"buffer {decl} has {len(decl.shape)} physical axes, the target takes {takes}"
-            raise BackendError(
-                f"function {func.name} on target {target}", problem, "flatten it, or choose a target with such memory"
-            )
 
 
 def element_bytes(decl: BufferDecl) -> int:

@@ -9,7 +9,8 @@ import numpy as np
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.check import element_bytes
-from eqsat.ir.statements.stmt import Alias, Alloc, For, If, PrimFunc, Seq, Stmt, Store
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked, poison
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name

@@ -7,8 +7,8 @@ scalar. The rules are in `eqsat.ir.statements.check`, the numpy meaning is `eqsa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -109,36 +109,6 @@ class Seq:
 
 
 Stmt = For | If | Store | Alloc | Alias | Assume | Seq
-
-
-@dataclass(frozen=True)
-class PrimFunc:
-    """A function over buffers: `params` in order, `buffer_map` declares each of them, `body` is what it does.
-
-    >>> from eqsat.ir.terms.term import ax, load
-    >>> i = ax(0, 4)
-    >>> double = Store("y", (i,), load("x", [i], "int32") + load("x", [i], "int32"))
-    >>> buffers = {n: BufferDecl(n, (4,), "int32") for n in ("x", "y")}
-    >>> print(PrimFunc("twice", ("x", "y"), buffers, For(i, double)))
-    func twice(x: int32[4], y: int32[4])
-      for i0 in 4:
-        y[i0] = x[i0] + x[i0]
-    """
-
-    name: str
-    params: tuple[str, ...]
-    buffer_map: Mapping[str, BufferDecl]
-    body: Stmt
-    note: str = field(default="")
-
-    def __post_init__(self) -> None:
-        from eqsat.ir.statements.check import check_primfunc
-
-        check_primfunc(self)
-
-    def __str__(self) -> str:
-        header = ", ".join(str(self.buffer_map[p]) for p in self.params)
-        return "\n".join([f"func {self.name}({header})", *format_stmt(self.body, 1)])
 
 
 def seq(parts: Sequence[Stmt]) -> Stmt:

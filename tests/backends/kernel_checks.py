@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from eqsat.backends.compile import compile
 from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import DATA, NDArray, is_float
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import PrimFunc
 from eqsat.ir.tensors import reductions, tensor
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program, Tensor

@@ -15,7 +15,7 @@ from eqsat.backends.compile import compile
 from eqsat.backends.lowering.lower import lower
 from eqsat.ir.dtypes import DATA, INTS, is_float
 from eqsat.ir.errors import BoundsError
-from eqsat.ir.statements.stmt import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.tensors import contraction, pointwise, reductions
 from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
 from eqsat.ir.terms import term as t

@@ -13,8 +13,9 @@ from eqsat.backends.call import Runner
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.lowered import Lowered
 from eqsat.ir.errors import BackendError
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, PrimFunc, Seq, Stmt, Store
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Seq, Stmt, Store
 from eqsat.ir.tensors.tensor import as_program, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import ax, load

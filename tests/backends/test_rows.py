@@ -16,8 +16,8 @@ from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import PrimFunc
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Tensor
 

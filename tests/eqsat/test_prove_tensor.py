@@ -2,6 +2,7 @@
 
 import pytest
 
+from eqsat.rulebook.tensor_model import prove_tensor_rule
 from eqsat.rulebook.tensor_proofs import (
     FApply,
     FConst,
@@ -38,7 +39,6 @@ from eqsat.rulebook.tensor_proofs import (
     fits,
     holds,
     maps_back,
-    prove_tensor_rule,
     same_box,
     same_valid,
     total,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
-from eqsat.ir.statements.check import require_rank
+from eqsat.ir.statements.primfunc import PrimFunc, require_rank
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, PrimFunc, Stmt, Store, seq
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Stmt, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
 

@@ -12,9 +12,8 @@ from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim, normalize_axis, output_axes, reduce_axes, size_term
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.call import Call, Declined, ints
 from eqsat.onnx.defined.definitions import formula
-from eqsat.onnx.ops.views import ints
 
 
 def softmax_axes(c: Call, x: Tensor) -> tuple[int, ...]:

@@ -10,10 +10,9 @@ from eqsat.ir.tensors.pointwise import pointwise
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.tensors.views import pad, reshape
 from eqsat.ir.terms.shape import Dim
-from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.call import Call, Declined, ints
 from eqsat.onnx.declare import WINDOW
 from eqsat.onnx.defined.definitions import formula
-from eqsat.onnx.ops.views import ints
 
 Pads = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -11,10 +11,9 @@ from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, normalize_axes, normalize_axis, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined, single
+from eqsat.onnx.call import Call, Declined, ints, single
 from eqsat.onnx.defined.conv import along_channels
 from eqsat.onnx.defined.definitions import formula
-from eqsat.onnx.ops.views import ints
 
 
 def variance(x: Tensor, middle: Tensor, axes: Sequence[int]) -> Tensor:

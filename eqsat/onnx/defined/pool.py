@@ -14,11 +14,10 @@ from eqsat.ir.tensors.windows import Window, window
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.call import Call, Declined, ints
 from eqsat.onnx.declare import POOLING
 from eqsat.onnx.defined.conv import numbers, paddings
 from eqsat.onnx.defined.definitions import formula
-from eqsat.onnx.ops.views import ints
 
 
 def windows_of(c: Call, x: Tensor) -> list[Window]:

@@ -9,10 +9,9 @@ from eqsat.ir.tensors.tensor import Tag, Tensor
 from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.call import Call, Declined, reduced_axes
 from eqsat.onnx.declare import PRODUCT, REDUCTION
 from eqsat.onnx.defined.definitions import formula
-from eqsat.onnx.ops.math import reduced_axes
 
 
 def _float_operand(c: Call) -> Tensor:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,11 +26,9 @@ from eqsat.ir.terms.walk import leaves, occurs, postorder, substitute
 from eqsat.models.package import element_type
 from eqsat.onnx.formulas.data_terms import as_data, const_data, reads_data, zero_of
 from eqsat.onnx.formulas.lower import PRIMITIVES, lowered
-from eqsat.onnx.kernels import run_op
+from eqsat.onnx.run_op import run_op
 from eqsat.onnx.size_names import size_scalar
-
-if TYPE_CHECKING:
-    from eqsat.onnx.write import Writer
+from eqsat.onnx.writer import Writer
 
 TABLE_CELLS = 1 << 20
 """What depends on the position alone is a constant of up to this many cells; else it is computed by the model."""

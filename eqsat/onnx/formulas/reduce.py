@@ -6,7 +6,6 @@ onnxruntime's ReduceSum and ReduceProd of integers stop at the end of the type, 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from onnx import NodeProto, helper
@@ -16,11 +15,10 @@ from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms.shape import Shape, as_dim, size_term, static_shape
 from eqsat.models.package import element_type
-from eqsat.onnx.kernels import cast_name, run_op, via
+from eqsat.onnx.kernels import via
+from eqsat.onnx.run_op import cast_name, run_op
 from eqsat.onnx.size_names import size_vector
-
-if TYPE_CHECKING:
-    from eqsat.onnx.write import Writer
+from eqsat.onnx.writer import Writer
 
 OPERATORS = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
 PAIRS = {"sum": "Add", "prod": "Mul"}

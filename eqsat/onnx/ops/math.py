@@ -10,12 +10,11 @@ from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Tag, Tensor, from_body
 from eqsat.ir.tensors.views import permute_dims
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Shape, normalize_axes, output_axes, reduce_axes, same_dim, size_term
+from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes, same_dim, size_term
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.call import Call, Declined, reduced_axes
 from eqsat.onnx.declare import PRODUCT, REDUCTION
 from eqsat.onnx.ops.table import PREFIX, define, opaque
-from eqsat.onnx.ops.views import ints
 
 Scalar = Callable[[Term, Term], Term]
 """What is combined, from an element and the number of elements."""
@@ -55,14 +54,6 @@ def reduced(x: Tensor, combiner: str, axes: tuple[int, ...], keepdims: bool, ele
     kept = iter([i for n, i in enumerate(out) if n not in axes] if keepdims else out)
     load = x[tuple(next(summed) if n in axes else next(kept) for n in range(x.rank))]
     return Tensor(from_body(element(load, size_term(inner)), shape, inner, combiner))
-
-
-def reduced_axes(c: Call, x: Tensor) -> tuple[int, ...]:
-    """The axes parameter of a reduction; empty where it then does nothing."""
-    axes = ints(c.get("axes", ()), c.op)
-    if not axes and c.get("noop_with_empty_axes", 0):
-        return ()
-    return tuple(sorted(normalize_axes(axes or None, x.rank, c.op)))
 
 
 @define(

@@ -8,11 +8,9 @@ from typing import Any
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms.shape import Dim, Shape, normalize_axes, normalize_axis, same_dim
-from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.call import Call, Declined, ints, reduced_axes
 from eqsat.onnx.declare import POOLING, REDUCTION, RESIZING, WINDOW
-from eqsat.onnx.ops.math import reduced_axes
 from eqsat.onnx.ops.table import define, merged, opaque
-from eqsat.onnx.ops.views import ints
 
 Outputs = tuple[Tensor, ...]
 

@@ -24,17 +24,9 @@ from eqsat.ir.terms.shape import (
     static_shape,
 )
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined, TensorAttr, items_of
+from eqsat.onnx.call import Call, Declined, TensorAttr, ints, items_of
 from eqsat.onnx.ops.table import SMALL, define
 from eqsat.onnx.slice import taken
-
-
-def ints(value: Any, op: str) -> list[int]:
-    """A parameter as whole numbers."""
-    items = items_of(value)
-    if not all(isinstance(v, int) for v in items):
-        raise Declined(op, "a size is symbolic")
-    return [int(v) for v in items]
 
 
 def need(c: Call, name: str) -> Any:

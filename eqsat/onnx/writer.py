@@ -1,0 +1,261 @@
+"""Names, constants and nodes of a model that is being written, as all that spells a program shares them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
+
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import FrontendError
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
+from eqsat.onnx.barrier import GRAPH, OPSETS, unpack
+from eqsat.onnx.call import Call, accepts, to_node
+from eqsat.onnx.infer import subgraphs
+from eqsat.onnx.kernels import runs
+from eqsat.onnx.ops.table import OPSET, PREFIX
+from eqsat.onnx.read import Envelope, OnnxProgram
+
+DEFAULT_OPSET, BITS_OPSET, DEFAULT_IR = 17, 18, 8
+BITS = ("bitand", "bitor", "bitxor", "bitnot")
+
+
+class Writer(ABC):
+    """Names and nodes of the model being written; how a program's nodes are spelled is left to `write`."""
+
+    def __init__(self, program: Program, source: OnnxProgram | None) -> None:
+        self.program = program
+        self.envelope = envelope = None if source is None else source.envelope
+        self.native = {
+            (n.tag.name.removeprefix(PREFIX), n.operands[-1].dtype)
+            for n in (program if source is None else source).nodes()
+            if isinstance(n, (View, Compute)) and n.tag is not None and n.operands
+        }
+        self.opsets = _opsets(program, envelope)
+        self.opset = self.opsets.get("", DEFAULT_OPSET)
+        self.names: dict[tuple[int, int], str] = {}
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = []
+        self.constants: dict[tuple[object, ...], str] = {}
+        self.functions: dict[tuple[str, str], onnx.FunctionProto] = {}
+        self.value_info: list[onnx.ValueInfoProto] = []
+        self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.reserved = _reserved(program, envelope)
+        self.ends: dict[tuple[int, int], str] = {}
+        for name, x in program.outputs.items():
+            if not isinstance(x.node, (Input, Constant)):
+                self.ends.setdefault(x.key, name)
+        self.done: set[str] = set()
+        self.symbols: dict[object, tuple[str, int]] = {}
+        self.claimed: dict[str, Shape] = {}
+        self.tokens: set[str] = set()
+        self.splits: dict[tuple[object, ...], list[Tensor]] = {}
+        self.absorbed: set[int] = set()
+        self.averages: set[int] = set()
+        self.exact = envelope is None
+        self.final: set[int] = set()
+        self.sizes: dict[Term, str] = {}
+        self.ranges: dict[tuple[Dim, int], str] = {}
+        self.views: dict[tuple[object, ...], Tensor] = {}
+
+    # -- names ---------------------------------------------------------------------------------------------------------
+
+    def fresh(self, wish: str) -> str:
+        """A name that nothing else has."""
+        number, name = self.counts.get(wish, 0), wish
+        while name in self.taken or name in self.reserved:
+            number += 1
+            name = f"{wish}_{number}"
+        self.counts[wish] = number
+        self.taken.add(name)
+        return name
+
+    def claim(self, x: Tensor, wish: str) -> str:
+        """The name of a new value: its output name, else the one it had, else a fresh one."""
+        if x.key in self.ends:
+            name = self.ends[x.key]
+            self.done.add(name)
+        else:
+            old = None if self.envelope is None else self.envelope.names.get(x.key)
+            ends = self.program.outputs
+            name = old if old is not None and old not in self.taken and old not in ends else self.fresh(wish)
+        self.taken.add(name)
+        self.names[x.key] = name
+        self.claimed[name] = x.shape
+        return name
+
+    def name(self, x: Tensor) -> str:
+        """The name of a value that has been written; constants are written when first named."""
+        if x.key not in self.names:
+            if not isinstance(x.node, Constant):
+                raise FrontendError("ONNX", f"{x!r} is used before it is written")
+            self.names[x.key] = self.constant(x.node.array, self.constant_name(x, x.node))
+        return self.names[x.key]
+
+    def constant_name(self, x: Tensor, node: Constant) -> str:
+        old = None if self.envelope is None else self.envelope.names.get(x.key)
+        for wish in (old, node.name):
+            if (
+                wish
+                and wish not in self.taken
+                and wish not in self.program.outputs
+                and (wish == old or wish not in self.reserved)
+            ):
+                self.taken.add(wish)
+                return wish
+        return self.fresh(node.name or "constant")
+
+    def constant(self, array: NDArray, name: str = "") -> str:
+        """The name of an initialiser; small equal ones without a name are shared."""
+        key = (array.dtype.name, array.shape, array.tobytes()) if not name and array.size <= 64 else None
+        if key is not None and key in self.constants:
+            return self.constants[key]
+        name = name or self.fresh("constant")
+        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(array) if array.ndim else array, name))
+        if key is not None:
+            self.constants[key] = name
+        return name
+
+    # -- nodes ---------------------------------------------------------------------------------------------------------
+
+    def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str], dtype: str = "") -> None:
+        """Write one call; `dtype` is that of its data where the call's operands do not tell."""
+        call = replace(call, opset=self.opset)
+        dtype = dtype or (call.tensors[-1].dtype if call.tensors else "")
+        if not self.runs(call.op, dtype):
+            raise FrontendError(f"ONNX {call.op}", f"onnxruntime does not have it for {dtype}, nor has the model")
+        if not accepts(call):
+            kinds = ", ".join(x.dtype for x in call.tensors)
+            raise FrontendError(
+                f"ONNX {call.op}", f"opset {self.opset} does not have it for {kinds}", "raise the opset"
+            )
+        self.nodes.append(to_node(call, inputs, outputs, self.constant, self.fresh(call.op)))
+        self.written(outputs)
+
+    def runs(self, op: str, dtype: str) -> bool:
+        """Whether there is a kernel for an operator, or at least the model had it before."""
+        return runs(op, dtype) or (op, dtype) in self.native
+
+    def written(self, names: Iterable[str]) -> None:
+        """From here on, nodes may read the sizes of these values."""
+        for name in names:
+            for axis, d in enumerate(self.claimed.pop(name, ())):
+                self.symbols.setdefault(d, (name, axis))
+
+    def step(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        attrs: Mapping[str, object] | None = None,
+        dtype: str = "",
+        output: str = "",
+        data: str = "",
+    ) -> str:
+        """Write a call with one output by the names of its operands; `dtype` types its constant parameters.
+
+        `data` is the type of what is chosen from or combined, where that is another one.
+        """
+        from eqsat.ir.tensors.tensor import input
+
+        stand_in = (input("x", (), dtype),) if dtype else ()
+        output = output or self.fresh(op.lower())
+        self.call(Call(op, stand_in, dict(attrs or {}), self.opset), inputs, [output], data)
+        return output
+
+    # -- what `write` does --------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def tensors(self, roots: Iterable[Tensor]) -> None:
+        """Write everything below some tensors, operands first."""
+
+    @abstractmethod
+    def split(self, node: View, alone: bool = False) -> bool:
+        """Write the Split that all these views are, at the first of them; `alone`: even for one that is used."""
+
+    @abstractmethod
+    def number(self, size: Term) -> str:
+        """The name of a size that no tensor of the model has, as an int64 of rank 0."""
+
+    def stand_in(self, x: Tensor, made: Tensor) -> None:
+        """Write an equal tensor in place of a node's value."""
+        if x.key in self.ends and made.key not in self.names and not isinstance(made.node, (Input, Constant)):
+            self.ends.setdefault(made.key, self.ends.pop(x.key))
+        self.tensors([made])
+        self.alias(x, self.name(made))
+
+    def alias(self, x: Tensor, name: str) -> None:
+        """Give a node's value the name of an equal value already written; an output gets its own name."""
+        if x.key in self.ends:
+            self.step("Identity", [name], output=self.claim(x, "output"))
+        else:
+            self.names[x.key] = name
+
+    def adopt(self, x: Tensor, name: str, fresh: bool) -> None:
+        """Let a written value be that of a node: under the node's name if the last call made it for that."""
+        last = self.nodes[-1] if self.nodes else None
+        if not fresh or last is None or list(last.output) != [name]:
+            self.alias(x, name)
+            return
+        last.output[0] = self.claim(x, "formula")
+        self.written(last.output)
+
+    def viewed(self, source: Tensor, shape: Shape, gather: Sequence[Term], valid: Term, fill: Term) -> Tensor:
+        """A written View; equal ones are one."""
+        key = (source.key, shape, *gather, valid, fill)
+        if key not in self.views:
+            self.views[key] = Tensor(View(source, shape, gather, valid, None if valid is t.TRUE else fill))
+            self.tensors([self.views[key]])
+        return self.views[key]
+
+
+def _opsets(program: Program, envelope: Envelope | None) -> dict[str, int]:
+    if envelope is not None:
+        return {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in envelope.shell.opset_import}
+    result: dict[str, int] = {}
+    for node in program.nodes():
+        if isinstance(node, Opaque) and node.op.startswith(PREFIX):
+            for domain, version in node.attrs.get(OPSETS, (("", node.attrs.get(OPSET, DEFAULT_OPSET)),)):
+                domain = "" if domain == "ai.onnx" else domain
+                result[domain] = max(version, result.get(domain, 0))
+    result.setdefault("", DEFAULT_OPSET)
+    if _has_bits(program):
+        result[""] = max(result[""], BITS_OPSET)
+    return result
+
+
+def _has_bits(program: Program) -> bool:
+    """Whether formulas work on bits, which ONNX has since opset 18."""
+    formulas = (
+        [*n.gather, n.valid, *(() if n.fill is None else (n.fill,))] if isinstance(n, View) else [n.body]
+        for n in program.nodes()
+        if isinstance(n, (View, Compute))
+    )
+    return any(x.op in BITS for terms in formulas for x in postorder(*terms))
+
+
+def _reserved(program: Program, envelope: Envelope | None) -> set[str]:
+    """Names that new values must not take: those of the model, and all inside of carried graphs."""
+    names = {*program.outputs, *(x.name for x in program.inputs)}
+    if envelope is not None:
+        names.update(envelope.names.values())
+        names.update(x.name for x in (*envelope.shell.graph.input, *envelope.shell.graph.output))
+        names.update(x.name if isinstance(x, TensorProto) else x.values.name for x in envelope.carried)
+    stack: list[GraphProto] = [
+        unpack(n.attrs[GRAPH]) for n in program.nodes() if isinstance(n, Opaque) and GRAPH in n.attrs
+    ]
+    while stack:
+        graph = stack.pop()
+        names.update(x.name for x in (*graph.input, *graph.output, *graph.initializer))
+        for node in graph.node:
+            names.update((*node.input, *node.output))
+            stack.extend(subgraphs(node))
+    return names

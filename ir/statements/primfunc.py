@@ -1,0 +1,60 @@
+"""Functions over buffers: what a program is lowered to, well-formed from the moment that they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from eqsat.ir.errors import BackendError
+from eqsat.ir.statements.check import check_function
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, format_stmt, statements
+
+
+@dataclass(frozen=True)
+class PrimFunc:
+    """A function over buffers: `params` in order, `buffer_map` declares each of them, `body` is what it does.
+
+    >>> from eqsat.ir.statements.stmt import For, Store
+    >>> from eqsat.ir.terms.term import ax, load
+    >>> i = ax(0, 4)
+    >>> double = Store("y", (i,), load("x", [i], "int32") + load("x", [i], "int32"))
+    >>> buffers = {n: BufferDecl(n, (4,), "int32") for n in ("x", "y")}
+    >>> print(PrimFunc("twice", ("x", "y"), buffers, For(i, double)))
+    func twice(x: int32[4], y: int32[4])
+      for i0 in 4:
+        y[i0] = x[i0] + x[i0]
+    """
+
+    name: str
+    params: tuple[str, ...]
+    buffer_map: Mapping[str, BufferDecl]
+    body: Stmt
+    note: str = field(default="")
+
+    def __post_init__(self) -> None:
+        check_function(self.name, self.params, self.buffer_map, self.body)
+
+    def __str__(self) -> str:
+        header = ", ".join(str(self.buffer_map[p]) for p in self.params)
+        return "\n".join([f"func {self.name}({header})", *format_stmt(self.body, 1)])
+
+
+def require_rank(func: PrimFunc, ranks: Collection[int], target: str) -> None:
+    """Refuse a function with a buffer whose number of physical axes a target does not have.
+
+    >>> from eqsat.ir.statements.stmt import seq
+    >>> f = PrimFunc("f", ("x",), {"x": BufferDecl("x", (4, 4), "int8")}, seq([]))
+    >>> require_rank(f, (1,), "c")
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.BackendError: function f on target c: buffer x: int8[4, 4] has 2 physical axes, the target takes 1 \
+(flatten it, or choose a target with such memory)
+    """
+    local = [s.buffer for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+    for decl in (*func.buffer_map.values(), *local):
+        if len(decl.shape) not in ranks:
+            takes = " or ".join(map(str, sorted(ranks)))
+            problem = f"buffer {decl} has {len(decl.shape)} physical axes, the target takes {takes}"
+            raise BackendError(
+                f"function {func.name} on target {target}", problem, "flatten it, or choose a target with such memory"
+            )
