@@ -70,10 +70,10 @@ if TYPE_CHECKING:
     from eqsat.engine import optimize
     from eqsat.flow import flow_layout
     from eqsat.graph.search import Limits
+    from eqsat.ir.law import law
     from eqsat.ir.layouts.buffer import Buffer
     from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
     from eqsat.ir.layouts.layout import Layout
-    from eqsat.ir.law import law
     from eqsat.ir.rule import rule, when
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
@@ -162,6 +162,7 @@ __all__ = [
     "input",
     "isinf",
     "isnan",
+    "law",
     "less",
     "less_equal",
     "log",
@@ -180,7 +181,6 @@ __all__ = [
     "prove",
     "ramp",
     "round",
-    "law",
     "rule",
     "sigmoid",
     "simplify",

@@ -17,7 +17,6 @@ from eqsat.extraction.decode import Decoder
 from eqsat.extraction.extract import Alternatives
 from eqsat.extraction.prices import prices
 from eqsat.graph.encode import Encoded, encode
-from eqsat.graph.forms import operator_name
 from eqsat.graph.holes_search import assignments
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
@@ -25,8 +24,9 @@ from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
-from eqsat.laws.admitted import admitted
+from eqsat.operators.forms import operator_name
 from eqsat.result import Measure, Result
+from eqsat.rulebook.admitted import admitted
 from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph

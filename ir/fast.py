@@ -3,7 +3,7 @@ off to see that the e-graphs alone come to the same."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -16,7 +16,7 @@ def fast_paths() -> bool:
 
 
 @contextmanager
-def by_rules_alone() -> Iterator[None]:
+def by_rules_alone() -> Generator[None]:
     """No fast path is taken inside of the block.
 
     >>> with by_rules_alone():

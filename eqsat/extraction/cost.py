@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from eqsat.extraction.decode_view import viewed_twice
-from eqsat.graph.forms import is_selection_node
-from eqsat.graph.universe import Reindex
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
@@ -22,6 +20,8 @@ from eqsat.ir.tensors.tensor import Compute, Constant, Node, Program, View, inpu
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
 from eqsat.ir.terms.walk import symbols
+from eqsat.operators.forms import is_selection_node
+from eqsat.operators.universe import Reindex
 
 
 @lru_cache(maxsize=1 << 14)

@@ -10,11 +10,9 @@ from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
 from eqsat.extraction.extract import Bridge, Choice, Take
 from eqsat.formulas import over_accesses
 from eqsat.graph.encode import Encoded, Written
-from eqsat.graph.labels import ComputeKind, Coordinate, Label, Name, Slot
 from eqsat.graph.nodes import ClassId, Spell
 from eqsat.graph.rebuild import with_operands
 from eqsat.graph.search import Snapshot
-from eqsat.graph.universe import Form
 from eqsat.ir import clock
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.map import FlatMap
@@ -26,6 +24,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import transform
+from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, Slot
+from eqsat.operators.universe import Form
 
 
 class Decoder:

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from eqsat.graph import algebra
 from eqsat.graph.nodes import ClassId, Nodes, Spell
-from eqsat.graph.universe import Reindex, Universe
 from eqsat.ir import clock
 from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
+from eqsat.operators import algebra
+from eqsat.operators.universe import Reindex, Universe
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from eqsat.backends.targets import TARGETS
 from eqsat.extraction.cost import map_bytes, map_steps, pair_bytes
 from eqsat.extraction.extract import Prices
 from eqsat.graph.encode import Encoded
-from eqsat.graph.selections import is_selection
-from eqsat.graph.universe import Reindex
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
+from eqsat.operators.selections import is_selection
+from eqsat.operators.universe import Reindex
 
 NODE = 1 << 10
 """A node, where it does not count as bytes: it decides between equal bytes."""

@@ -11,10 +11,6 @@ from hashlib import blake2b
 import numpy as np
 
 from eqsat.formulas import as_formula
-from eqsat.graph import algebra
-from eqsat.graph.labels import Labelled, Signed, finish, of_compute, of_opaque
-from eqsat.graph.selections import is_selection, merged, part, selection_operand_sizes
-from eqsat.graph.universe import Form, Hub, Leaf, Reindex, Typed, Universe, ViewOf
 from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.fast import fast_paths
@@ -28,6 +24,10 @@ from eqsat.ir.law import Law
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.operators import algebra
+from eqsat.operators.labels import Labelled, Signed, finish, of_compute, of_opaque
+from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
+from eqsat.operators.universe import Form, Hub, Leaf, Reindex, Typed, Universe, ViewOf
 
 
 @dataclass(frozen=True)

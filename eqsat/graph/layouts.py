@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from eqsat.graph.forms import FormMaker
-from eqsat.graph.universe import Universe
 from eqsat.ir.flat.facts import inverse, is_bijective, split_core
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.sizes import at_most
 from eqsat.ir.flat.table import Map
 from eqsat.ir.terms.term import Term
+from eqsat.operators.forms import FormMaker
+from eqsat.operators.universe import Universe
 
 Fact = tuple[str, tuple[int, ...]]
 

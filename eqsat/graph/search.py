@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any, Literal
 
-from eqsat.extraction.extract import Nodes, Spell
 from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded
-from eqsat.graph.forms import FormMaker, Freedom, freedom, operator_name
 from eqsat.graph.layouts import Fact, Layouts
+from eqsat.graph.nodes import Nodes, Spell
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, wanted_layouts
-from eqsat.graph.universe import Universe
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
+from eqsat.operators.forms import FormMaker, Freedom, freedom, operator_name
+from eqsat.operators.universe import Universe
 from eqsat.rules import tensor_laws
 from eqsat.workers.limits import resident_mb
 

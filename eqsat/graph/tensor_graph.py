@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.graph.egglog_adapter import Call, EGraph, Expression
 from eqsat.graph.encode import Encoded
-from eqsat.graph.selections import is_selection
-from eqsat.graph.universe import Hub, Leaf, Universe
 from eqsat.ir.flat.facts import is_bijective, is_permutation
 from eqsat.ir.law import Law
-from eqsat.laws.operators import is_pointwise, varying
 from eqsat.laws.plan import Plan, Shape, plans
 from eqsat.laws.text import acts, answers, is_direct, need, rules, shape_number, spelling, spells
+from eqsat.operators.moves import is_pointwise, varying
+from eqsat.operators.selections import is_selection
+from eqsat.operators.universe import Hub, Leaf, Universe
 
 SCHEMA = """
 (sort V)

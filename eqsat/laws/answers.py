@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.graph.forms import FormMaker
-from eqsat.graph.labels import Signed
-from eqsat.graph.universe import Reindex, Universe
 from eqsat.ir.flat.facts import is_bijective, split_core
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
@@ -15,8 +12,11 @@ from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import same_cells
 from eqsat.laws.conditions import Conditions, Obligation
 from eqsat.laws.match import Match, NoAnswer, bind
-from eqsat.laws.operators import fills_for, is_pointwise, over, under
 from eqsat.laws.plan import Made, Plan
+from eqsat.operators.forms import FormMaker
+from eqsat.operators.labels import Signed
+from eqsat.operators.moves import fills_for, is_pointwise, over, under
+from eqsat.operators.universe import Reindex, Universe
 
 
 class LawAnswers:

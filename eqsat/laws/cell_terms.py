@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.graph.labels import ComputeKind, Coordinate, Signed, Slot
-from eqsat.graph.universe import Leaf, Universe, ViewOf
 from eqsat.ir.flat.size_terms import as_extent
 from eqsat.ir.flat.table import Map, TableMap
 from eqsat.ir.terms import term as t
@@ -13,6 +11,8 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves, map_loads, substitute, transform
+from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.operators.universe import Leaf, Universe, ViewOf
 
 MOST_CELLS = 400
 """So many cells of values are unfolded for one question; what lies behind them is any value."""
@@ -121,12 +121,12 @@ class Cells:
         table = {axis: place for axis in axes if (place := named[axis.payload[1]]) is not None}
 
         def cell(load: Term) -> Term:
-            index = t.index_const(0)
-            for n in signed.operands[load.payload]:
+            index, k = t.index_const(0), int(load.payload)
+            for n in signed.operands[k]:
                 label = signed.labels[n]
                 at = load.args[label.name.number] if isinstance(label.name, Coordinate) else digits[n]
                 index = index * t.as_index(as_extent(label.extent)) + at
-            return self.at(item.operands[load.payload], index)
+            return self.at(item.operands[k], index)
 
         return map_loads(substitute(kind.body, table), cell)
 

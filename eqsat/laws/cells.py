@@ -12,19 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.graph.labels import Signed
-from eqsat.graph.selections import owners
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.map import FlatMap, substitute
+from eqsat.ir.flat.size_samples import symbol_sample
 from eqsat.ir.flat.sizes import Size, number, value
 from eqsat.ir.flat.table import Map, from_array, widened
-from eqsat.ir.tensors.size_samples import symbol_sample
+from eqsat.ir.law import OPERATORS, nodes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import symbols
 from eqsat.laws.match import Match
-from eqsat.laws.operators import applied
 from eqsat.laws.tree import Class, Operated, Tree, Viewed
+from eqsat.operators.labels import Signed
+from eqsat.operators.moves import applied
+from eqsat.operators.selections import owners
 
 ALL_CELLS = 1 << 16
 SAMPLES = 2048
@@ -47,8 +48,8 @@ def same_cells(match: Match) -> bool:
     """Whether both sides of a law are the same at a match: at every cell of small boxes, at the corners of every digit
     and at random cells of large ones, for a few values of each symbol.
 
-    Where a hypothesis is about the cells of tensors, cells of two of these, or of one and a fill, are not compared: what
-    they hold was proved.
+    Where a hypothesis is about the cells of tensors, cells of two of these, or of one and a fill, are not compared:
+    what they hold was proved.
     """
     views = [match.universe.reindexes[match.numbers[name]].map for name in _maps(match)]
     checked = False
@@ -134,9 +135,11 @@ class _Run:
         self.tensors: dict[str, int] = {}
 
     def stated(self, words: Words) -> NDArray:
-        """The cells that are fills, or cells of tensors that a hypothesis is about."""
+        """The cells that are fills, or cells of tensors (-1: of the operator) that a hypothesis is about."""
         plan = self.match.plan
         about = [self.tensors.get(plan.classes[name], -2) for name in plan.values]
+        stated = [e for h in plan.law.hypotheses for e in nodes(h) if e.op == "same_value"]
+        about += [-1] if any(e.op in OPERATORS for h in stated for e in nodes(h)) else []
         return (words.fills >= 0) | np.isin(words.tensors, about)
 
     def map(self, name: str) -> Map:

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.graph.labels import ComputeKind
-from eqsat.graph.selections import owners
-from eqsat.graph.universe import Universe
 from eqsat.ir import clock
-from eqsat.ir.decide import Proof
+from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent
@@ -27,7 +24,10 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads
 from eqsat.laws.cell_terms import Cells, address_at, folded, same_cell, takes_at, valid_at
 from eqsat.laws.match import Match, NoAnswer
-from eqsat.laws.operators import access, varying
+from eqsat.operators.labels import ComputeKind
+from eqsat.operators.moves import access, varying
+from eqsat.operators.selections import owners
+from eqsat.operators.universe import Universe
 
 EVERY_CELL = 1 << 20
 
@@ -62,7 +62,8 @@ class Conditions:
         names = {name: str(m.map) for name, m in match.maps.items()}
         shown = ", ".join(f"{name} = {m}" for name, m in names.items())
         values = ", ".join(f"{name} = {v}" for name, v in match.values.items() if v is not None)
-        about = "; ".join(x for x in (shown, values) if x)
+        cells = ", ".join(f"{name} = value {match.numbers[f'n{k}']}" for k, name in enumerate(match.plan.values))
+        about = "; ".join(x for x in (shown, values, cells) if x)
         self.obligations.append(Obligation(f"{match.plan.law.name}: {h} at {about}", proof))
         return bool(proof)
 
@@ -254,7 +255,7 @@ class _AsTerm:
         if h.op == "same_index":
             return t.compare("eq", self.index(parts[0], i), self.index(parts[1], i))
         if h.op == "same_value":
-            return same_cell(*(folded(self.cell(p, i)) for p in parts))
+            return same_cell(*self.simplified([folded(self.cell(p, i)) for p in parts]))
         if h.op == "takes":
             at = self.index(parts[0], i)
             size = self.match.signed.size(self.match.signed.outputs[0])
@@ -265,6 +266,11 @@ class _AsTerm:
         assert h.op == "valid"
         m = _map(self.match, parts[0])
         return t.logical_and(_inside(at, m.n_out), valid_at(m, at))
+
+    def simplified(self, cells: list[Term]) -> list[Term]:
+        """The same values, by the rules about scalars."""
+        extent = self.i.args[0]
+        return decider().simplify(cells, {self.i: (0, extent.payload)}) if extent.op == "const" else cells
 
     def index(self, e: Expr, i: Term) -> Term:
         if e.op == "index":

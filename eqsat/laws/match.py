@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.graph.algebra import compose
-from eqsat.graph.forms import FormMaker
-from eqsat.graph.labels import Signed
-from eqsat.graph.selections import merged, part, selection_operand_sizes
-from eqsat.graph.universe import Reindex, Universe
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.map import identity
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.law import Expr, operand, operands, operator_of, underlying
 from eqsat.ir.terms.term import Term
-from eqsat.laws.operators import access, applied
 from eqsat.laws.plan import Plan
+from eqsat.operators.algebra import compose
+from eqsat.operators.forms import FormMaker
+from eqsat.operators.labels import Signed
+from eqsat.operators.moves import access, applied
+from eqsat.operators.selections import merged, part, selection_operand_sizes
+from eqsat.operators.universe import Reindex, Universe
 
 
 class NoAnswer(EqsatError):

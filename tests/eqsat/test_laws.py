@@ -12,9 +12,7 @@ import pytest
 import eqsat as eq
 from eqsat.engine import Limits
 from eqsat.graph.encode import encode
-from eqsat.graph.forms import FormMaker
 from eqsat.graph.search import Snapshot, run, task_of
-from eqsat.graph.universe import Universe
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone
 from eqsat.ir.flat.build import crop, flip, pad, permute
@@ -33,6 +31,7 @@ from eqsat.ir.law import (
     inside,
     mapping,
     negation,
+    operands,
     operator_of,
     pointwise,
     read,
@@ -49,13 +48,15 @@ from eqsat.ir.law import (
 from eqsat.ir.tensors.tensor import as_program
 from eqsat.ir.terms import term as t
 from eqsat.laws import answers as law_answers
-from eqsat.laws.admitted import NEEDED, admitted
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.cells import same_cells
 from eqsat.laws.match import bind
 from eqsat.laws.plan import CannotAct, Plan, Shape, check_can_act, plans
 from eqsat.laws.text import acts
+from eqsat.operators.forms import FormMaker
+from eqsat.operators.universe import Universe
 from eqsat.rulebook import check_rules
+from eqsat.rulebook.admitted import NEEDED, admitted
 from eqsat.rules import layout_laws, tensor_laws
 
 X, Y, M = tensor("x"), tensor("y"), mapping("m")
@@ -124,7 +125,7 @@ def corpus() -> Iterator[eq.Tensor]:
         (0, 0, 0, 0), (1, 32, 8, 8)
     )
     wide = [v.pad(((0, 0), (0, 4), (0, 0), (0, 0))) for v in (x, x.relu())]
-    yield wide[0].exp() * wide[1]
+    yield eq.opaque("pair", wide, outputs=[((1, 36, 8, 8), "float32")])[0]
     yield eq.concat([x.exp(), y], axis=1).crop((0, 32, 0, 0), (1, 32, 8, 8))
     rows = eq.input("rows", (16, 8), "float32")
     kept = eq.compute((16, 8), lambda i, j: eq.where(i < 5, rows[i, j], 0.0))
@@ -187,7 +188,7 @@ def test_a_law_of_a_user_saves_what_no_other_does(program: Any, law: Law) -> Non
     plain, own = eq.optimize(program()), eq.optimize(program(), rules=[law])
     assert plain.cost_after == plain.cost_before > own.cost_after
     assert own.progress.matches[law.name] and law.name in own.explain()
-    assert own.checked.count("proved") == len(own.checked) > 0
+    assert own.checked.count("proved") + own.checked.count("run") == len(own.checked) > 0
     assert any(o.question.startswith(law.name) and o.proof for o in own.obligations)
 
 
@@ -199,7 +200,7 @@ def test_names_choose_and_laws_are_added() -> None:
 
 def test_a_law_that_is_wrong_is_refused_with_its_witness() -> None:
     wrong = Law("wrong", "", view(view(X, mapping("f")), M), view(X, M))
-    with pytest.raises(EqsatError, match="wrong.*refuted at") as error:
+    with pytest.raises(EqsatError, match=r"wrong.*refuted at") as error:
         eq.optimize(masked(), rules=[wrong])
     assert "only proved laws" in str(error.value)
 
@@ -335,7 +336,7 @@ def test_a_law_is_widened_to_the_operands_that_there_are() -> None:
     three = widened(layout_laws.push_view, 3)
     assert three is not None
     operator = operator_of(three.left)
-    assert operator is not None and len(operator.args[1]) == 3
+    assert operator is not None and len(operands(operator)) == 3
     assert len(three.hypotheses) == 6
     assert widened(layout_laws.compose_views, 2) is None
     one = widened(layout_laws.push_view, 1)

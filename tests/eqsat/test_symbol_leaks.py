@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 import eqsat as eq
 from eqsat.extraction.cost import program_bytes
 from eqsat.flow import flow_layout
-from eqsat.graph.forms import FormMaker
-from eqsat.graph.universe import Universe
 from eqsat.ir.flat.map import digit, from_digits, identity
 from eqsat.ir.flat.size_samples import SAMPLE
 from eqsat.ir.flat.sizes import monomial
@@ -25,6 +23,8 @@ from eqsat.ir.terms import term as t
 from eqsat.laws.cells import same_cells
 from eqsat.laws.match import bind
 from eqsat.laws.plan import plans
+from eqsat.operators.forms import FormMaker
+from eqsat.operators.universe import Universe
 from eqsat.proving.prover import decide, prove
 from eqsat.rules.layout_laws import compose_views
 from eqsat.verifying.verify import verify

@@ -11,11 +11,11 @@ import pytest
 
 import eqsat as eq
 from eqsat.backends.targets import TARGETS, Target, offered
-from eqsat.graph.labels import of_opaque
 from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
 from eqsat.ir.terms.shape import Shape
+from eqsat.operators.labels import of_opaque
 
 
 @pytest.mark.parametrize("name", TARGETS)

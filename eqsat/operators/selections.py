@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from eqsat.graph.forms import selects
-from eqsat.graph.labels import ComputeKind, Coordinate, Signed, Slot
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.sizes import numbers
 from eqsat.ir.flat.table import Map, from_array
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves
+from eqsat.operators.forms import selects
+from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
 
 MAX_CELLS = 1 << 20
 

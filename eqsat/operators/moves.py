@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.graph.labels import ComputeKind, Coordinate, Label, Labelled, Signed, Slot, finish
 from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.map import Digit, FlatMap, from_digits, identity
@@ -19,6 +18,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves
+from eqsat.operators.labels import ComputeKind, Coordinate, Label, Labelled, Signed, Slot, finish
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.graph.universe import Reindex
 from eqsat.ir.flat.ops import compose_parts
+from eqsat.operators.universe import Reindex
 
 
 def compose(first: Reindex, then: Reindex) -> Reindex | None:

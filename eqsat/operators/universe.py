@@ -6,11 +6,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from eqsat.graph.labels import Label, Order, Signed
 from eqsat.ir.flat.map import identity
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
 from eqsat.ir.terms.term import Term
+from eqsat.operators.labels import Label, Order, Signed
 
 T = TypeVar("T", bound=Hashable)
 

@@ -8,14 +8,14 @@ from typing import Literal
 
 from eqsat.backends.targets import TARGETS
 from eqsat.formulas import accesses
-from eqsat.graph.labels import ComputeKind, Coordinate, Kind, Labelled, Name, OpaqueKind, Signed, Slot, order_map
-from eqsat.graph.universe import Form, Universe
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import leaves
+from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Labelled, Name, OpaqueKind, Signed, Slot, order_map
+from eqsat.operators.universe import Form, Universe
 
 Freedom = Literal["written", "any", "contract"]
 

@@ -1,0 +1,1 @@
+"""Operators by their axes, views as an algebra, and the numbers by which a search knows both."""
