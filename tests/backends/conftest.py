@@ -1,13 +1,9 @@
-"""Lets these tests share helpers, keeps their objects out of the user's cache, and makes warnings errors."""
+"""Keeps what these tests compile out of the user's cache, and makes warnings errors."""
 
 import os
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_halves import HALVES, same
 
 from eqsat.backends.compile import compile
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.tensor import input
 
-HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
-
 
 def converted(values: NDArray, dtype: str) -> NDArray:
     x = input("x", values.shape, values.dtype.name)
     return compile(x.cast(dtype))(x=values)
-
-
-def same(got: NDArray, want: NDArray) -> None:
-    """Equal bits; a NaN is a NaN."""
-    kind = f"u{got.dtype.itemsize}"
-    wrong = (got.view(kind) != want.view(kind)) & ~(np.isnan(got) & np.isnan(want))
-    assert not wrong.any(), (got[wrong][:5], want[wrong][:5])
 
 
 def around_ties(dtype: str) -> NDArray:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_checks import assert_same, inputs_of, program_of, programs, sample
-from test_c_programs import VIEWS, operations, reducing_and_gathering
+from kernel_views import VIEWS, operations, reducing_and_gathering
 
 from eqsat.backends.lowering.affine import Folder
 from eqsat.backends.opencl.grid import independent

@@ -6,11 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_half_rows import all_halves, images, odd_rows
-from test_moves import DTYPES, MACHINES, chosen_cases, leaves_of
-from test_shuffle import small_orders
-from test_wrap import DTYPES as BITS
-from test_wrap import bodies, rotated, swizzled
+from kernel_halves import all_halves, images, odd_rows
+from kernel_moves import BITS, DTYPES, MACHINES, bodies, chosen_cases, leaves_of, rotated, small_orders, swizzled
 
 from eqsat.backends.c.cc import find_compiler
 from eqsat.backends.c.code import print_unit

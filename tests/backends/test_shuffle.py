@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_moves import check_bits, leaves_of, parts
+from kernel_moves import check_bits, leaves_of, parts, small_orders
 
 from eqsat.backends.lowering.affine import Folder
 from eqsat.backends.lowering.lower import lower
@@ -54,18 +54,6 @@ def test_a_swizzle_needs_no_loop_over_elements(dtype: str) -> None:
 
 def inputs(outputs: Sequence[Tensor]) -> list[Tensor]:
     return [x for y in outputs for x in leaves_of(y)]
-
-
-def small_orders(dtype: str) -> dict[str, Tensor]:
-    """Orders of axes and directions inside of 16 bytes and around them."""
-    count = 16 // np.dtype(dtype).itemsize
-    cases = {"pairs": input("a", (33, 5, 2), dtype).flip(2), "back": input("b", (7, 3, count), dtype).flip(2)}
-    cases["rows"] = input("c", (9, 2, count // 2 or 1), dtype).flip(1)
-    cases["halves"] = input("d", (9, 6, count), dtype).reshape((9, 12, count // 2 or 1)).flip(2)
-    cases["square"] = input("e", (10, 4, 4), dtype).permute_dims((0, 2, 1))
-    cases["box"] = input("f", (10, 2, 2, 2), dtype).permute_dims((0, 3, 1, 2))
-    cases["beyond"] = input("g", (3, 8, 2), dtype).permute_dims((0, 2, 1))
-    return cases
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -6,37 +6,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_half_rows import UNSHRUNK
-from test_moves import check_bits, leaves_of
+from kernel_halves import UNSHRUNK
+from kernel_moves import BITS, bodies, check_bits, leaves_of, rotated, swizzled
 
 from eqsat.backends.c.code import print_unit
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import this_machine
-from eqsat.ir.tensors.tensor import Program, Tensor, compute, input
-
-DTYPES = ("int8", "float16", "float32", "float64", "bool")
+from eqsat.ir.tensors.tensor import Program, Tensor, input
 
 
 def source_of(y: Tensor) -> str:
     return print_unit(lower(Program(leaves_of(y), {"y": y}))).source
 
 
-def rotated(name: str, dtype: str, shape: tuple[int, int], columns: int, factor: int, sign: int, shift: int) -> Tensor:
-    """Row i begins at place factor * i + shift, and goes round."""
-    x = input(name, shape, dtype)
-    return compute((shape[0], columns), lambda i, j: x[i, (factor * i + sign * j + shift) % shape[1]])
-
-
-def swizzled(name: str, dtype: str, shape: tuple[int, int], turns: int, run: int) -> Tensor:
-    """Blocks of `run` elements of row i change places by an exclusive or with i % turns."""
-    x = input(name, shape, dtype)
-    return compute(shape, lambda i, j: x[i, (j // run ^ (i % turns)) * run + j % run])
-
-
 # feature: K1
 @settings(max_examples=15, deadline=None, phases=UNSHRUNK)
 @given(
-    st.sampled_from(DTYPES), st.integers(2, 40), st.integers(9, 200), st.integers(0, 9), st.sampled_from([1, -1, 3]),
+    st.sampled_from(BITS), st.integers(2, 40), st.integers(9, 200), st.integers(0, 9), st.sampled_from([1, -1, 3]),
     st.sampled_from([1, -1]), st.integers(-3, 300), st.sampled_from([1, 2]),
 )  # fmt: skip
 def test_rotations_bit_by_bit(
@@ -52,7 +38,7 @@ def test_rotations_bit_by_bit(
 # feature: K1
 @settings(max_examples=15, deadline=None, phases=UNSHRUNK)
 @given(
-    st.sampled_from(DTYPES), st.sampled_from([32, 64, 128]), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 3),
+    st.sampled_from(BITS), st.sampled_from([32, 64, 128]), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 3),
     st.integers(0, 5), st.sampled_from([1, 2]),
 )  # fmt: skip
 def test_swizzles_of_many_positions_bit_by_bit(
@@ -64,20 +50,6 @@ def test_swizzles_of_many_positions_bit_by_bit(
     assert ("swizzle_bytes(" in source_of(y)) == (run != 3)
 
 
-def bodies() -> dict[str, Tensor]:
-    """Work on rotated and swizzled elements; indices that wrap in an outer loop, twice, or not at all."""
-    x, w = input("x", (20, 65), "float32"), input("w", (3, 20, 33), "uint8")
-    return {
-        "relu": compute((20, 65), lambda i, j: x[i, (i + j) % 65]).relu() * 2,
-        "both": compute((20, 65), lambda i, j: x[i, (i + j) % 65] + x[(i + j) % 20, j] - x[i, (j - i) % 65]),
-        "outer": compute((20, 65), lambda i, j: x[(i + j) % 20, j]),
-        "deep": compute((3, 20, 33), lambda a, i, j: w[a, i, (j + a + i) % 33]),
-        "sums": compute((20,), lambda i, j: x[i, (i + j) % 65] * x[i, j], reduce=(65,)),
-        "twice round": compute((20, 130), lambda i, j: x[i, (i + j) % 65]),
-        "turned": compute((64, 16), lambda i, j: w[i % 3, j, (i ^ j) % 33]),
-    }
-
-
 @pytest.mark.parametrize("threads", [1, 2])
 def test_bodies_bit_by_bit(threads: int) -> None:
     exact = {name: y for name, y in bodies().items() if name not in ("sums",)}
@@ -87,8 +59,8 @@ def test_bodies_bit_by_bit(threads: int) -> None:
 @pytest.mark.parametrize("flags", ["-Werror", "-O1 -DEQSAT_PLAIN_LOOPS -Werror", "-Werror -mno-ssse3 -mno-avx"])
 def test_with_and_without_vectors(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EQSAT_CFLAGS", flags)
-    check_bits({dtype: swizzled(dtype, dtype, (40, 96), 32, 1) for dtype in DTYPES}, 1, this_machine(), 3)
-    check_bits({dtype: rotated(dtype, dtype, (40, 33), 33, 1, -1, 5) for dtype in DTYPES}, 1, this_machine(), 3)
+    check_bits({dtype: swizzled(dtype, dtype, (40, 96), 32, 1) for dtype in BITS}, 1, this_machine(), 3)
+    check_bits({dtype: rotated(dtype, dtype, (40, 33), 33, 1, -1, 5) for dtype in BITS}, 1, this_machine(), 3)
 
 
 def test_an_index_does_not_leave_32_bits_on_its_way() -> None:
@@ -99,7 +71,7 @@ def test_an_index_does_not_leave_32_bits_on_its_way() -> None:
     assert ["cut0" in text for text in sources] == [True, False]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", BITS)
 def test_columns_from_a_table_are_loaded_one_by_one(dtype: str) -> None:
     x, places = input("x", (33, 70), dtype), list(np.random.default_rng(1).permutation(70))
     columns, rows = x.take(places, 1), x.take([p % 33 for p in places], 0)

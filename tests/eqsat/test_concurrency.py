@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
-SCRIPT = Path(__file__).parent / "mixed_calls.py"
+SCRIPT = Path(__file__).parents[1] / "helpers" / "mixed_calls.py"
 CALLS = 22
 NOTEBOOK = """
 import sys

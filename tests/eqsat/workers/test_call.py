@@ -12,22 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import worker_jobs
 
 from eqsat.ir.errors import EqsatError, ShapeError
 from eqsat.workers.call import WorkerFailure, WorkerMemoryLimit, WorkerTimeLimit, call
 from eqsat.workers.pool import end_workers, most_workers, taken
 from eqsat.workers.process import alive
 
-FOLDER = str(Path(__file__).parent)
+FOLDER = str(Path(worker_jobs.__file__).parent)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def jobs() -> Generator[None]:
-    """Workers that find the module `worker_jobs`."""
+    """Workers of these tests only."""
     end_workers()
-    sys.path.insert(0, FOLDER)
     yield
-    sys.path.remove(FOLDER)
     end_workers()
 
 

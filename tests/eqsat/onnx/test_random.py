@@ -1,6 +1,6 @@
 """Random models over all operators that have an entry: optimised, they still compute what they did.
 
-`EQSAT_ONNX_MODELS=20000 pytest -m slow tests/eqsat/test_onnx_random.py` is the long run; `EQSAT_ONNX_SEED` moves it on.
+`EQSAT_ONNX_MODELS=20000 pytest -m slow tests/eqsat/onnx/test_random.py` is the long run; `EQSAT_ONNX_SEED` moves it on.
 A difference names its seed: `draw(SEED)` builds the model again.
 """
 
