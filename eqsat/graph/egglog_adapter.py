@@ -44,6 +44,15 @@ class Row:
 _first_user: list[int] = []  # the process that first used egglog, of this one and those that it was forked from
 
 
+def usable() -> bool:
+    """Whether this process may make graphs: neither it nor the one that it was forked from used egglog before the fork.
+
+    >>> usable()
+    True
+    """
+    return not _first_user or _first_user[0] == os.getpid()
+
+
 def _here() -> tuple[int, int]:
     return os.getpid(), threading.get_ident()
 
@@ -52,13 +61,13 @@ class EGraph:
     """An e-graph: run text, insert expressions in bulk, read tables back."""
 
     def __init__(self) -> None:
+        if not usable():
+            raise EngineFailure("egglog", "was used before this process was forked", "run the graph in a worker")
+        _first_user.append(os.getpid())  # before the import, during which another thread may fork
+        del _first_user[1:]
         from egglog import bindings
 
         self._home = _here()
-        if not _first_user:
-            _first_user.append(os.getpid())
-        elif _first_user[0] != os.getpid():
-            raise EngineFailure("egglog", "was used before this process was forked", "run the graph in a worker")
         self._b: Any = bindings
         self._graph: Any = bindings.EGraph()
         self._span: Any = bindings.RustSpan("eqsat", 0, 0)
@@ -72,6 +81,11 @@ class EGraph:
             if isinstance(error, Exception) or type(error).__name__ == "PanicException":
                 raise EngineFailure("egglog", str(error)) from error
             raise
+
+    def close(self) -> None:
+        """Give up the graph now, in its own thread: one that another thread collects is never freed."""
+        self._guard(lambda: None)
+        self._graph = None
 
     def run(self, text: str) -> Any:
         """Run commands, separated by blank lines; parsed in small pieces, because 13.2 keeps the text per node."""

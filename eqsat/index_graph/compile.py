@@ -222,7 +222,7 @@ def compile_rule(rule: Rule, number: int) -> list[str]:
     >>> from eqsat.rules.index_arith import div_div
     >>> print(compile_rule(div_div, 0)[0])
     (rule ((= e (Div x1 x2)) (= x2 (Num n3)) (= x1 (Div x4 x5)) (= x5 (Num n6)) (= c7 n3) (> c7 0) (= c8 n6) (> c8 0) \
-(= k9 (* c7 c8))) ((union e (Div x4 (Num k9)))) :ruleset arith :name "div-div")
+(= k9 (* c7 c8)) (on 0)) ((union e (Div x4 (Num k9)))) :ruleset arith :name "div-div")
     """
     return [_compile(rule, instance, number) for instance in rule.instances]
 
@@ -244,4 +244,5 @@ def _compile(rule: Rule, instance: Instance, number: int) -> str:
     for condition in instance.conditions:
         compiler.condition(condition)
     right = compiler.build(instance.right)
-    return f'(rule ({" ".join(compiler.body)}) ((union {left} {right})) :ruleset arith :name "{rule.name}")'
+    body = " ".join((*compiler.body, f"(on {number})"))
+    return f'(rule ({body}) ((union {left} {right})) :ruleset arith :name "{rule.name}")'

@@ -97,10 +97,10 @@ def graph_job(
 
 def _joins(a: Term, b: Term, ranges: Mapping[Term, tuple[int, int]], rules: Sequence[Rule]) -> set[str] | None:
     """The rules that matched when the e-graph made two terms equal, or None where it did not."""
-    graph = IndexGraph(rules, ranges)
-    roots = graph.add(a), graph.add(b)
-    outcome = graph.run(LIMITS, target=roots)
-    return set(outcome.matches) if graph.equal(*roots) else None
+    with IndexGraph(rules, ranges) as graph:
+        roots = graph.add(a), graph.add(b)
+        outcome = graph.run(LIMITS, target=roots)
+        return set(outcome.matches) if graph.equal(*roots) else None
 
 
 def smallest(items: Sequence[Rule], works: Callable[[Sequence[Rule]], bool]) -> list[Rule]:

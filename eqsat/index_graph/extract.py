@@ -159,7 +159,8 @@ def _built(name: str) -> Callable[[list[Term]], Term]:
             return t.binary(_OPERATION[name], args[0], args[1])
         if name in TESTS.values():
             op = next(op for op, test in TESTS.items() if test == name)
-            return spell(t.compare(op, t.index_const(0), args[0]))
+            test = t.compare(op, t.index_const(0), args[0])
+            return test if test.op == "const" else spell(test)
         if name in ("And", "Or"):
             return t.junction(name.lower(), args)
         if name == "Mul":

@@ -10,12 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from eqsat.graph.egglog_adapter import Call, EGraph, Expression
-from eqsat.index_graph.compile import NotCompiled, compile_rule
+from eqsat.graph.egglog_adapter import Call, Expression
 from eqsat.index_graph.extract import Extractor
-from eqsat.index_graph.schema import ALARMS, BINARY, LARGEST, TESTS, schema
+from eqsat.index_graph.pool import give_back, take
+from eqsat.index_graph.schema import ALARMS, BINARY, LARGEST, TESTS
 from eqsat.index_graph.sums import Forms, SumStep
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX
@@ -24,11 +24,10 @@ from eqsat.ir.ranges.bounds import Bounds, narrow
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.rewriting.match_sums import slack
-from eqsat.rulebook import default_rules
 
 LEAVES = ("axis", "var", "sym")
-BOUNDS = "(run-schedule (repeat 60 (run bounds)))"
+BOUNDS = "(run-schedule (repeat 6 (run bounds)))"
+BOUND_ROUNDS = 10  # unsound equalities make bounds creep for ever
 Guard = tuple[Term, ...]
 
 
@@ -58,32 +57,20 @@ class Outcome:
 
 
 class IndexGraph:
-    """Terms over one box, and what the rules make equal.
+    """Terms over one box, and what the rules make equal. Left with `with`, its engine serves the next one.
 
     >>> i = t.var("i", 64)
-    >>> graph = IndexGraph()
-    >>> root = graph.add(i // 4 * 8 + i % 4 * 2 + 3)
-    >>> graph.run().status
-    'saturated'
-    >>> str(graph.best(root))
-    '2*i + 3'
+    >>> with IndexGraph() as graph:
+    ...     root = graph.add(i // 4 * 8 + i % 4 * 2 + 3)
+    ...     print(graph.run().status, graph.best(root))
+    saturated 2*i + 3
     """
 
     def __init__(
         self, rules: Iterable[Rule] | None = None, ranges: Mapping[Term, tuple[int, int]] | None = None
     ) -> None:
-        self.rules: list[str] = []
-        self.skipped: dict[str, str] = {}
-        self.graph = EGraph()
-        self.graph.run(schema())
-        texts: list[str] = []
-        for number, rule in enumerate(default_rules() if rules is None else rules):
-            try:
-                texts += compile_rule(rule, number)
-            except NotCompiled as error:
-                self.skipped[rule.name] = str(error)
-            self.rules.append(rule.name)
-        self.graph.run("\n\n".join(texts))
+        self.engine = take(None if rules is None else list(rules))
+        self.graph = self.engine.graph
         self.ranges = dict(ranges or {})
         self.bounds = Bounds(self.ranges)
         self.forms = Forms()
@@ -92,6 +79,13 @@ class IndexGraph:
         self.guards: dict[Guard, int] = {}
         self.loaded: dict[Guard, dict[Term, Expression]] = {}
         self.roots: list[Expression] = []
+        self.spoiled = False  # by a limit: the tables have grown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        give_back(self.engine, sound=kind is None and not self.spoiled)
 
     # -- loading -------------------------------------------------------------------------------------------------------
 
@@ -244,10 +238,10 @@ class IndexGraph:
         begun = time.monotonic()
         matches: dict[str, int] = {}
         self.step()
-        best, waited, status, done = self.costs(), 0, "iteration-limit", 0
+        best, waited, status, done = self.costs() if target is None else (), 0, "iteration-limit", 0
         while done < limits.iterations:
             done += 1
-            self.graph.run(BOUNDS)
+            self.settle_bounds()
             report = self.graph.run("(run-schedule (run arith))")
             for rule, count in report.num_matches_per_rule.items():
                 matches[rule] = matches.get(rule, 0) + count
@@ -256,11 +250,9 @@ class IndexGraph:
             if not report.updated and not changed:
                 status = "saturated"
                 break
-            if self.size() > limits.rows:
-                status = "row-limit"
-                break
-            if time.monotonic() - begun > limits.seconds:
-                status = "time-limit"
+            if self.size() > limits.rows or time.monotonic() - begun > limits.seconds:
+                status = "row-limit" if self.size() > limits.rows else "time-limit"
+                self.spoiled = True
                 break
             if target is not None:
                 if self.equal(*target):
@@ -273,9 +265,15 @@ class IndexGraph:
             if waited >= limits.patience or max(costs, default=0) <= 1:
                 status = "settled"
                 break
-        self.graph.run(BOUNDS)
+        self.settle_bounds()
         self._check()
         return Outcome(status, done, self.size(), time.monotonic() - begun, {k: c for k, c in matches.items() if c})
+
+    def settle_bounds(self) -> None:
+        """Let the bounds reach what they follow for; the rules about bounds make no terms."""
+        for _ in range(BOUND_ROUNDS):
+            if not self.graph.run(BOUNDS).updated:
+                return
 
     def _check(self) -> None:
         alarms: list[int] = [r.args[0] for r in self.graph.rows(["alarm"])["alarm"]]
@@ -294,7 +292,7 @@ class IndexGraph:
     def used_rules(self) -> list[str]:
         """The rules that rewrote a part of a sum, read from the graph."""
         numbers: set[int] = {r.args[3] for r in self.graph.rows(["Part"])["Part"]}
-        return sorted(self.rules[n] for n in numbers)
+        return sorted(self.engine.names[n] for n in numbers)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -330,8 +328,8 @@ def simplest(
     terms: Sequence[Term], ranges: Mapping[Term, tuple[int, int]], rules: Sequence[Rule] | None = None
 ) -> list[Term]:
     """The cheapest terms that the rules make equal to these, over one graph."""
-    graph = IndexGraph(rules, ranges)
-    for term in terms:
-        graph.add(term)
-    graph.run()
-    return graph.all_best()
+    with IndexGraph(rules, ranges) as graph:
+        for term in terms:
+            graph.add(term)
+        graph.run()
+        return graph.all_best()

@@ -46,6 +46,7 @@ def _constructors() -> list[str]:
         "(function plo (i64 i64) i64 :merge (max old new))",
         "(function phi (i64 i64) i64 :merge (min old new))",
         "(relation alarm (i64))",
+        "(relation on (i64))",
         "(ruleset arith)",
         "(ruleset bounds)",
     ]

@@ -1,0 +1,114 @@
+"""Index e-graphs that are used again: the rules are loaded once, and all rows are deleted after each question.
+
+An egglog graph belongs to the thread that made it, so each thread has a pool of its own; a process that was forked from
+one that had used egglog has none (`egglog_adapter.usable`). Loading the rules takes many times as long as a question,
+and so does copying a graph (`push`), whatever it holds; deleting the rows does not. A question leaves a few bytes for
+each of its classes, so a graph is given up after some thousands, and wherever something went wrong in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from eqsat.graph.egglog_adapter import Call, EGraph
+from eqsat.index_graph.compile import NotCompiled, compile_rule
+from eqsat.index_graph.schema import schema
+from eqsat.ir.rule import Rule
+from eqsat.rulebook import default_rules
+
+MOST_QUESTIONS = 4_000
+MOST_KEPT = 3  # engines that wait for the next question in one thread
+KEPT_TABLES = frozenset(("on",))  # which rules act: it stays as it is from question to question
+
+
+class Engine:
+    """An e-graph with the rules of a universe loaded, of which some are switched on.
+
+    `names` are the rules in order; `skipped` says why a rule is not matched by egglog.
+    """
+
+    def __init__(self, universe: Sequence[Rule]) -> None:
+        self.universe = tuple(universe)
+        self.names = [rule.name for rule in self.universe]
+        self.skipped: dict[str, str] = {}
+        self.graph = EGraph()
+        self.graph.run(schema())
+        texts: list[str] = []
+        for number, rule in enumerate(self.universe):
+            try:
+                texts += compile_rule(rule, number)
+            except NotCompiled as error:
+                self.skipped[rule.name] = str(error)
+        self.graph.run("\n\n".join(texts))
+        self.graph.run(wiping(self.graph))
+        self.on: frozenset[int] = frozenset()
+        self.questions = 0
+
+    def switch(self, rules: Iterable[Rule]) -> None:
+        """Let these rules act, and no others."""
+        wanted_names = {rule.name for rule in rules}
+        wanted = frozenset(k for k, name in enumerate(self.names) if name in wanted_names)
+        self.graph.insert([Call("on", (k,)) for k in sorted(wanted - self.on)])
+        self.graph.delete([Call("on", (k,)) for k in sorted(self.on - wanted)])
+        self.on = wanted
+
+    def wipe(self) -> None:
+        """Delete all rows."""
+        self.graph.run("(run-schedule (run wipe))")
+        self.questions += 1
+
+
+def wiping(graph: EGraph) -> str:
+    """A rule for each table that deletes its rows."""
+    rules = ["(ruleset wipe)"]
+    for name, table in sorted(graph.tables().items()):
+        if name not in KEPT_TABLES:
+            row = f"({name}{''.join(f' a{k}' for k in range(len(table.input_sorts)))})"
+            rules.append(f'(rule ({row}) ((delete {row})) :ruleset wipe :name "wipe {name}")')
+    return "\n\n".join(rules)
+
+
+class _Pool(threading.local):
+    def __init__(self) -> None:
+        self.free: list[Engine] = []
+
+
+waiting = _Pool()
+
+
+def take(rules: Sequence[Rule] | None = None) -> Engine:
+    """An engine without rows, with these rules switched on (None: all of `eqsat.rules`)."""
+    universe = default_rules()
+    if rules is not None and not _within(rules, universe):
+        universe = list(rules)
+    for k, engine in enumerate(waiting.free):
+        if _same(engine.universe, universe):
+            found = waiting.free.pop(k)
+            break
+    else:
+        found = Engine(universe)
+    found.switch(universe if rules is None else rules)
+    return found
+
+
+def give_back(engine: Engine, sound: bool) -> None:
+    """Keep an engine for the next question, unless something went wrong in it, or it has answered many."""
+    if sound and engine.questions < MOST_QUESTIONS:
+        engine.wipe()
+        waiting.free.insert(0, engine)
+        dropped = waiting.free[MOST_KEPT:]
+        del waiting.free[MOST_KEPT:]
+    else:
+        dropped = [engine]
+    for one in dropped:
+        one.graph.close()
+
+
+def _within(rules: Sequence[Rule], universe: Sequence[Rule]) -> bool:
+    known = {rule.name: rule for rule in universe}
+    return all(known.get(rule.name) is rule for rule in rules)
+
+
+def _same(a: Sequence[Rule], b: Sequence[Rule]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
