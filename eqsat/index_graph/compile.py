@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from eqsat.index_graph.schema import BINARY, MASKED_SLOTS, TESTS
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.rule import Instance, Kind, Rule
+from eqsat.ir.rewriting.match import Pattern
+from eqsat.ir.rewriting.match_state import Monomial
+from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.rewriting.match import Pattern
@@ -193,7 +195,7 @@ class _Compiler:
         if p.op in t.COMPARE and p.args[0].dtype == INDEX:
             return self.build_comparison(p)
         if p.op in ("and", "or") and len(p.args) == 2:
-            return f"({p.op.capitalize()} {self.build(p.args[0])} {self.build(p.args[1])})"
+            return f"({p.op.capitalize()} -1 {self.build(p.args[0])} {self.build(p.args[1])})"
         if p.dtype == INDEX and p.op in BINARY:
             return f"({BINARY[p.op]} {self.build(p.args[0])} {self.build(p.args[1])})"
         if p.dtype == INDEX and p.op == "abs":
@@ -216,18 +218,17 @@ class _Compiler:
         return f"({TESTS['le' if p.op == 'lt' else p.op]} {self.build(inner)})"
 
 
-def compile_rule(rule: Rule, number: int) -> list[str]:
-    """The egglog rules of a declared rule; NotCompiled says why there is none.
+def compile_rule(rule: Rule, number: int) -> str:
+    """The egglog rule of a declared rule; NotCompiled says why there is none.
 
     >>> from eqsat.rules.index_arith import div_div
-    >>> print(compile_rule(div_div, 0)[0])
+    >>> print(compile_rule(div_div, 0))
     (rule ((= e (Div x1 x2)) (= x2 (Num n3)) (= x1 (Div x4 x5)) (= x5 (Num n6)) (= c7 n3) (> c7 0) (= c8 n6) (> c8 0) \
-(= k9 (* c7 c8)) (on 0)) ((union e (Div x4 (Num k9)))) :ruleset arith :name "div-div")
+(= k9 (* c7 c8)) (on 0)) ((union e (Div x4 (Num k9)))) :ruleset arith :name "rule 0")
     """
-    return [_compile(rule, instance, number) for instance in rule.instances]
-
-
-def _compile(rule: Rule, instance: Instance, number: int) -> str:
+    instance, *others = rule.instances
+    if others:
+        raise NotCompiled(f"rule {rule.name}", "it is a law for each of many numbers or types")
     if instance.dtype or instance.choices or any(p.kind in (Kind.ANY, Kind.BUFFER) for p in rule.parameters):
         raise NotCompiled(f"rule {rule.name}", "it is not about indices and predicates alone")
     if any(p.kind is Kind.NEG for p in rule.parameters):
@@ -245,4 +246,4 @@ def _compile(rule: Rule, instance: Instance, number: int) -> str:
         compiler.condition(condition)
     right = compiler.build(instance.right)
     body = " ".join((*compiler.body, f"(on {number})"))
-    return f'(rule ({body}) ((union {left} {right})) :ruleset arith :name "{rule.name}")'
+    return f'(rule ({body}) ((union {left} {right})) :ruleset arith :name "rule {number}")'

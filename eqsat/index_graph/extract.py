@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
-from eqsat.graph.egglog_adapter import EGraph
-from eqsat.index_graph.schema import BINARY, NODES, TESTS
+from eqsat.graph.egglog_adapter import Row
+from eqsat.index_graph.load import Lazy, Loader
+from eqsat.index_graph.places import Guards
+from eqsat.index_graph.schema import BINARY, DATA, NODES, TESTS
 from eqsat.index_graph.sums import Class, Forms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -17,6 +18,9 @@ from eqsat.ir.terms.walk import postorder
 from eqsat.rewriting.rewrite import spell
 
 UNREACHED = 1 << 40
+LAZY = frozenset(("Where", "DWhere", "And", "Or", "Then"))
+OPAQUE = frozenset(("Op0", "Op1", "Op2", "Op3", "DOp0", "DOp1", "DOp2", "DOp3"))
+READ = tuple(dict.fromkeys((*NODES, *DATA, "Num", "Truth", "Leaf", "Given", "Lin", "Slot", "DLeaf")))
 _OPERATION = {name: op for op, name in BINARY.items()}
 # A mask or a shift by a number is a remainder or a quotient in other words, and costs the same.
 _WEIGHT = {"floordiv": 3, "mod": 3, "truncdiv": 3, "truncmod": 3, "bitand": 3, "shr": 3}
@@ -28,8 +32,7 @@ def operation_cost(node: Term) -> int:
     A negative divisor costs 2 more: no machine divides so that the quotient is rounded down.
     """
     if node.op == "sum":
-        constant, coefficients = node.payload
-        return 2 * (len(coefficients) - 1 + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
+        return sum_cost(*node.payload)
     if node.op in ("const", "axis", "var", "sym"):
         return 0
     if node.op in ("and", "or", "prod"):
@@ -39,27 +42,48 @@ def operation_cost(node: Term) -> int:
     return _WEIGHT.get(node.op, 2)
 
 
+def sum_cost(constant: int, coefficients: Sequence[int]) -> int:
+    """What the additions and multiplications of a sum cost."""
+    return 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
+
+
 @lru_cache(maxsize=1 << 14)
 def cost(term: Term) -> int:
     """The cost of a term, each shared part counted once, and 1 per leaf that occurs."""
     return sum(operation_cost(n) for n in postorder(term)) + 1
 
 
+NOWHERE = -1  # the place of a term without leaves, which may stand anywhere
+MIXED = -2
+
+
 @dataclass(frozen=True)
-class _Node:
+class Node:
+    """An e-node: its class, its weight, its operands, how it is read, and for a lazy one what holds where."""
+
     output: Class
     weight: int
     children: tuple[Class, ...]
     build: Callable[[list[Term]], Term]
+    place: int = NOWHERE  # of a leaf
+    lazy: Lazy | None = None
+    function: str = ""
 
 
 class Extractor:
-    """The cheapest tree of every class; built once from one reading of the graph."""
+    """The cheapest tree of every class; built once from one reading of the graph.
 
-    def __init__(self, graph: EGraph, forms: Forms, leaves: Mapping[int, Term], operations: Mapping[int, Term]) -> None:
-        self.best: dict[Class, tuple[int, _Node]] = {}
+    A class is read at one place: that of its leaves. `nodes` are all e-nodes that could be read.
+    """
+
+    def __init__(self, rows: Mapping[str, list[Row]], forms: Forms, loader: Loader) -> None:
+        self.loader = loader
+        self.guards = [place.guards for place in loader.places.all]
+        self.numbers = {place.guards: place.number for place in loader.places.all}
+        self.best: dict[Class, tuple[int, Node, int]] = {}
         self.terms: dict[Class, Term] = {}
-        self._solve(list(self._nodes(graph, forms, leaves, operations)))
+        self.nodes = list(self._nodes(rows, forms))
+        self._solve()
 
     def cost(self, v: Class) -> int:
         """The cost of a class."""
@@ -79,8 +103,45 @@ class Extractor:
             self.terms[here] = node.build([self.terms[c] for c in node.children])
         return self.terms[v]
 
-    def _solve(self, nodes: list[_Node]) -> None:
+    def place(self, v: Class) -> int:
+        """The place of the cheapest term of a class."""
+        return self.best[v][2]
+
+    def read(self, node: Node) -> Term:
+        """An e-node over the cheapest terms of its operands."""
+        return node.build([self.term(c) for c in node.children])
+
+    def reachable(self, node: Node) -> bool:
+        """Whether all operands have terms, at places that fit together."""
+        return all(c in self.best for c in node.children) and self.place_of(node) != MIXED
+
+    def place_of(self, node: Node) -> int:
+        """The place of an e-node over the cheapest terms of its operands."""
+        places = [self.best[c][2] for c in node.children]
+        if node.lazy is not None and places:
+            home, first, second = node.lazy
+            inside = places[1:] if len(places) == 3 or node.function != "Then" else places
+            allowed = (first, second) if len(inside) == 2 else (second,)
+            if not all(self._within(home, p, holds) for p, holds in zip(inside, allowed, strict=True)):
+                return MIXED
+            if node.function == "Then":
+                return NOWHERE
+            at = self.numbers[home]
+            return at if places[0] in (NOWHERE, at) else MIXED
+        found = node.place
+        for p in places:
+            if p not in (NOWHERE, found):
+                if found != NOWHERE:
+                    return MIXED
+                found = p
+        return found
+
+    def _within(self, home: Guards, place: int, holds: Guards) -> bool:
+        return place == NOWHERE or home <= self.guards[place] <= holds
+
+    def _solve(self) -> None:
         users: dict[Class, list[int]] = {}
+        nodes = self.nodes
         waiting = [len(set(n.children)) for n in nodes]
         heap: list[tuple[int, int]] = []
         for k, n in enumerate(nodes):
@@ -93,7 +154,10 @@ class Extractor:
             node = nodes[k]
             if node.output in self.best:
                 continue
-            self.best[node.output] = (total, node)
+            place = self.place_of(node)
+            if place == MIXED:
+                continue
+            self.best[node.output] = (total, node, place)
             for user in users.get(node.output, ()):
                 waiting[user] -= 1
                 if waiting[user] == 0:
@@ -102,33 +166,47 @@ class Extractor:
                         total_above = above.weight + sum(self.best[c][0] for c in above.children)
                         heapq.heappush(heap, (total_above, user))
 
-    def _nodes(self, graph: EGraph, forms: Forms, leaves: Mapping[int, Term], operations: Mapping[int, Term]) -> Any:
-        tables = graph.tables()
-        rows = graph.rows((*NODES, "Num", "Truth", "Leaf", "Given", "Lin", "Slot"), tables)
-        slot = {(r.args[0], r.args[1]): r.output for r in rows["Slot"]}
+    def _nodes(self, rows: Mapping[str, list[Row]], forms: Forms) -> Iterator[Node]:
+        loader = self.loader
+        leaves = {n: leaf for leaf, n in loader.leaf.items()}
+        data = {n: leaf for leaf, n in loader.datum.items()}
+        operations = {n: node for n, node in loader.operation.values()}
+        lazies = list(loader.lazy)
         for r in rows["Num"]:
-            yield _Node(r.output, 1, (), _constant(t.index_const(r.args[0])))
+            yield Node(r.output, 1, (), _constant(t.index_const(r.args[0])))
         for r in rows["Truth"]:
-            yield _Node(r.output, 1, (), _constant(t.bool_const(bool(r.args[0]))))
+            yield Node(r.output, 1, (), _constant(t.bool_const(bool(r.args[0]))))
+        leaf_of: dict[Class, Term] = {}
         for r in rows["Leaf"]:
-            yield _Node(r.output, 1, (), _constant(leaves[r.args[0]]))
+            leaf_of[r.output] = leaves[r.args[0]]
+            yield Node(r.output, 1, (), _constant(leaves[r.args[0]]), place=0)
         for r in rows["Given"]:
-            yield _Node(r.output, 0, (r.args[1],), lambda args: args[0])
+            if r.args[1] in leaf_of:
+                yield Node(r.output, 1, (), _constant(leaf_of[r.args[1]]), place=r.args[0])
+        for r in rows["DLeaf"]:
+            yield Node(r.output, 1, (), _constant(data[r.args[0]]))
+        slot = {(r.args[0], r.args[1]): r.output for r in rows["Slot"]}
         for r in rows["Lin"]:
             f = r.args[0]  # retired forms too: a class may have no other node that does not lead back to it
             constant, coefficients = forms.data[f]
-            weight = 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
             children = tuple(slot[f, j] for j in range(len(coefficients)))
-            yield _Node(r.output, weight, children, _sum(constant, coefficients))
-        for name in NODES:
+            yield Node(
+                r.output, sum_cost(constant, coefficients), children, _sum(constant, coefficients), function="Lin"
+            )
+        for name in (*NODES, *DATA):
+            lazy = name in LAZY
             for r in rows[name]:
-                numbered = name.startswith("Op")
-                children = r.args[1:] if numbered else r.args
-                if numbered and r.args[0] < 0:
-                    yield _Node(r.output, 0, children, _pair)
+                numbered = lazy or name in OPAQUE
+                number, children = (r.args[0], r.args[1:]) if numbered else (-1, r.args)
+                if name in ("Then", "Ix", "Of") or (name in OPAQUE and number < 0):
+                    holds = lazies[number] if lazy else None
+                    build = _pair if name not in ("Ix", "Of") else _same
+                    yield Node(r.output, 0, children, build, lazy=holds, function=name)
                     continue
-                build = _opaque(operations[r.args[0]]) if numbered else _built(name)
-                yield _Node(r.output, _WEIGHT.get(_OPERATION.get(name, ""), 2), children, build)
+                build = _opaque(operations[number]) if name in OPAQUE else _built(name)
+                holds = lazies[number] if lazy and number >= 0 else None
+                weight = _WEIGHT.get(_OPERATION.get(name, ""), 2)
+                yield Node(r.output, weight, children, build, lazy=holds, function=name)
 
 
 def _constant(term: Term) -> Callable[[list[Term]], Term]:
@@ -139,18 +217,22 @@ def _sum(constant: int, coefficients: tuple[int, ...]) -> Callable[[list[Term]],
     return lambda args: t.linear(constant, zip(coefficients, args, strict=True))
 
 
+def _same(args: list[Term]) -> Term:
+    return args[0]
+
+
 def _pair(args: list[Term]) -> Term:
     return t.make("pair", args)
 
 
-def _opaque(like: Term) -> Callable[[list[Term]], Term]:
-    def build(args: list[Term]) -> Term:
-        flat = list(args)
-        while flat and flat[-1].op == "pair":
-            flat = [*flat[:-1], *flat[-1].args]
-        return t.rebuild(like, flat)
+def _flat(args: list[Term]) -> list[Term]:
+    while args and args[-1].op == "pair":
+        args = [*args[:-1], *args[-1].args]
+    return args
 
-    return build
+
+def _opaque(like: Term) -> Callable[[list[Term]], Term]:
+    return lambda args: t.rebuild(like, _flat(args))
 
 
 def _built(name: str) -> Callable[[list[Term]], Term]:
@@ -162,10 +244,10 @@ def _built(name: str) -> Callable[[list[Term]], Term]:
             test = t.compare(op, t.index_const(0), args[0])
             return test if test.op == "const" else spell(test)
         if name in ("And", "Or"):
-            return t.junction(name.lower(), args)
+            return t.junction(name.lower(), _flat(args))
         if name == "Mul":
             return t.product(args)
-        if name == "Where":
+        if name in ("Where", "DWhere"):
             return t.where(args[0], args[1], args[2])
         return t.logical_not(args[0]) if name == "Not" else t.absolute(args[0])
 

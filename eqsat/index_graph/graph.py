@@ -1,34 +1,37 @@
-"""The index e-graph: equal index terms and predicates, by declared rules, with sums modulo their rest.
+"""The index e-graph: equal index terms, predicates and values, by declared rules, with sums modulo their rest.
 
-egglog joins rules over the slots of sums; Python does the linear arithmetic between iterations (`index_sums`). Facts
-are bounds of axes whose extent is at least 1. A fact of a guard is a bound on `Given` terms, so it cannot reach another
-use of the axis, and it is stated only where the guard is known to hold somewhere.
+egglog joins the rules that it can over the slots of sums; between its iterations Python does the linear arithmetic
+(`sums`) and matches all other rules on terms that it reads (`terms`). Facts are bounds of axes whose extent is at least
+1; what a guard says is known only at the places below it (`places`).
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import lru_cache
+from typing import Self
 
-from eqsat.graph.egglog_adapter import Call, Expression
-from eqsat.index_graph.extract import Extractor
+from eqsat.graph.egglog_adapter import Expression, Row
+from eqsat.index_graph.extract import READ, Extractor
+from eqsat.index_graph.load import Loader
+from eqsat.index_graph.obligations import Obligations
+from eqsat.index_graph.places import Places
 from eqsat.index_graph.pool import give_back, take
-from eqsat.index_graph.schema import ALARMS, BINARY, LARGEST, TESTS
-from eqsat.index_graph.sums import Forms, SumStep
-from eqsat.ir.decide import decider
-from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.index_graph.schema import ALARMS
+from eqsat.index_graph.sums import WANTED, Forms, SumStep
+from eqsat.index_graph.terms import Terms
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.ranges.bounds import Bounds, narrow
+from eqsat.ir.rewriting.context import Context
+from eqsat.ir.rewriting.rewrite import Rewriter
 from eqsat.ir.rule import Rule
-from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
-LEAVES = ("axis", "var", "sym")
 BOUNDS = "(run-schedule (repeat 6 (run bounds)))"
 BOUND_ROUNDS = 10  # unsound equalities make bounds creep for ever
-Guard = tuple[Term, ...]
+TABLES = tuple(dict.fromkeys((*READ, *WANTED, "alarm")))
 
 
 class Unsound(EqsatError):
@@ -59,7 +62,10 @@ class Outcome:
 class IndexGraph:
     """Terms over one box, and what the rules make equal. Left with `with`, its engine serves the next one.
 
-    >>> i = t.var("i", 64)
+    facts: what is known of the leaves, instead of half-open `ranges`.
+
+    >>> from eqsat.ir.terms.term import var
+    >>> i = var("i", 64)
     >>> with IndexGraph() as graph:
     ...     root = graph.add(i // 4 * 8 + i % 4 * 2 + 3)
     ...     print(graph.run().status, graph.best(root))
@@ -67,19 +73,24 @@ class IndexGraph:
     """
 
     def __init__(
-        self, rules: Iterable[Rule] | None = None, ranges: Mapping[Term, tuple[int, int]] | None = None
+        self,
+        rules: Iterable[Rule] | None = None,
+        ranges: Mapping[Term, tuple[int, int]] | None = None,
+        facts: Context | None = None,
     ) -> None:
-        self.engine = take(None if rules is None else list(rules))
+        chosen = None if rules is None else tuple(rules)
+        self.engine = take(chosen)
         self.graph = self.engine.graph
-        self.ranges = dict(ranges or {})
-        self.bounds = Bounds(self.ranges)
         self.forms = Forms()
-        self.leaf: dict[Term, int] = {}
-        self.operation: dict[tuple[Any, ...], tuple[int, Term]] = {}
-        self.guards: dict[Guard, int] = {}
-        self.loaded: dict[Guard, dict[Term, Expression]] = {}
+        self.loader = Loader(self.forms, Places(facts or Context(dict(ranges or {}), {})))
+        top = self.loader.places.top.facts
+        rewriter = rewriter_of(self.engine.universe if chosen is None else chosen)
+        self.terms = Terms(rewriter, self.engine.compiled, self.loader, Obligations(top))
         self.roots: list[Expression] = []
         self.spoiled = False  # by a limit: the tables have grown
+        self.rows: dict[str, list[Row]] | None = None
+        self.deadline = 0.0
+        self.most_rows = 0
 
     def __enter__(self) -> Self:
         return self
@@ -91,143 +102,39 @@ class IndexGraph:
 
     def add(self, term: Term) -> int:
         """Insert a term; its number as a root."""
-        self.roots.append(self._load(term, ()))
-        self.forms.changes.apply(self.graph)
+        self.roots.append(self.loader.load(term, self.loader.places.top))
+        self._apply()
         return len(self.roots) - 1
 
     def assume(self, fact: Term) -> None:
         """State a predicate that holds somewhere on the box (the caller has made sure of that) as a fact."""
-        self._facts(fact, ())
-        self.forms.changes.apply(self.graph)
+        top = self.loader.places.top
+        top.facts = top.facts.under(fact)
+        for part in fact.args if fact.op == "and" else (fact,):
+            self.loader.state(part, top)
+        self._apply()
 
     def unite(self, a: int, b: int) -> None:
         """State that two roots are equal."""
         self.graph.union(self.roots[a], self.roots[b])
+        self.rows = None
 
-    def _load(self, term: Term, guard: Guard) -> Expression:
-        stack: list[tuple[Term, Guard]] = [(term, guard)]
-        while stack:
-            node, here = stack[-1]
-            done = self.loaded.setdefault(here, {})
-            if node in done:
-                stack.pop()
-                continue
-            needs = self._needs(node, here)
-            waiting = [(a, g) for a, g in needs if a not in self.loaded.setdefault(g, {})]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            stack.pop()
-            done[node] = self._insert(node, here, [self.loaded[g][a] for a, g in needs])
-        return self.loaded[guard][term]
-
-    def _needs(self, node: Term, guard: Guard) -> list[tuple[Term, Guard]]:
-        if node.op in LEAVES or node.op == "const":
-            return []
-        if node.op == "where":
-            p, x, y = node.args
-            return [(p, guard), (x, self._under(guard, p)), (y, self._under(guard, t.logical_not(p)))]
-        if node.op in t.COMPARE and node.args[0].dtype == INDEX:
-            return [(_tested(node), guard)]
-        return [(a, guard) for a in node.args]
-
-    def _under(self, guard: Guard, p: Term) -> Guard:
-        """The guard with one more predicate; its facts are stated once, if it holds somewhere."""
-        parts = p.args if p.op == "and" else (p,)
-        new = (*guard, *(x for x in parts if not any(x is y for y in guard)))
-        if new not in self.guards:
-            self.guards[new] = len(self.guards) + 1
-            whole = t.logical_and(*new)
-            if decider().prove(t.logical_not(whole), self._box(whole)).verdict == "refuted":
-                self._facts(whole, new)
-        return new
-
-    def _facts(self, known: Term, guard: Guard) -> None:
-        """What a predicate says about the sums that it compares, and about each of their summands."""
-        for part in known.args if known.op == "and" else (known,):
-            self._state(part, guard)
-        for x, (start, stop) in narrow(known, self.ranges).items():
-            if self.ranges.get(x) != (start, stop) and x.op != "const":
-                place = self._load(x, guard)
-                self.forms.changes.sets += [(Call("lo", (place,)), start), (Call("hi", (place,)), stop - 1)]
-
-    def _box(self, term: Term) -> dict[Term, tuple[int, int]]:
-        from eqsat.ir.terms.walk import free_variables, symbols
-
-        box: dict[Term, tuple[int, int]] = {}
-        for leaf in (*free_variables(term), *symbols(term)):
-            low, high = self.bounds.of(leaf)
-            if low is not None and high is not None:
-                box[leaf] = (low, high + 1)
-        return box
-
-    def _state(self, fact: Term, guard: Guard) -> None:
-        if fact.op not in ("lt", "le", "eq") or fact.args[0].dtype != INDEX:
-            return
-        difference = slack(fact) if fact.op != "eq" else fact.args[0] - fact.args[1]
-        if difference.op == "const":
-            return
-        room = self._load(difference, guard)
-        self.forms.changes.sets.append((Call("lo", (room,)), 0))
-        if fact.op == "eq":
-            self.forms.changes.sets.append((Call("hi", (room,)), 0))
-
-    def _insert(self, node: Term, guard: Guard, args: list[Expression]) -> Expression:
-        made = self._expression(node, guard, args)
-        if isinstance(made, Call) and made.function not in ("Num", "Truth", "Leaf", "Lin"):
-            name = self.forms.name()
-            self.forms.changes.unions.append((name, made))
-            made = name
-        elif isinstance(made, Call):
-            self.forms.changes.inserts.append(made)
-        if node.dtype == INDEX and node.op != "const":
-            for function, bound in zip(("lo", "hi"), self.bounds.of(node), strict=True):
-                if bound is not None and abs(bound) < LARGEST:
-                    self.forms.changes.sets.append((Call(function, (made,)), bound))
-        return made
-
-    def _expression(self, node: Term, guard: Guard, args: list[Expression]) -> Expression:
-        op = node.op
-        if op == "const" and node.dtype == INDEX and abs(node.payload) < LARGEST:
-            return Call("Num", (node.payload,))
-        if op == "const" and node.dtype == BOOL:
-            return Call("Truth", (node.payload,))
-        if op in LEAVES:
-            leaf = Call("Leaf", (self.leaf.setdefault(node, len(self.leaf)),))
-            return Call("Given", (self.guards[guard], leaf)) if guard else leaf
-        if op == "sum" and all(abs(k) < LARGEST for k in (node.payload[0], *node.payload[1])):
-            return self.forms.add(node.payload[0], list(zip(args, node.payload[1], strict=True)))
-        if node.dtype == INDEX and op in BINARY:
-            return Call(BINARY[op], tuple(args))
-        if node.dtype == INDEX and op == "abs":
-            return Call("Abs", tuple(args))
-        if op in t.COMPARE and node.args[0].dtype == INDEX:
-            return Call(TESTS["le" if op == "lt" else op], tuple(args))
-        if op == "where":
-            return Call("Where", tuple(args))
-        if op == "not":
-            return Call("Not", tuple(args))
-        if op in ("and", "or", "prod"):
-            function = {"and": "And", "or": "Or", "prod": "Mul"}[op]
-            whole = args[-1]
-            for a in reversed(args[:-1]):
-                whole = Call(function, (a, whole))
-            return whole
-        return self._opaque(node, args)
-
-    def _opaque(self, node: Term, args: list[Expression]) -> Expression:
-        """An operation that no rule looks into: its number, and its operands (beyond three in a chain of pairs)."""
-        key = (t.make(node.op, (), node.payload, node.dtype), *(a.dtype for a in node.args))
-        number = self.operation.setdefault(key, (len(self.operation), node))[0]
-        while len(args) > 3:
-            args = [*args[:-2], Call("Op2", (-1, *args[-2:]))]
-        return Call(f"Op{len(args)}", (number, *args))
+    def _apply(self) -> int:
+        self.rows = None
+        return self.forms.changes.apply(self.graph)
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    def step(self) -> int:
-        """One sum step; the number of changes."""
-        return SumStep(self.graph, self.forms).run().apply(self.graph)
+    def step(self, terms: bool = False) -> int:
+        """One sum step, and one term step after it if wanted; the number of changes."""
+        sums = SumStep(self.read(), self.forms)
+        sums.run()
+        if terms:
+            self.terms.run(self.extractor(), sums.name, self._is_enough)
+        return self._apply()
+
+    def _is_enough(self) -> bool:
+        return len(self.loader.loaded) > self.most_rows or time.thread_time() > self.deadline
 
     def run(self, limits: Limits | None = None, target: tuple[int, int] | None = None) -> Outcome:
         """Apply the rules until nothing changes or no root gets cheaper, or to a limit; Unsound if facts contradict.
@@ -235,22 +142,23 @@ class IndexGraph:
         With `target`, two roots: stop as soon as they are equal, and not for want of cheaper terms.
         """
         limits = limits or Limits()
-        begun = time.monotonic()
-        matches: dict[str, int] = {}
+        begun = time.thread_time()
+        self.deadline, self.most_rows = begun + limits.seconds, limits.rows // 4
+        matches: Counter[str] = Counter()
         self.step()
         best, waited, status, done = self.costs() if target is None else (), 0, "iteration-limit", 0
         while done < limits.iterations:
             done += 1
             self.settle_bounds()
             report = self.graph.run("(run-schedule (run arith))")
-            for rule, count in report.num_matches_per_rule.items():
-                matches[rule] = matches.get(rule, 0) + count
-            changed = self.step()
+            matches.update(self.engine.matches(report))
+            self.rows = None
             self._check()
+            changed = self.step(terms=True)
             if not report.updated and not changed:
                 status = "saturated"
                 break
-            if self.size() > limits.rows or time.monotonic() - begun > limits.seconds:
+            if self.size() > limits.rows or time.thread_time() > self.deadline:
                 status = "row-limit" if self.size() > limits.rows else "time-limit"
                 self.spoiled = True
                 break
@@ -267,16 +175,18 @@ class IndexGraph:
                 break
         self.settle_bounds()
         self._check()
-        return Outcome(status, done, self.size(), time.monotonic() - begun, {k: c for k, c in matches.items() if c})
+        matches.update(self.terms.matches)
+        return Outcome(status, done, self.size(), time.thread_time() - begun, matches)
 
     def settle_bounds(self) -> None:
         """Let the bounds reach what they follow for; the rules about bounds make no terms."""
         for _ in range(BOUND_ROUNDS):
             if not self.graph.run(BOUNDS).updated:
-                return
+                break
+        self.rows = None
 
     def _check(self) -> None:
-        alarms: list[int] = [r.args[0] for r in self.graph.rows(["alarm"])["alarm"]]
+        alarms: list[int] = [r.args[0] for r in self.read()["alarm"]]
         if alarms:
             raise Unsound("index e-graph", ALARMS[alarms[0]], "a rule or an assumption is wrong; check the rules")
 
@@ -289,18 +199,17 @@ class IndexGraph:
         """Whether two roots are one class."""
         return self.graph.find(self.roots[a]) == self.graph.find(self.roots[b])
 
-    def used_rules(self) -> list[str]:
-        """The rules that rewrote a part of a sum, read from the graph."""
-        numbers: set[int] = {r.args[3] for r in self.graph.rows(["Part"])["Part"]}
-        return sorted(self.engine.names[n] for n in numbers)
-
     # -- reading -------------------------------------------------------------------------------------------------------
+
+    def read(self) -> Mapping[str, list[Row]]:
+        """The rows of all tables that are read, at this moment."""
+        if self.rows is None:
+            self.rows = self.graph.rows(TABLES)
+        return self.rows
 
     def extractor(self) -> Extractor:
         """The cheapest term of every class at this moment."""
-        leaves = {n: leaf for leaf, n in self.leaf.items()}
-        operations = {n: node for n, node in self.operation.values()}
-        return Extractor(self.graph, self.forms, leaves, operations)
+        return Extractor(self.read(), self.forms, self.loader)
 
     def costs(self) -> tuple[int, ...]:
         """The cost of the cheapest term of each root."""
@@ -317,11 +226,10 @@ class IndexGraph:
         return [extractor.term(self.graph.find(r)) for r in self.roots]
 
 
-def _tested(comparison: Term) -> Term:
-    """The index that a comparison tests against zero."""
-    if comparison.op in ("lt", "le"):
-        return slack(comparison)
-    return comparison.args[0] - comparison.args[1]
+@lru_cache(maxsize=16)
+def rewriter_of(rules: tuple[Rule, ...]) -> Rewriter:
+    """The matchers of some rules."""
+    return Rewriter(rules)
 
 
 def simplest(

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from eqsat.graph.egglog_adapter import Call, EGraph
 from eqsat.index_graph.compile import NotCompiled, compile_rule
 from eqsat.index_graph.schema import schema
 from eqsat.ir.rule import Rule
-from eqsat.rulebook import default_rules
+from eqsat.rules import scalar_rules
 
 MOST_QUESTIONS = 4_000
 MOST_KEPT = 3  # engines that wait for the next question in one thread
@@ -37,13 +38,23 @@ class Engine:
         texts: list[str] = []
         for number, rule in enumerate(self.universe):
             try:
-                texts += compile_rule(rule, number)
+                texts.append(compile_rule(rule, number))
             except NotCompiled as error:
                 self.skipped[rule.name] = str(error)
         self.graph.run("\n\n".join(texts))
+        self.compiled = frozenset(self.names) - self.skipped.keys()
         self.graph.run(wiping(self.graph))
         self.on: frozenset[int] = frozenset()
         self.questions = 0
+
+    def matches(self, report: Any) -> dict[str, int]:
+        """How often each rule matched in a run."""
+        found: dict[str, int] = {}
+        for key, count in report.num_matches_per_rule.items():
+            if count and key.startswith("rule "):
+                name = self.names[int(key[5:])]
+                found[name] = found.get(name, 0) + count
+        return found
 
     def switch(self, rules: Iterable[Rule]) -> None:
         """Let these rules act, and no others."""
@@ -79,7 +90,7 @@ waiting = _Pool()
 
 def take(rules: Sequence[Rule] | None = None) -> Engine:
     """An engine without rows, with these rules switched on (None: all of `eqsat.rules`)."""
-    universe = default_rules()
+    universe = scalar_rules()
     if rules is not None and not _within(rules, universe):
         universe = list(rules)
     for k, engine in enumerate(waiting.free):

@@ -5,14 +5,15 @@ Every claim it makes is a polynomial identity: a form equals its sum, f = g*Q + 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import gcd
 from typing import Any
 
-from eqsat.graph.egglog_adapter import Call, EGraph, Expression
-from eqsat.index_graph.schema import ASKED, LARGEST, LEAVES, NAMES, NODES
+from eqsat.graph.egglog_adapter import Call, EGraph, Expression, Row
+from eqsat.index_graph.schema import ASKED, DATA, LARGEST, LEAVES, NAMES, NODES
 
+WANTED = tuple(dict.fromkeys((*NODES, *DATA, *LEAVES, *NAMES, *ASKED, "need_split", "lo", "hi")))
 Class = Any  # an opaque id of egglog, hashable
 Linear = tuple[int, dict[Class, int]]  # a constant, and the coefficient of each class
 MOST_DIVISORS = 16
@@ -94,11 +95,9 @@ def axpy(total: Linear, k: int, other: Linear) -> Linear:
 class SumStep:
     """One reading of the graph and the changes that its sums ask for."""
 
-    def __init__(self, graph: EGraph, forms: Forms) -> None:
+    def __init__(self, rows: Mapping[str, list[Row]], forms: Forms) -> None:
         self.forms = forms
-        tables = graph.tables()
-        wanted = (*NODES, *LEAVES, *NAMES, *ASKED, "need_split", "lo", "hi")
-        self.rows = graph.rows(tuple(dict.fromkeys(wanted)), tables)
+        self.rows = rows
         self.numbers: dict[Class, int] = {r.output: r.args[0] for r in self.rows["Num"]}
         self.leaves = {r.output for name in ("Num", "Truth", "Leaf") for r in self.rows[name]}
         self.atoms = {r.output for name in (*NODES, "Leaf", "Given", "Truth") for r in self.rows[name]}
@@ -118,7 +117,7 @@ class SumStep:
             for r in self.rows[name]:
                 self.named.setdefault(r.output, Call(name, r.args))
         self.spelled: dict[Class, list[tuple[str, tuple[Any, ...]]]] = {}
-        for name in (*NODES, "Given", *ASKED):
+        for name in (*NODES, *DATA, "Given", *ASKED):
             for r in self.rows[name]:
                 self.spelled.setdefault(r.output, []).append((name, r.args))
         self.made: dict[Any, Expression] = {}

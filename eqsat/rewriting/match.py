@@ -69,7 +69,7 @@ class Pattern(Constants):
         roots, below, self.step = self._root(instance.left)
         left = instance.left
         summands = self.summands_of(left) if left.op in ("sum", "prod") else []
-        anchors = frozenset(q.op for _, q in summands)
+        anchors = frozenset(q.op for _, q in summands if q.op not in ("var", "const"))
         self.look = Look(roots, dtype_of(left, instance.dtype), below, parts_of(left), anchors)
         self.checks = [compile_condition(c, self.slots, self.monomial, self._term) for c in instance.conditions]
         bound = set(self.slots)
@@ -102,6 +102,33 @@ class Pattern(Constants):
             return Found(self._table(state), state.rest)
 
         return self.step(State(self.scale + 1, bounds, memo), subject, finish)
+
+    def every(
+        self, subject: Term, bounds: Bounds, memo: dict[Any, Any], most: int, open_ones: list[Found] | None = None
+    ) -> list[Found]:
+        """The first matches whose conditions are known to hold; the others are added to `open_ones`, up to as many."""
+        found: list[Found] = []
+
+        def finish(state: State) -> Found | None:
+            if state.pending:
+                return None
+            added = len(state.trail)
+            for choice, slot in self.chosen:
+                value = choice.value(*bounds(self._term(choice.term, state)))
+                if value is None:
+                    return self.undo(state, added)
+                state.values[slot] = value
+                state.trail.append(slot)
+            match = Found(self._table(state), state.rest)
+            if all(check(state) for check in self.checks):
+                found.append(match)
+            elif open_ones is not None and len(open_ones) < most:
+                open_ones.append(match)
+            self.undo(state, added)
+            return match if len(found) >= most else None
+
+        self.step(State(self.scale + 1, bounds, memo), subject, finish)
+        return found
 
     def _table(self, state: State) -> dict[Term, Term]:
         table: dict[Term, Term] = {}

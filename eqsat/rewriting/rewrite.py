@@ -139,23 +139,27 @@ class Rewriter:
 
     def match(self, node: Term, context: Context) -> Step | None:
         """The first declared rule that applies at the root of a node, whatever its arguments are."""
+        for name, pattern in self.patterns(node):
+            found = pattern.match(node, context.of, context.memo)
+            if found is not None:
+                new = found.build(pattern.instance.right)
+                if new is not node and not respelled(new, node):
+                    return Step(name, node, new)
+        return None
+
+    def patterns(self, node: Term) -> list[tuple[str, Pattern]]:
+        """The rules, by name, whose left side may match a term, by what stands just below its root."""
         looks = self.looks.get(node.op)
         if looks is None:
-            return None
+            return []
         key = looks.key(node)
         candidates = self.candidates.get(key)
         if candidates is None:
             candidates = self.candidates[key] = [pair for pair in self.by_root[node.op] if pair[1].look.may(node)]
-        for name, pattern in candidates:
-            found = pattern.match(node, context.of, context.memo)
-            if found is not None:
-                new = found.build(pattern.instance.right)
-                if new is not node and not _respelled(new, node):
-                    return Step(name, node, new)
-        return None
+        return candidates
 
 
-def _respelled(new: Term, node: Term) -> bool:
+def respelled(new: Term, node: Term) -> bool:
     """Whether a comparison is another one in other words."""
     return node.op in t.COMPARE and new.op in t.COMPARE and new.args[0].dtype == INDEX and spell(new) is node
 

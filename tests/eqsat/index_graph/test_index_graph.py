@@ -114,16 +114,38 @@ def test_guard_facts_do_not_leak() -> None:
     guarded = t.where(i < 4, t.cast_to(i // 4 + 7, "float32"), load)
     inside, outside = simplest([guarded, load], {})
     assert str(outside) == "$0[i0 // 4]"
-    assert str(inside) == "where(i0 < 4, cast(7, 'float32'), $0[i0 // 4])"
+    assert str(inside) == "where(i0 < 4, float32(7.0), $0[i0 // 4])"
 
 
 def test_an_impossible_guard_states_nothing() -> None:
-    """i < 0 holds nowhere: its facts would make all numbers equal."""
+    """What holds nowhere, by its bounds or by a proof, has no facts: they would make all numbers equal."""
     (i,) = axes(16)
-    graph = IndexGraph(rules=[])
-    root = graph.add(t.where(i < 0, i + 1, i + 2))
-    graph.run()
-    assert str(graph.best(root)).startswith("where(")
+    for guard, found in ((i < 0, "i0 + 2"), (t.compare("eq", i * i % 4, 2), "where(i0*i0 % 4 == 2, i0 + 1, i0 + 2)")):
+        graph = IndexGraph(rules=[])
+        root = graph.add(t.where(guard, i + 1, i + 2))
+        graph.run()
+        assert str(graph.best(root)) == found
+
+
+def test_guards_of_members_do_not_leak() -> None:
+    """The second member of a junction is simplified where the first one holds, and the same term elsewhere is not."""
+    (i,) = axes(16)
+    second = (i // 4 * 3 + i) % 5 < 2
+    inside, outside = simplest([t.logical_and(i < 4, second), second], {})
+    assert str(inside) == "i0 < 4 and i0 % 5 < 2" or str(inside) == "i0 < 2"
+    assert outside is second
+
+
+def test_values_are_never_integers() -> None:
+    """Equal numbers of different types, and values of their own sort, stay apart."""
+    i = t.var("i", 16)
+    ones = [t.const(1, d) for d in ("int8", "int16", "float32")] + [t.index_const(1), t.TRUE]
+    zeros = [t.const(0.0, "float32"), t.const(-0.0, "float32")]
+    with IndexGraph() as graph:
+        roots = [graph.add(e) for e in (*ones, *zeros)]
+        graph.add(t.cast_to(i // 16 + 1, "int8") * t.const(1, "int8"))
+        graph.run()
+        assert len({graph.graph.find(graph.roots[r]) for r in roots}) == len(roots)
 
 
 def test_an_empty_axis_states_nothing() -> None:
@@ -187,6 +209,23 @@ def exact(e: Term, env: dict[Term, int]) -> int:
     value = t.fold_index(e.op, args[0], args[1])
     assert value is not None
     return value
+
+
+def test_open_conditions_are_proved() -> None:
+    """The bounds do not tell that i * (i + 1) is even; without the prover the rule does not act."""
+    i = t.var("i", 1 << 40)
+    even = i * i + i
+    term = even // 2 * 2 + i % 7
+    rules = [r for r in scalar_rules() if r.name in ("split-exact", "split-merge")]
+    for most, found in ((4, even + i % 7), (0, term)):
+        with IndexGraph(rules) as graph:
+            graph.terms.obligations.most = most
+            root = graph.add(term)
+            graph.add(even // 3 * 3)
+            graph.run()
+            assert graph.best(root) is found
+            asked = {str(claim): answer for (claim, _), answer in graph.terms.obligations.answers.items()}
+            assert asked["(i*i + i) % 3 == 0"] is False and asked["(i*i + i) % 2 == 0"] is bool(most)
 
 
 # -- limits and reading -----------------------------------------------------------------------------------------------

@@ -1,0 +1,88 @@
+"""The places of a term: what the guards above a subterm allow to assume there.
+
+A place is a set of predicates. Its leaves are terms of their own (`Given`), so that what holds at a place says nothing
+about any other: with `i < 4` in one `where`, an `x[i // 4]` elsewhere is not `x[0]`. The leaves of a place are those of
+the same point where its predicates hold, and those of the first point where they do, in some order of all points, at
+any other. So every equality in the graph is one of functions of the point, and a term at a place may stand, as it is,
+wherever the predicates hold. A place where no point may be left has no facts: anything would follow from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eqsat.ir.decide import decider
+from eqsat.ir.rewriting.context import Context
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import free_variables, symbols
+
+Guards = frozenset[Term]
+DEEPEST = 8
+MOST = 24
+
+
+@dataclass
+class Place:
+    """Predicates that hold here, and what follows from them; `alive`: they are known to hold somewhere."""
+
+    number: int
+    guards: Guards
+    facts: Context
+    alive: bool
+    loose: list[Term] = field(default_factory=list[Term])  # predicates to state
+
+
+def parts(predicate: Term) -> Guards:
+    """The members of a conjunction."""
+    return frozenset(predicate.args if predicate.op == "and" else (predicate,)) - {t.TRUE}
+
+
+class Places:
+    """All places of one graph; number 0 is where nothing is guarded.
+
+    >>> i = t.var("i", 16)
+    >>> places = Places(Context({i: (0, 16)}, {}))
+    >>> inside = places.under(places.top, [i < 4], i // 4)
+    >>> inside.number, inside.facts.of(i // 4), places.under(inside, [i < 4], i).number
+    (1, (0, 0), 1)
+    """
+
+    def __init__(self, facts: Context) -> None:
+        self.top = Place(0, frozenset(), facts, True)
+        self.all = [self.top]
+        self.known: dict[Guards, Place] = {frozenset(): self.top}
+
+    def under(self, place: Place, guards: Sequence[Term], term: Term) -> Place:
+        """The place of a term below some more predicates, those that say nothing about it left out."""
+        new = [g for g in place.facts.related(guards, term) if not parts(g) <= place.guards]
+        whole = place.guards.union(*map(parts, new))
+        found = self.known.get(whole)
+        if found is None:
+            if len(whole) > DEEPEST or len(self.all) >= MOST:
+                return place
+            facts = place.facts
+            for guard in new:
+                facts = facts.under(guard)
+            alive = place.alive and self._holds_somewhere(whole)
+            found = Place(len(self.all), whole, facts if alive else place.facts, alive)
+            self.known[whole] = found
+            self.all.append(found)
+            if alive:
+                found.loose = [p for g in new for p in sorted(parts(g), key=str)]
+        return found
+
+    def _holds_somewhere(self, guards: Guards) -> bool:
+        whole = t.logical_and(*sorted(guards, key=str))
+        box: dict[Term, tuple[int, int]] = {}
+        for leaf in (*free_variables(whole), *symbols(whole)):
+            low, high = self.top.facts.of(leaf)
+            if low is not None and high is not None:
+                box[leaf] = (low, high + 1)
+        values = self.top.facts.values
+        if values is not None:
+            span = values.interval(whole)
+            if span is not None:
+                return span[1] == 1
+        return decider().prove(t.logical_not(whole), box).verdict == "refuted"

@@ -1,0 +1,186 @@
+"""The term step of the index e-graph: rules that egglog does not match, matched on terms that are read from the graph.
+
+Each e-node is read over the cheapest terms of its operands, and the rewriter's own matcher tries the rules on it; what
+it finds is loaded at the same place and made equal. Terms as they were loaded first are tried with all rules, so that
+what the rewriter does in one step is known here. All matches in disjoint parts of a sum are applied together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from eqsat.graph.egglog_adapter import Expression
+from eqsat.index_graph.extract import NOWHERE, OPAQUE, Extractor, Node
+from eqsat.index_graph.load import Loader
+from eqsat.index_graph.obligations import Obligations
+from eqsat.index_graph.places import Place
+from eqsat.index_graph.schema import BINARY
+from eqsat.index_graph.sums import Class
+from eqsat.ir.rewriting.match import Pattern
+from eqsat.ir.rewriting.match_state import Found
+from eqsat.ir.rewriting.match_sums import is_total
+from eqsat.ir.rewriting.rewrite import FOLD, SINGLE, SPELL, Rewriter, fold, respelled, sort_members
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+
+MOST_MATCHES = 3  # of one rule in one term
+MOST_IN_A_SUM = 12
+MOST_OTHERS = 3  # e-nodes that stand for the first operand, beside the cheapest
+LARGEST_JUNCTION, LARGEST_BESIDE = 24, 6
+_ALONE = frozenset(("Then", "Ix", "Of"))  # parts of an encoding, which are no terms
+# Functions of which several spellings are one term: what is read is loaded too.
+_SPELLED = frozenset(("Zero", "Nonzero", "And", "Or", "Where", "DWhere"))
+_WIDENED = frozenset(("Div", "Mod", "TDiv", "TMod", "Nonneg", "Zero", "Nonzero", "Abs", "Not"))
+
+
+_READ_AS: dict[str, tuple[str, ...]] = {
+    **{name: (op,) for op, name in BINARY.items()},
+    "Nonneg": ("le", "lt"), "Zero": ("eq",), "Nonzero": ("ne",), "And": ("and",), "Or": ("or",), "Not": ("not",),
+    "Where": ("where",), "DWhere": ("where",), "Abs": ("abs",), "Mul": ("prod",), "Lin": ("sum",),
+}  # fmt: skip
+
+
+@dataclass
+class Terms:
+    """What has been tried in one graph, and the matches of each rule."""
+
+    rewriter: Rewriter
+    compiled: frozenset[str]  # what egglog matches itself
+    loader: Loader
+    obligations: Obligations
+    tried: set[tuple[int, Term]] = field(default_factory=set[tuple[int, Term]])
+    matches: dict[str, int] = field(default_factory=dict[str, int])
+    waiting: list[tuple[Expression, Term, Place, str, Pattern, Found]] = field(
+        default_factory=list[tuple[Expression, Term, Place, str, Pattern, Found]]
+    )
+
+    # -- the step ------------------------------------------------------------------------------------------------------
+
+    def run(self, extractor: Extractor, name: Callable[[Class], Expression], enough: Callable[[], bool]) -> None:
+        """Try the rules on all that is new; `enough` ends it early."""
+        places = self.loader.places.all
+        for (number, term), expression in list(self.loader.loaded.items()) if not self.tried else ():
+            self.try_term(term, places[number], expression, whole=True)
+        others: dict[Class, list[Node]] = {}
+        nodes = [n for n in extractor.nodes if n.function not in _ALONE and extractor.reachable(n)]
+        for node in nodes:
+            if node.children:
+                others.setdefault(node.output, []).append(node)
+        for node in nodes:
+            if enough():
+                break
+            if not node.children and node.function not in OPAQUE:
+                continue
+            number = extractor.place_of(node)
+            place = places[0 if number == NOWHERE else number]
+            for term in self._read(extractor, node, others):
+                if term.op == "pair" or (place.number, term) in self.tried or not place.alive:
+                    continue
+                here = name(node.output)
+                if node.function in _SPELLED or not _is_read_as(node, term):
+                    self._equal(here, term, place)
+                self.try_term(term, place, here, whole=False)
+        self.discharge()
+
+    def _read(self, extractor: Extractor, node: Node, others: Mapping[Class, list[Node]]) -> Iterator[Term]:
+        """An e-node as terms: over the cheapest operands, and over others in place of the first."""
+        yield extractor.read(node)
+        if node.function in _WIDENED:
+            first, *rest = node.children
+            cheapest, at = extractor.best[first][1], extractor.place(first)
+            count = 0
+            for other in others.get(first, ()):
+                if other is not cheapest and extractor.place_of(other) in (at, NOWHERE) and count < MOST_OTHERS:
+                    count += 1
+                    inner = extractor.read(other)
+                    if inner.op != "pair":
+                        yield node.build([inner, *(extractor.term(c) for c in rest)])
+
+    def try_term(self, term: Term, place: Place, here: Expression, whole: bool) -> None:
+        """All that follows from one term in one step; `whole`: by the rules that egglog matches itself, too."""
+        key = (place.number, term)
+        if key in self.tried or not place.alive:
+            return
+        self.tried.add(key)
+        single = place.facts.single(term) if term.op != "const" else None
+        if single is not None:
+            self._found(SINGLE, here, single, place)
+            return
+        if term.dtype != t.INDEX:
+            value = fold(term)
+            if value is not None:
+                self._found(FOLD, here, value, place)
+                return
+        if term.op in ("and", "or"):
+            if len(term.args) > LARGEST_JUNCTION:
+                return
+            self._members(term, place, here)
+        for rule, pattern in self.rewriter.patterns(term):
+            if whole or rule not in self.compiled:
+                self._by(rule, pattern, term, place, here)
+
+    def _by(self, rule: str, pattern: Pattern, term: Term, place: Place, here: Expression) -> None:
+        """The matches of one rule; in a sum, one after the other."""
+        facts, right = place.facts, pattern.instance.right
+        open_ones: list[Found] | None = [] if pattern.conditional else None
+        if term.op in ("sum", "prod"):
+            new = term
+            for _ in range(MOST_IN_A_SUM):
+                found = pattern.match(new, facts.of, facts.memo) if pattern.look.may(new) else None
+                after = new if found is None else found.build(right)
+                if after is new:
+                    break
+                new = after
+            if new is not term:
+                self._found(rule, here, new, place)
+            elif open_ones is not None:
+                pattern.every(term, facts.of, facts.memo, MOST_MATCHES, open_ones)
+        else:
+            for found in pattern.every(term, facts.of, facts.memo, MOST_MATCHES, open_ones):
+                new = found.build(right)
+                if new is not term and not respelled(new, term):
+                    self._found(rule, here, new, place)
+        for found in open_ones or ():
+            self.waiting.append((here, term, place, rule, pattern, found))
+
+    def discharge(self) -> None:
+        """Apply the rules whose open conditions are proved."""
+        for here, term, place, rule, pattern, found in self.waiting:
+            conditions = [substitute(c, found.table) for c in pattern.instance.conditions]
+            if all(self.obligations.proved(t.as_bool(c), place) for c in conditions):
+                new = found.build(pattern.instance.right)
+                if new is not term and not respelled(new, term):
+                    self._found(rule, here, new, place)
+        self.waiting.clear()
+
+    def _found(self, rule: str, here: Expression, new: Term, place: Place) -> None:
+        self.matches[rule] = self.matches.get(rule, 0) + 1
+        self._equal(here, new, place)
+
+    def _equal(self, here: Expression, term: Term, place: Place) -> None:
+        made = self.loader.load(term, place)
+        if made != here:
+            self.loader.forms.changes.unions.append((here, made))
+
+    # -- junctions -----------------------------------------------------------------------------------------------------
+
+    def _members(self, junction: Term, place: Place, here: Expression) -> None:
+        """The junction in the order of its members' texts, and with each member under all the others."""
+        members = junction.args
+        if not all(map(is_total, members)):
+            return
+        ordered = sort_members(junction)
+        if ordered is not junction:
+            self._found(SPELL, here, ordered, place)
+            return
+        if len(members) <= LARGEST_BESIDE:
+            for k in range(len(members) - 1):
+                made = self.loader.beside(junction, k, place)
+                self.loader.forms.changes.unions.append((here, made))
+
+
+def _is_read_as(node: Node, term: Term) -> bool:
+    """Whether an e-node was read as the operation that it is, and not folded into something simpler."""
+    return node.function in OPAQUE or term.op in _READ_AS[node.function]
