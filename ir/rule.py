@@ -153,7 +153,7 @@ class Rule:
     Tags: `normal` rules make terms smaller in a well-founded order and are used by the normaliser; `compact` ones too,
     but they hide structure (a box becomes one comparison), so that only `simplify` uses them; `tight` ones change
     numbers in a comparison and `finish` ones its spelling, in passes of their own; `expansive` rules may make terms
-    larger.
+    larger. `both`: in the e-graph the rule is used from right to left, too.
     """
 
     name: str
@@ -181,7 +181,7 @@ class Rule:
         return f"{self.name}: {first.left} = {first.right}{condition}{types}"
 
 
-TAGS = frozenset(("normal", "compact", "tight", "finish", "expansive"))
+TAGS = frozenset(("normal", "compact", "tight", "finish", "expansive", "both"))
 Declaration = Callable[..., Any]
 
 

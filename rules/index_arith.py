@@ -150,7 +150,7 @@ def mod_mod(x: Idx, a: Pos, b: Pos):
     return x % (a * b) % a, x % a, low_digits(x, a, b)
 
 
-@rule("div-of-mod", tags=["normal"])
+@rule("div-of-mod", tags=["normal", "both"])
 def div_of_mod(x: Idx, a: Pos, b: Pos):
     """The high part of a remainder is a remainder of the quotient: it names a middle digit."""
     return x % (a * b) // a, x // a % b, low_digits(x, a, b), hint(t.compare("eq", x // (a * b), x // a // b))
@@ -162,13 +162,13 @@ def div_of_div_plus(x: Idx, y: Idx, a: Pos, b: Pos):
     return (x // a + y) // b, (x + a * y) // (a * b)
 
 
-@rule("div-of-opposite", tags=["normal"])
+@rule("div-of-opposite", tags=["normal", "both"])
 def div_of_opposite(x: Neg, c: Pos, k: Num):
     """What is subtracted is divided without its sign: rounding down turns into rounding up, and that is an offset."""
     return (x + k) // c, -((c - 1 - k - x) // c)
 
 
-@rule("mod-of-opposite", tags=["normal"])
+@rule("mod-of-opposite", tags=["normal", "both"])
 def mod_of_opposite(x: Neg, c: Pos):
     """A digit counted down from the greatest one is the difference to it."""
     return (x + c - 1) % c, c - 1 - (-x) % c, hint(t.compare("eq", (x + c - 1) // c, -((-x) // c)))

@@ -62,13 +62,13 @@ def min_plus_max(x: Idx, y: Idx, z: Idx, w: Idx):
     return _min(x, y) + _max(z, w), x + w, when(t.compare("eq", x - y - z + w, 0))
 
 
-@rule("min-div")
+@rule("min-div", tags=["both"])
 def min_div(x: Idx, y: Idx, c: Pos):
     """Floor division is monotone, so it passes through min."""
     return _min(x, y) // c, _min(x // c, y // c)
 
 
-@rule("max-div")
+@rule("max-div", tags=["both"])
 def max_div(x: Idx, y: Idx, c: Pos):
     """Floor division is monotone, so it passes through max."""
     return _max(x, y) // c, _max(x // c, y // c)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import eqsat as eq
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
 from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms import term as t

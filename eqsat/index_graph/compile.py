@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from eqsat.index_graph.schema import BINARY, MASKED_SLOTS, TESTS
+from eqsat.index_graph.turned import SUFFIX
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rewriting.match import Pattern
@@ -226,6 +227,8 @@ def compile_rule(rule: Rule, number: int) -> str:
     (rule ((= e (Div x1 x2)) (= x2 (Num n3)) (= x1 (Div x4 x5)) (= x5 (Num n6)) (= c7 n3) (> c7 0) (= c8 n6) (> c8 0) \
 (= k9 (* c7 c8)) (on 0)) ((union e (Div x4 (Num k9)))) :ruleset arith :name "rule 0")
     """
+    if rule.name.endswith(SUFFIX):
+        raise NotCompiled(f"rule {rule.name}", "which of its matches are worth a row is seen on terms")
     instance, *others = rule.instances
     if others:
         raise NotCompiled(f"rule {rule.name}", "it is a law for each of many numbers or types")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.index_graph.graph import IndexGraph, Limits
+from eqsat.index_graph.turned import SUFFIX, both_ways
+from eqsat.ir.rewriting.rewrite import Rewriter, Step
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 from eqsat.proving.read import read
@@ -97,10 +99,10 @@ def graph_job(
 
 def _joins(a: Term, b: Term, ranges: Mapping[Term, tuple[int, int]], rules: Sequence[Rule]) -> set[str] | None:
     """The rules that matched when the e-graph made two terms equal, or None where it did not."""
-    with IndexGraph(rules, ranges) as graph:
+    with IndexGraph(both_ways(rules), ranges) as graph:
         roots = graph.add(a), graph.add(b)
         outcome = graph.run(LIMITS, target=roots)
-        return set(outcome.matches) if graph.equal(*roots) else None
+        return {name.removesuffix(SUFFIX) for name in outcome.matches} if graph.equal(*roots) else None
 
 
 def smallest(items: Sequence[Rule], works: Callable[[Sequence[Rule]], bool]) -> list[Rule]:

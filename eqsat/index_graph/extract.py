@@ -3,56 +3,24 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from eqsat.graph.egglog_adapter import Row
+from eqsat.index_graph.cost import BY_NEGATIVE, WEIGHT, sum_cost
 from eqsat.index_graph.load import Lazy, Loader
 from eqsat.index_graph.places import Guards
 from eqsat.index_graph.schema import BINARY, DATA, NODES, TESTS
 from eqsat.index_graph.sums import Class, Forms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder
-from eqsat.rewriting.rewrite import spell
 
 UNREACHED = 1 << 40
 LAZY = frozenset(("Where", "DWhere", "And", "Or", "Then"))
 OPAQUE = frozenset(("Op0", "Op1", "Op2", "Op3", "DOp0", "DOp1", "DOp2", "DOp3"))
 READ = tuple(dict.fromkeys((*NODES, *DATA, "Num", "Truth", "Leaf", "Given", "Lin", "Slot", "DLeaf")))
 _OPERATION = {name: op for op, name in BINARY.items()}
-# A mask or a shift by a number is a remainder or a quotient in other words, and costs the same.
-_WEIGHT = {"floordiv": 3, "mod": 3, "truncdiv": 3, "truncmod": 3, "bitand": 3, "shr": 3}
-
-
-def operation_cost(node: Term) -> int:
-    """What one node costs without its operands: divisions 3, other operations 2, each coefficient and constant too.
-
-    A negative divisor costs 2 more: no machine divides so that the quotient is rounded down.
-    """
-    if node.op == "sum":
-        return sum_cost(*node.payload)
-    if node.op in ("const", "axis", "var", "sym"):
-        return 0
-    if node.op in ("and", "or", "prod"):
-        return 2 * (len(node.args) - 1)
-    if node.op in _WEIGHT and (t.int_value(node.args[1]) or 0) < 0:
-        return _WEIGHT[node.op] + 2
-    return _WEIGHT.get(node.op, 2)
-
-
-def sum_cost(constant: int, coefficients: Sequence[int]) -> int:
-    """What the additions and multiplications of a sum cost."""
-    return 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients))
-
-
-@lru_cache(maxsize=1 << 14)
-def cost(term: Term) -> int:
-    """The cost of a term, each shared part counted once, and 1 per leaf that occurs."""
-    return sum(operation_cost(n) for n in postorder(term)) + 1
-
-
+_DIVISIONS = frozenset(("Div", "Mod", "TDiv", "TMod"))
 NOWHERE = -1  # the place of a term without leaves, which may stand anywhere
 MIXED = -2
 
@@ -172,6 +140,7 @@ class Extractor:
         data = {n: leaf for leaf, n in loader.datum.items()}
         operations = {n: node for n, node in loader.operation.values()}
         lazies = list(loader.lazy)
+        negative = {r.output for r in rows["Num"] if r.args[0] < 0}
         for r in rows["Num"]:
             yield Node(r.output, 1, (), _constant(t.index_const(r.args[0])))
         for r in rows["Truth"]:
@@ -205,7 +174,9 @@ class Extractor:
                     continue
                 build = _opaque(operations[number]) if name in OPAQUE else _built(name)
                 holds = lazies[number] if lazy and number >= 0 else None
-                weight = _WEIGHT.get(_OPERATION.get(name, ""), 2)
+                weight = WEIGHT.get(_OPERATION.get(name, ""), 2)
+                if name in _DIVISIONS and children[1] in negative:
+                    weight += BY_NEGATIVE
                 yield Node(r.output, weight, children, build, lazy=holds, function=name)
 
 

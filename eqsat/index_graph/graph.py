@@ -62,6 +62,7 @@ class Outcome:
 class IndexGraph:
     """Terms over one box, and what the rules make equal. Left with `with`, its engine serves the next one.
 
+    rules: all of `eqsat.rules` where none are given, those tagged `both` from right to left too (`turned.both_ways`).
     facts: what is known of the leaves, instead of half-open `ranges`.
 
     >>> from eqsat.ir.terms.term import var
@@ -110,8 +111,12 @@ class IndexGraph:
         """State a predicate that holds somewhere on the box (the caller has made sure of that) as a fact."""
         top = self.loader.places.top
         top.facts = top.facts.under(fact)
+        self.state(fact)
+
+    def state(self, fact: Term) -> None:
+        """State a predicate that the given facts of the leaves include."""
         for part in fact.args if fact.op == "and" else (fact,):
-            self.loader.state(part, top)
+            self.loader.state(part, self.loader.places.top)
         self._apply()
 
     def unite(self, a: int, b: int) -> None:

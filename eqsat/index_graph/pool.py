@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 from eqsat.graph.egglog_adapter import Call, EGraph
 from eqsat.index_graph.compile import NotCompiled, compile_rule
 from eqsat.index_graph.schema import schema
+from eqsat.index_graph.turned import both_ways
 from eqsat.ir.rule import Rule
 from eqsat.rules import scalar_rules
 
@@ -88,11 +90,17 @@ class _Pool(threading.local):
 waiting = _Pool()
 
 
+@cache
+def all_ways() -> tuple[Rule, ...]:
+    """All rules of `eqsat.rules`, and those that act from right to left."""
+    return both_ways(scalar_rules())
+
+
 def take(rules: Sequence[Rule] | None = None) -> Engine:
-    """An engine without rows, with these rules switched on (None: all of `eqsat.rules`)."""
-    universe = scalar_rules()
+    """An engine without rows, with these rules switched on (None: `all_ways`)."""
+    universe = all_ways()
     if rules is not None and not _within(rules, universe):
-        universe = list(rules)
+        universe = tuple(rules)
     for k, engine in enumerate(waiting.free):
         if _same(engine.universe, universe):
             found = waiting.free.pop(k)

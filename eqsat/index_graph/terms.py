@@ -17,6 +17,7 @@ from eqsat.index_graph.obligations import Obligations
 from eqsat.index_graph.places import Place
 from eqsat.index_graph.schema import BINARY
 from eqsat.index_graph.sums import Class
+from eqsat.index_graph.turned import SUFFIX
 from eqsat.ir.rewriting.match import Pattern
 from eqsat.ir.rewriting.match_state import Found
 from eqsat.ir.rewriting.match_sums import is_total
@@ -32,6 +33,7 @@ LARGEST_JUNCTION, LARGEST_BESIDE = 24, 6
 _ALONE = frozenset(("Then", "Ix", "Of"))  # parts of an encoding, which are no terms
 # Functions of which several spellings are one term: what is read is loaded too.
 _SPELLED = frozenset(("Zero", "Nonzero", "And", "Or", "Where", "DWhere"))
+_SUMMANDS = (frozenset(("Div",)), frozenset(("Mod",)), frozenset(("Min", "Max")), frozenset(("Where",)))
 _WIDENED = frozenset(("Div", "Mod", "TDiv", "TMod", "Nonneg", "Zero", "Nonzero", "Abs", "Not"))
 
 
@@ -87,6 +89,8 @@ class Terms:
     def _read(self, extractor: Extractor, node: Node, others: Mapping[Class, list[Node]]) -> Iterator[Term]:
         """An e-node as terms: over the cheapest operands, and over others in place of the first."""
         yield extractor.read(node)
+        if node.function == "Lin":
+            yield from self._other_sums(extractor, node, others)
         if node.function in _WIDENED:
             first, *rest = node.children
             cheapest, at = extractor.best[first][1], extractor.place(first)
@@ -97,6 +101,21 @@ class Terms:
                     inner = extractor.read(other)
                     if inner.op != "pair":
                         yield node.build([inner, *(extractor.term(c) for c in rest)])
+
+    def _other_sums(self, extractor: Extractor, node: Node, others: Mapping[Class, list[Node]]) -> Iterator[Term]:
+        """A sum over summands that are quotients, remainders, or choices, wherever there is such a one."""
+        for functions in _SUMMANDS:
+            terms: list[Term] = []
+            found = False
+            for child in node.children:
+                best = extractor.best[child][1]
+                fitting = (n for n in others.get(child, ()) if n.function in functions)
+                other = None if best.function in functions else next(fitting, None)
+                fits = other is not None and extractor.place_of(other) in (extractor.place(child), NOWHERE)
+                found = found or fits
+                terms.append(extractor.read(other) if other is not None and fits else extractor.term(child))
+            if found:
+                yield node.build(terms)
 
     def try_term(self, term: Term, place: Place, here: Expression, whole: bool) -> None:
         """All that follows from one term in one step; `whole`: by the rules that egglog matches itself, too."""
@@ -125,7 +144,7 @@ class Terms:
         """The matches of one rule; in a sum, one after the other."""
         facts, right = place.facts, pattern.instance.right
         open_ones: list[Found] | None = [] if pattern.conditional else None
-        if term.op in ("sum", "prod"):
+        if term.op in ("sum", "prod") and not rule.endswith(SUFFIX):
             new = term
             for _ in range(MOST_IN_A_SUM):
                 found = pattern.match(new, facts.of, facts.memo) if pattern.look.may(new) else None
@@ -140,7 +159,7 @@ class Terms:
         else:
             for found in pattern.every(term, facts.of, facts.memo, MOST_MATCHES, open_ones):
                 new = found.build(right)
-                if new is not term and not respelled(new, term):
+                if new is not term and not respelled(new, term) and not _turns_back(rule, term, new):
                     self._found(rule, here, new, place)
         for found in open_ones or ():
             self.waiting.append((here, term, place, rule, pattern, found))
@@ -179,6 +198,15 @@ class Terms:
             for k in range(len(members) - 1):
                 made = self.loader.beside(junction, k, place)
                 self.loader.forms.changes.unions.append((here, made))
+
+
+def _turns_back(rule: str, term: Term, new: Term) -> bool:
+    """Whether a rule from right to left does not leave fewer quotients and remainders that a sum subtracts."""
+    return rule.endswith(SUFFIX) and term.op == "sum" and _subtracted(new) >= _subtracted(term)
+
+
+def _subtracted(term: Term) -> int:
+    return sum(k < 0 and x.op in ("floordiv", "mod") for k, x in t.linear_parts(term)[1])
 
 
 def _is_read_as(node: Node, term: Term) -> bool:

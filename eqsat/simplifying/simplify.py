@@ -8,10 +8,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
+from eqsat.index_graph.graph import Unsound
+from eqsat.index_graph.stage import Known, may_be_stuck, other_form
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.rewriting.bit_forms import bit_form
+from eqsat.ir.rewriting.match_sums import is_total
+from eqsat.ir.rewriting.rewrite import Rewriter, Session
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -112,9 +117,11 @@ def _simplified(term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]
     if trial.empty:  # then every statement holds, and nothing may be concluded
         return term
     maker = _Maker(term, box, assuming, trial)
-    best = term
-    for _ in range(MOST_ROUNDS):
-        before, best = best, min(maker.forms(best), key=cost)  # of equal ones the first
+    best = maker.least(term)
+    if trial.possible and best is not term:
+        best = maker.by_graph(term, best)
+    for _ in range(MOST_ROUNDS if trial.possible else 0):  # until asking again would change nothing
+        before, best = best, maker.by_graph(best, best)
         if best is before:
             break
     return best if best is term or maker.checked(best) else term
@@ -138,11 +145,15 @@ class _Maker:
 
     def rewritten(self, term: Term, *tags: str) -> Term:
         """The term after the pass with the rules of these tags."""
+        return self.session(*tags).normal(term)
+
+    def session(self, *tags: str) -> Session:
+        """The pass with the rules of these tags."""
         if tags not in self.passes:
             earlier, beside = list(self.passes.values()), tags != ("finish",)
             box = (self.ranges, self.assuming, self.trial.points)
             self.passes[tags] = Session(_rewriter(*tags), *box, beside, earlier)
-        return self.passes[tags].normal(term)
+        return self.passes[tags]
 
     def forms(self, term: Term) -> list[Term]:
         """Equal terms, from the most canonical to the term itself."""
@@ -197,6 +208,32 @@ class _Maker:
             return []
         self.borrowed.add(proposed)
         return [proposed]
+
+    def least(self, term: Term) -> Term:
+        """The first stage: the cheapest form that the rewriter finds, of equal ones the first."""
+        best = term
+        for _ in range(MOST_ROUNDS):
+            before, best = best, min(self.forms(best), key=cost)
+            if best is before:
+                break
+        return best
+
+    def by_graph(self, term: Term, best: Term) -> Term:
+        """The second stage: what an e-graph finds for two equal terms, and the rewriter makes of that."""
+        if not may_be_stuck(best):
+            return best
+        try:
+            points = self.trial.points
+            known = Known(self.ranges, None if points is None else points.ranges, self.assuming)
+            other = other_form(term, best, known, self.session("normal").top)
+        except Unsound as error:
+            warnings.warn(f"simplify {self.term}: {error}", UnsoundWarning, stacklevel=5)
+            return best
+        if other is best:
+            return best
+        if best in self.borrowed or not is_total(self.term):  # it states equalities, whichever side is less defined
+            self.borrowed.add(other)
+        return min([best, self.least(other)], key=cost)
 
     def is_open(self, predicate: Term) -> bool:
         """Whether a predicate may be the same at all points, for all that trying some has shown."""

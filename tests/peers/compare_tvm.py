@@ -12,7 +12,7 @@ from typing import Any
 from judge import Judge, Point, function_of, points_of
 
 import eqsat as eq
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
 from eqsat.ir.layouts.index_map import IndexMap

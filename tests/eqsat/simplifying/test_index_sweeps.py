@@ -9,7 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
+from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.points import grid
 from eqsat.ir.terms import term as t

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
+from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.points import grid
@@ -123,7 +124,7 @@ MOVED = "where(i < 70, i, i + 3)"
         ("(15 - i) % 4", {"i": 16}, "3 - i % 4"),
         ("(1 - i % 4) % 2", {}, "1 - i % 2"),
         ("(i % 6 * 4 + b) % 8", {}, "(4*i + b) % 8"),
-        ("x // -4", {"x": 9}, "-((x + 3) // 4)"),
+        ("x // -4", {"x": 9}, "(-x) // 4"),
         ("truncmod(x, -4)", {"x": 9}, "x % 4"),
         ("minimum(i % 8, i)", {"i": 14}, "i % 8"),
         ("where(i == 4, i, i % 8)", {"i": 14}, "i % 8"),
@@ -139,6 +140,12 @@ MOVED = "where(i < 70, i, i + 3)"
         ("minimum(i, k) + maximum(i - k, 0)", {}, "i"),
         (f"where({MOVED} < 70, {MOVED}, {MOVED} - 3)", {"i": 99999}, "i"),
         ("where(maximum(i - 41, 0) < 1, minimum(i, 41), maximum(i - 41, 0) + 41)", {"i": 72818}, "i"),
+        # what only the e-graph finds, with rules used from right to left
+        ("(-((i + 13) // 16)) % 224 * 16 + (2 - i) % 16", {"i": 3584}, "(2 - i) % 3584"),
+        ("2147483647 - (2147483643 - i) % 2147483648", {"i": 2**31}, "(i + 4) % 2147483648"),
+        ("1048575 - ((i-j+1)//2*2 - i - (i+j)%2 + 1048575) % 1048576", {"i": 2**20, "j": 2**20}, "j"),
+        ("minimum(i, j) // 4 + maximum(i // 4, j // 4)", {"i": 640, "j": 640}, "i // 4 + j // 4"),
+        ("(i + 1) // 2 % 4", {"i": 64}, "(i + 1) // 2 % 4"),
         # bits
         ("i & 7", {}, "i % 8"),
         ("i >> 3 << 3", {}, "i // 8 * 8"),

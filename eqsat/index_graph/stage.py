@@ -1,0 +1,96 @@
+"""The second stage of `simplify`: an e-graph that holds a term and what the rewriter made of it, under small limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from eqsat.graph.egglog_adapter import usable
+from eqsat.index_graph.graph import IndexGraph, Limits
+from eqsat.ir.ranges.box_values import BoxValues
+from eqsat.ir.rewriting.context import Context
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
+from eqsat.workers.call import WorkerLimit, call
+
+LIMITS = Limits(rows=2_000, iterations=6, seconds=0.1, patience=2)
+LARGE = Limits(rows=8_000, iterations=8, seconds=2.0, patience=3)
+MOST_HERE, MOST = 120, 400  # nodes of a question that is answered here, and of one that is answered at all
+SECONDS, MEMORY_MB = 20.0, 2048
+WORKER_MODULES = ("egglog.bindings",)
+_DIVISIONS = frozenset(("floordiv", "mod", "truncdiv", "truncmod"))
+_CHOICES = frozenset(("min", "max", "where"))
+
+
+def may_be_stuck(term: Term) -> bool:
+    """Whether a normal form has what rules in one direction may not see through: a choice, two divisions, or one that
+    is subtracted.
+
+    >>> i, j = t.var("i"), t.var("j")
+    >>> may_be_stuck(i // 4 + j), may_be_stuck(i // 4 + j % 3), may_be_stuck(7 - i % 8)
+    (False, True, True)
+    """
+    divisions = 0
+    for node in postorder(term):
+        divisions += node.op in _DIVISIONS
+        if divisions > 1 or node.op in _CHOICES:
+            return True
+        if node.op == "sum" and any(k < 0 and x.op in _DIVISIONS for k, x in t.linear_parts(node)[1]):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Known:
+    """What may be used of the leaves: half-open ranges, small ones of which all points are looked at, an assumption."""
+
+    ranges: Mapping[Term, Any]
+    points: Mapping[Term, tuple[int, int]] | None = None
+    given: Term | None = None
+
+    def facts(self) -> Context:
+        """The same as the normaliser knows it."""
+        top = Context(self.ranges, {}, 0, None if self.points is None else BoxValues(self.points))
+        return top if self.given is None or self.given.op == "const" else top.under(self.given)
+
+
+def other_form(term: Term, found: Term, known: Known, facts: Context | None = None) -> Term:
+    """The cheapest form of a term and an equal one that an e-graph finds; `facts`: those of `known`, if there already.
+
+    Raises Unsound where the rules and facts contradict each other.
+
+    >>> i = t.var("i", 100)
+    >>> e = (-((i + 13) // 16)) % 224 * 16 + (2 - i) % 16
+    >>> str(other_form(e, e, Known({})))
+    '(2 - i) % 3584'
+    """
+    size = sum(1 for _ in postorder(term, found))
+    if size > MOST:
+        return found
+    if size <= MOST_HERE and usable():
+        return best_form(term, found, facts or known.facts(), known.given, LIMITS)
+    question = (term, found, known, LIMITS if size <= MOST_HERE else LARGE)
+    try:
+        return call("eqsat.index_graph.stage:stage_job", question, seconds=SECONDS, memory_mb=MEMORY_MB)
+    except WorkerLimit:  # then the rewriter's answer stands
+        return found
+
+
+def stage_job(question: tuple[Term, Term, Known, Limits], report: Callable[[Any], None]) -> Term:
+    """The job of a worker: a large question, or one of a process that may not use egglog."""
+    term, found, known, limits = question
+    return best_form(term, found, known.facts(), known.given, limits)
+
+
+def best_form(term: Term, found: Term, facts: Context, given: Term | None, limits: Limits) -> Term:
+    """The cheapest form of two equal terms in an e-graph."""
+    with IndexGraph(facts=facts) as graph:
+        if given is not None:
+            graph.state(given)
+        root = graph.add(found)
+        if term is not found:
+            graph.unite(graph.add(term), root)
+        graph.run(limits)
+        return graph.best(root)
