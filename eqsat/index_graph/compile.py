@@ -13,8 +13,6 @@ from eqsat.index_graph.schema import BINARY, MASKED_SLOTS, TESTS
 from eqsat.index_graph.turned import SUFFIX
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.rewriting.match import Pattern
-from eqsat.ir.rewriting.match_state import Monomial
 from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term

@@ -14,6 +14,7 @@ from eqsat.index_graph.schema import BINARY, DATA, NODES, TESTS
 from eqsat.index_graph.sums import Class, Forms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.rewrite import spell
 
 UNREACHED = 1 << 40
 LAZY = frozenset(("Where", "DWhere", "And", "Or", "Then"))

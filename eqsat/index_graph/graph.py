@@ -24,10 +24,10 @@ from eqsat.index_graph.schema import ALARMS
 from eqsat.index_graph.sums import WANTED, Forms, SumStep
 from eqsat.index_graph.terms import Terms
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.rewriting.context import Context
-from eqsat.ir.rewriting.rewrite import Rewriter
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.context import Context
+from eqsat.rewriting.rewrite import Rewriter
 
 BOUNDS = "(run-schedule (repeat 6 (run bounds)))"
 BOUND_ROUNDS = 10  # unsound equalities make bounds creep for ever

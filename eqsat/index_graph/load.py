@@ -9,10 +9,10 @@ from eqsat.index_graph.places import Guards, Place, Places, parts
 from eqsat.index_graph.schema import BINARY, LARGEST, TESTS
 from eqsat.index_graph.sums import Forms
 from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.rewriting.match_sums import slack
-from eqsat.ir.rewriting.rewrite import spell
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.rewriting.match_sums import slack
+from eqsat.rewriting.rewrite import spell
 
 LEAVES = ("axis", "var", "sym")
 NAMED = frozenset(("Num", "Truth", "Leaf", "Lin", "DLeaf"))  # expressions that name their class by themselves

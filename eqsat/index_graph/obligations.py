@@ -11,12 +11,12 @@ import numpy as np
 
 from eqsat.index_graph.places import Place
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.rewriting.context import Context
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 from eqsat.proving.prover import Budget, Portfolio
+from eqsat.rewriting.context import Context
 
 SMALL = Budget(points=1 << 14, isl_operations=20_000, z3_rlimits=(40_000,), z3_forms=1, rules=False, seconds=0.2)
 LEAVES = ("axis", "var", "sym")

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eqsat.ir.decide import decider
-from eqsat.ir.rewriting.context import Context
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, symbols
+from eqsat.rewriting.context import Context
 
 Guards = frozenset[Term]
 DEEPEST = 8

@@ -9,10 +9,10 @@ from typing import Any
 from eqsat.graph.egglog_adapter import usable
 from eqsat.index_graph.graph import IndexGraph, Limits
 from eqsat.ir.ranges.box_values import BoxValues
-from eqsat.ir.rewriting.context import Context
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
+from eqsat.rewriting.context import Context
 from eqsat.workers.call import WorkerLimit, call
 
 LIMITS = Limits(rows=2_000, iterations=6, seconds=0.1, patience=2)

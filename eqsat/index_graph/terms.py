@@ -18,13 +18,13 @@ from eqsat.index_graph.places import Place
 from eqsat.index_graph.schema import BINARY
 from eqsat.index_graph.sums import Class
 from eqsat.index_graph.turned import SUFFIX
-from eqsat.ir.rewriting.match import Pattern
-from eqsat.ir.rewriting.match_state import Found
-from eqsat.ir.rewriting.match_sums import is_total
-from eqsat.ir.rewriting.rewrite import FOLD, SINGLE, SPELL, Rewriter, fold, respelled, sort_members
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match_state import Found
+from eqsat.rewriting.match_sums import is_total
+from eqsat.rewriting.rewrite import FOLD, SINGLE, SPELL, Rewriter, fold, respelled, sort_members
 
 MOST_MATCHES = 3  # of one rule in one term
 MOST_IN_A_SUM = 12

@@ -16,9 +16,9 @@ from eqsat.ir.rule import Idx, Pos, Rule, RuleError, rule, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
-from eqsat.rewriting.simplify import session
 from eqsat.rulebook import check_rules
 from eqsat.rules import normal_rules, scalar_rules, tagged
+from eqsat.simplifying.simplify import session
 
 PATIENT = Limits(rows=20_000, seconds=20, patience=30)
 

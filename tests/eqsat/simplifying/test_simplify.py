@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.index_graph.cost import cost
-from eqsat.ir.decide import grid
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.points import grid

@@ -4,17 +4,17 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from random_index_terms import any_term, digit_term, predicate
 
 from eqsat.index_graph.graph import IndexGraph
 from eqsat.index_graph.places import Place
 from eqsat.ir.dtypes import BOOL, INDEX
-from eqsat.ir.rewriting.rewrite import Rewriter
 from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
+from eqsat.rewriting.rewrite import Rewriter
 from eqsat.rules import scalar_rules
-from tests.eqsat.test_index_sweeps import any_term, digit_term, predicate
 
 AXES = [t.ax(0, 64), t.ax(1, 8), t.ax(2, 5)]
 SIZES = [t.sym("N", lower=1), t.sym("M", lower=2, multiple_of=2)]
