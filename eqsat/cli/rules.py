@@ -7,6 +7,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.rulebook import Rulebook, check_rule
+from eqsat.rulebook.acting import acts
 from eqsat.rules import all_rules
 
 
@@ -20,6 +21,7 @@ def run_list(out: Output) -> int:
             "law": str(r).removeprefix(f"{r.name}: "),
             "doc": r.doc,
             "source": r.source,
+            "acts": list(acts(r)) if isinstance(r, Rule) else [],
             "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if r.axiom else [],
         }
         for r in rules

@@ -8,7 +8,10 @@ from typing import Any
 
 from eqsat.graph.egglog_adapter import usable
 from eqsat.index_graph.graph import IndexGraph, Limits
+from eqsat.index_graph.turned import both_ways
 from eqsat.ir.ranges.box_values import BoxValues
+from eqsat.ir.rewriting.context import Context
+from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -44,11 +47,13 @@ def may_be_stuck(term: Term) -> bool:
 
 @dataclass(frozen=True)
 class Known:
-    """What may be used of the leaves: half-open ranges, small ones of which all points are looked at, an assumption."""
+    """What may be used: half-open ranges of the leaves, small ones of which all points are looked at, an assumption,
+    and rules (None: all of `eqsat.rules`)."""
 
     ranges: Mapping[Term, Any]
     points: Mapping[Term, tuple[int, int]] | None = None
     given: Term | None = None
+    rules: tuple[Rule, ...] | None = None
 
     def facts(self) -> Context:
         """The same as the normaliser knows it."""
@@ -70,7 +75,7 @@ def other_form(term: Term, found: Term, known: Known, facts: Context | None = No
     if size > MOST:
         return found
     if size <= MOST_HERE and usable():
-        return best_form(term, found, facts or known.facts(), known.given, LIMITS)
+        return best_form(term, found, known, facts or known.facts(), LIMITS)
     question = (term, found, known, LIMITS if size <= MOST_HERE else LARGE)
     try:
         return call("eqsat.index_graph.stage:stage_job", question, seconds=SECONDS, memory_mb=MEMORY_MB)
@@ -81,14 +86,14 @@ def other_form(term: Term, found: Term, known: Known, facts: Context | None = No
 def stage_job(question: tuple[Term, Term, Known, Limits], report: Callable[[Any], None]) -> Term:
     """The job of a worker: a large question, or one of a process that may not use egglog."""
     term, found, known, limits = question
-    return best_form(term, found, known.facts(), known.given, limits)
+    return best_form(term, found, known, known.facts(), limits)
 
 
-def best_form(term: Term, found: Term, facts: Context, given: Term | None, limits: Limits) -> Term:
+def best_form(term: Term, found: Term, known: Known, facts: Context, limits: Limits) -> Term:
     """The cheapest form of two equal terms in an e-graph."""
-    with IndexGraph(facts=facts) as graph:
-        if given is not None:
-            graph.state(given)
+    with IndexGraph(None if known.rules is None else both_ways(known.rules), facts=facts) as graph:
+        if known.given is not None:
+            graph.state(known.given)
         root = graph.add(found)
         if term is not found:
             graph.unite(graph.add(term), root)

@@ -23,6 +23,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.proving.prover import THOROUGH, Portfolio
 from eqsat.proving.question import definedness
+from eqsat.rulebook.acting import why_idle
 from eqsat.rulebook.fuzz import Variables, box_of, confirmed, counterexample, is_lazy, variables_of
 from eqsat.rulebook.laws import prove_law
 from eqsat.rules import all_rules, scalar_rules
@@ -36,7 +37,8 @@ SECONDS = 30.0  # for the trial of one theorem, and for its proof, as a last res
 
 @dataclass(frozen=True)
 class RuleReport:
-    """What is known about one rule. `witness`: values that refute it; `seconds`: time of the check."""
+    """What is known about one rule. `witness`: values that refute it; `seconds`: time of the check; `note`: also why it
+    can act nowhere, if so."""
 
     name: str
     family: str
@@ -118,7 +120,9 @@ def check_rule(rule: Rule | Law) -> RuleReport:
     reports = [_check(rule, instance) for instance in rule.instances]
     worst = min(reports, key=lambda r: WORST_FIRST.index(r.status))
     methods = dict.fromkeys(r.method for r in reports)
-    return replace(worst, method="; ".join(methods), seconds=time.perf_counter() - begun)
+    idle = why_idle(rule)
+    note = "; ".join(x for x in (worst.note, idle and f"can act nowhere: {idle}") if x)
+    return replace(worst, method="; ".join(methods), seconds=time.perf_counter() - begun, note=note)
 
 
 def _check_law(law: Law) -> RuleReport:
@@ -237,8 +241,12 @@ def default_rules() -> list[Rule]:
 
 
 def admit(rules: Iterable[Rule], executor: Executor | None = None) -> list[Rule]:
-    """Rules from elsewhere, after checking: an EqsatError names the first that is not proved."""
+    """Rules from elsewhere, after checking: an EqsatError names the first that acts nowhere, or is not proved."""
     chosen = list(rules)
+    for rule in chosen:
+        reason = why_idle(rule)
+        if reason:
+            raise EqsatError(f"rule {rule}", f"can act nowhere: {reason}", "write its left side so that it is matched")
     for report in check_rules(chosen, executor).reports:
         if report.status not in BELIEVED:
             witness = f" at {dict(report.witness)}" if report.witness else ""

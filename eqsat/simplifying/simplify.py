@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from eqsat.index_graph.cost import cost
@@ -14,6 +14,10 @@ from eqsat.index_graph.stage import Known, may_be_stuck, other_form
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.rewriting.bit_forms import bit_form
+from eqsat.ir.rewriting.match_sums import is_total
+from eqsat.ir.rewriting.rewrite import Rewriter, Session
+from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -31,6 +35,7 @@ from eqsat.rules import tagged
 MOST_ROUNDS = 4
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
 SET_OPERATIONS = 100_000
+Rules = tuple[Rule, ...] | None
 _DIGITS = {"floordiv", "mod"}  # what the rules tagged `expansive` look at, and beside comparisons:
 _CHOICES = {"where", "min", "max"}
 _SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
@@ -40,10 +45,10 @@ class UnsoundWarning(UserWarning):
     """A simplification contradicted itself and was discarded: a rule is wrong. Please report it."""
 
 
-@cache
-def _rewriter(*tags: str) -> Rewriter:
-    """The compiled rules with any of these tags."""
-    return Rewriter(tagged(*tags))
+@lru_cache(maxsize=64)
+def _rewriter(rules: Rules, *tags: str) -> Rewriter:
+    """The compiled rules with any of these tags: of all of ours (None), or of some."""
+    return Rewriter(tagged(*tags) if rules is None else [r for r in rules if r.tags & set(tags)])
 
 
 def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = None) -> Session:
@@ -65,15 +70,23 @@ def tidy(terms: Sequence[Term], ranges: Mapping[Term, Any] | None = None) -> lis
     >>> [str(e) for e in tidy([i // 4 * 4 + i % 4, t.compare("ne", i % 4, 2)])]
     ['i0', 'i0 % 4 != 2']
     """
-    normal, finish = session(ranges), Session(_rewriter("finish"), ranges, beside=False)
+    normal, finish = session(ranges), Session(_rewriter(None, "finish"), ranges, beside=False)
     return [finish.normal(normal.normal(e)) for e in terms]
 
 
-def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = None) -> Term:
+def simplify(
+    e: Any,
+    ranges: Mapping[str, Any] | None = None,
+    assuming: Any = None,
+    *,
+    rules: Iterable[Rule | str] | None = None,
+) -> Term:
     """An equal term with fewer operations, or the term itself.
 
     e: a term, or text for `parse_expr`. ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no
     bound; omitted: the axes' extents. assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
+    rules: rules of your own, added to those of eqsat once they are proved (one that is not is an EqsatError), or names
+    of those of eqsat that may be used.
     The result has the same value wherever the input is defined, and may be defined where it is not. Proved rules derive
     it, or it is proved on its own; before it is returned, it is compared with the input at all points of a small box
     and at some of a large one.
@@ -91,15 +104,19 @@ def simplify(e: Any, ranges: Mapping[str, Any] | None = None, assuming: Any = No
         raise EqsatError(f"assumption {given}", "contradictory: it holds nowhere in the ranges", "drop or correct it")
     if given is t.FALSE:
         raise EqsatError("assumption False", "contradictory: it holds nowhere", "drop or correct it")
-    return simplify_term(terms[0], box, given)
+    if rules is None:
+        return simplify_term(terms[0], box, given)
+    from eqsat.rulebook.choice import rules_in_use
+
+    return simplify_term(terms[0], box, given, rules_in_use(rules))
 
 
-def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = None) -> Term:
-    """`simplify` for a term and a box of half-open ranges (None: no bound)."""
+def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = None, rules: Rules = None) -> Term:
+    """`simplify` for a term and a box of half-open ranges (None: no bound), by all rules of ours or by those given."""
     if term.op in LEAVES and assuming is None and not _is_single(term, box or {}):
         return term
     key = tuple(sorted(((leaf, r) for leaf, r in (box or {}).items()), key=lambda item: hash(item[0])))
-    return _simplified(term, key, assuming)
+    return _simplified(term, key, assuming, rules)
 
 
 def _is_single(leaf: Term, box: Box) -> bool:
@@ -109,12 +126,14 @@ def _is_single(leaf: Term, box: Box) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _simplified(term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]], ...], assuming: Term | None) -> Term:
+def _simplified(
+    term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]], ...], assuming: Term | None, rules: Rules
+) -> Term:
     box = dict(key)
     trial = Trial(term, box, assuming)
     if trial.empty:  # then every statement holds, and nothing may be concluded
         return term
-    maker = _Maker(term, box, assuming, trial)
+    maker = _Maker(term, box, assuming, trial, rules)
     best = maker.least(term)
     if trial.possible and best is not term:
         best = maker.by_graph(term, best)
@@ -132,7 +151,8 @@ class _Maker:
     the others come from proved rules, so trying them at points is a check of the rules.
     """
 
-    def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial) -> None:
+    def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial, rules: Rules) -> None:
+        self.rules = rules
         self.term, self.box, self.assuming, self.trial = term, box, assuming, trial
         self.ranges: dict[Term, Any] = {}
         for leaf, (start, stop) in box.items():
@@ -150,7 +170,7 @@ class _Maker:
         if tags not in self.passes:
             earlier, beside = list(self.passes.values()), tags != ("finish",)
             box = (self.ranges, self.assuming, self.trial.points)
-            self.passes[tags] = Session(_rewriter(*tags), *box, beside, earlier)
+            self.passes[tags] = Session(_rewriter(self.rules, *tags), *box, beside, earlier)
         return self.passes[tags]
 
     def forms(self, term: Term) -> list[Term]:
@@ -218,11 +238,11 @@ class _Maker:
 
     def by_graph(self, term: Term, best: Term) -> Term:
         """The second stage: what an e-graph finds for two equal terms, and the rewriter makes of that."""
-        if not may_be_stuck(best):
+        if self.rules is None and not may_be_stuck(best):
             return best
         try:
             points = self.trial.points
-            known = Known(self.ranges, None if points is None else points.ranges, self.assuming)
+            known = Known(self.ranges, None if points is None else points.ranges, self.assuming, self.rules)
             other = other_form(term, best, known, self.session("normal").top)
         except Unsound as error:
             warnings.warn(f"simplify {self.term}: {error}", UnsoundWarning, stacklevel=5)

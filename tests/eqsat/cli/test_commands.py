@@ -212,6 +212,7 @@ def test_rules(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = run("rules", "list", "--json").data["rules"]
     laws = {r["name"]: r for r in listed}
     assert laws["split-merge"]["family"] == "split_merge" and len(laws) == len(listed) > 50
+    assert laws["split-merge"]["acts"] == ["rewriter", "graph"] and laws["min-div"]["acts"] == ["graph"]
     assert "split-merge" in run("rules", "list").out
     checked = run("rules", "check", "split-merge", "compose", "--json")
     assert (checked.code, checked.data["counts"]) == (0, {"proved": 2})

@@ -12,7 +12,9 @@ import pytest
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, Total, choose, rule, when
 from eqsat.ir.terms import term as t
+from eqsat.rewriting.simplify import simplify
 from eqsat.rulebook import admit, check_rule, check_rules, default_rules
+from eqsat.rulebook.acting import acts
 from eqsat.rules import scalar_rules, split_merge
 
 
@@ -131,6 +133,54 @@ def test_unproved_rules_are_not_admitted() -> None:  # feature: J9
     with pytest.raises(EqsatError, match="refuted"):
         admit([rule("wrong")(negative)])
     assert [r.name for r in admit(split_merge.RULES)] == [r.name for r in split_merge.RULES]
+
+
+@rule("or from and and xor", tags=["normal"])
+def or_of_parts(x: Idx, y: Idx):
+    """What two numbers have in common, and what they do not."""
+    return (x & y) | (x ^ y), x | y
+
+
+@rule("sum from and and or")
+def sum_of_parts(x: Idx, y: Idx):
+    """Common bits count twice. Without a tag: for the e-graph alone."""
+    return (x & y) + (x | y), x + y
+
+
+@rule("two bare summands")
+def bare(x: Idx, y: Idx, c: Pos):
+    return (x + y) // c, x // c + y // c, when(t.compare("eq", x % c, 0))
+
+
+def test_rules_of_ones_own_act() -> None:
+    """In the rewriter and in the e-graph, and only where they are given."""
+    assert acts(or_of_parts) == ("rewriter", "graph") and acts(sum_of_parts) == ("graph",)
+    ranges = {"i": 10**6, "j": 10**6}
+    for text, found, own in (
+        ("(i & j) | (i ^ j)", "i | j", [or_of_parts]),
+        ("(i & j) + (i | j) + 1", "i + j + 1", [sum_of_parts]),
+        ("((i & j) | (i ^ j)) + (j & i)", "i + j", [sum_of_parts, or_of_parts]),
+    ):
+        assert str(simplify(text, ranges, rules=own)) == found
+        assert str(simplify(text, ranges)) != found
+    assert str(simplify("i // 4 // 8 + j // 4 * 4 + j % 4", rules=["div-div"])) == "j // 4 * 4 + j % 4 + i // 32"
+
+
+def test_rules_that_may_not_be_used() -> None:
+    """Unproved, unmatched, unknown ones, and those that take the name of another, are refused with the reason."""
+    with pytest.raises(EqsatError, match=r"can act nowhere.*must read K\*x \+ y"):
+        simplify("i // 4", rules=[bare])
+    assert "can act nowhere" in check_rule(bare).note
+    with pytest.raises(EqsatError, match="refuted at"):
+        simplify("i // 4", rules=[rule("wrong too")(negative)])
+    with pytest.raises(EqsatError, match="no rule of this name"):
+        simplify("i // 4", rules=["div-diw"])
+    with pytest.raises(EqsatError, match="has a rule of this name"):
+        simplify("i // 4", rules=[rule("div-div")(negative)])
+
+
+def test_all_rules_act_somewhere() -> None:
+    assert all("graph" in acts(r) for r in scalar_rules())
 
 
 def test_reports() -> None:

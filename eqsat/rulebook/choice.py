@@ -1,0 +1,40 @@
+"""The rules that a user asks for: their own, once they are proved, beside ours, or some of ours by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.rule import Rule
+from eqsat.rulebook import admit
+from eqsat.rules import scalar_rules
+
+
+def rules_in_use(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
+    """All rules to apply, where a user gives some: rules of their own are added, names choose from those of eqsat.
+
+    An EqsatError names a rule that is not proved, with what refutes it, that can act nowhere, or that is unknown.
+
+    >>> [r.name for r in rules_in_use(["div-div", "mod-mod"])]
+    ['div-div', 'mod-mod']
+    """
+    given = list(rules)
+    names = {r for r in given if isinstance(r, str)}
+    ours = scalar_rules()
+    unknown = sorted(names - {r.name for r in ours})
+    if unknown:
+        raise EqsatError(f"rule {unknown[0]}", "there is no rule of this name", "see `eqsat rules list`")
+    own = [r for r in given if isinstance(r, Rule) and not any(r is x for x in ours)]
+    for rule in own:
+        if any(r.name == rule.name for r in ours):
+            raise EqsatError(f"rule {rule.name}", "eqsat has a rule of this name", "give it another one")
+        _admitted(rule)
+    kept = [r for r in ours if r.name in names or any(r is x for x in given)] if names else ours
+    return (*kept, *own)
+
+
+@lru_cache(maxsize=256)
+def _admitted(rule: Rule) -> Rule:
+    """The rule, proved once in this process."""
+    return admit([rule])[0]
