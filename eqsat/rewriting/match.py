@@ -5,6 +5,10 @@
 * A sum below an operation that reads `K*x + y` matches a sum by division with remainder: x is what K divides.
 * A sum below an operation that reads `x + numbers` matches any term; a number left open is the constant of the sum.
 * A sum below an operation with anchored summands and a bare variable gives the other summands to the variable.
+* A sum of two bare variables below an operation gives one summand, or what is bound already, to one of them; neither
+  is zero.
+* A product of two variables in a sum at the root takes a summand apart: one factor, and the others with the number.
+* A number in a sum at the root is the constant of the sum.
 * `0 <= p` and `0 == p` match any comparison of indices, moved to one side.
 * Constants of a pattern are solved as exact equations: see `match_constants`.
 
@@ -29,7 +33,9 @@ from eqsat.rewriting.match_looks import Look, dtype_of, parts_of
 from eqsat.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step, compile_condition
 from eqsat.rewriting.match_sums import (
     Bounds,
+    contains,
     factorings,
+    parts_of_sum,
     is_subtracted,
     is_total,
     put,
@@ -153,7 +159,7 @@ class Pattern(Constants):
             return frozenset(ops), None, self.compile(left)
         below: frozenset[str] | None = None
         first = left.args[0] if left.args else left
-        if first.op == "sum" and self.monomial(first) is None:
+        if first.op == "sum" and self.monomial(first) is None and left.op not in _COMMUTATIVE:
             below = frozenset(("sum", "prod"))
         elif first.op not in ("var", "const", "prod") and self.monomial(first) is None and left.op not in _COMMUTATIVE:
             below = frozenset(("lt", "le") if first.op in ("lt", "le") else (first.op,))
@@ -173,8 +179,12 @@ class Pattern(Constants):
             return self._nested_sum(p, under)
         if p.op in ("and", "or"):
             return self._junction(p, root=False)
+        if p.op == "not" and p.args[0] in self.slots:
+            return self._opposite(p)
         if p.op in t.COMPARE and self._is_difference(p):
             return self._difference(p)
+        if p.op == "prod" and all(v in self.slots for v in p.args):
+            return self._product(p) if all(self.monomial(v) is None for v in p.args) else self._nested_sum(p, under)
         if p.op in ("prod", "load", "axis", "sym", "hole"):
             raise RuleError(self.what, f"{p} cannot be matched", "products and loads stand on right sides only")
         return self._operation(p)
@@ -193,6 +203,18 @@ class Pattern(Constants):
             if result is None:
                 state.values[slot] = UNBOUND
             return result
+
+        return step
+
+    def _opposite(self, p: Term) -> Step:
+        """Match the opposite of a predicate; of one that is bound it may be a comparison."""
+        slot, written = self.slots[p.args[0]], self._operation(p)
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            bound = state.values[slot]
+            if bound is UNBOUND:
+                return written(state, s, go)
+            return go(state) if s.dtype == BOOL and t.logical_not(bound) is s else None
 
         return step
 
@@ -258,20 +280,22 @@ class Pattern(Constants):
             rest: list[Term] = []
             for factor in item.args if item.op == "prod" else (item,):
                 (rest if self.monomial(factor) is None else fixed).append(factor)
-            if len(rest) > 1:
+            if len(rest) > 1 and not (len(rest) == 2 and all(f in self.slots for f in rest)):
                 raise RuleError(self.what, f"summand {item} of a pattern", "write it as constants times one pattern")
             monomial = self.monomial(t.product(fixed))
             assert monomial is not None
-            result.append(((number * monomial[0], monomial[1]), rest[0] if rest else t.index_const(1)))
+            result.append(((number * monomial[0], monomial[1]), t.product(rest)))
         return result
 
     def _sum_root(self, p: Term) -> Step:
         items = self.summands_of(p)
         anchored = [(c, q) for c, q in items if q.op not in ("var", "const")]
         bare = [(c[0], self.slots[q]) for c, q in items if q.op == "var" and not c[1]]
-        if not anchored or len(anchored) + len(bare) < len(items) or any(self._open(k, anchored) for _, k in bare):
+        numbers = [c for c, q in items if q.op == "const"]
+        known = len(anchored) + len(bare) + len(numbers) == len(items) and len(numbers) <= 1
+        if not anchored or not known or any(self._open(k, anchored) for _, k in bare):
             raise RuleError(self.what, f"sum {p}: a summand matches anything", "anchor each summand")
-        return self._anchored(anchored, None, (self.scale,), bare)
+        return self._anchored(anchored, None, (self.scale,), bare, numbers)
 
     def _open(self, slot: int, anchored: list[tuple[Monomial, Term]]) -> bool:
         """Whether no anchored summand binds a variable."""
@@ -289,6 +313,8 @@ class Pattern(Constants):
             return self._split(split[0][0], self.compile(split[0][1]), small, under)
         bare = [(c, q) for c, q in items if q.op == "var"]
         anchored = [(c, q) for c, q in items if q.op not in ("var", "const")]
+        if len(bare) == len(items) == 2 and all(c in ((1, ()), (-1, ())) for c, _ in bare):
+            return self._two_variables([(c[0], self.slots[q]) for c, q in bare])
         odd = len(items) > len(anchored) + len(bare) or any(c != (1, ()) for c, _ in bare)
         if odd or not anchored or len(bare) > 1:
             raise RuleError(self.what, f"sum {p} below an operation", "must read K*x + y, x + numbers, or anchored + y")
@@ -318,18 +344,69 @@ class Pattern(Constants):
 
         return step
 
+    def _two_variables(self, items: list[tuple[int, int]]) -> Step:
+        """Match the sum or difference of two variables, neither zero: one of them is bound, or becomes one summand."""
+
+        def bind(state: State, slot: int, value: Term, go: Go) -> Found | None:
+            bound = state.values[slot]
+            if bound is not UNBOUND:
+                return go(state) if bound is value else None
+            if t.is_const(value, 0):
+                return None
+            state.values[slot] = value
+            result = go(state)
+            if result is None:
+                state.values[slot] = UNBOUND
+            return result
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            for (one, first), (other, second) in (items, items[::-1]):
+                bound = state.values[first]
+                for part in parts_of_sum(s) if bound is UNBOUND else [one * bound]:
+                    if bound is UNBOUND or contains(s, part):
+                        found = bind(
+                            state,
+                            first,
+                            one * part,
+                            lambda s2, part=part, k=other, slot=second: bind(s2, slot, k * (s - part), go),
+                        )
+                        if found is not None:
+                            return found
+            return None
+
+        return step
+
+    def _product(self, p: Term) -> Step:
+        """Match the product of two variables: one is a factor, the other is what else there is, or a number."""
+        steps = [self._variable(self.slots[v]) for v in p.args]
+
+        def step(state: State, s: Term, go: Go) -> Found | None:
+            number, core = (s.payload[1][0], s.args[0]) if s.op == "sum" else (1, s)
+            factors = core.args if core.op == "prod" else (core,)
+            for k, factor in enumerate(factors):
+                others = t.product([t.index_const(number), *factors[:k], *factors[k + 1 :]])
+                for way in ((factor, others), (others, factor)):
+                    found = _in_order(steps)(state, way, go)
+                    if found is not None:
+                        return found
+            return None
+
+        return step
+
     def _anchored(
         self,
         items: list[tuple[Monomial, Term]],
         rest: Step | None,
         extra: tuple[int, ...],
         bare: Sequence[tuple[int, int]] = (),
+        numbers: Sequence[Monomial] = (),
     ) -> Step:
         """Match each (coefficient, pattern) to a summand of its own; `rest` takes the others, at the root they stay.
 
         `bare`: (factor, variable) summands at the root, bound by the others, that must be found among the rest.
+        `numbers`: what the constant of the sum must be, if it is in the pattern.
         """
-        items = sorted(items, key=lambda item: len(item[0][1]))
+        items = sorted(items, key=lambda item: (len(item[0][1]), any(x.op == "sum" for x in postorder(item[1]))))
         wanted = [(number, (*extra, *slots)) for (number, slots), _ in items]
         steps = [self.compile(q) for _, q in items]
         ops = [q.op for _, q in items]
@@ -345,6 +422,8 @@ class Pattern(Constants):
                 others = [pair for k, pair in enumerate(subject) if k not in used]
                 if rest is not None:
                     return rest(state, t.linear(constant, others), go)
+                if state.values[scale] is UNBOUND:  # the coefficients are parameters themselves
+                    return self.equation((1, (scale,)), 1, state, done)
                 factor = co.to_term(state.values[scale])
                 for number, slot in bare:
                     removed = t.linear(0, others) - t.mul(number * factor, state.values[slot])
@@ -352,7 +431,9 @@ class Pattern(Constants):
                     if len(left) + len(t.linear_parts(state.values[slot])[1]) > len(others):
                         return None
                     others = [(1, removed)]
-                state.rest = lambda new: t.linear(constant, (*others, (1, t.mul(factor, new))))
+                state.rest = lambda new: t.linear(0 if numbers else constant, (*others, (1, t.mul(factor, new))))
+                for number, slots in numbers:
+                    return self.equation((number, (*extra, *slots)), constant, state, go) if constant else None
                 return go(state)
 
             def at(n: int, state: State) -> Found | None:

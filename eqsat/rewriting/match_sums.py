@@ -61,6 +61,8 @@ def slack(comparison: Term) -> Term:
 
 def factorings(number: int, core: Term, op: str) -> list[tuple[Coefficient, Term]]:
     """A summand as coefficient times a term of this operation, in all ways."""
+    if op == "prod":
+        return [(number, core), (1, number * core)] if number != 1 else [(1, core)]
     if core.op != "prod":
         return [(number, core)] if core.op == op or op in ("lt", "le") else []
     result: list[tuple[Coefficient, Term]] = []
@@ -68,6 +70,27 @@ def factorings(number: int, core: Term, op: str) -> list[tuple[Coefficient, Term
         if factor.op == op and not (k and core.args[k - 1] is factor):
             result.append((co.make(number, (*core.args[:k], *core.args[k + 1 :])), factor))
     return result
+
+
+def parts_of_sum(s: Term) -> list[Term]:
+    """The summands of a sum, with their coefficients; the constant is the last one."""
+    constant, items = t.linear_parts(s)
+    return [*(k * x for k, x in items), *([t.index_const(constant)] if constant else [])]
+
+
+def contains(s: Term, part: Term) -> bool:
+    """Whether a sum is another one and something that has no opposite in it.
+
+    >>> i, j = t.var("i"), t.var("j")
+    >>> contains(3 * i + j + 2, i + 1), contains(i, j), contains(i + 2, i + 3)
+    (True, False, False)
+    """
+    return _amount(s) == _amount(part) + _amount(s - part)
+
+
+def _amount(s: Term) -> int:
+    constant, items = t.linear_parts(s)
+    return abs(constant) + sum(abs(k) for k, _ in items)
 
 
 def splits(
@@ -85,10 +108,11 @@ def splits(
     drawn: list[tuple[int, Term]] = []
     left: list[tuple[int, Term]] = []
     for number, x in items:
-        coefficient = co.times(number, co.of_term(x)) if x.op == "prod" else number
+        named = x.op == "prod" or not isinstance(k, int)
+        coefficient = co.times(number, co.of_term(x)) if named else number
         share = co.quotient(coefficient, k)
         if share is not None:
-            whole.append((1, co.to_term(share)) if x.op == "prod" else _scaled(share, x))
+            whole.append((1, co.to_term(share)) if named else _scaled(share, x))
             continue
         rest.append((number, x))
         if isinstance(k, int) and isinstance(coefficient, int):

@@ -107,10 +107,9 @@ class Rewriter:
             value = fold(node)
             if value is not None:
                 return Step(FOLD, node, value)
-        if node.op in ("and", "or"):
-            ordered = sort_members(node)
-            if ordered is not node:
-                return Step(SPELL, node, ordered)
+        ordered = sort_members(node) if node.op in ("and", "or") else sort_pair(node)
+        if ordered is not node:
+            return Step(SPELL, node, ordered)
         return self.applied(node, context)
 
     def applied(self, node: Term, context: Context) -> Step | None:
@@ -235,6 +234,10 @@ class Session:
             if target is not None:
                 if target in done:
                     done[node] = done[target]
+                    stack.pop()
+                elif any(n is target and c is context for c, n in stack):  # a circle through what is below the target
+                    self.limit_reached = True
+                    done[node] = node
                     stack.pop()
                 else:
                     stack.append((context, target))
@@ -365,6 +368,19 @@ def sort_members(junction: Term) -> Term:
     if len(junction.args) > LARGEST_JUNCTION or not all(map(is_total, junction.args)):
         return junction
     return t.junction(junction.op, sorted(junction.args, key=str))
+
+
+def sort_pair(node: Term) -> Term:
+    """A minimum or maximum of indices with its operands in the order of their texts, numbers last.
+
+    >>> str(sort_pair(t.binary("min", t.index_const(3), t.var("i"))))
+    'minimum(i, 3)'
+    """
+    if node.op not in ("min", "max") or node.dtype != INDEX or node.lanes > 1:
+        return node
+    a, b = node.args
+    swapped = b.op != "const" and (a.op == "const" or str(b) < str(a))
+    return t.binary(node.op, b, a) if swapped else node
 
 
 def spell(comparison: Term) -> Term:

@@ -102,8 +102,9 @@ def instance_of(
         if known.of(substitute(condition, table)) != (1, 1):
             return None
     left = substitute(theorem.left, table)
-    if left.op == "sum":
-        left = 3 * left + 5 * t.var("other") + 7
+    if left.op == "sum":  # where the rule names the constant of the sum, there is no other one
+        constants = {variable(p, theorem.dtype) for p in rule.parameters if p.kind in (Kind.POS, Kind.NUM)}
+        left = 3 * left + 5 * t.var("other") + (0 if constants & set(theorem.left.args) else 7)
     return left, ranges
 
 

@@ -287,9 +287,9 @@ def test_compiled_rules_are_those_of_arithmetic() -> None:
     assert {"split-merge", "div-low", "mod-add", "le-digit"} <= engine.compiled
     assert engine.skipped.keys() == set(engine.names) - engine.compiled and all(engine.skipped.values())
 
-    @rule("two bare summands")
-    def bare(x: Idx, y: Idx, c: Pos):
-        return (x + y) // c, x // c + y // c
+    @rule("three bare summands")
+    def bare(x: Idx, y: Idx, z: Idx, c: Pos):
+        return (x + y + z) // c, x // c + (y + z) // c
 
     with pytest.raises(RuleError, match=r"K\*x \+ y"):
         compile_rule(bare, 0)
