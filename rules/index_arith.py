@@ -6,7 +6,7 @@ integers, negative ones included.
 
 from __future__ import annotations
 
-from eqsat.ir.rule import Family, Hint, Idx, Neg, Num, Pos, hint, when
+from eqsat.ir.rule import Family, Hint, Idx, Neg, Num, Pos, choose, hint, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
@@ -18,6 +18,14 @@ def low_digits(x: Term, a: Term, b: Term) -> Hint:
     """Lemmas for the prover about the two low digits of x, in radices a and b."""
     high = x // (a * b)
     return hint(t.compare("eq", x % (a * b), x - a * (b * high)), t.compare("eq", x % (a * b) // a, x // a - b * high))
+
+
+def _truncdiv(x: Term, c: Term) -> Term:
+    return t.binary("truncdiv", x, c)
+
+
+def _truncmod(x: Term, c: Term) -> Term:
+    return t.binary("truncmod", x, c)
 
 
 @rule("div-by-one", tags=["normal"])
@@ -244,3 +252,195 @@ def truncdiv_by_negative(x: Idx, c: Pos):
 def truncmod_by_negative(x: Idx, c: Pos):
     """The truncated remainder has the sign of the dividend, whatever the divisor's is."""
     return t.binary("truncmod", x, -c), t.binary("truncmod", x, c)
+
+
+@rule("factor", tags=["expansive"])
+def factor(x: Idx, y: Idx, z: Idx):
+    """A common factor is taken out of two summands."""
+    return x * y + x * z, x * (y + z)
+
+
+@rule("truncdiv-small", tags=["normal"])
+def truncdiv_small(x: Idx, c: Pos):
+    """Truncating leaves nothing of a value of smaller magnitude than the divisor."""
+    return _truncdiv(x, c), 0, when(-c < x, x < c)
+
+
+@rule("truncmod-small", tags=["normal"])
+def truncmod_small(x: Idx, c: Pos):
+    """A value of smaller magnitude than the divisor is its own truncated remainder."""
+    return _truncmod(x, c), x, when(-c < x, x < c)
+
+
+@rule("truncdiv-truncdiv", tags=["normal"])
+def truncdiv_truncdiv(x: Idx, a: Pos, b: Pos):
+    """Truncating twice is truncating by the product."""
+    return _truncdiv(_truncdiv(x, a), b), _truncdiv(x, a * b)
+
+
+@rule("truncmod-truncmod", tags=["normal"])
+def truncmod_truncmod(x: Idx, a: Pos, b: Pos):
+    """The truncated remainder of one by a multiple of the divisor is that of the value."""
+    return _truncmod(_truncmod(x, a * b), a), _truncmod(x, a)
+
+
+@rule("truncdiv-of-opposite", tags=["normal"])
+def truncdiv_of_opposite(x: Neg, c: Pos):
+    """Truncating division does not look at the sign."""
+    return _truncdiv(x, c), -_truncdiv(-x, c)
+
+
+@rule("truncmod-of-opposite", tags=["normal"])
+def truncmod_of_opposite(x: Neg, c: Pos):
+    """The truncated remainder does not look at the sign."""
+    return _truncmod(x, c), -_truncmod(-x, c)
+
+
+@rule("abs-of-opposite", tags=["normal"])
+def abs_of_opposite(x: Neg):
+    """The magnitude does not look at the sign."""
+    return t.absolute(x), t.absolute(-x)
+
+
+@rule("abs-factor", tags=["expansive"])
+def abs_factor(x: Idx, c: Pos):
+    """The magnitude of a multiple is the multiple of the magnitude."""
+    return t.absolute(c * x), c * t.absolute(x)
+
+
+@rule("abs-of-truncdiv", tags=["expansive"])
+def abs_of_truncdiv(x: Idx, c: Pos):
+    """The magnitude of a truncated quotient is the quotient of the magnitude."""
+    return t.absolute(_truncdiv(x, c)), t.absolute(x) // c
+
+
+@rule("truncdiv-exact", tags=["normal"])
+def truncdiv_exact(x: Idx, c: Pos):
+    """Dividing a multiple is exact."""
+    return _truncdiv(c * x, c), x
+
+
+@rule("truncmod-exact", tags=["normal"])
+def truncmod_exact(x: Idx, c: Pos):
+    """Nothing remains of a multiple."""
+    return _truncmod(c * x, c), 0
+
+
+@rule("truncdiv-factor", tags=["expansive"])
+def truncdiv_factor(x: Idx, g: Pos, d: Pos):
+    """A common factor of a truncating division cancels."""
+    return _truncdiv(g * x, g * d), _truncdiv(x, d)
+
+
+@rule("truncmod-factor", tags=["expansive"])
+def truncmod_factor(x: Idx, g: Pos, d: Pos):
+    """A common factor stays before a truncated remainder."""
+    return _truncmod(g * x, g * d), g * _truncmod(x, d)
+
+
+@rule("truncate-merge", tags=["normal"])
+def truncate_merge(x: Idx, c: Pos):
+    """Truncating and merging again is the identity."""
+    return c * _truncdiv(x, c) + _truncmod(x, c), x
+
+
+@rule("truncate-rest", tags=["normal"])
+def truncate_rest(x: Idx, c: Pos):
+    """What is left without the truncated multiple is the truncated remainder."""
+    return x - c * _truncdiv(x, c), _truncmod(x, c)
+
+
+@rule("truncate-digit", tags=["expansive"])
+def truncate_digit(x: Idx, a: Pos, b: Pos):
+    """The same of a truncated quotient."""
+    return _truncdiv(x, a) - b * _truncdiv(x, a * b), _truncmod(_truncdiv(x, a), b)
+
+
+@rule("truncate-whole", tags=["expansive"])
+def truncate_whole(x: Idx, c: Pos):
+    """What is left without the truncated remainder is a multiple."""
+    return x - _truncmod(x, c), c * _truncdiv(x, c)
+
+
+@rule("truncdiv-opposites", tags=["normal"])
+def truncdiv_opposites(x: Idx, y: Idx, c: Pos):
+    """Truncated quotients of opposites cancel."""
+    return _truncdiv(x, c) + _truncdiv(y, c), 0, when(t.compare("eq", x + y, 0))
+
+
+@rule("truncmod-opposites", tags=["normal"])
+def truncmod_opposites(x: Idx, y: Idx, c: Pos):
+    """Truncated remainders of opposites cancel."""
+    return _truncmod(x, c) + _truncmod(y, c), 0, when(t.compare("eq", x + y, 0))
+
+
+@rule("truncmod-minus-opposite", tags=["normal"])
+def truncmod_minus_opposite(x: Idx, y: Idx, c: Pos):
+    """A truncated remainder without that of the opposite is twice the remainder."""
+    return _truncmod(x, c) - _truncmod(y, c), 2 * _truncmod(x, c), when(t.compare("eq", x + y, 0))
+
+
+@rule("div-digit", tags=["expansive"])
+def div_digit(x: Idx, a: Pos, b: Pos):
+    """What is left of a quotient without its high digit is the low digit."""
+    return x // a - b * (x // (a * b)), x // a % b, hint(t.compare("eq", x // (a * b), x // a // b))
+
+
+@rule("halves", tags=["normal"])
+def halves(x: Idx, y: Idx):
+    """A half rounded down and one of the next number is the number."""
+    return x // 2 + y // 2, x, when(t.compare("eq", y - x, 1))
+
+
+@rule("half-and-parity", tags=["expansive"])
+def half_and_parity(x: Idx, y: Idx):
+    """A half and what it leaves is a half rounded up."""
+    return y // 2 + x % 2, (y + 1) // 2, when(t.compare("eq", (x - y) % 2, 0))
+
+
+@rule("div-carry", tags=["expansive"])
+def div_carry(y: Idx, c: Pos, k: Num):
+    """A carry is a digit of its own where it needs half of the radix or more."""
+    return (y + k) // c, y // (c - k), when(y >= 0, y < c, k > 0, 2 * k <= c)
+
+
+@rule("div-rest", tags=["expansive"])
+def div_rest(x: Idx, y: Idx, c: Pos):
+    """A quotient of a sum without that of one summand is that of the rest."""
+    return (x + y) // c - x // c, (x % c + y) // c
+
+
+@rule("div-of-digit-sum", tags=["expansive"])
+def div_of_digit_sum(x: Idx, y: Idx, c: Pos):
+    """A carry and the quotient without it are the quotient of the sum."""
+    return (x % c + y) // c + x // c, (x + y) // c
+
+
+@rule("digits-to-quotient", tags=["expansive"])
+def digits_to_quotient(x: Idx, c: Pos, a: Num, b: Num):
+    """Of two digits beside each other one is enough, and the number."""
+    return a * (x // c) + b * (x % c), b * x + (a - b * c) * (x // c)
+
+
+@rule("mod-rest", tags=["expansive"])
+def mod_rest(x: Idx, c: Pos):
+    """What is left without the low digit is the high digit."""
+    return x - x % c, c * (x // c)
+
+
+@rule("div-up", tags=["expansive"])
+def div_up(x: Idx, c: Pos):
+    """A number rounded up to a multiple is the number and what is missing."""
+    return c * ((x + c - 1) // c), x + (-x) % c, hint(t.compare("eq", (x + c - 1) // c, -((-x) // c)))
+
+
+@rule("mod-known", tags=["normal"])
+def mod_known(x: Idx, c: Pos, k: Pos):
+    """A digit that is known replaces the high digits."""
+    return c * (x // c), x + 1 - k, when(t.compare("eq", x % c + 1, k)), choose(k, above=x % c)
+
+
+@rule("mod-of-known", tags=["normal"])
+def mod_of_known(x: Idx, n: Num, c: Pos, k: Pos):
+    """A digit that is known stands for the number modulo the radix."""
+    return (x + n) % c, (k - 1 + n) % c, when(t.compare("eq", x % c + 1, k)), choose(k, above=x % c)

@@ -5,18 +5,18 @@ The laws of `where` hold for values of any type, because they only move them.
 
 from __future__ import annotations
 
-from eqsat.ir.rule import Elem, Family, Idx, Pos, Pred, Total, when
+from eqsat.ir.rule import Elem, Family, Idx, Neg, Num, Pos, Pred, Total, when
 from eqsat.ir.terms import term as t
 
 RULES = Family("minmax_where")
 rule = RULES.rule
 
 
-def _min(x: t.Term, y: t.Term) -> t.Term:
+def _min(x: t.TermLike, y: t.TermLike) -> t.Term:
     return t.binary("min", x, y)
 
 
-def _max(x: t.Term, y: t.Term) -> t.Term:
+def _max(x: t.TermLike, y: t.TermLike) -> t.Term:
     return t.binary("max", x, y)
 
 
@@ -33,15 +33,15 @@ def max_of_ordered(x: Idx, y: Idx):
 
 
 @rule("min-of-max", tags=["normal"])
-def min_of_max(x: Idx, y: Idx):
-    """min absorbs a max of the same value."""
-    return _min(x, _max(x, y)), x
+def min_of_max(x: Idx, y: Idx, z: Idx):
+    """min absorbs a max of the same value, or of a greater one."""
+    return _min(x, _max(y, z)), x, when(x <= y)
 
 
 @rule("max-of-min", tags=["normal"])
-def max_of_min(x: Idx, y: Idx):
-    """max absorbs a min of the same value."""
-    return _max(x, _min(x, y)), x
+def max_of_min(x: Idx, y: Idx, z: Idx):
+    """max absorbs a min of the same value, or of a smaller one."""
+    return _max(x, _min(y, z)), x, when(y <= x)
 
 
 @rule("min-of-min", tags=["normal"])
@@ -54,6 +54,206 @@ def min_of_min(x: Idx, y: Idx, z: Idx):
 def max_of_max(x: Idx, y: Idx, z: Idx):
     """The greatest of three need not look at the smaller of an ordered pair."""
     return _max(x, _max(y, z)), _max(x, z), when(y <= x)
+
+
+@rule("min-of-smaller", tags=["normal"])
+def min_of_smaller(x: Idx, y: Idx, z: Idx):
+    """A value that is not below one of two does not change the smaller of them."""
+    return _min(x, _min(y, z)), _min(y, z), when(y <= x)
+
+
+@rule("max-of-greater", tags=["normal"])
+def max_of_greater(x: Idx, y: Idx, z: Idx):
+    """A value that is not above one of two does not change the greater of them."""
+    return _max(x, _max(y, z)), _max(y, z), when(x <= y)
+
+
+@rule("min-of-max-pair", tags=["normal"])
+def min_of_max_pair(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The greater of two values is not below the smaller of a pair that shares one with them."""
+    return _min(_min(x, y), _max(z, w)), _min(x, y), when(x <= z)
+
+
+@rule("max-of-min-pair", tags=["normal"])
+def max_of_min_pair(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The smaller of two values is not above the greater of a pair that shares one with them."""
+    return _max(_max(x, y), _min(z, w)), _max(x, y), when(z <= x)
+
+
+@rule("min-of-pairs", tags=["normal"])
+def min_of_pairs(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The smallest of two pairs need not look at the greater of two ordered values."""
+    return _min(_min(x, y), _min(z, w)), _min(_min(x, y), w), when(x <= z)
+
+
+@rule("max-of-pairs", tags=["normal"])
+def max_of_pairs(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The greatest of two pairs need not look at the smaller of two ordered values."""
+    return _max(_max(x, y), _max(z, w)), _max(_max(x, y), w), when(z <= x)
+
+
+@rule("max-of-mins", tags=["expansive"])
+def max_of_mins(x: Idx, y: Idx, z: Idx):
+    """max distributes over min: what two minima share is looked at once."""
+    return _max(_min(x, y), _min(x, z)), _min(x, _max(y, z))
+
+
+@rule("min-of-maxs", tags=["expansive"])
+def min_of_maxs(x: Idx, y: Idx, z: Idx):
+    """min distributes over max: what two maxima share is looked at once."""
+    return _min(_max(x, y), _max(x, z)), _max(x, _min(y, z))
+
+
+@rule("max-of-nested-mins", tags=["expansive"])
+def max_of_nested_mins(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same where one minimum has what is shared further inside."""
+    return _max(_min(x, y), _min(_min(x, z), w)), _min(x, _max(y, _min(z, w)))
+
+
+@rule("min-of-nested-maxs", tags=["expansive"])
+def min_of_nested_maxs(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same where one maximum has what is shared further inside."""
+    return _min(_max(x, y), _max(_max(x, z), w)), _max(x, _min(y, _max(z, w)))
+
+
+@rule("min-factor", tags=["expansive"])
+def min_factor(x: Idx, y: Idx, c: Pos):
+    """A positive factor of both values is one of the smaller."""
+    return _min(c * x, c * y), c * _min(x, y)
+
+
+@rule("max-factor", tags=["expansive"])
+def max_factor(x: Idx, y: Idx, c: Pos):
+    """A positive factor of both values is one of the greater."""
+    return _max(c * x, c * y), c * _max(x, y)
+
+
+@rule("min-opposites", tags=["expansive"])
+def min_opposites(x: Neg, y: Neg):
+    """The smaller of two opposites is the opposite of the greater."""
+    return _min(x, y), -_max(-x, -y)
+
+
+@rule("max-opposites", tags=["expansive"])
+def max_opposites(x: Neg, y: Neg):
+    """The greater of two opposites is the opposite of the smaller."""
+    return _max(x, y), -_min(-x, -y)
+
+
+@rule("max-minus-min", tags=["expansive"])
+def max_minus_min(x: Idx, y: Idx):
+    """The greater of two values without the smaller is their distance."""
+    return _max(x, y) - _min(x, y), t.absolute(x - y)
+
+
+@rule("min-steps", tags=["expansive"])
+def min_steps(x: Idx, a: Num, b: Num, k: Num, m: Num):
+    """Two limits from above of a moving value differ by where it is between them."""
+    right = _min(_max(x + a, m - b + a), k) - m
+    return _min(x + a, k) - _min(x + b, m), right, when(m - b + a <= k)
+
+
+@rule("max-steps", tags=["expansive"])
+def max_steps(x: Idx, a: Num, b: Num, k: Num, m: Num):
+    """Two limits from below of a moving value differ by where it is between them."""
+    right = k + a - b - _min(_max(x + a, m - b + a), k)
+    return _max(x + a, k) - _max(x + b, m), right, when(m - b + a <= k)
+
+
+@rule("min-then-max", tags=["expansive"])
+def min_then_max(x: Idx, k: Num, m: Num):
+    """A value up to a limit, and what it is beyond it, but not less than some number."""
+    return _min(x, k) + _max(x - k, m), _min(x + m, _max(x, m + k)), when(m >= 0)
+
+
+@rule("max-then-min", tags=["expansive"])
+def max_then_min(x: Idx, k: Num, m: Num):
+    """A value down to a limit, and what it is below it, but at least some number less."""
+    return _max(x, k) + _min(x - k, -m), _max(x - m, _min(x, k - m)), when(m >= 0)
+
+
+@rule("min-minus-part", tags=["expansive"])
+def min_minus_part(x: Idx, y: Idx, z: Idx):
+    """What a third value changes in a minimum of two."""
+    return _min(_min(x, y), z) - _min(x, z), _min(y - _min(x, z), 0)
+
+
+@rule("max-minus-part", tags=["expansive"])
+def max_minus_part(x: Idx, y: Idx, z: Idx):
+    """What a third value changes in a maximum of two."""
+    return _max(_max(x, y), z) - _max(x, z), _max(y - _max(x, z), 0)
+
+
+@rule("min-addend", tags=["expansive"])
+def min_addend(x: Idx, y: Idx, z: Idx):
+    """What is added to both values is added to the smaller."""
+    return _min(x + z, y + z), z + _min(x, y)
+
+
+@rule("max-addend", tags=["expansive"])
+def max_addend(x: Idx, y: Idx, z: Idx):
+    """What is added to both values is added to the greater."""
+    return _max(x + z, y + z), z + _max(x, y)
+
+
+@rule("min-own-addend", tags=["expansive"])
+def min_own_addend(x: Idx, y: Idx):
+    """The smaller of a value and a sum with it is the value and what the sum may take off."""
+    return _min(x, x + y), x + _min(0, y)
+
+
+@rule("max-own-addend", tags=["expansive"])
+def max_own_addend(x: Idx, y: Idx):
+    """The greater of a value and a sum with it is the value and what the sum may add."""
+    return _max(x, x + y), x + _max(0, y)
+
+
+@rule("min-cancel", tags=["expansive"])
+def min_cancel(x: Idx, y: Idx, z: Idx):
+    """What is taken off a minimum cancels in the value that has it."""
+    return _min(x + y, z) - y, _min(x, z - y)
+
+
+@rule("max-cancel", tags=["expansive"])
+def max_cancel(x: Idx, y: Idx, z: Idx):
+    """What is taken off a maximum cancels in the value that has it."""
+    return _max(x + y, z) - y, _max(x, z - y)
+
+
+@rule("min-own-cancel", tags=["expansive"])
+def min_own_cancel(x: Idx, y: Idx):
+    """A minimum without one of its values is what the other takes off."""
+    return _min(x, y) - x, _min(0, y - x)
+
+
+@rule("max-own-cancel", tags=["expansive"])
+def max_own_cancel(x: Idx, y: Idx):
+    """A maximum without one of its values is what the other adds."""
+    return _max(x, y) - x, _max(0, y - x)
+
+
+@rule("min-cancel-number", tags=["expansive"])
+def min_cancel_number(x: Idx, y: Idx, k: Num):
+    """The same for a number."""
+    return _min(x + k, y) - k, _min(x, y - k)
+
+
+@rule("max-cancel-number", tags=["expansive"])
+def max_cancel_number(x: Idx, y: Idx, k: Num):
+    """The same for a number."""
+    return _max(x + k, y) - k, _max(x, y - k)
+
+
+@rule("min-minus-min", tags=["normal"])
+def min_minus_min(x: Idx, y: Idx, z: Idx, w: Idx):
+    """Minima of pairs that are moved by one distance differ by it."""
+    return _min(x, y) - _min(z, w), x - z, when(t.compare("eq", x - y - z + w, 0))
+
+
+@rule("max-minus-max", tags=["normal"])
+def max_minus_max(x: Idx, y: Idx, z: Idx, w: Idx):
+    """Maxima of pairs that are moved by one distance differ by it."""
+    return _max(x, y) - _max(z, w), x - z, when(t.compare("eq", x - y - z + w, 0))
 
 
 @rule("min-plus-max", tags=["normal"])
@@ -84,6 +284,18 @@ def min_div_first(x: Idx, y: Idx, c: Pos):
 def max_div_first(x: Idx, y: Idx, c: Pos):
     """A maximum below a division is the value with the greater quotient, even if it is not the greater value."""
     return _max(x, y) // c, x // c, when(y // c <= x // c)
+
+
+@rule("min-div-multiple", tags=["expansive"])
+def min_div_multiple(x: Idx, y: Idx, z: Idx, c: Pos):
+    """A minimum below a division is divided where that leaves nothing of the division of one value."""
+    return _min(c * x + y, z) // c, _min(x, z // c), when(y >= 0, y < c)
+
+
+@rule("max-div-multiple", tags=["expansive"])
+def max_div_multiple(x: Idx, y: Idx, z: Idx, c: Pos):
+    """A maximum below a division is divided where that leaves nothing of the division of one value."""
+    return _max(c * x + y, z) // c, _max(x, z // c), when(y >= 0, y < c)
 
 
 @rule("where-min", tags=["normal"])
@@ -162,3 +374,87 @@ def where_is_predicate(p: Pred):
 def where_is_opposite(p: Pred):
     """Selecting the truth values the other way round is the opposite."""
     return t.where(p, t.FALSE, t.TRUE), t.logical_not(p)
+
+
+@rule("where-plus-where", tags=["expansive"])
+def where_plus_where(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """Two selections by one condition add up as one selection."""
+    return t.where(p, x, y) + t.where(p, z, w), t.where(p, x + z, y + w)
+
+
+@rule("where-minus-where", tags=["expansive"])
+def where_minus_where(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """Two selections by one condition are subtracted as one selection."""
+    return t.where(p, x, y) - t.where(p, z, w), t.where(p, x - z, y - w)
+
+
+@rule("where-plus-opposite", tags=["expansive"])
+def where_plus_opposite(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same for opposite conditions."""
+    return t.where(p, x, y) + t.where(t.logical_not(p), z, w), t.where(p, x + w, y + z)
+
+
+@rule("where-minus-opposite", tags=["expansive"])
+def where_minus_opposite(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same for opposite conditions."""
+    return t.where(p, x, y) - t.where(t.logical_not(p), z, w), t.where(p, x - w, y - z)
+
+
+@rule("min-of-wheres", tags=["expansive"])
+def min_of_wheres(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """The smaller of two selections by one condition is selected."""
+    return _min(t.where(p, x, y), t.where(p, z, w)), t.where(p, _min(x, z), _min(y, w))
+
+
+@rule("max-of-wheres", tags=["expansive"])
+def max_of_wheres(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """The greater of two selections by one condition is selected."""
+    return _max(t.where(p, x, y), t.where(p, z, w)), t.where(p, _max(x, z), _max(y, w))
+
+
+@rule("min-of-opposites", tags=["expansive"])
+def min_of_opposites(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same for opposite conditions."""
+    return _min(t.where(p, x, y), t.where(t.logical_not(p), z, w)), t.where(p, _min(x, w), _min(y, z))
+
+
+@rule("max-of-opposites", tags=["expansive"])
+def max_of_opposites(p: Pred, x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same for opposite conditions."""
+    return _max(t.where(p, x, y), t.where(t.logical_not(p), z, w)), t.where(p, _max(x, w), _max(y, z))
+
+
+@rule("where-addend", tags=["expansive"])
+def where_addend(p: Pred, x: Idx, y: Idx, z: Idx):
+    """What is added to both values is added to the selected one."""
+    return t.where(p, x + z, y + z), z + t.where(p, x, y)
+
+
+@rule("where-cancel-then", tags=["expansive"])
+def where_cancel_then(p: Pred, x: Idx, y: Idx, z: Idx):
+    """What is taken off a selection cancels in the value that has it."""
+    return t.where(p, x + y, z) - y, t.where(p, x, z - y)
+
+
+@rule("where-cancel-else", tags=["expansive"])
+def where_cancel_else(p: Pred, x: Idx, y: Idx, z: Idx):
+    """What is taken off a selection cancels in the value that has it."""
+    return t.where(p, z, x + y) - y, t.where(p, z - y, x)
+
+
+@rule("where-addend-then", tags=["expansive"])
+def where_addend_then(p: Pred, x: Idx, k: Num, m: Num):
+    """A number beside the first value moves out of the selection where the second value is a number."""
+    return t.where(p, x + k, m), k + t.where(p, x, m - k)
+
+
+@rule("where-addend-else", tags=["expansive"])
+def where_addend_else(p: Pred, x: Idx, k: Num, m: Num):
+    """A number beside the second value moves out of the selection where the first value is a number."""
+    return t.where(p, m, x + k), k + t.where(p, m - k, x)
+
+
+@rule("where-either", tags=["expansive"])
+def where_either(p: Pred, q: Pred, x: Idx, y: Idx):
+    """A selection by either of two predicates is one by the absence of both."""
+    return t.where(t.logical_or(p, q), x, y), t.where(t.logical_and(t.logical_not(p), t.logical_not(q)), y, x)

@@ -38,6 +38,7 @@ SET_OPERATIONS = 100_000
 Rules = tuple[Rule, ...] | None
 _DIGITS = {"floordiv", "mod"}  # what the rules tagged `expansive` look at, and beside comparisons:
 _CHOICES = {"where", "min", "max"}
+_REGROUPED = {*_DIGITS, *_CHOICES, "abs", "prod", "truncdiv", "truncmod"}
 _SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
 
 
@@ -194,7 +195,7 @@ class _Maker:
         operations = {node.op for node in postorder(normal)}
         compares = bool(operations & set(t.COMPARE))
         other: list[Term] = []
-        if operations >= _DIGITS or (compares and operations & _CHOICES):
+        if operations & _REGROUPED:
             other.append(self.rewritten(normal, "normal", "expansive"))
         if "bitxor" in operations and normal.dtype == t.INDEX:
             other += self.by_bits(normal)
@@ -202,7 +203,7 @@ class _Maker:
             return [normal, *other]
         if not compares:
             return [self.rewritten(normal, "finish"), normal, *other]
-        forms = [*self.spelled(normal), *other]
+        forms = [*self.spelled(normal), *other, *(self.rewritten(form, "finish") for form in other)]
         if min(map(cost, forms)) >= WORTH_SETS and _is_involved(normal):
             least = min(map(_comparisons, forms))
             for proposed in gists(normal, self.box, self.assuming, SET_OPERATIONS):
