@@ -14,7 +14,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from grammars import Group
+from grammars import TRUNCATED, Group
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.terms import term as t
@@ -88,6 +88,14 @@ def _guarded(guard: int, pairs: Making) -> Making:
     return lambda k: Recipe("where", ((guard, 1), *pairs(k).args))
 
 
+def _moved(pairs: Making, first: Sequence[int]) -> Making:
+    def make(k: int) -> Recipe:
+        (left, sign), right = pairs(k).args
+        return Recipe(pairs(k).op, ((first[left], sign), right))
+
+    return make
+
+
 def _among(recipes: Making, kept: Sequence[int]) -> Making:
     return lambda k: recipes(kept[k])
 
@@ -106,6 +114,7 @@ class Search:
         recipes = [Recipe(LEAF, number=k) for k in range(len(rows))]
         self.leaves = [t.var(n) for n in group.names] + [t.index_const(c) for c in group.constants]
         self.top = 0
+        self.positive: list[bool] = []
         self._store(self.index, 0, [(np.array(rows), recipes)])
 
     # -- fingerprints --------------------------------------------------------------------------------------------------
@@ -128,6 +137,8 @@ class Search:
                     shelf.known[key] = len(shelf.recipes)
                     shelf.recipes.append(recipes[k])
                     shelf.costs.append(cost)
+                    if shelf is self.index:
+                        self.positive.append(self._is_positive(recipes[k]))
                     kept.append(values[k])
         shelf.levels[cost] = start, len(shelf)
         if kept:
@@ -230,18 +241,37 @@ class Search:
             if cost < 3:
                 return
             start, xs = self.index.block(cost - 3)
-            for c, sign in product(self.group.divisors, (1, -1) if op in ("floordiv", "mod") else (1,)):
-                yield DIVIDE[op](sign * xs, c), _single(op, start, sign, c)
+            for c in self.group.divisors:
+                yield DIVIDE[op](xs, c), _single(op, start, 1, c)
+                kept = self._turnable(op, start, len(xs))
+                yield DIVIDE[op](-xs[kept], c), _among(_single(op, start, -1, c), kept)
             if not self.group.divisors:
                 yield from self._by_sizes(op, cost - 3)
+
+    def _turnable(self, op: str, start: int, count: int) -> list[int]:
+        """The terms of a block that are divided with the other sign too.
+
+        A quotient of an opposite is left out, as what rounds up has one spelling: (x + c - 1) // c.
+        """
+        if op in TRUNCATED:
+            return []
+        return [k for k in range(count) if op == "mod" or not self.positive[start + k]]
+
+    def _is_positive(self, recipe: Recipe) -> bool:
+        """Whether a term is one summand that is not a number, or a sum of such that are all added."""
+        if recipe.op == SUM:
+            return all(sign > 0 and self.positive[k] for k, sign in recipe.args)
+        return not (recipe.op == LEAF and recipe.number >= len(self.group.names))
 
     def _by_sizes(self, op: str, total: int) -> Iterator[tuple[NDArray, Making]]:
         """Divisions by terms that are positive at all points."""
         for first, xs, second, ys in self._pairs(self.index, self.index, total, True):
             positive = [k for k in range(len(ys)) if (ys[k] > 0).all()]
-            for sign in (1, -1) if positive else ():
-                values = DIVIDE[op](sign * xs[:, None, :], ys[positive][None, :, :])
-                yield values.reshape(-1, self.points), _paired(op, first, [second + k for k in positive], (sign, 1))
+            kept = self._turnable(op, first, len(xs))
+            for sign, rows in ((1, list(range(len(xs)))), (-1, kept)):
+                values = DIVIDE[op](sign * xs[rows][:, None, :], ys[positive][None, :, :])
+                pairs = _paired(op, 0, [second + k for k in positive], (sign, 1))
+                yield values.reshape(-1, self.points), _moved(pairs, [first + k for k in rows])
 
     def _selections(self, cost: int) -> Iterator[tuple[NDArray, Making]]:
         for guard in range(2, cost - 1):
