@@ -10,7 +10,6 @@ from eqsat.graph.egglog_adapter import usable
 from eqsat.index_graph.graph import IndexGraph, Limits
 from eqsat.index_graph.turned import both_ways
 from eqsat.ir.ranges.box_values import BoxValues
-from eqsat.ir.rewriting.context import Context
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from eqsat.ir.rewriting.match import Pattern
 from eqsat.ir.rule import Rule, RuleError
+from eqsat.rewriting.match import Pattern
 
 REWRITING = frozenset(("normal", "compact", "tight", "finish", "expansive"))  # the tags of the rewriter's passes
 

@@ -14,9 +14,6 @@ from eqsat.index_graph.stage import Known, may_be_stuck, other_form
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.rewriting.bit_forms import bit_form
-from eqsat.ir.rewriting.match_sums import is_total
-from eqsat.ir.rewriting.rewrite import Rewriter, Session
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term

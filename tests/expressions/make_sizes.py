@@ -17,12 +17,12 @@ from typing import Any
 
 from grammars import GROUPS, expression
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.rewriting.simplify import simplify
+from eqsat.simplifying.simplify import simplify
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 SIZES = Path(__file__).parent / "sizes.json"

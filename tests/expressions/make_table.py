@@ -22,7 +22,7 @@ import numpy as np
 from grammars import GROUPS, Group, Profile, expression
 from terms_by_size import Search
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked

@@ -14,10 +14,10 @@ from make_sizes import SIZES, size
 from make_table import TABLE, points, rows_of, values
 from terms_by_size import Search
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
 from eqsat.ir.terms import term as t
 from eqsat.proving.read import read
-from eqsat.rewriting.simplify import simplify
+from eqsat.simplifying.simplify import simplify
 
 LEAST_SHARE = 0.43
 

@@ -12,10 +12,10 @@ import pytest
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, Total, choose, rule, when
 from eqsat.ir.terms import term as t
-from eqsat.rewriting.simplify import simplify
 from eqsat.rulebook import admit, check_rule, check_rules, default_rules
 from eqsat.rulebook.acting import acts
 from eqsat.rules import scalar_rules, split_merge
+from eqsat.simplifying.simplify import simplify
 
 
 def div_unbounded(x: Idx, y: Idx, c: Pos):
