@@ -23,6 +23,7 @@ from eqsat.graph.search_worker import search, status_of
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
 from eqsat.operators.forms import operator_name
 from eqsat.result import Measure, Result
@@ -45,7 +46,7 @@ def optimize(
     program: Program | Tensor,
     target: str = "c",
     objective: str = "bytes",
-    rules: Iterable[str | Law] | None = None,
+    rules: Iterable[str | Law | Rule] | None = None,
     freeze: Iterable[str] = (),
     limits: Limits | None = None,
     *,
@@ -60,8 +61,8 @@ def optimize(
     0
 
     target: "c", "numpy", "opencl" or "onnx": the vocabulary in which the result must be spelled.
-    rules: laws of one's own (`eq.law`) to use beside all others, or names of the laws to choose from these (default:
-    all; `eqsat rules list` names them). Laws that are not proved are refused.
+    rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
+    ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness.
     freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them; layouts of
     one's own cannot be given.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
@@ -74,7 +75,7 @@ def optimize(
         raise EqsatError(f"optimize for {objective!r}", "unknown objective", "'bytes' is the one there is")
     original = as_program(program)
     initial = measure(original)
-    setup = _Setup(target, admitted(rules), _frozen(original, freeze))
+    setup = _Setup(target, *admitted(rules), _frozen(original, freeze))
     begun, bound = time.monotonic(), limits or Limits()
     try:
         with clock.at_most(bound.seconds):
@@ -136,6 +137,7 @@ class _Setup:
 
     target: str
     laws: tuple[Law, ...]
+    rules: tuple[Rule, ...]
     frozen: frozenset[str]
 
 
@@ -158,7 +160,7 @@ def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
 
 
 def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> Result:
-    encoded = encode(program, setup.laws)
+    encoded = encode(program, setup.laws, setup.rules)
     task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.frozen, setup.laws)
     notes = sample_notes(program)
     if encoded.cuts:

@@ -81,13 +81,16 @@ def optimize(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 where a limit was hit with nothing gained.")
     ] = False,
+    rules: Annotated[
+        str | None, typer.Option(metavar="MODULE", help="Use the laws and rules of a Python module, too.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Optimise the layouts of an ONNX model. Without -o: print the summary, write nothing."""
     from eqsat.cli.optimize import Request, run_optimize
 
     request = Request(
-        model, output, report, target, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict
+        model, output, report, target, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict, rules
     )
     return run_optimize(request, Output(json))
 

@@ -13,6 +13,7 @@ from eqsat.checking.guard import failed
 from eqsat.cli.models import sizes_of
 from eqsat.cli.optimize_job import Answer, Job, Request
 from eqsat.cli.output import Output, writable
+from eqsat.cli.user_rules import rules_of
 from eqsat.files import copy_whole
 from eqsat.graph.search import Limits
 from eqsat.ir.errors import EqsatError
@@ -48,7 +49,8 @@ def _job(request: Request) -> Job:
     output, report = writable(request.output), writable(request.report)
     if output is not None and output == report:
         raise EqsatError(f"-o {request.output}", "is the name of the report too", "choose two names")
-    return Job(request, output, report, sizes, limits)
+    rules = () if request.rules is None else rules_of(request.rules)
+    return Job(request, output, report, sizes, limits, rules)
 
 
 def _limits(seconds: float | None) -> Limits:

@@ -13,6 +13,8 @@ from eqsat.cli.models import load
 from eqsat.cli.output import count, write_text
 from eqsat.engine import Limits, optimize
 from eqsat.ir.errors import BackendError
+from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
 from eqsat.result import write_html
 
 if TYPE_CHECKING:
@@ -36,17 +38,20 @@ class Request:
     fold_inputs: bool = False
     verify: bool = False
     strict: bool = False
+    rules: str | None = None
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request that was looked at: the files to write (links followed), the sizes of named dimensions, the limits."""
+    """A request that was looked at: the files to write (links followed), the sizes of named dimensions, the limits, and
+    the laws and rules of a user's module."""
 
     request: Request
     output: Path | None
     report: Path | None
     sizes: Mapping[str, int]
     limits: Limits
+    rules: tuple[Law | Rule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,12 @@ def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> O
 
     request = job.request
     found = eqsat.onnx.optimize(
-        before, request.fold_inputs, reached=reached, objective=request.objective, limits=job.limits
+        before,
+        request.fold_inputs,
+        reached=reached,
+        objective=request.objective,
+        limits=job.limits,
+        rules=job.rules or None,
     )
     comparison = None
     if request.verify:
@@ -122,7 +132,7 @@ def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outc
     request = job.request
     program = eqsat.onnx.load(before, request.fold_inputs)
     reached("read")
-    result = optimize(program, target="c", objective=request.objective, limits=job.limits)
+    result = optimize(program, target="c", objective=request.objective, limits=job.limits, rules=job.rules or None)
     source = "" if request.output is None else _source(request, result)
     parts = {"layout operators": result.cost_before}, {"layout operators": result.cost_after}
     return Outcome(result, *parts, None, source)

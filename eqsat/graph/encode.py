@@ -21,6 +21,7 @@ from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.flat.table import Map, TableMap
 from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -28,6 +29,8 @@ from eqsat.operators import algebra
 from eqsat.operators.labels import Labelled, Signed, finish, of_compute, of_opaque
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
 from eqsat.operators.universe import Form, Hub, Leaf, Reindex, Typed, Universe, ViewOf
+from eqsat.proving.rules import normaliser
+from eqsat.rewriting.rewrite import Session, Step
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Encoded:
     """How often each law was used to bring the program into normal form."""
     allowed: frozenset[str] | None = None
     """The laws that may be used for that (None: all)."""
+    rules: tuple[Rule, ...] = ()
+    """Rules of a user about scalars, beside ours."""
 
     def may(self, law: str) -> bool:
         """Whether a law of the graph may be applied while the program is loaded."""
@@ -85,9 +90,11 @@ class Encoded:
         self.written.setdefault(form, []).append(written)
 
 
-def encode(program: Program, laws: Iterable[Law] | None = None) -> Encoded:
-    """Read a program into a fresh universe, in the normal form that some laws (default: all) give it."""
-    result = Encoded(Universe(), program, allowed=None if laws is None else frozenset(law.name for law in laws))
+def encode(program: Program, laws: Iterable[Law] | None = None, rules: tuple[Rule, ...] = ()) -> Encoded:
+    """Read a program into a fresh universe, in the normal form that some laws (default: all), and rules of a user
+    beside ours, give it."""
+    allowed = None if laws is None else frozenset(law.name for law in laws)
+    result = Encoded(Universe(), program, allowed=allowed, rules=rules)
     for node in program.nodes():
         clock.check()
         if isinstance(node, (Input, Constant)):
@@ -133,7 +140,7 @@ def _uniform(array: NDArray) -> Term | None:
 def _view(e: Encoded, node: View) -> None:
     source = e.placed[node.source.key]
     dtype = node.source.dtype
-    maps, fill = maps_of_view(node), node.fill
+    maps, fill = maps_of_view(node) or _simplified(e, node), node.fill
     if maps is None or (not all(m.is_total for m in maps) and (fill is None or fill.op != "const")):
         _operator(e, node, of_compute(as_formula(node)))
         return
@@ -146,6 +153,19 @@ def _view(e: Encoded, node: View) -> None:
         ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
         e.viewed[ends[0], number] = ends[1]
     e.placed[node.serial, 0] = source
+
+
+def _simplified(e: Encoded, node: View) -> tuple[Map, ...] | None:
+    """The maps of a view whose index formulas are no digits as written, but by the rules about scalars."""
+    log: list[Step] = []
+    session = Session(normaliser(e.rules))
+    gather, valid = [session.normal(g, log) for g in node.gather], session.normal(node.valid, log)
+    if not log:
+        return None
+    found = maps_of_view(View(node.source, node.outputs[0][0], gather, valid, node.fill, node.tag))
+    if found is not None:
+        e.laws.update(step.rule for step in log)
+    return found
 
 
 def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> Placed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from eqsat.graph.nodes import Nodes, Spell
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, wanted_layouts
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
 from eqsat.operators.forms import FormMaker, Freedom, freedom, operator_name
@@ -71,6 +72,7 @@ class Task:
     wanted: list[tuple[int, int]]
     limits: Limits
     laws: tuple[Law, ...]
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass
@@ -104,22 +106,16 @@ def task_of(
         elif number not in freedoms:
             freedoms[number] = freedom(u.signed[number], written[0].node, target)
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
-    return Task(
-        u,
-        list(forms),
-        encoded.viewed,
-        freedoms,
-        wanted_layouts(encoded),
-        limits,
-        tuple(tensor_laws() if laws is None else laws),
-    )
+    chosen = tuple(tensor_laws() if laws is None else laws)
+    wanted = wanted_layouts(encoded)
+    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules)
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
     """Saturate; `report` gets a snapshot before the first iteration, now and then, and at the end."""
     start = time.monotonic()
     u = task.universe
-    oracle = _Oracle(u, FormMaker(u, dict(task.freedoms)))
+    oracle = _Oracle(u, FormMaker(u, dict(task.freedoms)), task.rules)
     graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.load_written(task.written, task.viewed)
@@ -144,9 +140,9 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
 class _Oracle:
     """Answers each distinct question once: those about layouts, and those of laws."""
 
-    def __init__(self, universe: Universe, forms: FormMaker) -> None:
+    def __init__(self, universe: Universe, forms: FormMaker, rules: tuple[Rule, ...]) -> None:
         self.layouts = Layouts(universe, forms)
-        self.laws = LawAnswers(universe, forms)
+        self.laws = LawAnswers(universe, forms, rules)
         self.asked: set[tuple[str, tuple[int, ...]]] = set()
 
     def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> int:
@@ -210,5 +206,6 @@ def _snapshot(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> Snapsh
         nodes.forms.setdefault(number(row.output), []).append(Spell(row.args[0], row.args[1], operands))
     roots = {row.args[0]: number(row.output) for row in rows["Root"]}
     values = {row.args[0]: number(row.output) for row in rows["Value"]}
+    progress = replace(progress, matches={**progress.matches, **oracle.laws.conditions.used})
     known = [roots[k] for k in range(graph.roots)], [values[n] for n in range(graph.loaded)]
     return Snapshot(nodes, *known, graph.universe, progress, oracle.laws.obligations)

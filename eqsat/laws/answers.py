@@ -8,6 +8,7 @@ from eqsat.ir.flat.facts import is_bijective, split_core
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
 from eqsat.ir.law import Expr, operand, operands, underlying
+from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import same_cells
 from eqsat.laws.conditions import Conditions, Obligation
@@ -22,10 +23,10 @@ from eqsat.operators.universe import Reindex, Universe
 class LawAnswers:
     """Answers questions of plans in the numbers of a universe, and keeps the hypotheses that it had to ask about."""
 
-    def __init__(self, universe: Universe, forms: FormMaker) -> None:
+    def __init__(self, universe: Universe, forms: FormMaker, rules: tuple[Rule, ...] = ()) -> None:
         self.universe = universe
         self.forms = forms
-        self.conditions = Conditions(universe)
+        self.conditions = Conditions(universe, rules)
 
     @property
     def obligations(self) -> list[Obligation]:

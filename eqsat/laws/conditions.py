@@ -7,18 +7,20 @@ without numbers, which `_nowhere` decides; inside, it is a statement about an in
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
 from eqsat.ir import clock
-from eqsat.ir.decide import Proof, decider
+from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent
 from eqsat.ir.flat.sizes import Size, add, mul
 from eqsat.ir.flat.table import Map
 from eqsat.ir.law import Expr, nodes, operand, operands
+from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads
@@ -28,6 +30,8 @@ from eqsat.operators.labels import ComputeKind
 from eqsat.operators.moves import access, varying
 from eqsat.operators.selections import owners
 from eqsat.operators.universe import Universe
+from eqsat.proving.rules import normaliser
+from eqsat.rewriting.rewrite import Session, Step
 
 EVERY_CELL = 1 << 20
 
@@ -43,8 +47,11 @@ class Obligation:
 class Conditions:
     """Decides hypotheses, and remembers what a prover was asked."""
 
-    def __init__(self, universe: Universe) -> None:
+    def __init__(self, universe: Universe, rules: tuple[Rule, ...] = ()) -> None:
         self.universe = universe
+        self.rules = rules
+        self.used: Counter[str] = Counter()
+        """How often each rule of a user was used in a condition."""
         self.obligations: list[Obligation] = []
 
     def hold(self, match: Match, h: Expr) -> bool:
@@ -70,7 +77,9 @@ class Conditions:
     def _proof(self, match: Match, h: Expr, box: Size) -> Proof:
         extent = as_extent(box)
         i = t.ax(0, extent)
-        claim = _AsTerm(match, self.universe, i).formula(h, i)
+        log: list[Step] = []
+        claim = _AsTerm(match, self.universe, i, (self.rules, log)).formula(h, i)
+        self.used.update(step.rule for step in log if any(step.rule == rule.name for rule in self.rules))
         if claim is t.FALSE:
             return Proof("unknown", method="formulas", note="no formula says it")
         from eqsat.proving.prover import Portfolio
@@ -235,8 +244,8 @@ def _number(size: Size) -> int:
 class _AsTerm:
     """A hypothesis as a term of one index."""
 
-    def __init__(self, match: Match, universe: Universe, i: Term) -> None:
-        self.match, self.i = match, i
+    def __init__(self, match: Match, universe: Universe, i: Term, rules: tuple[tuple[Rule, ...], list[Step]]) -> None:
+        self.match, self.i, self.rules = match, i, rules
         self.values = Cells(universe)
 
     def formula(self, h: Expr, i: Term) -> Term:
@@ -270,7 +279,9 @@ class _AsTerm:
     def simplified(self, cells: list[Term]) -> list[Term]:
         """The same values, by the rules about scalars."""
         extent = self.i.args[0]
-        return decider().simplify(cells, {self.i: (0, extent.payload)}) if extent.op == "const" else cells
+        own, log = self.rules
+        session = Session(normaliser(own), {self.i: (0, extent.payload)} if extent.op == "const" else None)
+        return [session.normal(cell, log) for cell in cells]
 
     def index(self, e: Expr, i: Term) -> Term:
         if e.op == "index":

@@ -10,6 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.points import UNKNOWN, Answer
@@ -18,10 +19,10 @@ from eqsat.rewriting.rewrite import Rewriter, Session, Step
 from eqsat.rules import normal_rules
 
 
-@lru_cache(maxsize=1)
-def normaliser() -> Rewriter:
-    """The compiled rules tagged `normal`."""
-    return Rewriter(normal_rules())
+@lru_cache(maxsize=64)
+def normaliser(more: tuple[Rule, ...] = ()) -> Rewriter:
+    """The compiled rules tagged `normal`, with those of a user."""
+    return Rewriter([*normal_rules(), *(rule for rule in more if "normal" in rule.tags)])
 
 
 def ranges_of(question: Question) -> dict[Term, Any]:

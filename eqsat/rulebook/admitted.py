@@ -1,4 +1,4 @@
-"""Which laws a search uses: those of eqsat, fewer by name, or more by declaration, once they are proved."""
+"""What a search uses: the laws of eqsat, fewer by name, or more by declaration; and rules of a user about scalars."""
 
 from __future__ import annotations
 
@@ -7,37 +7,56 @@ from functools import lru_cache
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
 from eqsat.laws.plan import check_can_act
 from eqsat.laws.text import acts
 from eqsat.rulebook import BELIEVED, check_rule
-from eqsat.rules import tensor_laws
+from eqsat.rulebook.choice import rules_in_use
+from eqsat.rules import scalar_rules, tensor_laws
 
 NEEDED = ("identity", "spell", "absorb")
 """Laws that no search can do without: without them no program could be built from its graph."""
 
 
-def admitted(rules: Iterable[str | Law] | None) -> tuple[Law, ...]:
-    """The laws of a search. Names choose among those of eqsat; laws are added to them.
+def admitted(rules: Iterable[str | Law | Rule] | None) -> tuple[tuple[Law, ...], tuple[Rule, ...]]:
+    """The laws of a search, and the rules about scalars that it uses beside ours.
 
-    >>> [law.name for law in admitted(["compose"])]
-    ['compose', 'identity', 'spell', 'absorb']
+    Names choose among the laws of eqsat; laws and rules of one's own are added.
 
-    Errors: an unknown name; a law that is not proved (with the witness) or that can act nowhere (with the reason).
+    >>> laws, rules = admitted(["compose"])
+    >>> [law.name for law in laws], rules
+    (['compose', 'identity', 'spell', 'absorb'], ())
+
+    Errors: an unknown name; a law or rule that is not proved (with the witness) or can act nowhere (with the reason).
     """
     own = tensor_laws()
-    given = [] if rules is None else [rules] if isinstance(rules, (str, Law)) else list(rules)
+    given = [] if rules is None else [rules] if isinstance(rules, (str, Law, Rule)) else list(rules)
     names = [x for x in given if isinstance(x, str)]
+    scalars = {rule.name for rule in scalar_rules()}
     for name in names:
-        if all(law.name != name for law in own):
+        if name not in scalars and all(law.name != name for law in own):
             known = ", ".join(law.name for law in own)
             raise EqsatError(f"rule {name!r}", "eqsat has no such rule", f"one of {known}")
-    more = [x for x in given if isinstance(x, Law)]
+    laws = [name for name in names if name not in scalars]
+    chosen = [law for law in own if not laws or law.name in (*laws, *NEEDED)]
+    return (*chosen, *_more(given, own, chosen)), _scalars(given)
+
+
+def _more(given: Iterable[object], own: Iterable[Law], chosen: Iterable[Law]) -> list[Law]:
+    """The laws that were given and are not among the chosen ones."""
+    more = [x for x in given if isinstance(x, Law) and x not in chosen]
     for law in more:
-        if any(law.name == other.name for other in own if other.name not in names or other != law):
+        if any(law.name == other.name and law != other for other in own):
             raise EqsatError(f"law {law.name}", "eqsat has a law of this name", "choose another")
         _believed(law)
-    chosen = [law for law in own if not names or law.name in (*names, *NEEDED)]
-    return (*chosen, *(law for law in more if law not in chosen))
+    return more
+
+
+def _scalars(given: Iterable[object]) -> tuple[Rule, ...]:
+    """The rules about scalars that were given and are not ours."""
+    ours = scalar_rules()
+    rules = [x for x in given if isinstance(x, Rule)]
+    return tuple(r for r in rules_in_use(rules) if r not in ours) if rules else ()
 
 
 @lru_cache(maxsize=1 << 8)

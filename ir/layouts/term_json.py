@@ -149,7 +149,10 @@ class TermReader:
         return (t.ax if role == "ax" else t.red)(self.reader.integer(number, "axis number", 0), args[0])
 
     def var(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
-        return t.var(self.reader.string(payload, "variable"), args[0] if args else None)
+        name = self.reader.string(payload, "variable")
+        if dtype != INDEX and not args:  # a quantified value of a rule
+            return t.make("var", (), name, dtype)
+        return t.var(name, args[0] if args else None)
 
     def sym(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
         reader = self.reader

@@ -67,7 +67,10 @@ def test_wrong_laws_are_refuted() -> None:
 
     def exchanged(e: Expr, op: str) -> Expr:
         args = tuple(exchanged(a, op) if isinstance(a, Expr) else a for a in e.args)
-        return Expr(e.op, (*args[:-2], args[-1], args[-2]) if e.op == op else args)
+        if e.op != op:
+            return Expr(e.op, args)
+        last = args[-1]
+        return Expr(op, (*args[:-1], last[::-1]) if isinstance(last, tuple) else (*args[:-2], last, args[-2]))
 
     for name, op in (("compose", "compose"), ("select-of-views", "chosen")):
         law = by_name[name]
