@@ -32,6 +32,8 @@ test: $(VENV)/.installed-test
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/vulture
 	$(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/pyright --pythonpath $(BIN)/python
 

@@ -1,5 +1,7 @@
 """The package list in pyproject.toml and the links in eqsat/ match the tree."""
 
+import ast
+import re
 import subprocess
 import sys
 import tomllib
@@ -15,6 +17,7 @@ pytestmark = pytest.mark.smoke
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("ir", "rules", "backends")
+OURS = ("test", "lint")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS: dict[str, Any] = PYPROJECT["tool"]["setuptools"]
 
@@ -31,6 +34,42 @@ def test_package_list_is_complete() -> None:
         for init in (ROOT / part).rglob("__init__.py"):
             found.add(".".join(("eqsat", *init.parent.relative_to(ROOT).parts)))
     assert found == set(SETUPTOOLS["packages"])
+
+
+IMPORTED_AS = {"z3-solver": "z3"}
+NOT_IMPORTED = {
+    "dask": "its executors can be given to eq.check_rules, which takes any",
+    "sympy": "costs in symbols and LaTeX are to use it",
+}
+
+
+def packages_in(tree: ast.AST) -> tuple[set[str], set[str]]:
+    """The packages that a module imports by statements, and the texts that may be names of packages."""
+    imported: set[str] = set()
+    texts: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.add(node.value.partition(".")[0])
+    return imported, texts
+
+
+def test_dependencies_are_used_and_all_there() -> None:
+    """What is installed for users is imported by the product, and the other way round; exceptions say why."""
+    extras: dict[str, list[str]] = PYPROJECT["project"]["optional-dependencies"]
+    wanted = [*PYPROJECT["project"]["dependencies"], *(x for k, v in extras.items() if k not in OURS for x in v)]
+    names = {re.split(r"[^\w-]", text)[0] for text in wanted}
+    imported: set[str] = set()
+    texts: set[str] = set()
+    for folder in ("eqsat", *PARTS):
+        for path in (ROOT / folder).rglob("*.py"):
+            found = packages_in(ast.parse(path.read_text()))
+            imported, texts = imported | found[0], texts | found[1]
+    assert {n for n in names if IMPORTED_AS.get(n, n) not in imported | texts} == set(NOT_IMPORTED)
+    assert imported - sys.stdlib_module_names - {"eqsat"} <= {IMPORTED_AS.get(n, n) for n in names}
 
 
 def test_every_module_is_in_a_package() -> None:

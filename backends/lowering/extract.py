@@ -19,7 +19,6 @@ MAX_MOVES = 24
 """Bodies that fall into more pieces are left to the general loop nest."""
 
 Axes = tuple[Term, ...]
-Offsets = tuple[int, ...]
 
 
 class NotAffine(Exception):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -170,15 +169,3 @@ def _axis_pieces(extent: int, before: int, group: list[int]) -> tuple[list[Piece
     if full + bool(tail) < outer:
         rest.append([slice(full + bool(tail), outer), slice(None)])
     return pieces, rest
-
-
-def case_from_json(record: dict[str, Any]) -> Case:
-    """A case from a record with the fields of :class:`Case`, `crop` and `pad` being lists or absent."""
-
-    def ranges(key: str) -> Ranges:
-        return tuple((int(a), int(b)) for a, b in record.get(key) or ())
-
-    shape, split, axes = (tuple(int(n) for n in record[key]) for key in ("shape", "reshape", "transpose"))
-    return Case(
-        record["name"], record["family"], record["dtype"], shape, split, axes, crop=ranges("crop"), pad=ranges("pad")
-    )

@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from eqsat.ir.decide import decider
 from eqsat.ir.enumerator import Enumerator
@@ -15,6 +16,7 @@ from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.map_on_box import MapOnBox
 from eqsat.ir.points import values_at
 from eqsat.ir.terms import term as t
+from eqsat.testing import index_maps
 
 MAPS = [
     ("i -> i//4, i%4", (16,)),
@@ -72,6 +74,20 @@ def test_maps_by_enumeration_and_by_brute_force(text: str, shape: tuple[int, ...
     for n, cell in enumerate(cells.tolist()):
         if tuple(cell) in point_of:
             assert tuple(int(v[n]) for v in values) == point_of[tuple(cell)]
+
+
+@given(index_maps(max_points=64))
+def test_the_solver_says_what_enumeration_says(drawn: tuple[IndexMap, tuple[int, ...]]) -> None:  # feature: A9 A10
+    m, shape = drawn
+    try:
+        asked = m._on_box(shape)  # pyright: ignore[reportPrivateUsage]
+    except LayoutError:
+        return  # an output is negative or undefined somewhere
+    ask, solver = Enumerator(), decider()
+    assert ask.map_injective(asked).verdict == solver.map_injective(asked).verdict
+    assert ask.map_bijective(asked).verdict == solver.map_bijective(asked).verdict
+    if ask.map_injective(asked):
+        assert ask.map_inverse(asked).first_padding == solver.map_inverse(asked).first_padding
 
 
 def test_a_given_inverse_is_tried_at_every_point() -> None:  # feature: A9

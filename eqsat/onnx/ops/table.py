@@ -15,7 +15,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Compute, Opaque, OperatorImpl, Tag, Tensor, View
-from eqsat.ir.terms.shape import Shape, same_shape
+from eqsat.ir.terms.shape import Shape
 from eqsat.onnx.call import Call, Declined, Type, items_of, symbolic, to_node
 from eqsat.onnx.declare import Declared, declare
 
@@ -286,11 +286,6 @@ def _axis_candidates(call: Call, wanted: Signature) -> list[Mapping[str, Any]]:
     if "axes" in call.attrs:
         result.append({"axes": special})
     return result
-
-
-def same_types(a: Sequence[Type], b: Sequence[Type]) -> bool:
-    """Whether two lists of output types are equal."""
-    return len(a) == len(b) and all(d == e and same_shape(s, r) for (s, d), (r, e) in zip(a, b, strict=True))
 
 
 def merged(call: Call, **attrs: Any) -> Call:

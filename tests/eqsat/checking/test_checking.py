@@ -66,7 +66,6 @@ def test_the_check_shares_no_code_with_what_it_checks() -> None:
 Y = eq.input("y", (4, 6), "float32")
 SYMBOL = eq.symbol("N", lower=1)
 S = eq.input("s", (SYMBOL, 4), "float32")
-UNIT = eq.input("u", (1, 4), "float32")
 WRONG: dict[str, tuple[Program, Program]] = {
     "a load at 0 of a view": (
         program(eq.compute((3,), lambda i: TURNED[0, i])), program(eq.compute((3,), lambda i: X[i, i])),
