@@ -1,0 +1,65 @@
+"""Terms as sympy expressions mean what they mean, and print as LaTeX whatever they are."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from term_strategies import Undefined, plain_value, terms
+
+import eqsat as eq
+from eqsat.index_graph.explain import explain_terms
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.latex import as_sympy, latex, latex_steps
+
+X, Y = t.var("i"), t.var("j")
+BINARY = ("floordiv", "mod", "min", "max", "bitand", "bitor", "bitxor", "shl", "shr")
+
+
+def larger(parts: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
+    factor = st.integers(-3, 3)
+    pair = st.tuples(parts, parts)
+    claim = st.tuples(st.sampled_from(t.COMPARE), pair).map(lambda x: t.compare(x[0], *x[1]))
+    both = st.tuples(st.sampled_from(("and", "or")), claim, claim).map(lambda x: t.junction(x[0], x[1:]))
+    return st.one_of(
+        st.tuples(st.sampled_from(BINARY), pair).map(lambda x: t.binary(x[0], *x[1])),
+        st.tuples(factor, factor, pair).map(lambda x: x[0] * x[2][0] + x[1] * x[2][1] + x[0]),
+        pair.map(lambda x: x[0] * x[1]),
+        parts.map(t.absolute),
+        st.tuples(st.one_of(claim, both, claim.map(t.logical_not)), pair).map(lambda x: t.where(x[0], *x[1])),
+    )
+
+
+SMALL = st.recursive(st.sampled_from((X, Y, *map(t.index_const, (-2, 1, 3, 4)))), larger, max_leaves=8)
+
+
+@given(SMALL)
+def test_an_expression_has_the_values_of_its_term(term: Term) -> None:
+    expression = as_sympy(term)
+    for point in ((0, 0), (7, 2), (-5, 3), (13, -4), (1, 9)):
+        try:
+            wanted = plain_value(term, dict(zip((X, Y), point, strict=True)))
+        except Undefined:
+            continue
+        assert expression.subs(dict(zip("ij", point, strict=True))).doit() == wanted, (term, point)
+
+
+@given(terms(steps=16))
+def test_every_term_prints(term: Term) -> None:
+    text = latex(term)
+    assert text and text.count("{") == text.count("}") and text.count(r"\left") == text.count(r"\right")
+
+
+def test_what_readers_see() -> None:
+    i, j, n = X, Y, eq.symbol("N")
+    assert latex((i + 1) % n) == r"\left(i + 1\right) \bmod N"
+    assert latex(4 * (i ^ j)) == r"4 \left(i \oplus j\right)"
+    assert latex(eq.maximum(i, j)) == r"\max\left(i, j\right)"
+    assert latex(t.load(0, (i, j), "float32") * 2) == r"{\$0}_{i,j} 2.0"
+    assert latex(t.logical_or(i < 4, t.logical_not(j < 2))) == r"2 \leq j \vee i < 4"
+
+
+def test_an_explanation_is_a_column_of_equations() -> None:
+    why = explain_terms("(x // 4 * 4 + x % 4) * 2 // 2", "x")
+    text = latex_steps(why.steps[0])
+    assert text.count("&=") == len(why.steps[0]) > 1 and all(rf"\text{{{s.rule}}}" in text for s in why.steps[0])
