@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from eqsat.index_graph.solve import solve
 from eqsat.ir.decide import Box, Proof
 from eqsat.ir.map_on_box import MapInverse, MapOnBox
 from eqsat.ir.terms.term import Term
@@ -44,6 +45,12 @@ class Answers:
     def shortest(self, terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
         """Terms with the same values on the box and as few operations as `eq.simplify` finds, quotients worked out."""
         return [simplify_term(x, dict(box)) for x in normal(terms, box)]
+
+    def solve(
+        self, inputs: Sequence[Term], outputs: Sequence[Term], names: Sequence[Term], box: Box
+    ) -> list[Term] | None:
+        """By the index e-graph: the inputs of a map over names for its outputs, to be checked, or None."""
+        return solve(inputs, outputs, names, box)
 
     def map_injective(self, m: MapOnBox) -> Proof:
         """By the solver: do different points of a map's box have different cells?"""

@@ -58,6 +58,12 @@ class Decider(Protocol):
         """The same with as few operations as can be found."""
         ...
 
+    def solve(
+        self, inputs: Sequence[Term], outputs: Sequence[Term], names: Sequence[Term], box: Box, /
+    ) -> list[Term] | None:
+        """The inputs over names for the outputs, to be checked, or None; the box holds inputs and names."""
+        ...
+
     def map_injective(self, m: MapOnBox, /) -> Proof:
         """Do different points of a map's box have different cells?"""
         ...

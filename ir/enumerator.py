@@ -86,6 +86,12 @@ class Enumerator:
 
     shortest = simplify
 
+    def solve(
+        self, inputs: Sequence[Term], outputs: Sequence[Term], names: Sequence[Term], box: Box
+    ) -> list[Term] | None:
+        """None: enumeration gives no formulas."""
+        return None
+
     def map_injective(self, m: MapOnBox) -> Proof:
         """Whether no two points of the box share a cell."""
         if m.numbers is None:

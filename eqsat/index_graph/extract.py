@@ -42,11 +42,19 @@ class Node:
 class Extractor:
     """The cheapest tree of every class; built once from one reading of the graph.
 
-    A class is read at one place: that of its leaves. `nodes` are all e-nodes that could be read.
+    A class is read at one place: that of its leaves. `nodes` are all e-nodes that could be read. `allowed`: the leaves
+    to read terms over (None: all).
     """
 
-    def __init__(self, rows: Mapping[str, list[Row]], forms: Forms, loader: Loader) -> None:
+    def __init__(
+        self,
+        rows: Mapping[str, list[Row]],
+        forms: Forms,
+        loader: Loader,
+        allowed: frozenset[Term] | None = None,
+    ) -> None:
         self.loader = loader
+        self.allowed = allowed
         self.guards = [place.guards for place in loader.places.all]
         self.numbers = {place.guards: place.number for place in loader.places.all}
         self.best: dict[Class, tuple[int, Node, int]] = {}
@@ -148,6 +156,8 @@ class Extractor:
             yield Node(r.output, 1, (), _constant(t.bool_const(bool(r.args[0]))))
         leaf_of: dict[Class, Term] = {}
         for r in rows["Leaf"]:
+            if self.allowed is not None and leaves[r.args[0]] not in self.allowed:
+                continue
             leaf_of[r.output] = leaves[r.args[0]]
             yield Node(r.output, 1, (), _constant(leaves[r.args[0]]), place=0)
         for r in rows["Given"]:

@@ -104,7 +104,7 @@ class IndexGraph:
     def add(self, term: Term) -> int:
         """Insert a term; its number as a root."""
         self.roots.append(self.loader.load(term, self.loader.places.top))
-        self._apply()
+        self.apply()
         return len(self.roots) - 1
 
     def assume(self, fact: Term) -> None:
@@ -117,14 +117,15 @@ class IndexGraph:
         """State a predicate that the given facts of the leaves include."""
         for part in fact.args if fact.op == "and" else (fact,):
             self.loader.state(part, self.loader.places.top)
-        self._apply()
+        self.apply()
 
     def unite(self, a: int, b: int) -> None:
         """State that two roots are equal."""
         self.graph.union(self.roots[a], self.roots[b])
         self.rows = None
 
-    def _apply(self) -> int:
+    def apply(self) -> int:
+        """Send the changes that were collected; their number."""
         self.rows = None
         return self.forms.changes.apply(self.graph)
 
@@ -136,7 +137,7 @@ class IndexGraph:
         sums.run()
         if terms:
             self.terms.run(self.extractor(), sums.name, self._is_enough)
-        return self._apply()
+        return self.apply()
 
     def _is_enough(self) -> bool:
         return len(self.loader.loaded) > self.most_rows or time.thread_time() > self.deadline

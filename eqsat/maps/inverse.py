@@ -2,8 +2,8 @@
 
 A map over numbers is solved by its equations at once. Where that does not do, it falls apart into components: groups of
 inputs and outputs that share no variable, each solved alone. A component is solved by its equations, piece by piece
-where it has pieces, else by a formula read off the table of its values, else by the table itself; symbolic sizes are
-solved by their digits.
+where it has pieces, else in the index e-graph, else by a formula read off the table of its values, else by the table
+itself; symbolic sizes are solved by their digits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import cast
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import Proof
+from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.terms import term as t
@@ -108,6 +108,9 @@ def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Proble
     proof = injective_part(problem)
     if proof.verdict == "refuted":
         raise _collision_error(whole, proof)
+    values = _by_congruence(problem)
+    if values is not None:
+        return values, _padding(problem, values)
     points = problem.points
     if points is None:
         raise LayoutError(f"inverse of {problem.what}", "no formula is known, and the box is too large for a table")
@@ -120,6 +123,17 @@ def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Proble
     if wrong:
         raise LayoutError(f"inverse of {problem.what}", wrong)
     return values, _padding(problem, values)
+
+
+def _by_congruence(problem: Problem) -> list[Term] | None:
+    """Formulas that the registered engine finds where the equations give none, checked as those are."""
+    assert problem.numbers is not None
+    box = {v: (0, e) for v, e in zip(problem.inputs, problem.numbers[0], strict=True)}
+    found = decider().solve(problem.inputs, problem.outputs, problem.physical, {**box, **problem.cells})
+    if found is None:
+        return None
+    values = decider().shortest(found, problem.cells)
+    return None if mismatch(problem, values) else values
 
 
 def _from_table(problem: Problem, points: Enumerated) -> list[Term]:
