@@ -23,6 +23,7 @@ from eqsat.index_graph.pool import give_back, take
 from eqsat.index_graph.schema import ALARMS
 from eqsat.index_graph.sums import WANTED, Forms, SumStep
 from eqsat.index_graph.terms import Terms
+from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
@@ -83,10 +84,11 @@ class IndexGraph:
         self.engine = take(chosen)
         self.graph = self.engine.graph
         self.forms = Forms()
-        self.loader = Loader(self.forms, Places(facts or Context(dict(ranges or {}), {})))
-        top = self.loader.places.top.facts
+        places = Places(facts or Context(dict(ranges or {}), {}))
+        self.loader = Loader(self.forms, places)
+        top = places.top.facts
         rewriter = rewriter_of(self.engine.universe if chosen is None else chosen)
-        self.terms = Terms(rewriter, self.engine.compiled, self.loader, Obligations(top))
+        self.terms = Terms(rewriter, self.engine.compiled, self.loader, Obligations(top, places.given))
         self.roots: list[Expression] = []
         self.spoiled = False  # by a limit: the tables have grown
         self.rows: dict[str, list[Row]] | None = None
@@ -115,6 +117,7 @@ class IndexGraph:
 
     def state(self, fact: Term) -> None:
         """State a predicate that the given facts of the leaves include."""
+        self.loader.places.given.append(fact)
         for part in fact.args if fact.op == "and" else (fact,):
             self.loader.state(part, self.loader.places.top)
         self.apply()
@@ -154,6 +157,7 @@ class IndexGraph:
         self.step()
         best, waited, status, done = self.costs() if target is None else (), 0, "iteration-limit", 0
         while done < limits.iterations:
+            clock.check()
             done += 1
             self.settle_bounds()
             report = self.graph.run("(run-schedule (run arith))")

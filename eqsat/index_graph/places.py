@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from eqsat.ir.decide import decider
+import numpy as np
+
+from eqsat.index_graph.samples import asked, holds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, symbols
 from eqsat.rewriting.context import Context
 
 Guards = frozenset[Term]
@@ -53,6 +54,7 @@ class Places:
         self.top = Place(0, frozenset(), facts, True)
         self.all = [self.top]
         self.known: dict[Guards, Place] = {frozenset(): self.top}
+        self.given: list[Term] = []  # what is assumed everywhere
 
     def under(self, place: Place, guards: Sequence[Term], term: Term) -> Place:
         """The place of a term below some more predicates, those that say nothing about it left out."""
@@ -74,15 +76,14 @@ class Places:
         return found
 
     def _holds_somewhere(self, guards: Guards) -> bool:
-        whole = t.logical_and(*sorted(guards, key=str))
-        box: dict[Term, tuple[int, int]] = {}
-        for leaf in (*free_variables(whole), *symbols(whole)):
-            low, high = self.top.facts.of(leaf)
-            if low is not None and high is not None:
-                box[leaf] = (low, high + 1)
+        """Whether some predicates are known to hold at a point together, where the assumptions do."""
         values = self.top.facts.values
         if values is not None:
-            span = values.interval(whole)
+            span = values.interval(t.logical_and(*sorted(guards, key=str)))
             if span is not None:
                 return span[1] == 1
-        return decider().prove(t.logical_not(whole), box).verdict == "refuted"
+        whole = t.logical_and(*sorted({*guards, *self.given}, key=str))
+        tried = holds([whole], self.top.facts)
+        if tried is not None and bool(np.any(tried[0])):
+            return True
+        return asked(t.logical_not(whole), t.TRUE, self.top.facts).verdict == "refuted"

@@ -18,6 +18,7 @@ from eqsat.graph.egglog_adapter import Call, Expression, usable
 from eqsat.index_graph.extract import Extractor
 from eqsat.index_graph.graph import IndexGraph
 from eqsat.index_graph.sums import Class, Linear, SumStep, axpy
+from eqsat.ir import clock
 from eqsat.ir.terms.term import Term
 from eqsat.workers.call import WorkerLimit, call
 
@@ -63,6 +64,7 @@ def solve_job(question: Question, report: Callable[[Any], None]) -> list[Term] |
             graph.unite(graph.add(output), named[-1])
         end = time.thread_time() + SECONDS
         for _ in range(ITERATIONS):
+            clock.check()
             graph.settle_bounds()
             ran = graph.graph.run("(run-schedule (run arith))")
             graph.rows = None

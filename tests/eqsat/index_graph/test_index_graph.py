@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from eqsat.graph.egglog_adapter import EngineFailure
+from eqsat.index_graph import stage
 from eqsat.index_graph.compile import NotCompiled, compile_rule
 from eqsat.index_graph.cost import cost
 from eqsat.index_graph.explain import explain_terms, smallest
@@ -16,6 +17,7 @@ from eqsat.ir.rule import Idx, Pos, Rule, RuleError, rule, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
+from eqsat.rewriting.context import Context
 from eqsat.rulebook import check_rules
 from eqsat.rules import normal_rules, scalar_rules, tagged
 from eqsat.simplifying.simplify import session
@@ -364,3 +366,25 @@ def test_smallest_subset() -> None:
     wanted = {rules[2].name, rules[7].name, rules[9].name}
     found = smallest(rules, lambda chosen: wanted <= {r.name for r in chosen})
     assert {r.name for r in found} == wanted
+
+
+def test_what_holds_nowhere_beside_an_assumption_states_nothing() -> None:
+    """The guard holds somewhere, and so does the assumption, but not together: no number is another one for that."""
+    i, j = (t.var(name, 1 << 20) for name in "ij")
+    assumed = t.logical_and(i + j < 10, j >= 3)
+    with IndexGraph(facts=Context({}, {}).under(assumed)) as graph:
+        graph.state(assumed)
+        root = graph.add(t.where(i * i > 200, i // 64 + j, i // 64))
+        graph.run()
+        assert str(graph.best(root)) == "where(201 <= i*i, i // 64 + j, 0)" or str(graph.best(root)) == "0"
+
+
+def test_the_second_stage_is_the_same_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    i = t.var("i")
+    term = 255 - (251 - i) % 256
+    known = stage.Known({i: (0, 256)}, {i: (0, 256)}, i < 200)
+    here = stage.other_form(term, term, known)
+    monkeypatch.setattr(stage, "usable", lambda: False)
+    assert stage.other_form(term, term, known) is here is i + 4
+    monkeypatch.setattr(stage, "MOST", 3)
+    assert stage.other_form(term, term, known) is term
