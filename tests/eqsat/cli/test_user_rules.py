@@ -91,7 +91,7 @@ def test_rules_and_laws_of_a_module_act_together(folder: Path) -> None:
     x, z = eq.input("x", (8, 8), "int32"), eq.input("z", (4, 8), "int32")
     program = x + eq.compute((4, 8), lambda i, j: z[i, j] & 0).pad(((0, 4), (0, 0)))
     law, rule = ours.neutral_operand, ours.and_zero
-    saved = {}
+    saved: dict[str, eq.Result] = {}
     for name, given in {"none": None, "law": [law], "rule": [rule], "both": [law, rule]}.items():
         saved[name] = eq.optimize(program, rules=given)
     assert {name: r.cost_after for name, r in saved.items()} == {"none": 384, "law": 384, "rule": 384, "both": 0}
@@ -108,7 +108,7 @@ def test_a_module_on_the_command_line(folder: Path, capsys: pytest.CaptureFixtur
     assert main(["optimize", str(path), "--json", "--rules", "our_rules", "-o", str(out), "--verify"]) == 0
     ours = json.loads(capsys.readouterr().out)
     assert ours["rules"]["neutral-operand"] and "neutral-operand" not in plain["rules"]
-    assert not any(n.op_type == "Pad" for n in onnx.load(out).graph.node)
+    assert not any(n.op_type == "Pad" for n in eq.onnx.load_model(out).graph.node)
 
 
 def test_declared_in_a_script(folder: Path) -> None:
