@@ -125,7 +125,7 @@ USAGE: list[tuple[list[str], str]] = [
     (["optimize", "model.onnx", "--shape", "N=2,N=3"], "already"),
     (["optimize", "model.onnx", "--shape", "Q=2"], "Q"),
     (["optimize", "model.onnx", "--objective", "time"], "not available yet"),
-    (["optimize", "model.onnx", "--target", "opencl"], "not available yet"),
+    (["optimize", "model.onnx", "--target", "opencl"], "is not one of c, onnx"),
     (["optimize", "model.onnx", "-o", "same", "--report", "same"], "report"),
     (["optimize", "model.onnx", "-o", "no/such/folder/out.onnx"], "no folder"),
     (["optimize", "model.onnx", "-o", "."], "not a plain file"),
