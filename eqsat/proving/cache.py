@@ -31,7 +31,7 @@ SIDES = ("-journal", "-wal", "-shm")
 TIMEOUT = 0.1
 _INSERT = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)"
 _CREATE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, answer TEXT NOT NULL, mark TEXT NOT NULL)"
-_ROOMS = ("proving", "rewriting", "ir", "ir/terms", "ir/ranges", "rules")
+ROOMS = ("proving", "rewriting", "ir", "ir/terms", "ir/ranges", "rules")
 """Folders on whose modules a verdict depends."""
 
 
@@ -55,7 +55,7 @@ def prover_digest() -> str:
     """A digest of what a verdict depends on beside the question: the prover, the language, the rules, the solvers."""
     here = Path(__file__).parent.parent
     state = hashlib.blake2b(digest_size=16)
-    for room in _ROOMS:
+    for room in ROOMS:
         for source in sorted((here / room).glob("*.py")):
             state.update(source.name.encode() + source.read_bytes())
     for package in ("z3-solver", "islpy", "numpy"):

@@ -1,5 +1,6 @@
 """The verdict cache saves time and can do nothing else: whatever is wrong with it is a miss."""
 
+import importlib
 import sqlite3
 import subprocess
 import sys
@@ -8,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import eqsat as eq
 from eqsat.ir.terms.term import var
-from eqsat.proving import prover
+from eqsat.proving import cache, prover
 from eqsat.proving.cache import cache_clear, cache_get, cache_info, cache_key, cache_put
 from eqsat.proving.points import Answer
 from eqsat.proving.prover import Budget, Portfolio, prove
@@ -287,3 +289,21 @@ def test_an_old_schema_is_replaced_in_behaviour(directory: Path) -> None:
     assert not cache_put(KEY, PROVED)
     assert cache_get(KEY) is None
     assert prove("4*io + ii < 14", {"io": 4, "ii": 4}).verdict == "refuted"
+
+
+WORDLESS = ("eqsat.backends", "eqsat.interrupt", "eqsat.interrupt_start", "eqsat.workers")
+"""Where answers are kept, and which process finds them: no verdict follows from that."""
+
+
+def test_a_key_depends_on_all_that_a_verdict_follows_from() -> None:
+    """Every module that the prover imports, inside of functions too, is in a room of the digest."""
+    grimp = importlib.import_module("grimp")
+    imports = grimp.build_graph("eqsat", cache_dir=None)
+    root = Path(eq.__file__).parent.resolve()
+    covered = {path.resolve() for room in cache.ROOMS for path in (root / room).glob("*.py")}
+    needed: set[str] = imports.find_upstream_modules("eqsat.proving", as_package=True)
+    assert len(needed) > 30
+    for name in sorted(needed):
+        path = root.joinpath(*name.split(".")[1:])
+        source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        assert source.resolve() in covered or name.startswith(WORDLESS), name
