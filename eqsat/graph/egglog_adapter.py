@@ -121,6 +121,21 @@ class EGraph:
         """Make pairs of expressions equal, adding them where they are new."""
         self._actions([self._b.Union(self._span, self._expression(a), self._expression(b)) for a, b in pairs])
 
+    def apply(
+        self,
+        inserts: Sequence[Call],
+        unions: Sequence[tuple[Expression, Expression]],
+        sets: Sequence[tuple[Call, int]],
+        deletes: Sequence[Call],
+    ) -> None:
+        """Insertions, unions, values and deletions, in this order, in one go."""
+        b, s, e = self._b, self._span, self._expression
+        actions = [b.Expr_(s, e(f)) for f in inserts]
+        actions += [b.Union(s, e(x), e(y)) for x, y in unions]
+        actions += [b.Set(s, f.function, [e(a) for a in f.args], e(v)) for f, v in sets]
+        actions += [b.Change(s, b.Delete(), f.function, [e(a) for a in f.args]) for f in deletes]
+        self._actions(actions)
+
     def _actions(self, actions: Sequence[Any]) -> None:
         if actions:
             commands = [self._b.ActionCommand(a) for a in actions]

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Self
 
 from eqsat.graph.egglog_adapter import Expression, Row
@@ -28,11 +27,10 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 from eqsat.rewriting.context import Context
-from eqsat.rewriting.rewrite import Rewriter
 
 BOUNDS = "(run-schedule (repeat 6 (run bounds)))"
 BOUND_ROUNDS = 10  # unsound equalities make bounds creep for ever
-TABLES = tuple(dict.fromkeys((*READ, *WANTED, "alarm")))
+TABLES = tuple(dict.fromkeys((*READ, *WANTED)))
 
 
 class Unsound(EqsatError):
@@ -80,14 +78,13 @@ class IndexGraph:
         ranges: Mapping[Term, tuple[int, int]] | None = None,
         facts: Context | None = None,
     ) -> None:
-        chosen = None if rules is None else tuple(rules)
-        self.engine = take(chosen)
+        self.engine = take(None if rules is None else tuple(rules))
         self.graph = self.engine.graph
         self.forms = Forms()
         places = Places(facts or Context(dict(ranges or {}), {}))
         self.loader = Loader(self.forms, places)
         top = places.top.facts
-        rewriter = rewriter_of(self.engine.universe if chosen is None else chosen)
+        rewriter = self.engine.rewriter()
         self.terms = Terms(rewriter, self.engine.compiled, self.loader, Obligations(top, places.given))
         self.roots: list[Expression] = []
         self.spoiled = False  # by a limit: the tables have grown
@@ -196,7 +193,7 @@ class IndexGraph:
         self.rows = None
 
     def _check(self) -> None:
-        alarms: list[int] = [r.args[0] for r in self.read()["alarm"]]
+        alarms: list[int] = [r.args[0] for r in self.graph.rows(["alarm"])["alarm"]]
         if alarms:
             raise Unsound("index e-graph", ALARMS[alarms[0]], "a rule or an assumption is wrong; check the rules")
 
@@ -234,12 +231,6 @@ class IndexGraph:
         """The cheapest terms of all roots."""
         extractor = self.extractor()
         return [extractor.term(self.graph.find(r)) for r in self.roots]
-
-
-@lru_cache(maxsize=16)
-def rewriter_of(rules: tuple[Rule, ...]) -> Rewriter:
-    """The matchers of some rules."""
-    return Rewriter(rules)
 
 
 def simplest(

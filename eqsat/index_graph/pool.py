@@ -18,9 +18,11 @@ from eqsat.index_graph.compile import NotCompiled, compile_rule
 from eqsat.index_graph.schema import schema
 from eqsat.index_graph.turned import both_ways
 from eqsat.ir.rule import Rule
+from eqsat.rewriting.rewrite import Rewriter
 from eqsat.rules import scalar_rules
 
 MOST_QUESTIONS = 4_000
+MOST_REWRITERS = 8
 MOST_KEPT = 3  # engines that wait for the next question in one thread
 KEPT_TABLES = frozenset(("on",))  # which rules act: it stays as it is from question to question
 
@@ -47,6 +49,8 @@ class Engine:
         self.compiled = frozenset(self.names) - self.skipped.keys()
         self.graph.run(wiping(self.graph))
         self.on: frozenset[int] = frozenset()
+        self.rewriters: dict[frozenset[int], Rewriter] = {}
+        self.everything = frozenset(range(len(self.universe)))
         self.questions = 0
 
     def matches(self, report: Any) -> dict[str, int]:
@@ -58,10 +62,22 @@ class Engine:
                 found[name] = found.get(name, 0) + count
         return found
 
-    def switch(self, rules: Iterable[Rule]) -> None:
-        """Let these rules act, and no others."""
-        wanted_names = {rule.name for rule in rules}
-        wanted = frozenset(k for k, name in enumerate(self.names) if name in wanted_names)
+    def rewriter(self) -> Rewriter:
+        """The matchers of the rules that are switched on; those of all of them are kept, and of few others."""
+        found = self.rewriters.get(self.on)
+        if found is None:
+            if len(self.rewriters) >= MOST_REWRITERS:
+                self.rewriters.pop(next(iter(self.rewriters)))
+            found = self.rewriters[self.on] = Rewriter(rule for k, rule in enumerate(self.universe) if k in self.on)
+        return found
+
+    def switch(self, rules: Iterable[Rule] | None) -> None:
+        """Let these rules act (None: all), and no others."""
+        if rules is None:
+            wanted = self.everything
+        else:
+            names = {rule.name for rule in rules}
+            wanted = frozenset(k for k, name in enumerate(self.names) if name in names)
         self.graph.insert([Call("on", (k,)) for k in sorted(wanted - self.on)])
         self.graph.delete([Call("on", (k,)) for k in sorted(self.on - wanted)])
         self.on = wanted
@@ -107,7 +123,7 @@ def take(rules: Sequence[Rule] | None = None) -> Engine:
             break
     else:
         found = Engine(universe)
-    found.switch(universe if rules is None else rules)
+    found.switch(rules)
     return found
 
 

@@ -34,10 +34,7 @@ class Changes:
     def apply(self, graph: EGraph) -> int:
         """Send them; the number of changes sent."""
         count = len(self)
-        graph.insert(self.inserts)
-        graph.unions(self.unions)
-        graph.set(self.sets)
-        graph.delete(self.deletes)
+        graph.apply(self.inserts, self.unions, self.sets, self.deletes)
         for part in (self.inserts, self.unions, self.sets, self.deletes):
             part.clear()
         return count

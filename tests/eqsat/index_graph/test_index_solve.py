@@ -7,6 +7,7 @@ from math import gcd
 import numpy as np
 import pytest
 
+from eqsat.index_graph import solve as solve_module
 from eqsat.index_graph.solve import solve
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms import term as t
@@ -64,6 +65,12 @@ def solved(inputs: Sequence[Axis], outputs: Sequence[Axis]) -> bool:
 def test_random_maps_are_solved() -> None:
     source = random.Random(5)
     assert sum(solved(*random_map(source)) for _ in range(100)) >= 99
+
+
+def test_a_process_that_may_not_use_egglog_asks_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = random.Random(7)
+    monkeypatch.setattr(solve_module, "usable", lambda: False)
+    assert all(solved(*random_map(source)) for _ in range(3))
 
 
 def test_what_is_not_injective_is_not_solved() -> None:
