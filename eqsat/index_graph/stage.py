@@ -27,21 +27,24 @@ _CHOICES = frozenset(("min", "max", "where"))
 
 
 def may_be_stuck(term: Term) -> bool:
-    """Whether a normal form has what rules in one direction may not see through: a choice, two divisions, or one that
-    is subtracted.
+    """Whether a normal form has what rules in one direction may not see through: a choice, two divisions, one that is
+    subtracted, or one with numbers added before and after it.
 
     >>> i, j = t.var("i"), t.var("j")
-    >>> may_be_stuck(i // 4 + j), may_be_stuck(i // 4 + j % 3), may_be_stuck(7 - i % 8)
-    (False, True, True)
+    >>> may_be_stuck(i // 4 + j), may_be_stuck(i // 4 + j % 3), may_be_stuck(7 - i % 8), may_be_stuck((i + 3) // 4 - 1)
+    (False, True, True, True)
     """
     divisions = 0
     for node in postorder(term):
         divisions += node.op in _DIVISIONS
-        if divisions > 1 or node.op in _CHOICES:
-            return True
-        if node.op == "sum" and any(k < 0 and x.op in _DIVISIONS for k, x in t.linear_parts(node)[1]):
+        if divisions > 1 or node.op in _CHOICES or (node.op == "sum" and _is_odd(node)):
             return True
     return False
+
+
+def _is_odd(a: Term) -> bool:
+    constant, items = t.linear_parts(a)
+    return any(x.op in _DIVISIONS and (k < 0 or (constant and t.linear_parts(x.args[0])[0])) for k, x in items)
 
 
 @dataclass(frozen=True)

@@ -316,6 +316,13 @@ def test_rules_from_right_to_left_are_the_same_laws() -> None:
         assert graph.equal(*roots)
 
 
+def test_a_comparison_that_folds_is_read() -> None:
+    """Both sides become one sum, so that nothing is left to compare."""
+    names = {name: t.var(name, size) for name, size in (("io", 4), ("ii", 4), ("f", 3))}
+    term = parse_expr("(4*io + ii + f) // 4 == io + (ii + f) // 4", names)
+    assert simplest([term], {}) == [t.TRUE]
+
+
 def test_a_refused_command_is_one_error() -> None:
     graph = IndexGraph(rules=[])
     with pytest.raises(EngineFailure):
