@@ -7,7 +7,7 @@
 * A sum below an operation with anchored summands and a bare variable gives the other summands to the variable.
 * A sum of two bare variables below an operation gives one summand, or what is bound already, to one of them; neither
   is zero.
-* A product of two variables in a sum at the root takes a summand apart: one factor, and the others with the number.
+* A product with a variable in a sum at the root takes a summand apart: one factor, and the others with the number.
 * A number in a sum at the root is the constant of the sum.
 * `0 <= p` and `0 == p` match any comparison of indices, moved to one side.
 * Constants of a pattern are solved as exact equations: see `match_constants`.
@@ -183,8 +183,8 @@ class Pattern(Constants):
             return self._opposite(p)
         if p.op in t.COMPARE and self._is_difference(p):
             return self._difference(p)
-        if p.op == "prod" and all(v in self.slots for v in p.args):
-            return self._product(p) if all(self.monomial(v) is None for v in p.args) else self._nested_sum(p, under)
+        if p.op == "prod" and len(p.args) == 2 and any(a in self.slots for a in p.args):
+            return self._product(p) if all(self.monomial(a) is None for a in p.args) else self._nested_sum(p, under)
         if p.op in ("prod", "load", "axis", "sym", "hole"):
             raise RuleError(self.what, f"{p} cannot be matched", "products and loads stand on right sides only")
         return self._operation(p)
@@ -280,7 +280,7 @@ class Pattern(Constants):
             rest: list[Term] = []
             for factor in item.args if item.op == "prod" else (item,):
                 (rest if self.monomial(factor) is None else fixed).append(factor)
-            if len(rest) > 1 and not (len(rest) == 2 and all(f in self.slots for f in rest)):
+            if len(rest) > 1 and not (len(rest) == 2 and any(f in self.slots for f in rest)):
                 raise RuleError(self.what, f"summand {item} of a pattern", "write it as constants times one pattern")
             monomial = self.monomial(t.product(fixed))
             assert monomial is not None
@@ -326,6 +326,8 @@ class Pattern(Constants):
 
         def step(state: State, s: Term, go: Go) -> Found | None:
             constant, parts = t.linear_parts(s)
+            if not parts:
+                return None
             unknown = [m for m in constants if any(state.values[k] is UNBOUND for k in m[1])]
             known = 0
             for number, slots in (m for m in constants if m not in unknown):
@@ -377,8 +379,8 @@ class Pattern(Constants):
         return step
 
     def _product(self, p: Term) -> Step:
-        """Match the product of two variables: one is a factor, the other is what else there is, or a number."""
-        steps = [self._variable(self.slots[v]) for v in p.args]
+        """Match the product of a variable and another pattern: one is a factor, the other is what else there is."""
+        steps = [self.compile(a, "prod") for a in p.args]
 
         def step(state: State, s: Term, go: Go) -> Found | None:
             number, core = (s.payload[1][0], s.args[0]) if s.op == "sum" else (1, s)
@@ -419,19 +421,16 @@ class Pattern(Constants):
             used: list[int] = []
 
             def done(state: State) -> Found | None:
-                others = [pair for k, pair in enumerate(subject) if k not in used]
+                left = t.linear(0, [pair for k, pair in enumerate(subject) if k not in used])
                 if rest is not None:
-                    return rest(state, t.linear(constant, others), go)
+                    return rest(state, left + constant, go)
                 if state.values[scale] is UNBOUND:  # the coefficients are parameters themselves
                     return self.equation((1, (scale,)), 1, state, done)
                 factor = co.to_term(state.values[scale])
-                for number, slot in bare:
-                    removed = t.linear(0, others) - t.mul(number * factor, state.values[slot])
-                    left = t.linear_parts(removed)[1]
-                    if len(left) + len(t.linear_parts(state.values[slot])[1]) > len(others):
-                        return None
-                    others = [(1, removed)]
-                state.rest = lambda new: t.linear(0 if numbers else constant, (*others, (1, t.mul(factor, new))))
+                others = _without(left, [(number * factor, state.values[slot]) for number, slot in bare])
+                if others is None:
+                    return None
+                state.rest = lambda new: others + (0 if numbers else constant) + t.mul(factor, new)
                 for number, slots in numbers:
                     return self.equation((number, (*extra, *slots)), constant, state, go) if constant else None
                 return go(state)
@@ -536,6 +535,17 @@ class Pattern(Constants):
             return at(0, state)
 
         return step
+
+
+def _without(left: Term, bare: Sequence[tuple[Term, Term]]) -> Term | None:
+    """A sum without (factor, value) summands, none a number; None where they are not found in it."""
+    for factor, value in bare:
+        removed = left - t.mul(factor, value)
+        fewer = len(t.linear_parts(left)[1]) - len(t.linear_parts(removed)[1])
+        if value.op == "const" or fewer < len(t.linear_parts(value)[1]):
+            return None
+        left = removed
+    return left
 
 
 def _in_order(steps: Sequence[Step]) -> Callable[[State, Sequence[Term], Go], Found | None]:

@@ -62,7 +62,8 @@ def slack(comparison: Term) -> Term:
 def factorings(number: int, core: Term, op: str) -> list[tuple[Coefficient, Term]]:
     """A summand as coefficient times a term of this operation, in all ways."""
     if op == "prod":
-        return [(number, core), (1, number * core)] if number != 1 else [(1, core)]
+        ways: list[tuple[Coefficient, Term]] = [(abs(number), core if number > 0 else -core), (1, number * core)]
+        return ways if abs(number) != 1 else ways[:1]
     if core.op != "prod":
         return [(number, core)] if core.op == op or op in ("lt", "le") else []
     result: list[tuple[Coefficient, Term]] = []
@@ -73,9 +74,10 @@ def factorings(number: int, core: Term, op: str) -> list[tuple[Coefficient, Term
 
 
 def parts_of_sum(s: Term) -> list[Term]:
-    """The summands of a sum, with their coefficients; the constant is the last one."""
+    """The summands of a sum, with their coefficients; the constant; and of a coefficient beyond 1 one of its ones."""
     constant, items = t.linear_parts(s)
-    return [*(k * x for k, x in items), *([t.index_const(constant)] if constant else [])]
+    units = [x if k > 0 else -x for k, x in items if abs(k) > 1]
+    return [*(k * x for k, x in items), *([t.index_const(constant)] if constant else []), *units]
 
 
 def contains(s: Term, part: Term) -> bool:

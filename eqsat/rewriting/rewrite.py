@@ -245,13 +245,12 @@ class Session:
             left = self._left_by(context, node) if self.earlier else None
             if key not in tried:
                 tried.add(key)
-                if left is not None:
-                    if left.by_root.keys().isdisjoint(context.occurring(node)):
-                        done[node] = node
-                        stack.pop()
-                        continue
-                elif budget:
-                    early = self._early(node, context)
+                if left is not None and left.by_root.keys().isdisjoint(context.occurring(node)):
+                    done[node] = node
+                    stack.pop()
+                    continue
+                if budget and (left is None or node.op == "sum"):
+                    early = self._early(node, context) if left is None else left.applied(node, context)
                     if early is not None and (id(context), early.after.serial) not in forward:
                         forward[key] = early.after
                         budget -= 1

@@ -128,8 +128,8 @@ def root_sum_of_variables(x: Idx, y: Idx, c: Pos):
     return c * x + y // c, x
 
 
-def product_pattern(x: Idx, y: Idx):
-    return (x * y) // 2, x
+def product_pattern(x: Idx, y: Idx, z: Idx):
+    return (x * y * z) // 2, x
 
 
 @pytest.mark.parametrize("declare", [root_sum_of_variables, product_pattern])
