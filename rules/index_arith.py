@@ -254,10 +254,54 @@ def truncmod_by_negative(x: Idx, c: Pos):
     return t.binary("truncmod", x, -c), t.binary("truncmod", x, c)
 
 
+@rule("div-of-digit", tags=["normal"])
+def div_of_digit(x: Idx, a: Pos, b: Pos):
+    """Nothing is left of a digit that is divided by its radix or a multiple."""
+    return x % a // (a * b), 0
+
+
+@rule("mod-of-digit", tags=["normal"])
+def mod_of_digit(x: Idx, a: Pos, b: Pos):
+    """A digit is its own remainder by its radix or a multiple."""
+    return x % a % (a * b), x % a
+
+
+@rule("div-low-digit", tags=["normal"])
+def div_low_digit(x: Idx, z: Idx, g: Pos, d: Pos):
+    """A digit that is smaller than the step of the rest does not reach the quotient, whatever its radix is."""
+    return (g * x + z % g) // (g * d), x // d, hint(x // d)
+
+
+@rule("mod-low-digit", tags=["normal"])
+def mod_low_digit(x: Idx, z: Idx, g: Pos, d: Pos):
+    """A digit that is smaller than the step of the rest stays as it is in the remainder."""
+    lemma = hint(t.compare("eq", (g * x + z % g) // (g * d), x // d))
+    return (g * x + z % g) % (g * d), g * (x % d) + z % g, lemma
+
+
+@rule("mod-mod-scaled", tags=["normal"])
+def mod_mod_scaled(x: Idx, y: Idx, c: Pos, k: Num):
+    """A remainder by the divisor may be left out below a multiple."""
+    lemma = hint(t.compare("eq", (k * (x % c) + y) // c, (k * x + y) // c - k * (x // c)))
+    return (k * (x % c) + y) % c, (k * x + y) % c, lemma
+
+
+@rule("div-of-whole", tags=["normal"])
+def div_of_whole(x: Idx, c: Pos, d: Pos):
+    """What a digit takes off does not reach the quotient by its radix or a multiple."""
+    return (x - x % c) // (c * d), x // (c * d), hint(t.compare("eq", (x - x % c) // (c * d), x // c // d))
+
+
 @rule("factor", tags=["expansive"])
 def factor(x: Idx, y: Idx, z: Idx):
     """A common factor is taken out of two summands."""
     return x * y + x * z, x * (y + z)
+
+
+@rule("factor-through-number", tags=["expansive"])
+def factor_through_number(x: Idx, y: Idx, z: Idx, k: Num):
+    """The same where one of the factors has a number beside it."""
+    return x * (y + k) + y * z, y * (x + z) + k * x
 
 
 @rule("truncdiv-small", tags=["normal"])
@@ -380,18 +424,6 @@ def truncmod_minus_opposite(x: Idx, y: Idx, c: Pos):
     return _truncmod(x, c) - _truncmod(y, c), 2 * _truncmod(x, c), when(t.compare("eq", x + y, 0))
 
 
-@rule("div-digit", tags=["expansive"])
-def div_digit(x: Idx, a: Pos, b: Pos):
-    """What is left of a quotient without its high digit is the low digit."""
-    return x // a - b * (x // (a * b)), x // a % b, hint(t.compare("eq", x // (a * b), x // a // b))
-
-
-@rule("halves", tags=["normal"])
-def halves(x: Idx, y: Idx):
-    """A half rounded down and one of the next number is the number."""
-    return x // 2 + y // 2, x, when(t.compare("eq", y - x, 1))
-
-
 @rule("half-and-parity", tags=["expansive"])
 def half_and_parity(x: Idx, y: Idx):
     """A half and what it leaves is a half rounded up."""
@@ -422,18 +454,6 @@ def digits_to_quotient(x: Idx, c: Pos, a: Num, b: Num):
     return a * (x // c) + b * (x % c), b * x + (a - b * c) * (x // c)
 
 
-@rule("mod-rest", tags=["expansive"])
-def mod_rest(x: Idx, c: Pos):
-    """What is left without the low digit is the high digit."""
-    return x - x % c, c * (x // c)
-
-
-@rule("div-up", tags=["expansive"])
-def div_up(x: Idx, c: Pos):
-    """A number rounded up to a multiple is the number and what is missing."""
-    return c * ((x + c - 1) // c), x + (-x) % c, hint(t.compare("eq", (x + c - 1) // c, -((-x) // c)))
-
-
 @rule("mod-known", tags=["normal"])
 def mod_known(x: Idx, c: Pos, k: Pos):
     """A digit that is known replaces the high digits."""
@@ -444,3 +464,63 @@ def mod_known(x: Idx, c: Pos, k: Pos):
 def mod_of_known(x: Idx, n: Num, c: Pos, k: Pos):
     """A digit that is known stands for the number modulo the radix."""
     return (x + n) % c, (k - 1 + n) % c, when(t.compare("eq", x % c + 1, k)), choose(k, above=x % c)
+
+
+@rule("halves", tags=["normal"])
+def halves(x: Idx, y: Idx, c: Pos):
+    """Quotients by twice a number that are half a step apart are the quotient by the number."""
+    return x // (2 * c) + y // (2 * c), x // c, when(t.compare("eq", y - x, c))
+
+
+@rule("div-digit", tags=["expansive"])
+def div_digit(x: Idx, y: Idx, a: Pos, b: Pos):
+    """What is left of a quotient without its high digit is the low digit; the digit may be that of a shifted number."""
+    lemmas = hint(t.compare("eq", y // (a * b), y // a // b), t.compare("eq", x // a, y // a + (x - y) // a))
+    right = y // a % b + (x - y) // a
+    return x // a - b * (y // (a * b)), right, when(t.compare("eq", (x - y) % a, 0)), lemmas
+
+
+@rule("mod-rest", tags=["expansive"])
+def mod_rest(x: Idx, y: Idx, c: Pos):
+    """What is left of a sum without the low digit is the high digit."""
+    return x + y - (x + y) % c, c * ((x + y) // c)
+
+
+@rule("div-cancel", tags=["expansive"])
+def div_cancel(x: Idx, y: Idx, c: Pos):
+    """A high digit of a sum without one summand is the other summand without the low digit."""
+    return c * ((x + y) // c) - x, y - (x + y) % c
+
+
+@rule("div-up", tags=["expansive"])
+def div_up(x: Idx, c: Pos, k: Num):
+    """A number rounded up to a multiple is the number and what is missing."""
+    lemma = hint(t.compare("eq", (x + k) // c, -((-x) // c)))
+    return c * ((x + k) // c), x + (-x) % c, when(t.compare("eq", k, c - 1)), lemma
+
+
+@rule("mod-up", tags=["expansive"])
+def mod_up(x: Idx, c: Pos, k: Num):
+    """What is missing to the next multiple, without the offset."""
+    lemma = hint(t.compare("eq", (x + k) // c, -((-x) // c)))
+    return k - (x + k) % c, (-x) % c, when(t.compare("eq", k, c - 1)), lemma
+
+
+@rule("div-doubled-digit", tags=["expansive"])
+def div_doubled_digit(x: Idx, c: Pos, d: Pos):
+    """A digit that counts twice carries where it is half of the radix or more."""
+    half = t.binary("floordiv", c, 2)
+    lemmas = hint(
+        t.compare("eq", 2 * (x % c) // c, (x % c + half) // c),
+        t.compare("eq", (x + x % c) // c, x // c + 2 * (x % c) // c),
+        t.compare("eq", (x + half) // c, x // c + (x % c + half) // c),
+        t.compare("eq", (x + x % c) // (c * d), (x + x % c) // c // d),
+        t.compare("eq", (x + half) // (c * d), (x + half) // c // d),
+    )
+    return (x + x % c) // (c * d), (x + half) // (c * d), lemmas
+
+
+@rule("digits-to-remainder", tags=["expansive"])
+def digits_to_remainder(x: Idx, c: Pos, b: Num):
+    """Of two digits that almost merge one is enough, and the number."""
+    return c * (x // c) + b * (x % c), x + b * (x % c) - x % c

@@ -68,6 +68,18 @@ def max_of_greater(x: Idx, y: Idx, z: Idx):
     return _max(x, _max(y, z)), _max(y, z), when(x <= y)
 
 
+@rule("min-of-three", tags=["normal"])
+def min_of_three(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same where the smaller value is further inside."""
+    return _min(x, _min(_min(y, z), w)), _min(_min(y, z), w), when(y <= x)
+
+
+@rule("max-of-three", tags=["normal"])
+def max_of_three(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same where the greater value is further inside."""
+    return _max(x, _max(_max(y, z), w)), _max(_max(y, z), w), when(x <= y)
+
+
 @rule("min-of-max-pair", tags=["normal"])
 def min_of_max_pair(x: Idx, y: Idx, z: Idx, w: Idx):
     """The greater of two values is not below the smaller of a pair that shares one with them."""
@@ -78,6 +90,18 @@ def min_of_max_pair(x: Idx, y: Idx, z: Idx, w: Idx):
 def max_of_min_pair(x: Idx, y: Idx, z: Idx, w: Idx):
     """The smaller of two values is not above the greater of a pair that shares one with them."""
     return _max(_max(x, y), _min(z, w)), _max(x, y), when(z <= x)
+
+
+@rule("min-of-max-three", tags=["normal"])
+def min_of_max_three(x: Idx, y: Idx, z: Idx, w: Idx, v: Idx):
+    """The same for the greatest of three values."""
+    return _min(_min(x, y), _max(_max(z, w), v)), _min(x, y), when(x <= z)
+
+
+@rule("max-of-min-three", tags=["normal"])
+def max_of_min_three(x: Idx, y: Idx, z: Idx, w: Idx, v: Idx):
+    """The same for the smallest of three values."""
+    return _max(_max(x, y), _min(_min(z, w), v)), _max(x, y), when(z <= x)
 
 
 @rule("min-of-pairs", tags=["normal"])
@@ -149,15 +173,33 @@ def max_minus_min(x: Idx, y: Idx):
 @rule("min-steps", tags=["expansive"])
 def min_steps(x: Idx, a: Num, b: Num, k: Num, m: Num):
     """Two limits from above of a moving value differ by where it is between them."""
-    right = _min(_max(x + a, m - b + a), k) - m
-    return _min(x + a, k) - _min(x + b, m), right, when(m - b + a <= k)
+    right = _min(_max(x, m - b), k - a) + a - m
+    return _min(x + a, k) - _min(x + b, m), right, when(m - b <= k - a)
 
 
 @rule("max-steps", tags=["expansive"])
 def max_steps(x: Idx, a: Num, b: Num, k: Num, m: Num):
     """Two limits from below of a moving value differ by where it is between them."""
-    right = k + a - b - _min(_max(x + a, m - b + a), k)
-    return _max(x + a, k) - _max(x + b, m), right, when(m - b + a <= k)
+    right = k - b - _min(_max(x, m - b), k - a)
+    return _max(x + a, k) - _max(x + b, m), right, when(m - b <= k - a)
+
+
+@rule("min-plus-min", tags=["expansive"])
+def min_plus_min(x: Idx, y: Idx, z: Idx, w: Idx):
+    """Minima that turn at one point, or at neighbouring ones, add up to one."""
+    return _min(x, y) + _min(z, w), _min(x + z, y + w), when(x - y - z + w <= 1, x - y - z + w >= -1)
+
+
+@rule("max-plus-max", tags=["expansive"])
+def max_plus_max(x: Idx, y: Idx, z: Idx, w: Idx):
+    """Maxima that turn at one point, or at neighbouring ones, add up to one."""
+    return _max(x, y) + _max(z, w), _max(x + z, y + w), when(x - y - z + w <= 1, x - y - z + w >= -1)
+
+
+@rule("max-minus-turned", tags=["expansive"])
+def max_minus_turned(x: Idx, y: Idx, z: Idx, w: Idx):
+    """A maximum and a minimum that turn at one point, or at neighbouring ones, in opposite directions."""
+    return _max(x, y) - _min(z, w), _max(x - z, y - w), when(x - y + z - w <= 1, x - y + z - w >= -1)
 
 
 @rule("min-then-max", tags=["expansive"])
@@ -172,6 +214,30 @@ def max_then_min(x: Idx, k: Num, m: Num):
     return _max(x, k) + _min(x - k, -m), _max(x - m, _min(x, k - m)), when(m >= 0)
 
 
+@rule("max-without-limit", tags=["expansive"])
+def max_without_limit(x: Idx, y: Idx, z: Idx):
+    """What a limit from above takes off a value with a limit from below."""
+    return _max(_min(x, y), z) - _max(x, z), _min(_max(y, z) - x, 0)
+
+
+@rule("min-without-limit", tags=["expansive"])
+def min_without_limit(x: Idx, y: Idx, z: Idx):
+    """What a limit from below adds to a value with a limit from above."""
+    return _min(_max(x, y), z) - _min(x, z), _max(_min(y, z) - x, 0)
+
+
+@rule("max-plus-part", tags=["expansive"])
+def max_plus_part(x: Idx, y: Idx, z: Idx):
+    """A limit from below of a minimum, and what the first value is up to the limit."""
+    return _max(_min(x, y), z) + _min(x, z), z + _min(x, _max(y, z))
+
+
+@rule("min-plus-part", tags=["expansive"])
+def min_plus_part(x: Idx, y: Idx, z: Idx):
+    """A limit from above of a maximum, and what the first value is down to the limit."""
+    return _min(_max(x, y), z) + _max(x, z), z + _max(x, _min(y, z))
+
+
 @rule("min-minus-part", tags=["expansive"])
 def min_minus_part(x: Idx, y: Idx, z: Idx):
     """What a third value changes in a minimum of two."""
@@ -182,6 +248,18 @@ def min_minus_part(x: Idx, y: Idx, z: Idx):
 def max_minus_part(x: Idx, y: Idx, z: Idx):
     """What a third value changes in a maximum of two."""
     return _max(_max(x, y), z) - _max(x, z), _max(y - _max(x, z), 0)
+
+
+@rule("min-opposite-number", tags=["expansive"])
+def min_opposite_number(x: Neg, k: Num):
+    """The smaller of an opposite and a number is the opposite of a maximum."""
+    return _min(x, k), -_max(-x, -k)
+
+
+@rule("max-opposite-number", tags=["expansive"])
+def max_opposite_number(x: Neg, k: Num):
+    """The greater of an opposite and a number is the opposite of a minimum."""
+    return _max(x, k), -_min(-x, -k)
 
 
 @rule("min-addend", tags=["expansive"])
@@ -334,6 +412,18 @@ def where_same_then(p: Pred, x: Total, y: Idx):
     return t.where(p, x, y), x, when(t.logical_or(p, t.compare("eq", x, y)))
 
 
+@rule("where-equal", tags=["normal"])
+def where_equal(x: Idx, y: Idx):
+    """A selection of one of two values where they are equal, and of the other elsewhere, is the other."""
+    return t.where(t.logical_and(x <= y, y <= x), x, y), y
+
+
+@rule("where-equal-number", tags=["normal"])
+def where_equal_number(x: Idx, k: Num, m: Num):
+    """The same for a value and a number."""
+    return t.where(t.logical_and(k <= x, x < m), k, x), x, when(t.compare("eq", m, k + 1))
+
+
 @rule("where-not")
 def where_not(p: Pred, x: Elem, y: Elem):
     """Selecting by an opposite exchanges the branches."""
@@ -442,16 +532,40 @@ def where_cancel_else(p: Pred, x: Idx, y: Idx, z: Idx):
     return t.where(p, z, x + y) - y, t.where(p, z - y, x)
 
 
-@rule("where-addend-then", tags=["expansive"])
-def where_addend_then(p: Pred, x: Idx, k: Num, m: Num):
-    """A number beside the first value moves out of the selection where the second value is a number."""
-    return t.where(p, x + k, m), k + t.where(p, x, m - k)
+@rule("where-number-then", tags=["expansive"])
+def where_number_then(p: Pred, x: Idx, k: Pos, m: Num, n: Num):
+    """A number beside a selection joins those that both values have."""
+    return t.where(p, x + k, m) + n, t.where(p, x + k + n, m + n)
 
 
-@rule("where-addend-else", tags=["expansive"])
-def where_addend_else(p: Pred, x: Idx, k: Num, m: Num):
-    """A number beside the second value moves out of the selection where the first value is a number."""
-    return t.where(p, m, x + k), k + t.where(p, m - k, x)
+@rule("where-number-else", tags=["expansive"])
+def where_number_else(p: Pred, x: Idx, k: Pos, m: Num, n: Num):
+    """A number beside a selection joins those that both values have."""
+    return t.where(p, m, x + k) + n, t.where(p, m + n, x + k + n)
+
+
+@rule("where-negative-then", tags=["expansive"])
+def where_negative_then(p: Pred, x: Idx, k: Pos, m: Num, n: Num):
+    """The same where the first value has something taken off."""
+    return t.where(p, x - k, m) + n, t.where(p, x - k + n, m + n)
+
+
+@rule("where-negative-else", tags=["expansive"])
+def where_negative_else(p: Pred, x: Idx, k: Pos, m: Num, n: Num):
+    """The same where the second value has something taken off."""
+    return t.where(p, m, x - k) + n, t.where(p, m + n, x - k + n)
+
+
+@rule("where-own-then", tags=["expansive"])
+def where_own_then(p: Pred, x: Idx, k: Num):
+    """A selection of a value or a number, without the value, is one of nothing or the difference."""
+    return t.where(p, x, k) - x, t.where(p, 0, k - x)
+
+
+@rule("where-own-else", tags=["expansive"])
+def where_own_else(p: Pred, x: Idx, k: Num):
+    """A selection of a number or a value, without the value, is one of the difference or nothing."""
+    return t.where(p, k, x) - x, t.where(p, k - x, 0)
 
 
 @rule("where-either", tags=["expansive"])

@@ -17,6 +17,7 @@ from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import postorder
 from eqsat.proving.gist import gists
 from eqsat.proving.prover import Portfolio
@@ -27,15 +28,15 @@ from eqsat.proving.trial import Trial, ranges_of
 from eqsat.rewriting.bit_forms import bit_form
 from eqsat.rewriting.match_sums import is_total
 from eqsat.rewriting.rewrite import Rewriter, Session
+from eqsat.simplifying.residues import Residues, residues
 from eqsat.rules import tagged
 
 MOST_ROUNDS = 4
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
 SET_OPERATIONS = 100_000
 Rules = tuple[Rule, ...] | None
-_DIGITS = {"floordiv", "mod"}  # what the rules tagged `expansive` look at, and beside comparisons:
-_CHOICES = {"where", "min", "max"}
-_REGROUPED = {*_DIGITS, *_CHOICES, "abs", "prod", "truncdiv", "truncmod"}
+_DIVISIONS = {"floordiv", "mod", "truncdiv", "truncmod"}
+_REGROUPED = {*_DIVISIONS, "where", "min", "max", "abs", "prod"}  # what the rules tagged `expansive` look at
 _SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
 
 
@@ -152,6 +153,7 @@ class _Maker:
     def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial, rules: Rules) -> None:
         self.rules = rules
         self.term, self.box, self.assuming, self.trial = term, box, assuming, trial
+        self.residues = None if assuming is None else residues(assuming, box, {leaf_name(x) for x in trial.ranges})
         self.ranges: dict[Term, Any] = {}
         for leaf, (start, stop) in box.items():
             self.ranges[leaf] = (-math.inf if start is None else start, math.inf if stop is None else stop)
@@ -194,6 +196,8 @@ class _Maker:
         other: list[Term] = []
         if operations & _REGROUPED:
             other.append(self.rewritten(normal, "normal", "expansive"))
+        if self.residues is not None and operations & _DIVISIONS:
+            other.append(self.by_residues(self.residues, normal))
         if "bitxor" in operations and normal.dtype == t.INDEX:
             other += self.by_bits(normal)
         if not operations & _SPELLED:
@@ -209,6 +213,13 @@ class _Maker:
                     self.borrowed.update(set(more) - set(forms))
                     forms += more
         return forms
+
+    def by_residues(self, known: Residues, normal: Term) -> Term:
+        """The form over quotients of the variables whose remainders are assumed, said with the variables again."""
+        found = known.out(simplify_term(known.into(normal), known.box))
+        proposed = self.rewritten(found, "normal")
+        self.borrowed.add(proposed)
+        return proposed
 
     def by_bits(self, normal: Term) -> list[Term]:
         """A term that is linear over bits, said with fewer bits of its variables."""

@@ -19,7 +19,7 @@ from eqsat.ir.terms import term as t
 from eqsat.proving.read import read
 from eqsat.simplifying.simplify import simplify
 
-LEAST_SHARE = 0.43
+LEAST_SHARE = 0.97
 
 
 @pytest.fixture(autouse=True)
