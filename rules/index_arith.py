@@ -293,21 +293,9 @@ def div_of_whole(x: Idx, c: Pos, d: Pos):
 
 
 @rule("factor", tags=["expansive"])
-def factor(x: Idx, y: Idx, z: Idx):
-    """A common factor is taken out of two summands."""
-    return x * y + x * z, x * (y + z)
-
-
-@rule("factor-through-number", tags=["expansive"])
-def factor_through_number(x: Idx, y: Idx, z: Idx, k: Num):
-    """The same where one of the factors has a number beside it."""
+def factor(x: Idx, y: Idx, z: Idx, k: Num):
+    """A common factor is taken out of two summands; a number may stand beside it."""
     return x * (y + k) + y * z, y * (x + z) + k * x
-
-
-@rule("truncdiv-small", tags=["normal"])
-def truncdiv_small(x: Idx, c: Pos):
-    """Truncating leaves nothing of a value of smaller magnitude than the divisor."""
-    return _truncdiv(x, c), 0, when(-c < x, x < c)
 
 
 @rule("truncmod-small", tags=["normal"])
@@ -356,18 +344,6 @@ def abs_factor(x: Idx, c: Pos):
 def abs_of_truncdiv(x: Idx, c: Pos):
     """The magnitude of a truncated quotient is the quotient of the magnitude."""
     return t.absolute(_truncdiv(x, c)), t.absolute(x) // c
-
-
-@rule("truncdiv-exact", tags=["normal"])
-def truncdiv_exact(x: Idx, c: Pos):
-    """Dividing a multiple is exact."""
-    return _truncdiv(c * x, c), x
-
-
-@rule("truncmod-exact", tags=["normal"])
-def truncmod_exact(x: Idx, c: Pos):
-    """Nothing remains of a multiple."""
-    return _truncmod(c * x, c), 0
 
 
 @rule("truncdiv-factor", tags=["expansive"])
@@ -458,12 +434,6 @@ def digits_to_quotient(x: Idx, c: Pos, a: Num, b: Num):
 def mod_known(x: Idx, c: Pos, k: Pos):
     """A digit that is known replaces the high digits."""
     return c * (x // c), x + 1 - k, when(t.compare("eq", x % c + 1, k)), choose(k, above=x % c)
-
-
-@rule("mod-of-known", tags=["normal"])
-def mod_of_known(x: Idx, n: Num, c: Pos, k: Pos):
-    """A digit that is known stands for the number modulo the radix."""
-    return (x + n) % c, (k - 1 + n) % c, when(t.compare("eq", x % c + 1, k)), choose(k, above=x % c)
 
 
 @rule("halves", tags=["normal"])

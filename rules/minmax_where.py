@@ -152,12 +152,6 @@ def max_factor(x: Idx, y: Idx, c: Pos):
     return _max(c * x, c * y), c * _max(x, y)
 
 
-@rule("min-opposites", tags=["expansive"])
-def min_opposites(x: Neg, y: Neg):
-    """The smaller of two opposites is the opposite of the greater."""
-    return _min(x, y), -_max(-x, -y)
-
-
 @rule("max-opposites", tags=["expansive"])
 def max_opposites(x: Neg, y: Neg):
     """The greater of two opposites is the opposite of the smaller."""
@@ -250,12 +244,6 @@ def max_minus_part(x: Idx, y: Idx, z: Idx):
     return _max(_max(x, y), z) - _max(x, z), _max(y - _max(x, z), 0)
 
 
-@rule("min-opposite-number", tags=["expansive"])
-def min_opposite_number(x: Neg, k: Num):
-    """The smaller of an opposite and a number is the opposite of a maximum."""
-    return _min(x, k), -_max(-x, -k)
-
-
 @rule("max-opposite-number", tags=["expansive"])
 def max_opposite_number(x: Neg, k: Num):
     """The greater of an opposite and a number is the opposite of a minimum."""
@@ -320,18 +308,6 @@ def min_cancel_number(x: Idx, y: Idx, k: Num):
 def max_cancel_number(x: Idx, y: Idx, k: Num):
     """The same for a number."""
     return _max(x + k, y) - k, _max(x, y - k)
-
-
-@rule("min-minus-min", tags=["normal"])
-def min_minus_min(x: Idx, y: Idx, z: Idx, w: Idx):
-    """Minima of pairs that are moved by one distance differ by it."""
-    return _min(x, y) - _min(z, w), x - z, when(t.compare("eq", x - y - z + w, 0))
-
-
-@rule("max-minus-max", tags=["normal"])
-def max_minus_max(x: Idx, y: Idx, z: Idx, w: Idx):
-    """Maxima of pairs that are moved by one distance differ by it."""
-    return _max(x, y) - _max(z, w), x - z, when(t.compare("eq", x - y - z + w, 0))
 
 
 @rule("min-plus-max", tags=["normal"])
