@@ -28,8 +28,8 @@ from eqsat.proving.trial import Trial, ranges_of
 from eqsat.rewriting.bit_forms import bit_form
 from eqsat.rewriting.match_sums import is_total
 from eqsat.rewriting.rewrite import Rewriter, Session
-from eqsat.simplifying.residues import Residues, residues
 from eqsat.rules import tagged
+from eqsat.simplifying.residues import Residues, residues
 
 MOST_ROUNDS = 4
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
