@@ -1,8 +1,9 @@
 """All terms over some variables, constants and operations by their number of operations, one for each function.
 
-Terms that agree at all points are one; a term and its opposite are one too, since a minus sign costs nothing, and so
-are a predicate and its negation. Costs are those of `eqsat.index_graph.extract.cost`, with a shared part counted at
-each of its uses. The search is complete up to the greatest cost for which there is room, and at the next two costs,
+Terms that agree at all points are one; a term and its opposite are one too, and so are a predicate and its negation.
+Costs are those of `eqsat.index_graph.cost`, with a shared part counted at each of its uses, but for the minus sign of a
+sum that is only subtracted, which is free here (`turned` counts them): the size of a form with such a sign is the least
+but for that sign. The search is complete up to the greatest cost for which there is room, and at the next two costs,
 whose terms are made but not kept.
 """
 
@@ -19,6 +20,7 @@ from grammars import TRUNCATED, Group
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 
 LEAF, SUM, SCALE, LESS, EQUAL, AND = "leaf", "sum", "scale", "lt", "eq", "and"
 MOST_CLASSES = 600_000
@@ -52,6 +54,12 @@ class Recipe:
 
 
 Making = Callable[[int], Recipe]
+
+
+def turned(term: Term) -> int:
+    """How many sums of a term are only subtracted."""
+    sums = [n.payload for n in postorder(term) if n.op == "sum"]
+    return sum(constant == 0 and all(k == -1 for k in coefficients) for constant, coefficients in sums)
 
 
 @dataclass
