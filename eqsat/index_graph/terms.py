@@ -53,6 +53,9 @@ class Terms:
     loader: Loader
     obligations: Obligations
     tried: set[tuple[int, Term]] = field(default_factory=set[tuple[int, Term]])
+    said: set[tuple[Class, int, Term]] = field(
+        default_factory=set[tuple[Class, int, Term]]
+    )  # what a class is loaded as
     matches: dict[str, int] = field(default_factory=dict[str, int])
     waiting: list[tuple[Expression, Term, Place, str, Pattern, Found]] = field(
         default_factory=list[tuple[Expression, Term, Place, str, Pattern, Found]]
@@ -78,12 +81,15 @@ class Terms:
             number = extractor.place_of(node)
             place = places[0 if number == NOWHERE else number]
             for term in self._read(extractor, node, others):
-                if term.op == "pair" or (place.number, term) in self.tried or not place.alive:
+                if term.op == "pair" or not place.alive:
                     continue
-                here = name(node.output)
                 if node.function in _SPELLED or not _is_read_as(node, term):
-                    self._equal(here, term, place)
-                self.try_term(term, place, here, whole=False)
+                    said = (node.output, place.number, term)
+                    if said not in self.said:
+                        self.said.add(said)
+                        self._equal(name(node.output), term, place)
+                if (place.number, term) not in self.tried:
+                    self.try_term(term, place, name(node.output), whole=False)
         self.discharge()
 
     def _read(self, extractor: Extractor, node: Node, others: Mapping[Class, list[Node]]) -> Iterator[Term]:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 import pytest
 from random_index_terms import any_term, digit_term, predicate
 
-from eqsat.index_graph.graph import IndexGraph
+from eqsat.index_graph.graph import IndexGraph, Limits
 from eqsat.index_graph.places import Place
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
-from eqsat.rewriting.rewrite import Rewriter
-from eqsat.rules import scalar_rules
+from eqsat.rewriting.rewrite import BESIDE, Rewriter, Session, Step
+from eqsat.rules import scalar_rules, tagged
 
 AXES = [t.ax(0, 64), t.ax(1, 8), t.ax(2, 5)]
 SIZES = [t.sym("N", lower=1), t.sym("M", lower=2, multiple_of=2)]
@@ -128,3 +128,22 @@ def test_random_steps_are_known(seed: int) -> None:
             graph.add(term)
             seen.update(steps_known(graph, rewriter))
     assert len(seen) >= 5
+
+
+def test_members_simplified_by_those_after_them_are_known() -> None:
+    """A step of its own of the rewriter: the first member of a junction, brought into normal form under the others."""
+    source = random.Random(3)
+    box = {t.var(name): (0, stop) for name, stop in (("i", 24), ("j", 7), ("k", 5))}
+    rewriter = Rewriter(tagged("normal"))
+    tried = 0
+    while tried < 20:
+        members = [predicate(source, 1, digit_term) for _ in range(2)]
+        log: list[Step] = []
+        Session(rewriter, box).normal(t.junction(source.choice(["and", "or"]), members), log)
+        for step in log:
+            if step.rule == BESIDE and step.before.op in ("and", "or"):
+                tried += 1
+                with IndexGraph(tagged("normal"), box) as graph:
+                    roots = graph.add(step.before), graph.add(step.after)
+                    graph.run(Limits(rows=20_000, iterations=8, seconds=20), target=roots)
+                    assert graph.equal(*roots), step
