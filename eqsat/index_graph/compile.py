@@ -217,6 +217,17 @@ class _Compiler:
         return f"({TESTS['le' if p.op == 'lt' else p.op]} {self.build(inner)})"
 
 
+def may_grow(rule: Rule) -> bool:
+    """Whether a rule may make terms larger: it has no tag that says that it ends.
+
+    >>> from eqsat.rules.index_arith import div_div
+    >>> from eqsat.rules.minmax_where import min_div
+    >>> may_grow(div_div), may_grow(min_div)
+    (False, True)
+    """
+    return not rule.tags & {"normal", "compact", "tight", "finish"}
+
+
 def compile_rule(rule: Rule, number: int) -> str:
     """The egglog rule of a declared rule; NotCompiled says why there is none.
 
@@ -225,7 +236,7 @@ def compile_rule(rule: Rule, number: int) -> str:
     (rule ((= e (Div x1 x2)) (= x2 (Num n3)) (= x1 (Div x4 x5)) (= x5 (Num n6)) (= c7 n3) (> c7 0) (= c8 n6) (> c8 0) \
 (= k9 (* c7 c8)) (on 0)) ((union e (Div x4 (Num k9)))) :ruleset arith :name "rule 0")
     """
-    if rule.name.endswith(SUFFIX):
+    if rule.name.endswith(SUFFIX) or "expansive" in rule.tags:
         raise NotCompiled(f"rule {rule.name}", "which of its matches are worth a row is seen on terms")
     instance, *others = rule.instances
     if others:

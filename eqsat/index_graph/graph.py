@@ -68,8 +68,8 @@ class IndexGraph:
     >>> i = var("i", 64)
     >>> with IndexGraph() as graph:
     ...     root = graph.add(i // 4 * 8 + i % 4 * 2 + 3)
-    ...     print(graph.run().status, graph.best(root))
-    saturated 2*i + 3
+    ...     print(graph.run().status in ("saturated", "settled"), graph.best(root))
+    True 2*i + 3
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class IndexGraph:
         self.loader = Loader(self.forms, places)
         top = places.top.facts
         rewriter = self.engine.rewriter()
-        self.terms = Terms(rewriter, self.engine.compiled, self.loader, Obligations(top, places.given))
+        self.terms = Terms(
+            rewriter, self.engine.compiled, self.engine.growing, self.loader, Obligations(top, places.given)
+        )
         self.roots: list[Expression] = []
         self.spoiled = False  # by a limit: the tables have grown
         self.rows: dict[str, list[Row]] | None = None

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from eqsat.graph.egglog_adapter import Call, EGraph
-from eqsat.index_graph.compile import NotCompiled, compile_rule
+from eqsat.index_graph.compile import NotCompiled, compile_rule, may_grow
 from eqsat.index_graph.schema import schema
 from eqsat.index_graph.turned import both_ways
 from eqsat.ir.rule import Rule
@@ -47,6 +47,7 @@ class Engine:
                 self.skipped[rule.name] = str(error)
         self.graph.run("\n\n".join(texts))
         self.compiled = frozenset(self.names) - self.skipped.keys()
+        self.growing = frozenset(rule.name for rule in self.universe if may_grow(rule))
         self.graph.run(wiping(self.graph))
         self.on: frozenset[int] = frozenset()
         self.rewriters: dict[frozenset[int], Rewriter] = {}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from eqsat.graph.egglog_adapter import Expression
+from eqsat.index_graph.cost import cost
 from eqsat.index_graph.extract import NOWHERE, OPAQUE, Extractor, Node
 from eqsat.index_graph.load import Loader
 from eqsat.index_graph.obligations import Obligations
@@ -28,6 +29,8 @@ from eqsat.rewriting.rewrite import FOLD, SINGLE, SPELL, Rewriter, fold, respell
 
 MOST_MATCHES = 3  # of one rule in one term
 MOST_IN_A_SUM = 12
+MOST_GROWTH = 0  # by which what a rule that may make terms larger makes of a term costs more
+NO_LIMIT = 1 << 40
 MOST_OTHERS = 3  # e-nodes that stand for the first operand, beside the cheapest
 LARGEST_JUNCTION, LARGEST_BESIDE = 24, 6
 _ALONE = frozenset(("Then", "Ix", "Of"))  # parts of an encoding, which are no terms
@@ -44,12 +47,29 @@ _READ_AS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class _Try:
+    """A term at a place, the class it is in, and what may be made of it: all of a term that was loaded (`whole`), of
+    others what does not cost more than `limit`."""
+
+    term: Term
+    place: Place
+    here: Expression
+    whole: bool
+    limit: int
+
+    def allows(self, new: Term) -> bool:
+        """Whether a result is worth its rows."""
+        return self.limit >= NO_LIMIT or cost(new) <= self.limit
+
+
 @dataclass
 class Terms:
     """What has been tried in one graph, and the matches of each rule."""
 
     rewriter: Rewriter
     compiled: frozenset[str]  # what egglog matches itself
+    growing: frozenset[str]  # rules that may make terms larger
     loader: Loader
     obligations: Obligations
     tried: set[tuple[int, Term]] = field(default_factory=set[tuple[int, Term]])
@@ -144,31 +164,39 @@ class Terms:
             self._members(term, place, here)
         for rule, pattern in self.rewriter.patterns(term):
             if whole or rule not in self.compiled:
-                self._by(rule, pattern, term, place, here)
+                limit = NO_LIMIT if whole or rule not in self.growing else cost(term) + MOST_GROWTH
+                self._by(rule, pattern, _Try(term, place, here, whole, limit))
 
-    def _by(self, rule: str, pattern: Pattern, term: Term, place: Place, here: Expression) -> None:
+    def _by(self, rule: str, pattern: Pattern, at: _Try) -> None:
         """The matches of one rule; in a sum, one after the other."""
-        facts, right = place.facts, pattern.instance.right
+        facts, right = at.place.facts, pattern.instance.right
         open_ones: list[Found] | None = [] if pattern.conditional else None
-        if term.op in ("sum", "prod") and not rule.endswith(SUFFIX):
-            new = term
-            for _ in range(MOST_IN_A_SUM):
-                found = pattern.match(new, facts.of, facts.memo) if pattern.look.may(new) else None
-                after = new if found is None else found.build(right)
-                if after is new:
-                    break
-                new = after
-            if new is not term:
-                self._found(rule, here, new, place)
-            elif open_ones is not None:
-                pattern.every(term, facts.of, facts.memo, MOST_MATCHES, open_ones)
+        if at.term.op in ("sum", "prod") and not rule.endswith(SUFFIX):
+            results = self._together(pattern, at)
+            if not results and open_ones is not None:
+                pattern.every(at.term, facts.of, facts.memo, MOST_MATCHES, open_ones)
         else:
-            for found in pattern.every(term, facts.of, facts.memo, MOST_MATCHES, open_ones):
-                new = found.build(right)
-                if new is not term and not respelled(new, term) and not _turns_back(rule, term, new):
-                    self._found(rule, here, new, place)
+            found = pattern.every(at.term, facts.of, facts.memo, MOST_MATCHES, open_ones)
+            results = [new for f in found if not _turns_back(rule, at.term, new := f.build(right))]
+        for new in results:
+            if new is not at.term and not respelled(new, at.term) and at.allows(new):
+                self._found(rule, at.here, new, at.place)
         for found in open_ones or ():
-            self.waiting.append((here, term, place, rule, pattern, found))
+            self.waiting.append((at.here, at.term, at.place, rule, pattern, found))
+
+    def _together(self, pattern: Pattern, at: _Try) -> list[Term]:
+        """A sum after the matches of one rule in its parts, one after the other; and after the first, where the sum is
+        one that was loaded."""
+        facts, results = at.place.facts, [at.term]
+        while len(results) <= MOST_IN_A_SUM:
+            new = results[-1]
+            found = pattern.match(new, facts.of, facts.memo) if pattern.look.may(new) else None
+            after = new if found is None else found.build(pattern.instance.right)
+            if after is new or not at.allows(after):
+                break
+            results.append(after)
+        made = results[1:]
+        return [made[0], made[-1]] if at.whole and len(made) > 1 else made[-1:]
 
     def discharge(self) -> None:
         """Apply the rules whose open conditions are proved."""

@@ -26,14 +26,13 @@ def acts(rule: Rule) -> tuple[str, ...]:
 def why_idle(rule: Rule) -> str:
     """Why a rule can act nowhere; empty where it can.
 
-    >>> from eqsat.ir.rule import Idx, Pos, when
+    >>> from eqsat.ir.rule import Buffer, Idx
     >>> from eqsat.ir.rule import rule as declare
-    >>> from eqsat.ir.terms import term as t
-    >>> @declare("apart")
-    ... def apart(x: Idx, y: Idx, c: Pos):
-    ...     return (x + y) // c, x // c + y // c, when(t.compare("eq", x % c, 0))
-    >>> why_idle(apart)
-    'sum x + y below an operation (must read K*x + y, x + numbers, or anchored + y)'
+    >>> @declare("split index")
+    ... def split_index(x: Buffer, i: Idx):
+    ...     return x[i // 4 * 4 + i % 4], x[i]
+    >>> why_idle(split_index)
+    'x[i // 4 * 4 + i % 4] cannot be matched (products and loads stand on right sides only)'
     """
     try:
         acts(rule)
