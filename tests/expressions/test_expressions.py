@@ -34,7 +34,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text())
 
 
-def test_share_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:  # feature: A15
+def test_share_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     """The share of the table that reaches the least size, of each class, seen and unseen."""
     entries = rows(TABLE)
     assert len(entries) >= 600 and sum(r["unseen"] for r in entries) >= 200
