@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.rules import axioms, bit_ops, constants, index_arith, layout_laws, minmax_where, predicates, split_merge
+from eqsat.rules import (
+    axioms,
+    bit_ops,
+    constants,
+    index_arith,
+    lattice,
+    layout_laws,
+    minmax_where,
+    predicates,
+    split_merge,
+    truncation,
+)
 
 FAMILIES = (
     split_merge.RULES,
     index_arith.RULES,
+    truncation.RULES,
     bit_ops.RULES,
     predicates.RULES,
+    lattice.RULES,
     minmax_where.RULES,
     constants.RULES,
 )

@@ -39,8 +39,8 @@ from eqsat.ir.terms.walk import substitute
 from eqsat.rules import scalar_rules
 
 EXAMPLES = Path(__file__).parent / "examples.json"
-CANDIDATES = 1000
-SEEDS = range(200_000, 200_300)  # of expressions that neither the table nor the sizes have
+CANDIDATES = 20_000
+SEEDS = range(200_000, 200_600)  # of expressions that neither the table nor the sizes have
 INSTANCES = 80
 NAMES = tuple("xyzwvutsrq")
 
