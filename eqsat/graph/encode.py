@@ -265,6 +265,14 @@ def _cut(e: Encoded, source: Placed, dtype: str) -> int:
     if source.layout.is_identity:
         return source.value
     u = e.universe
+    item = u.values[source.value]
+    if isinstance(item, ViewOf):  # the layout of a view is one view, too, which the program may have with the next one
+        inner = u.reindexes[item.reindex]
+        whole = compose(inner.map, source.layout)
+        if isinstance(whole, FlatMap):
+            start = item.base, u.identity(u.types[item.base].size, dtype)
+            end = source.value, u.reindex(source.layout, None, dtype)
+            e.viewed[start, u.reindex(whole, inner.fill, dtype)] = end
     return u.value(ViewOf(source.value, u.reindex(source.layout, None, dtype)), Typed(source.layout.n_out, dtype))
 
 

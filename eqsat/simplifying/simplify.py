@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from eqsat.index_graph.cost import cost
@@ -44,7 +44,7 @@ class UnsoundWarning(UserWarning):
     """A simplification contradicted itself and was discarded: a rule is wrong. Please report it."""
 
 
-@lru_cache(maxsize=64)
+@cache
 def _rewriter(rules: Rules, *tags: str) -> Rewriter:
     """The compiled rules with any of these tags: of all of ours (None), or of some."""
     return Rewriter(tagged(*tags) if rules is None else [r for r in rules if r.tags & set(tags)])

@@ -26,16 +26,16 @@ from make_table import TABLE, points
 from terms_by_size import Search
 from without import answer, forget, leaving_out, simplified
 
-from eqsat.index_graph.extract import cost
+from eqsat.index_graph.cost import cost
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.rewriting.context import Context
-from eqsat.ir.rewriting.rewrite import Rewriter, Step
 from eqsat.ir.rule import Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
 from eqsat.ir.terms.walk import substitute
+from eqsat.rewriting.context import Context
+from eqsat.rewriting.rewrite import Rewriter, Step
 from eqsat.rules import scalar_rules
 
 EXAMPLES = Path(__file__).parent / "examples.json"

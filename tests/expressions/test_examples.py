@@ -11,7 +11,7 @@ from without import answer, forget, leaving_out
 from eqsat.rules import scalar_rules
 
 ROWS: list[dict[str, Any]] = json.loads(EXAMPLES.read_text())
-WITHOUT_EXAMPLE = 42
+WITHOUT_EXAMPLE = 43
 
 
 @pytest.fixture(autouse=True)
