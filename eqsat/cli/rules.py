@@ -7,7 +7,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.rulebook import Rulebook, check_rule
-from eqsat.rulebook.acting import acts
+from eqsat.rulebook.acting import acts, law_acts
 from eqsat.rules import all_rules
 
 
@@ -21,7 +21,7 @@ def run_list(out: Output) -> int:
             "law": str(r).removeprefix(f"{r.name}: "),
             "doc": r.doc,
             "source": r.source,
-            "acts": list(acts(r)) if isinstance(r, Rule) else [],
+            "acts": list(acts(r) if isinstance(r, Rule) else law_acts(r)),
             "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if r.axiom else [],
         }
         for r in rules

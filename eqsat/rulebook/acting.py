@@ -1,9 +1,14 @@
-"""Where a rule acts: in the rewriter (the first stage of `simplify`), in the index e-graph (the second), or nowhere."""
+"""Where a rule acts: in the rewriter (the first stage of `simplify`), in the index e-graph (the second), or nowhere.
+Where a law does: in the tensor e-graph, while a program is loaded, in the forms of targets."""
 
 from __future__ import annotations
 
+from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule, RuleError
+from eqsat.laws.text import acts as acts_in_graph
+from eqsat.laws.text import spells
 from eqsat.rewriting.match import Pattern
+from eqsat.rules import tensor_laws
 
 REWRITING = frozenset(("normal", "compact", "tight", "finish", "expansive"))  # the tags of the rewriter's passes
 
@@ -21,6 +26,23 @@ def acts(rule: Rule) -> tuple[str, ...]:
     for instance in rule.instances:
         Pattern(rule, instance)
     return ("rewriter", "graph") if rule.tags & REWRITING else ("graph",)
+
+
+LOADING = frozenset(("compose", "select-part", "select-of-views", "absorb"))  # what `eqsat.graph.encode` applies
+
+
+def law_acts(law: Law) -> tuple[str, ...]:
+    """Where a law acts: "graph" (the rules of the tensor e-graph), "loading", "forms" (what targets can spell). An
+    axiom is part of what operators mean, and so in all of them.
+
+    >>> from eqsat.rules import layout_laws
+    >>> law_acts(layout_laws.compose_views), law_acts(layout_laws.spell)
+    (('graph', 'loading'), ('forms',))
+    """
+    if law.axiom:
+        return ("graph", "loading", "forms")
+    found = ("forms",) if spells(law) else ("graph",) if acts_in_graph(law) else ()
+    return (*found, "loading") if law.name in LOADING and law in tensor_laws() else found
 
 
 def why_idle(rule: Rule) -> str:

@@ -56,6 +56,7 @@ from eqsat.laws.text import acts
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.universe import Universe
 from eqsat.rulebook import check_rules
+from eqsat.rulebook.acting import LOADING, law_acts
 from eqsat.rulebook.admitted import NEEDED, admitted
 from eqsat.rules import layout_laws, tensor_laws
 
@@ -106,6 +107,15 @@ def test_every_law_acts() -> None:
             check_can_act(law)
 
 
+def test_the_list_says_where_laws_act() -> None:
+    """Each law acts somewhere, and what is said to act while programs are loaded does."""
+    assert all(law_acts(law) for law in tensor_laws())
+    loaded: set[str] = set()
+    for program in corpus():
+        loaded |= set(encode(as_program(program)).laws)
+    assert loaded == LOADING
+
+
 def corpus() -> Iterator[eq.Tensor]:
     """Small programs, at least one for each law."""
     x = eq.input("x", (1, 32, 8, 8), "float32")
@@ -118,6 +128,7 @@ def corpus() -> Iterator[eq.Tensor]:
     parts = [p.relu() for p in eq.split(x, 2, axis=1)]
     yield eq.concat(parts, axis=1).crop((0, 16, 0, 0), (1, 16, 8, 8)).exp()
     yield eq.concat([p.exp() for p in eq.split(x.relu(), 2, axis=1)], axis=1)
+    yield eq.concat(eq.split(x.relu(), 2, axis=1), axis=1)
     y = eq.input("y", (1, 32, 8, 8), "float32")
     yield x.flip((1,)) + y.flip((1,))
     yield x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).exp().crop((0, 0, 0, 0), (1, 32, 8, 8)) + y
