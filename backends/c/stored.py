@@ -46,7 +46,7 @@ def file_state(path: str) -> list[int]:
 
 def generator_state() -> dict[str, list[int]]:
     """The files of the modules that have made kernels in this process, and of others: changed ones may make others."""
-    names = [name for name in sys.modules if name.startswith(("eqsat.ir.", "eqsat.backends."))]
+    names = [name for name in list(sys.modules) if name.startswith(("eqsat.ir.", "eqsat.backends."))]
     files = sorted(os.path.realpath(file) for name in names if (file := sys.modules[name].__file__) is not None)
     return {file: file_state(file) for file in files}
 
