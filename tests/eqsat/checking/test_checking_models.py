@@ -398,7 +398,7 @@ def campaign(seed: int, faults: int) -> None:
     assert right.difference is None and right.count("neither") == 0, right.summary()
     for fault, wrong in models_with_a_fault(after, random, faults):
         if differs(expected, wrong, feeds):
-            found = check_models(before, wrong, 0.1)
+            found = check_models(before, wrong, 10.0)
             assert found.difference is not None, f"model {seed}: {fault} is not found: {found.summary()}"
 
 
