@@ -109,8 +109,8 @@ WRONG: dict[str, tuple[Program, Program]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_program_is_found(name: str) -> None:
     before, after = WRONG[name]
-    assert check_programs(before, after, 0.1).difference is not None
-    assert check_programs(before, before, 0.1).difference is None
+    assert check_programs(before, after, 10.0).difference is not None
+    assert check_programs(before, before, 10.0).difference is None
 
 
 @pytest.mark.parametrize("reduce", [(), (3,)])
@@ -252,10 +252,10 @@ def test_large_tensors_are_sampled_at_their_own_extents() -> None:
     z = eq.input("z", (1, 64, 512, 512), "float32")
     y = z.layout_transform("NCHW", "NHWC").relu().layout_transform("NHWC", "NCHW")
     before = program(y, inputs=[z])
-    found = check_programs(before, program(z.relu(), inputs=[z]), 0.1)
+    found = check_programs(before, program(z.relu(), inputs=[z]), 10.0)
     assert [r.verdict for r in found] == ["run"] and found.seconds < 1
     for wrong in (z.relu().flip((1,)), z.relu().permute_dims((0, 1, 3, 2)), z.relu().roll(1, 3)):
-        assert check_programs(before, program(wrong, inputs=[z]), 0.1).difference is not None
+        assert check_programs(before, program(wrong, inputs=[z]), 10.0).difference is not None
 
 
 def test_equal_regions_are_checked_once() -> None:
@@ -422,10 +422,10 @@ def differs(before: Program, after: Program) -> bool:
 
 def campaign(p: Program, seed: int, count: int) -> None:
     result = eq.optimize(p, checked=False)
-    assert check_programs(p, result.program, 0.1).difference is None
+    assert check_programs(p, result.program, 10.0).difference is None
     for fault, wrong in programs_with_a_fault(result.program, Random(seed), count):
         if differs(p, wrong):
-            found = check_programs(p, wrong, 0.1)
+            found = check_programs(p, wrong, 10.0)
             assert found.difference is not None, f"{fault} is not found: {found.summary()}\n{p}\n{wrong}"
 
 
