@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,13 +39,15 @@ def seed_of(*parts: Any) -> int:
 class Draw:
     """One way to choose inputs.
 
-    kind: "plain" are numbers of both signs, all different; "special" mixes in 0, -0.0, inf, NaN, and, if `limits`, the
-    limits of the type; "tame" are small positive numbers, for originals that fail on others.
+    kind: "plain" are numbers of both signs, all different; "special" mixes in 0, -0.0, inf, NaN, if `limits`, the
+    limits of the type, and numbers that the region itself has (`near`), with what lies beside them; "tame" are small
+    positive numbers, for originals that fail on others.
     """
 
     kind: str
     seed: int
     limits: bool = True
+    near: tuple[float, ...] = ()
 
     def values(self, name: int, index: NDArray, dtype: str) -> NDArray:
         """The cells of a value at some flat positions.
@@ -66,8 +69,10 @@ class Draw:
         whole = np.asarray(bits % np.uint64(min(200, int(info.max))), np.int64) + low
         made = whole.astype(dtype)
         if self.kind == "special":
-            chosen = np.asarray((bits >> _S30) % np.uint64(24))
             extra = [0, 1, int(info.max), int(info.min)] if self.limits else [0, 1, 0, 1]
+            beside = [int(n) + k for n in self.near if np.isfinite(n) for k in (-1, 0, 0, 1)]
+            extra += [n for n in beside if info.min <= n <= info.max]
+            chosen = np.asarray((bits >> _S30) % np.uint64(len(extra) + 4 if beside else 24))
             for k, value in enumerate(extra):
                 made = np.where(chosen == k, np.asarray(value, dtype), made)
         return made
@@ -80,10 +85,29 @@ class Draw:
         if self.kind == "special":
             top = np.finfo(dtype).max
             special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, *((top, -top) if self.limits else (2.0, -1.0))]
-            chosen = np.asarray((bits >> np.uint64(3)) % np.uint64(32))
-            table = np.array(special, dtype)
-            made = np.where(chosen < len(special), table[np.minimum(chosen, np.uint64(len(special) - 1))], made)
+            with np.errstate(over="ignore"):
+                table = np.array([*special, *self.near, *self.near], dtype)
+            chosen = np.asarray((bits >> np.uint64(3)) % np.uint64(max(32, 2 * len(table))))
+            made = np.where(chosen < len(table), table[np.minimum(chosen, np.uint64(len(table) - 1))], made)
         return made
+
+
+MOST_NUMBERS = 8
+
+
+def numbers_of(arrays: Iterable[NDArray]) -> tuple[float, ...]:
+    """Some different numbers of small arrays, for `Draw.near`.
+
+    >>> numbers_of([np.array([3, 3, 7]), np.array(True)])
+    (3.0, 7.0)
+    """
+    found: dict[float, None] = {}
+    for array in arrays:
+        if array.dtype.kind in "iuf" and array.size <= MOST_NUMBERS:
+            found.update(dict.fromkeys(map(float, array.reshape(-1).tolist())))
+        if len(found) >= MOST_NUMBERS:
+            break
+    return tuple(found)[:MOST_NUMBERS]
 
 
 def pool(draw: Draw, name: int, size: int, dtype: str) -> NDArray:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper
 
-from eqsat.checking.draws import Draw, pool
+from eqsat.checking.draws import MOST_NUMBERS, Draw, numbers_of, pool
 from eqsat.checking.drive import Outcome
 from eqsat.checking.equal import difference
 from eqsat.checking.graph import Type
@@ -162,7 +162,9 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> Outcome
     compared, trouble = 0, ""
     proof = moves and _countable(small)
     few = sum(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()) < FEW
-    kinds = [Draw("special" if k % 3 == 1 else "plain", 1 + k, moves) for k in range(9 if few else 3)]
+    written = (x for side in small for x in side.model.graph.initializer if prod(x.dims) <= MOST_NUMBERS)
+    near = numbers_of(numpy_helper.to_array(x) for x in written)
+    kinds = [Draw("special" if k % 3 == 1 else "plain", 1 + k, moves, near) for k in range(9 if few else 3)]
     draws: list[Draw | int] = [0, 1] if proof else list(kinds)
     for draw in (*draws, *(Draw("tame", k) for k in (14, 15, 17, 16))):
         if compared and now() > deadline:

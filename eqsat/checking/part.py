@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 
-from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.dtypes import DATA, NDArray, is_float
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Tensor, View, node_order
+from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
@@ -46,6 +47,13 @@ class Part:
         while key in self.same:
             key = self.same[key]
         return key
+
+    def numbers(self) -> Iterator[NDArray]:
+        """The numbers that the region itself has: small constants, and those of its formulas."""
+        yield from self.constants.values()
+        for n in self.nodes:
+            if isinstance(n, (View, Compute)):
+                yield from (np.asarray(t.const_value(c)) for c in leaves("const", *terms_of(n)) if c.dtype in DATA)
 
     @property
     def reorders(self) -> bool:

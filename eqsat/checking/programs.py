@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.checking.assumed import assumptions
 from eqsat.checking.constants import Constants
-from eqsat.checking.draws import Draw, mixed, seed_of
+from eqsat.checking.draws import Draw, mixed, numbers_of, seed_of
 from eqsat.checking.drive import Outcome, Sides, drive
 from eqsat.checking.equal import difference, unlike
 from eqsat.checking.foreign import signature_of
@@ -299,7 +299,8 @@ class _Trial:
         compared = 0
         trouble: Undefined | None = None
         trials = max(TRIALS, min(MANY, EVERY // max(1, left.work + right.work)))
-        for draw in _draws(exact, trials):
+        near = numbers_of([*before.numbers(), *after.numbers()])
+        for draw in _draws(exact, trials, near):
             if compared and now() > deadline:
                 break
             try:
@@ -360,9 +361,9 @@ class _Trial:
         return [cells_of(pair[side], p) for pair, p in zip(self.roots, self.points, strict=True)]
 
 
-def _draws(exact: bool, trials: int) -> list[Draw]:
+def _draws(exact: bool, trials: int, near: tuple[float, ...]) -> list[Draw]:
     """Inputs to try, the first ones first; tame ones only where the original fails on these."""
-    first = [Draw("special" if k % 3 == 1 else "plain", 1 + k, exact) for k in range(trials)]
+    first = [Draw("special" if k % (2 if near else 3) == 1 else "plain", 1 + k, exact, near) for k in range(trials)]
     return [*first, *(Draw("tame", 1 + trials + k) for k in range(6))]
 
 

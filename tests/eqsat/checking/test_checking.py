@@ -429,6 +429,25 @@ def campaign(p: Program, seed: int, count: int) -> None:
             assert found.difference is not None, f"{fault} is not found: {found.summary()}\n{p}\n{wrong}"
 
 
+@pytest.mark.parametrize("number", [7, -3, 1000, 12345])
+def test_inputs_hold_the_numbers_of_the_region(number: int) -> None:
+    """A comparison with one number is told from that with the next, whatever the number is."""
+    x = eq.input("x", (2, 2, 3), "int32")
+
+    def below(n: int) -> Program:
+        return program(eq.compute(x.shape, lambda i, j, k: x[i, j, k] < n), inputs=[x])
+
+    assert check_programs(below(number), below(number), 10.0).difference is None
+    assert check_programs(below(number), below(number + 1), 10.0).difference is not None
+
+
+def test_inputs_hold_numbers_of_floats() -> None:
+    y = eq.input("y", (4, 4), "float32")
+    strict = program(eq.compute(y.shape, lambda i, j: eq.where(y[i, j] < 0.75, y[i, j], 0.0)), inputs=[y])
+    loose = program(eq.compute(y.shape, lambda i, j: eq.where(y[i, j] <= 0.75, y[i, j], 0.0)), inputs=[y])
+    assert check_programs(loose, strict, 10.0).difference is not None
+
+
 TYPES = ("float32", "float16", "int32", "int8")
 
 
