@@ -216,6 +216,8 @@ class _Everywhere:
                 raise NoAnswer("law", "the selection has no table of its size")
             at = self.index(parts[0], i)
             inside = (at >= 0) & (at < found[0].size)
+            if not bool(np.any(inside)):  # of no cells, too
+                return inside
             return inside & (found[0][np.where(inside, at, 0)] == self.match.positions[0])
         raise NoAnswer("law", f"{h} has no numbers")
 

@@ -276,6 +276,15 @@ def compose_match(*maps: Any) -> tuple[Universe, Plan, Any]:
     return universe, plan, bind(plan, universe, FormMaker(universe, {}), numbers)
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_selections_of_no_cells(rows: int) -> None:
+    """Empty selections are asked about like any other."""
+    x, y = (eq.input(name, (rows, 1), "int32") for name in "xy")
+    chosen = eq.compute((rows, 1), lambda i, j: eq.where(i < 1, x[i, j], y[i, j]))
+    for program in (chosen.pad(((1, 0), (2, 2)), pad_value=1), eq.concat([x, y], axis=0).pad(((1, 0), (0, 0)))):
+        assert matched(program)["ask select-part"]
+
+
 def test_a_wrong_composition_is_not_believed() -> None:
     inner, outer = pad((6,), (2,), (1,)), crop((9,), (1,), (4,))
     universe, plan, match = compose_match(outer, inner)
