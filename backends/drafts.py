@@ -19,9 +19,11 @@ from eqsat.backends.private import has_owners
 NAME = "[0-9a-f]{12}"
 """The names of drafts, behind their prefix."""
 LOCK = ".lock"
+"""The file in a draft that its process keeps locked."""
 PATIENCE = 3600.0
 """Seconds after which a draft counts as abandoned where the file system has no locks."""
 TRIES = 8
+"""How often a draft is made that other processes take for an abandoned one, before it goes without a lock."""
 
 
 def _lock(file: int, wait: bool) -> bool | None:

@@ -17,8 +17,11 @@ Role = Literal["input", "constant", "output", "workspace"]
 
 
 @dataclass(frozen=True)
-class Buffer:
-    """A buffer of a lowered program: its type, what it is for, its byte offset if it lies in the workspace."""
+class ProgramBuffer:
+    """A buffer of a lowered program; what users declare is an `eq.Buffer`.
+
+    role: what it is for. label: its name in the program, if it has one. offset: in the workspace, in bytes.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -69,7 +72,7 @@ class Interface(Protocol):
     """The part of a lowered program that calls need."""
 
     @property
-    def buffers(self) -> Mapping[str, Buffer]: ...
+    def buffers(self) -> Mapping[str, ProgramBuffer]: ...
     @property
     def inputs(self) -> Mapping[str, str]: ...
     @property

@@ -8,11 +8,16 @@ from functools import lru_cache
 
 LINE = 64
 """Bytes of a cache line."""
+BLOCK = 16
+"""Bytes of the smallest vector register, of which wider ones are made: shuffles inside of it take one instruction."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Bytes of a vector register and of the caches; `last` is the last level, shared by the cores."""
+    """What schedules ask about a processor, in bytes; by default what many servers have at least.
+
+    vector: a vector register. first, second: the data caches of one core. last: the last cache, which cores share.
+    """
 
     vector: int = 32
     first: int = 32 << 10

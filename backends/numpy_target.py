@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.call import bound_output, named_arguments, output_arrays
+from eqsat.backends.arguments import bound_output, named_arguments, output_arrays
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program
 

@@ -15,8 +15,9 @@ import stat
 from pathlib import Path
 
 LINKS = 40
-"""The most links on a path, as systems have it."""
+"""The most links on a path: as many as Linux follows."""
 OTHERS = stat.S_IWGRP | stat.S_IWOTH
+"""The bits of a mode that let others write."""
 ELSEWHERE = "name a folder of your own in EQSAT_CACHE"
 
 

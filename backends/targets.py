@@ -6,7 +6,7 @@ This is the one list that the engine, the compiler and the commands read. A new 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -55,13 +55,20 @@ class Target:
     vocabulary: "formulas", where a kernel is printed from formulas and operands may lie in any order of axes;
     "operators", where each node is an operator of a graph format, in the orders that the format's operators have.
     compile: makes a kernel; None where results are only written as a graph. node_bytes: what a node costs beside the
-    bytes that it moves. commands: the commands of `eqsat` that offer it.
+    bytes that it moves. objective: what a result has less of, unless the caller says. turned_matrices, turned_batches:
+    the types of matrix products, without batch axes and with some, that read an operand with its last two axes
+    exchanged (of batches also with its rows or the summed axis first). domains: the operators beside the format's own.
+    commands: the commands of `eqsat` that offer it.
     """
 
     name: str
     vocabulary: Literal["formulas", "operators"]
     compile: Callable[[Program, Options], Kernel] | None
     node_bytes: int = 0
+    objective: Literal["bytes", "time"] = "bytes"
+    turned_matrices: tuple[str, ...] = ()
+    turned_batches: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
 
 
@@ -90,9 +97,14 @@ def _opencl(program: Program, options: Options) -> Kernel:
     return ClKernel(program, options.threads, options.device, options.buffers, tune=options.tune)
 
 
-ONNX = Target("onnx", "operators", None, node_bytes=100_000, commands=("optimize",))
+GEMM = ("float16", "float32", "float64")
+ONNX = Target(
+    "onnx", "operators", None, node_bytes=100_000, objective="time", turned_matrices=GEMM, commands=("optimize",)
+)
 """An operator of a graph takes some 4 us in its runtime, in which 0.1 MB are moved. Where one kernel holds many
 operators, nodes only decide between equal bytes."""
+ONNXRUNTIME = replace(ONNX, name="onnxruntime", turned_batches=("float32", "float64"), domains=("com.microsoft",))
+"""ONNX with the operators that onnxruntime adds: its FusedMatMul reads batches of matrices in any order."""
 
 TARGETS: dict[str, Target] = {
     target.name: target
@@ -101,8 +113,18 @@ TARGETS: dict[str, Target] = {
         Target("opencl", "formulas", _opencl, commands=("kernel",)),
         Target("numpy", "formulas", _numpy),
         ONNX,
+        ONNXRUNTIME,
     )
 }
+
+
+def is_graph(target: str) -> bool:
+    """Whether results for a target are written as a graph.
+
+    >>> is_graph("onnx"), is_graph("c")
+    (True, False)
+    """
+    return TARGETS[target].vocabulary == "operators"
 
 
 def offered(command: str) -> tuple[str, ...]:

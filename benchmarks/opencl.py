@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.compile import compile
-from eqsat.backends.opencl.device import build, opencl, place
+from eqsat.backends.opencl.device import build, open_device, opencl
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.tensor import Tensor, input
 
@@ -57,7 +57,7 @@ CASES: dict[str, Tensor] = {
 
 def vector_copy(source: NDArray, target: NDArray) -> Callable[[], None]:
     """A call that copies one array to another by 16-wide vectors."""
-    cl, where = opencl(), place()
+    cl, where = opencl(), open_device()
     kernel: Any = build(where, VEC16).vec16
     flags = cl.mem_flags
     read = cl.Buffer(where.context, flags.READ_ONLY | flags.USE_HOST_PTR, hostbuf=source)
@@ -77,7 +77,7 @@ def measure(y: Tensor, rounds: int) -> list[float]:
         x = x.node.operands[0]
     shape = tuple(int(str(d)) for d in x.shape)
     array = (np.arange(prod(shape)) % 120).astype(x.dtype).reshape(shape)
-    c, ours = compile(y, threads=place().profile.units), compile(y, "opencl")
+    c, ours = compile(y, threads=open_device().profile.units), compile(y, "opencl")
     out_c, out_cl = c(x=array), ours(x=array)
     if not np.array_equal(out_c, out_cl):
         raise RuntimeError("the two targets disagree")
@@ -100,7 +100,7 @@ def measure(y: Tensor, rounds: int) -> list[float]:
 
 
 def main(rounds: int) -> None:
-    profile = place().profile
+    profile = open_device().profile
     print(f"{profile.name}, {profile.units} units")
     print(f"{'GB/s':30} {'copy':>7} {'vec16':>7} {'c':>7} {'opencl':>7}")
     for name, y in CASES.items():

@@ -69,7 +69,8 @@ def run(family: str, nodes: int) -> dict[str, Any]:
     snapshot = search(task)
     assert snapshot is not None
     marks.append(time.perf_counter())
-    found, gap = extract_program(encoded, snapshot, "onnx", 20.0)
+    extracted = extract_program(encoded, snapshot, "onnx", 20.0)
+    found, gap = extracted.program, extracted.gap
     assert found is not None
     marks.append(time.perf_counter())
     write(found, program)

@@ -1,25 +1,25 @@
-"""What `import eqsat` registers as the Decider of the language: the prover, the rules, and the solver of index maps."""
+"""What `import eqsat` registers as the Decider of the language: the prover, the rules, and the solver of index maps.
+
+The rules alone are enough to compile most kernels; the solvers load when they are first asked.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from eqsat.index_graph.solve import solve
+from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import Box, Proof
 from eqsat.ir.map_on_box import MapInverse, MapOnBox
 from eqsat.ir.terms.term import Term
-from eqsat.maps.forms import normal
-from eqsat.maps.injective import injective
-from eqsat.maps.inverse import inverse
-from eqsat.maps.problem import problem_of
-from eqsat.maps.verdicts import bijective
-from eqsat.proving.prover import Portfolio
 from eqsat.simplifying.normal_forms import normal_forms
-from eqsat.simplifying.simplify import simplify_term
+
+if TYPE_CHECKING:
+    from eqsat.proving.prover import Portfolio
 
 
 class Answers:
-    """A Decider that asks the rooms of the engine; the solvers behind them load when they are first needed.
+    """A Decider that asks the rooms of the engine.
 
     >>> from eqsat.ir.terms.term import ax
     >>> i = ax(0, 14)
@@ -27,8 +27,11 @@ class Answers:
     True
     """
 
-    def __init__(self) -> None:
-        self._prover = Portfolio()
+    @cached_property
+    def _prover(self) -> Portfolio:
+        from eqsat.proving.prover import Portfolio
+
+        return Portfolio()
 
     def prove(self, claim: Term, box: Box, assuming: Term | None = None) -> Proof:
         """By the portfolio: is the predicate defined and true everywhere on the box where the assumption holds?"""
@@ -43,23 +46,28 @@ class Answers:
         return normal_forms(terms, box)
 
     def shortest(self, terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
-        """Terms with the same values on the box and as few operations as `eq.simplify` finds, quotients worked out."""
-        return [simplify_term(x, dict(box)) for x in normal(terms, box)]
+        """Terms with the same values on the box and as few operations as `eq.simplify` finds."""
+        from eqsat.simplifying.simplify import simplify_term
 
-    def solve(
-        self, inputs: Sequence[Term], outputs: Sequence[Term], names: Sequence[Term], box: Box
-    ) -> list[Term] | None:
-        """By the index e-graph: the inputs of a map over names for its outputs, to be checked, or None."""
-        return solve(inputs, outputs, names, box)
+        return [simplify_term(x, dict(box)) for x in terms]
 
     def map_injective(self, m: MapOnBox) -> Proof:
         """By the solver: do different points of a map's box have different cells?"""
+        from eqsat.maps.injective import injective
+        from eqsat.maps.problem import problem_of
+
         return injective(problem_of(m))
 
     def map_bijective(self, m: MapOnBox) -> Proof:
         """By the solver: does every cell of the declared shape belong to exactly one point?"""
+        from eqsat.maps.problem import problem_of
+        from eqsat.maps.verdicts import bijective
+
         return bijective(problem_of(m))
 
     def map_inverse(self, m: MapOnBox) -> MapInverse:
         """The solver's inverse; LayoutError where points share a cell, the given one is wrong, or none is found."""
+        from eqsat.maps.inverse import inverse
+        from eqsat.maps.problem import problem_of
+
         return inverse(problem_of(m))

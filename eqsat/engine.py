@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -12,10 +12,13 @@ from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.cheapest import cheapest
-from eqsat.extraction.cost import layout_nodes, program_bytes, sample_notes
+from eqsat.extraction.cost import layout_nodes, program_bytes
 from eqsat.extraction.decode import Decoder
-from eqsat.extraction.extract import Alternatives
-from eqsat.extraction.prices import prices
+from eqsat.extraction.extract import Alternatives, Prices
+from eqsat.extraction.polynomials import size_notes
+from eqsat.extraction.prices import BYTE
+from eqsat.extraction.prices import prices as prices_of
+from eqsat.extraction.slots import Slots
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.holes_search import assignments
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
@@ -26,33 +29,60 @@ from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
 from eqsat.operators.forms import operator_name
+from eqsat.operators.universe import Reindex
+from eqsat.pricing.operators import Origin
+from eqsat.pricing.programs import program_price
+from eqsat.pricing.table import Table, current
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted
 from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
+GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
+RETRIES = 4  # of choosing, where a spelling moves more than was claimed
 SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
 
+Beyond = Callable[[Program], Mapping[int, int]]
+"""The nodes of a program, by their serials, that move more bytes as a target spells them than as they stand."""
 
-def measure(program: Program) -> Measure:
-    """The layout operators of a program and the bytes they move."""
+
+def measure(program: Program, table: Table | None = None) -> Measure:
+    """The layout operators of a program and the bytes they move; the time that a table of prices gives them, too."""
     nodes = layout_nodes(program)
-    return Measure(len(nodes), sum(moved for _, moved in nodes), len(program.nodes()))
+    time_taken = None if table is None else program_price(program, table)
+    return Measure(len(nodes), sum(moved for _, moved in nodes), len(program.nodes()), time_taken)
+
+
+def table_for(target: str, objective: str | None, prices: Table | None = None) -> Table | None:
+    """The table of prices by which a target's results are chosen: those given, else those of this machine, else those
+    that come with the package; None where bytes are counted."""
+    if target not in TARGETS:
+        raise EqsatError(f"optimize for target {target!r}", "unknown target", f"one of {', '.join(sorted(TARGETS))}")
+    known = sorted({"bytes", TARGETS[target].objective})
+    chosen = TARGETS[target].objective if objective is None else objective
+    if chosen not in known:
+        names = " or ".join(repr(name) for name in known)
+        raise EqsatError(f"optimize for {chosen!r}", f"is no objective of target {target!r}", f"{names}")
+    return (prices or current()) if chosen == "time" else None
 
 
 def optimize(
     program: Program | Tensor,
     target: str = "c",
-    objective: str = "bytes",
+    objective: str | None = None,
     rules: Iterable[str | Law | Rule] | None = None,
     freeze: Iterable[str] = (),
     limits: Limits | None = None,
     *,
     checked: bool = True,
+    growth: float = GROWTH,
+    beyond: Beyond | None = None,
+    prices: Table | None = None,
 ) -> Result:
-    """A program with the same meaning that moves fewer bytes; the program itself where none is found.
+    """A program with the same meaning that moves fewer bytes, or takes less time; the program itself where none is
+    found.
 
     >>> import eqsat as eq
     >>> x = eq.input("x", (1, 32, 8, 8), "float32")
@@ -60,41 +90,53 @@ def optimize(
     >>> optimize(y).bytes_moved
     0
 
-    target: "c", "numpy", "opencl" or "onnx": the vocabulary in which the result must be spelled.
+    target: "c", "numpy", "opencl", "onnx" or "onnxruntime" (ONNX and the product that onnxruntime adds to it): the
+    vocabulary in which the result must be spelled.
+    objective: "bytes", which layout operators move, or "time", which is estimated by a table of measured prices
+    (`prices`, else those of this machine that `eqsat calibrate` keeps, else the package's). Default: time for ONNX,
+    else bytes.
     rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
     ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness.
     freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them; layouts of
     one's own cannot be given.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
     gives the program back with a note (EQSAT_DEBUG=1 raises instead).
+    growth: the share by which constants in further layouts may enlarge a graph; beyond it, views of them stay.
+    beyond: asked of each result; what it names costs that much more from then on, and the choice is made again.
     Raises EqsatError for unknown targets and objectives; running into a limit is not an error, see `status`.
     """
-    if target not in TARGETS:
-        raise EqsatError(f"optimize for target {target!r}", "unknown target", f"one of {', '.join(sorted(TARGETS))}")
-    if objective != "bytes":
-        raise EqsatError(f"optimize for {objective!r}", "unknown objective", "'bytes' is the one there is")
+    table = table_for(target, objective, prices)
     original = as_program(program)
-    initial = measure(original)
-    setup = _Setup(target, *admitted(rules), _frozen(original, freeze))
-    begun, bound = time.monotonic(), limits or Limits()
+    initial = measure(original, table)
+    setup = _Setup(target, *admitted(rules), _frozen(original, freeze), table, growth, beyond)
+    return replace(_limited(original, setup, limits or Limits(), initial, checked), target=target)
+
+
+def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:
+    """The best result within the limits, compared with the program if wanted; the program itself where all fails."""
+    begun = time.monotonic()
     try:
         with clock.at_most(bound.seconds):
             found = _best(original, setup, bound, initial)
             return compared(original, found, begun) if checked else found
     except clock.OutOfTime:
         clock.check()  # an outer limit is for its owner to answer
-        return given_back(original, [OUT_OF_TIME.format(bound.seconds)], status="time-limit")
+        return given_back(original, [OUT_OF_TIME.format(bound.seconds)], status="time-limit", own=initial)
     except MemoryError:
-        return given_back(original, [OUT_OF_MEMORY], status="memory-limit")
+        return given_back(original, [OUT_OF_MEMORY], status="memory-limit", own=initial)
     except BaseException as error:
-        return given_back(original, [failed("the program", error)])
+        return given_back(original, [failed("the program", error)], own=initial)
 
 
 def given_back(
-    program: Program, notes: Sequence[str], checked: Checked | None = None, status: Status = "iteration-limit"
+    program: Program,
+    notes: Sequence[str],
+    checked: Checked | None = None,
+    status: Status = "iteration-limit",
+    own: Measure | None = None,
 ) -> Result:
     """The result that is the program itself, with the reasons."""
-    own, progress = measure(program), Progress(status)
+    own, progress = own or measure(program), Progress(status)
     done = Checked() if checked is None else checked
     return Result(program, own, own, progress.status, progress, None, (), notes, done)
 
@@ -103,7 +145,7 @@ def compared(original: Program, found: Result, begun: float) -> Result:
     """The result with its check, or the program itself where the check finds a difference."""
     done = check_programs(original, found.program, budget(begun))
     if done.difference is not None:
-        return given_back(original, [*found.notes, differs("the program", done.difference)], done)
+        return given_back(original, [*found.notes, differs("the program", done.difference)], done, own=found.initial)
     return replace(found, checked=done, notes=[*found.notes, *unchecked(done)])
 
 
@@ -117,18 +159,15 @@ def _best(original: Program, setup: _Setup, bound: Limits, initial: Measure) -> 
             if best is None:
                 raise
             break
-        if best is None or _rank(found) < _rank(best):
+        if best is None or found.final.rank < best.final.rank:
             best = found
-        if best.final.bytes_moved == 0 and best.final.layout_ops == 0:
+        if setup.table is None and best.final.bytes_moved == 0 and best.final.layout_ops == 0:
             break
     assert best is not None
-    if (best.final.bytes_moved, best.final.nodes) >= (initial.bytes_moved, initial.nodes):
-        return Result(original, initial, initial, best.status, best.progress, best.gap, best.obligations, best.notes)
-    return best
-
-
-def _rank(result: Result) -> tuple[int, int]:
-    return result.final.bytes_moved, result.final.nodes
+    if best.final.rank >= initial.rank:
+        notes = [*size_notes(original), *best.notes]
+        return Result(original, initial, initial, best.status, best.progress, best.gap, best.obligations, notes)
+    return replace(best, notes=[*size_notes(original, best.program), *best.notes])
 
 
 @dataclass(frozen=True)
@@ -139,6 +178,9 @@ class _Setup:
     laws: tuple[Law, ...]
     rules: tuple[Rule, ...]
     frozen: frozenset[str]
+    table: Table | None
+    growth: float = GROWTH
+    beyond: Beyond | None = None
 
 
 def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
@@ -161,23 +203,26 @@ def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
 
 def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> Result:
     encoded = encode(program, setup.laws, setup.rules)
-    task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.frozen, setup.laws)
-    notes = sample_notes(program)
+    encoded.frozen = setup.frozen
+    task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.laws)
+    notes: list[str] = []
     if encoded.cuts:
         notes.append(f"{encoded.cuts} layouts were kept as they are: no formula of their size composes them")
     try:
         snapshot = search(task)
     except WorkerLimit as limit:
         status = status_of(limit)
-        return Result(program, initial, measure(program), status, Progress(status), notes=notes)
+        return Result(program, initial, initial, status, Progress(status), notes=notes)
     snapshot.progress.loaded = encoded.laws
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
-    decoded, gap = extract_program(encoded, snapshot, setup.target, min(EXACT_SECONDS, clock.left() / 2))
-    chosen = program if decoded is None else decoded
-    return Result(
-        chosen, initial, measure(chosen), snapshot.progress.status, snapshot.progress, gap, snapshot.obligations, notes
-    )
+    seconds = min(EXACT_SECONDS, clock.left() / 2)
+    found = extract_program(encoded, snapshot, setup.target, seconds, setup.table, setup.growth, setup.beyond)
+    chosen = program if found.program is None else found.program
+    final = measure(chosen, setup.table)
+    final = replace(final, bytes_moved=final.bytes_moved + found.beyond)
+    progress = snapshot.progress
+    return Result(chosen, initial, final, progress.status, progress, found.gap, snapshot.obligations, notes)
 
 
 def _share(limits: Limits, share: float) -> Limits:
@@ -185,21 +230,69 @@ def _share(limits: Limits, share: float) -> Limits:
     return replace(limits, seconds=min(limits.seconds, clock.left()) * share)
 
 
+@dataclass(frozen=True)
+class Extracted:
+    """The cheapest program found (None: an output cannot be built), its gap (None: not known), and the bytes that its
+    nodes in other than their own spelling move beyond what they claim."""
+
+    program: Program | None
+    gap: float | None
+    beyond: int = 0
+
+
 def extract_program(
-    encoded: Encoded, snapshot: Snapshot, target: str, seconds: float
-) -> tuple[Program | None, float | None]:
-    """The cheapest program of a snapshot that is found in so many seconds, and its gap (None: not known); no program
-    where an output cannot be built."""
+    encoded: Encoded,
+    snapshot: Snapshot,
+    target: str,
+    seconds: float,
+    table: Table | None = None,
+    growth: float = GROWTH,
+    beyond: Beyond | None = None,
+) -> Extracted:
+    """The cheapest program of a snapshot that is found in so many seconds, by bytes or by a table of prices.
+
+    Where a node moves more than its choice was priced for, the choice costs that, and all are made again.
+    """
     encoded.universe = snapshot.universe
 
     def constant(leaf: int) -> bool:
-        return isinstance(encoded.leaves[leaf].node, Constant)
+        return leaf in encoded.universe.constants or isinstance(encoded.leaves[leaf].node, Constant)
 
-    ways = Alternatives(snapshot.nodes, encoded.universe, prices(encoded, target), constant)
-    found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds)
-    if found is None:
-        return None, None
-    return Decoder(encoded, snapshot, dict(found.choices)).program(snapshot.roots), found.gap
+    dearer: dict[int | Reindex, int] = {}
+    attempt = 0
+    while True:
+        priced = _dearer(prices_of(encoded, target, table), dearer)
+        ways = Alternatives(snapshot.nodes, encoded.universe, priced, constant, Slots(encoded).takes)
+        found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds / (attempt + 1))
+        if found is None:
+            return Extracted(None, None)
+        decoder = Decoder(encoded, snapshot, dict(found.choices), target, growth)
+        program = decoder.program(snapshot.roots)
+        extra = {} if beyond is None else decoder.chosen(beyond(program))
+        if attempt == RETRIES or all(dearer.get(choice) == moved for choice, moved in extra.items()):
+            own = sum(moved for choice, moved in extra.items() if choice not in encoded.written)
+            return Extracted(program, found.gap, own)
+        dearer.update(extra)
+        attempt += 1
+
+
+def _dearer(own: Prices, extra: Mapping[int | Reindex, int]) -> Prices:
+    """Prices with what forms and views cost beyond them, in bytes."""
+    if not extra:
+        return own
+
+    def pair(first: Reindex, second: Reindex) -> int | None:
+        cost = own.pair(first, second)
+        return None if cost is None else cost + extra.get(second, 0) * BYTE
+
+    def form(number: int, origins: Sequence[Origin]) -> int:
+        return own.form(number, origins) + extra.get(number, 0) * BYTE
+
+    return Prices(
+        lambda view: own.view(view) + extra.get(view, 0) * BYTE,
+        pair,
+        form,
+    )
 
 
 __all__ = ["Limits", "Measure", "Result", "measure", "optimize", "program_bytes"]

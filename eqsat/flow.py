@@ -10,7 +10,7 @@ from eqsat.ir.tensors.tensor import Compute, Tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, same_dim
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, leaves, substitute
+from eqsat.ir.terms.walk import free_variables, nodes_of, substitute
 
 
 def flow_layout(compute: Tensor, output_map: IndexMap) -> dict[Tensor, IndexMap | None]:
@@ -40,7 +40,7 @@ def flow_layout(compute: Tensor, output_map: IndexMap) -> dict[Tensor, IndexMap 
     outputs = [substitute(o, dict(zip(output_map.inputs, axes, strict=True))) for o in output_map.outputs]
     result: dict[Tensor, IndexMap | None] = {}
     for k, operand in enumerate(node.operands):
-        loads = [x for x in leaves("load", node.body) if x.payload == k]
+        loads = [x for x in nodes_of("load", node.body) if x.payload == k]
         maps = [_operand_map(x.args, operand.shape, axes, outputs) for x in loads]
         same = all(m is not None and maps[0] is not None and m == maps[0] for m in maps)
         result[operand] = maps[0] if maps and same else None

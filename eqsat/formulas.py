@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from eqsat.ir.tensors.tensor import Compute, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder, substitute
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute
 
 
 def as_formula(node: View) -> Compute:
@@ -20,7 +20,7 @@ def as_formula(node: View) -> Compute:
 def without_units(node: Compute) -> Compute:
     """The same formula with 0 for every axis of extent 1; guards that this decides are gone, and what they guarded."""
     units: dict[Term, Term] = {
-        axis: t.index_const(0) for axis in leaves("axis", node.body) if t.int_value(axis.args[0]) == 1
+        axis: t.index_const(0) for axis in nodes_of("axis", node.body) if t.int_value(axis.args[0]) == 1
     }
     if not units:
         return node
@@ -33,7 +33,7 @@ def accesses(body: Term) -> list[Term]:
 
     A load from a constant table is none.
     """
-    return [x for x in leaves("load", body) if isinstance(x.payload, int)]
+    return [x for x in nodes_of("load", body) if isinstance(x.payload, int)]
 
 
 def renumbered(body: Term, coordinates: Mapping[Term, Sequence[Term]], slots: Mapping[Term, Term]) -> Term:

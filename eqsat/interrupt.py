@@ -60,7 +60,7 @@ def check() -> None:
 
 
 def answered() -> None:
-    """The command has given its whole answer: Ctrl-C comes too late from now on."""
+    """The command gives its answer, which nothing may cut short: Ctrl-C comes too late from now on."""
     check()
     _state.answered = _state.watched
 

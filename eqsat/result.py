@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from eqsat.checking.verdict import Checked
-from eqsat.extraction.cost import layout_nodes
+from eqsat.extraction.left import Move, moves_left
 from eqsat.files import write_whole
 from eqsat.graph.search import Progress, Status
 from eqsat.ir.errors import EqsatError
@@ -18,11 +18,18 @@ from eqsat.laws.conditions import Obligation
 
 @dataclass(frozen=True)
 class Measure:
-    """The layout operators of a program, and the bytes they move."""
+    """The layout operators of a program, the bytes they move, and, where the objective is time, the estimated
+    picoseconds of the program."""
 
     layout_ops: int
     bytes_moved: int
     nodes: int
+    picoseconds: int | None = None
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """What is compared: time where that is the objective, then bytes, then nodes."""
+        return self.picoseconds or 0, self.bytes_moved, self.nodes
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,24 @@ class Result:
     obligations: Sequence[Obligation] = field(default_factory=tuple[Obligation, ...])
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
     checked: Checked = field(default_factory=Checked)
+    target: str = "c"
+
+    @property
+    def left(self) -> tuple[Move, ...]:
+        """The moves that are left, those of the most bytes first, each with the reason why it was not removed."""
+        return tuple(moves_left(self.program, self.target, self.stopped, self.unproved))
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        """The side conditions of laws that were not proved, or are wrong."""
+        return tuple(str(o.question) for o in self.obligations if not o.proof)
+
+    @property
+    def stopped(self) -> str:
+        """The limit that ended the search; '' where it was searched to the end."""
+        if self.status != "saturated":
+            return self.status
+        return "limit on the layouts of an operator" if self.progress.capped else ""
 
     @property
     def cost_before(self) -> int:
@@ -77,6 +102,7 @@ def explain_result(result: Result) -> str:
     """Costs, why the search stopped, the rules that matched, the side conditions, and what layout work is left."""
     lines = [
         f"bytes moved by layout operators: {result.cost_before} before, {result.cost_after} after",
+        *_times(result),
         f"layout operators: {result.initial.layout_ops} before, {result.layout_ops} after",
         f"search: {result.status} after {result.progress.iterations} iterations, {result.progress.nodes} e-nodes, "
         f"{result.progress.seconds:.2f} s",
@@ -91,9 +117,15 @@ def explain_result(result: Result) -> str:
     lines.append(f"checked: {result.checked.summary()}")
     lines += [f"  {r.verdict}: {_named(r.before)} -> {_named(r.after)} ({r.reason})" for r in result.checked]
     lines += [f"note: {note}" for note in result.notes]
-    left = layout_nodes(result.program)
-    lines += [f"left: {node.outputs[0][0]} {node.outputs[0][1]} moves {moved} bytes" for node, moved in left]
+    lines += [f"left: {move}" for move in result.left]
     return "\n".join(lines)
+
+
+def _times(result: Result) -> list[str]:
+    before, after = result.initial.picoseconds, result.final.picoseconds
+    if before is None or after is None:
+        return []
+    return [f"estimated time: {before / 1e6:.1f} us before, {after / 1e6:.1f} us after"]
 
 
 def _named(nodes: tuple[str, ...]) -> str:
@@ -101,11 +133,23 @@ def _named(nodes: tuple[str, ...]) -> str:
     return ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "") or "nothing"
 
 
-def write_html(result: Result, path: str) -> None:
-    """The explanation and the program as a page, written whole or not at all."""
+def _table(left: Sequence[Move]) -> str:
+    """What is left, and why, as a table."""
+    if not left:
+        return "<h2>no move is left</h2>"
+    rows = [("move", "type", "bytes", "from", "to", "why")]
+    rows += [(m.name, m.shape, str(m.moved), m.source, ", ".join(m.readers), m.reason) for m in left]
+    text = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<h2>moves that are left</h2><table border='1'>{text}</table>"
+
+
+def write_html(result: Result, path: str, left: Sequence[Move] | None = None) -> None:
+    """The explanation, the moves that are left (default: those of the program) and the program as a page, written whole
+    or not at all."""
     page = (
         "<!doctype html><meta charset='utf-8'><title>eqsat</title>"
         f"<h1>eqsat</h1><pre>{html.escape(explain_result(result))}</pre>"
+        f"{_table(result.left if left is None else left)}"
         f"<h2>program</h2><pre>{html.escape(format_program(result.program))}</pre>"
     )
     try:

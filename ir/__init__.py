@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from eqsat.ir.ranges.bounds import Bounds, fits_int32, narrow, overflowing
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
-    from eqsat.ir.tensors.library import OperatorSpec, define, opaque, operator
+    from eqsat.ir.tensors.library import define, opaque, operator
     from eqsat.ir.tensors.program_json import program_from_json, program_to_json
     from eqsat.ir.tensors.program_text import format_program
     from eqsat.ir.tensors.reductions import concat, matmul, split
@@ -73,7 +73,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "terms.holes": ("UNDEF",),
     "layouts.index_map": ("AXIS_SEPARATOR", "IndexMap"),
     "layouts.layout": ("Layout",),
-    "tensors.library": ("OperatorSpec", "define", "opaque", "operator"),
+    "tensors.library": ("define", "opaque", "operator"),
     "terms.parse": ("parse_expr",),
     "tensors.program_json": ("program_from_json", "program_to_json"),
     "tensors.program_text": ("format_program",),
@@ -136,7 +136,6 @@ __all__ = [
     "LayoutError",
     "MissingPackage",
     "Opaque",
-    "OperatorSpec",
     "ParseError",
     "PrimFunc",
     "Program",

@@ -51,17 +51,14 @@ class Decider(Protocol):
         ...
 
     def simplify(self, terms: Sequence[Term], box: Box, /) -> list[Term]:
-        """Terms with the same values on the box and no more operations, as quick rules find them."""
+        """Terms with the same values on the box and no more operations, as quick rules find them.
+
+        Axes that the box leaves out range over their extents; it may give other index terms a range too.
+        """
         ...
 
     def shortest(self, terms: Sequence[Term], box: Box, /) -> list[Term]:
         """The same with as few operations as can be found."""
-        ...
-
-    def solve(
-        self, inputs: Sequence[Term], outputs: Sequence[Term], names: Sequence[Term], box: Box, /
-    ) -> list[Term] | None:
-        """The inputs over names for the outputs, to be checked, or None; the box holds inputs and names."""
         ...
 
     def map_injective(self, m: MapOnBox, /) -> Proof:

@@ -12,7 +12,7 @@ from eqsat.ir.decide import Box, Proof
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.map_on_box import MapInverse, MapOnBox
-from eqsat.ir.points import ENUMERATION_LIMIT, grid, points, values_at, values_on
+from eqsat.ir.points import ENUMERATION_LIMIT, first_repeated, grid, points, row_keys, values_at, values_on
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import blocks, evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table, table_load
@@ -58,39 +58,23 @@ class Enumerator:
             return Proof("proved", method="enumeration", note="the box is empty")
         env = grid(box)
         full = np.broadcast_shapes(*(a.shape for a in env.values()))
-        flat: NDArray = np.zeros(points(box), np.int64)
+        columns: list[NDArray] = []
         for value, bad in evaluate_masked(list(outputs), env, load_table):
             if bad is not None and bool(np.any(bad)):
                 at = int(np.argmax(np.broadcast_to(bad, full)))
                 return Proof("refuted", _point(env, at, full), "enumeration", note="undefined here")
-            digits = np.broadcast_to(value, full).ravel()
-            if digits.dtype == object:
-                digits = np.unique(digits, return_inverse=True)[1].astype(np.int64)
-            low, high = int(digits.min()), int(digits.max())
-            if (int(flat.max()) + 1) * (high - low + 1) >= 1 << 62:
-                flat = np.unique(flat, return_inverse=True)[1].astype(np.int64)
-                digits = np.unique(digits, return_inverse=True)[1].astype(np.int64)
-                low, high = 0, int(digits.max())
-            flat = flat * (high - low + 1) + (digits - low)
-        order = np.argsort(flat, kind="stable")
-        ordered = flat[order]
-        same = np.flatnonzero(ordered[1:] == ordered[:-1])
-        if not same.size:
+            columns.append(np.broadcast_to(value, full).ravel())
+        pair = first_repeated(row_keys(columns, points(box)))
+        if pair is None:
             return Proof("proved", method="enumeration")
-        first, second = int(order[same[0]]), int(order[same[0] + 1])
-        return Proof("refuted", {"first": _point(env, first, full), "second": _point(env, second, full)}, "enumeration")
+        first, second = (_point(env, at, full) for at in pair)
+        return Proof("refuted", {"first": first, "second": second}, "enumeration")
 
     def simplify(self, terms: Sequence[Term], box: Box) -> list[Term]:
         """The terms themselves: enumeration knows no rules."""
         return list(terms)
 
     shortest = simplify
-
-    def solve(
-        self, inputs: Sequence[Term], outputs: Sequence[Term], names: Sequence[Term], box: Box
-    ) -> list[Term] | None:
-        """None: enumeration gives no formulas."""
-        return None
 
     def map_injective(self, m: MapOnBox) -> Proof:
         """Whether no two points of the box share a cell."""

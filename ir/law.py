@@ -154,6 +154,11 @@ def takes(condition: str, index: Expr = HERE) -> Expr:
     return Expr("takes", (condition, index))
 
 
+def reduces(op: str) -> Expr:
+    """The reduced index, the same one wherever a hypothesis has it, is inside of the box that an operator reduces."""
+    return Expr("reduces", (op,))
+
+
 def inside(of: Expr, index: Expr = HERE) -> Expr:
     """The index is inside of a tensor's box, or of the box that a map gives its view."""
     return Expr("inside", (of, index))
@@ -199,10 +204,37 @@ def fits(m: Expr, source: Expr) -> Expr:
     return Expr("iff", (inside(inverse(m)), inside(source)))
 
 
+def undone(first: Expr, then: Expr) -> Expr:
+    """`first` leads each cell that `then` reads back to where it is read: `then` reads no cell twice and pads none."""
+    both_maps = compose(first, then)
+    return implies(inside(then), both(valid(both_maps), same_index(gather(both_maps), HERE)))
+
+
+def reached(op: str, access: str, index: Expr = HERE) -> Expr:
+    """The cell of an operand that an operator reads there, for any index that it reduces over."""
+    return Expr("reached", (op, index, access))
+
+
+def total(m: Expr) -> Expr:
+    """A map reads its source in all of its box."""
+    return implies(inside(m), valid(m))
+
+
+def keeps(kept: Expr, back: Expr, m: Expr, op: str, access: str) -> Expr:
+    """All cells that an operator reads for a view of its result by m are among those that a map keeps; `back` says
+    where each of them is kept."""
+    cell = reached(op, access, gather(m))
+    place = gather(back, cell)
+    found = inside(back, cell), valid(back, cell), inside(kept, place), valid(kept, place)
+    return implies(both(inside(m), reduces(op)), both(*found, same_index(gather(kept, place), cell)))
+
+
 # -- declarations -----------------------------------------------------------------------------------------------------
 
 OPERATORS = ("pointwise", "select", "combine")
 VARIABLES = ("tensor", "map", "bijection", "constant")
+ACCESSES = ("read", "read_through", "reached")
+"""What names an access, as its last argument."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +297,7 @@ def operands(operator: Expr) -> tuple[Expr, ...]:
 def _names(e: Expr) -> set[str]:
     """The variables of an operand, and the accesses it is read by."""
     found = {str(x.args[0]) for x in nodes(e) if x.op in VARIABLES}
-    return found | {f"access {x.args[-1]}" for x in nodes(e) if x.op in ("read", "read_through")}
+    return found | {f"access {x.args[-1]}" for x in nodes(e) if x.op in ACCESSES}
 
 
 def widened(law: Law, count: int) -> Law | None:
@@ -324,7 +356,7 @@ def _renamed(e: Expr, table: Mapping[str, str]) -> Expr:
             args.append(_renamed(a, table))
         elif e.op in VARIABLES and n == 0:
             args.append(table.get(str(a), a))
-        elif e.op in ("read", "read_through") and n == len(e.args) - 1:
+        elif e.op in ACCESSES and n == len(e.args) - 1:
             args.append(table.get(f"access {a}", f"access {a}").removeprefix("access "))
         else:
             args.append(a)

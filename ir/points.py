@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -17,6 +17,7 @@ ENUMERATION_LIMIT = 1 << 21
 """The points of the largest box of which all are tried."""
 SAMPLES = 4096
 LARGEST_RANDOM = 1 << 62
+LARGEST_KEY = 1 << 62
 
 
 def grid(box: Mapping[Term, tuple[int, int]]) -> dict[Term, NDArray]:
@@ -72,3 +73,42 @@ def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> 
         kind = random.integers(0, 4, count)
         result.append(np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, spread)))
     return result
+
+
+def row_keys(columns: Iterable[NDArray], rows: int) -> NDArray:
+    """One number for each row of some columns: equal where the rows are.
+
+    >>> row_keys([np.array([1, 1, 7]), np.array([5, 5, 5])], 3).tolist()
+    [0, 0, 6]
+    >>> row_keys([np.array([-(1 << 62), 1 << 62])], 2).tolist()
+    [0, 1]
+    """
+    key: NDArray = np.zeros(rows, np.int64)
+    for column in columns if rows else ():
+        low, high = int(column.min()), int(column.max())
+        if column.dtype == object or (int(key.max()) + 1) * (high - low + 1) >= LARGEST_KEY:
+            key, column = (np.unique(x, return_inverse=True)[1].astype(np.int64) for x in (key, column))
+            low, high = 0, int(column.max())
+        key = key * (high - low + 1) + (column - low)
+    return key
+
+
+def first_repeated(key: NDArray) -> tuple[int, int] | None:
+    """Two places with the same number, the first such pair in order, or None.
+
+    >>> first_repeated(np.array([4, 2, 9, 2])), first_repeated(np.array([4, 2, 9]))
+    ((1, 3), None)
+    """
+    span = int(key.max(initial=0)) + 1
+    if span <= 8 * key.size + 1024:
+        counts = np.zeros(span, bool)
+        counts[key] = True
+        if int(np.count_nonzero(counts)) == key.size:
+            return None
+    order = np.argsort(key, kind="stable")
+    ordered = key[order]
+    same = np.flatnonzero(ordered[1:] == ordered[:-1])
+    if not same.size:
+        return None
+    best = int(same[np.argmin(order[same + 1])])
+    return int(order[best]), int(order[best + 1])

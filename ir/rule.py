@@ -18,7 +18,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.order import decreases
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 
 
 class RuleError(EqsatError):
@@ -111,7 +111,12 @@ class Choose:
 
 
 def when(*conditions: Any) -> When:
-    """Side conditions of a rule, each a comparison of its own: `when(0 <= y, y < c)`."""
+    """Side conditions of a rule, each a comparison of its own: `when(0 <= y, y < c)`.
+
+    >>> from eqsat.ir.terms.term import var
+    >>> when(0 <= var("y"), var("y") < 8).conditions
+    (0 <= y, y < 8)
+    """
     return When(tuple(t.as_bool(c) for c in conditions))
 
 
@@ -342,9 +347,9 @@ def _instance(
         raise RuleError(what, f"both sides are {left}", "the language already states this law by its normal form")
     if left.op in ("var", "const"):
         raise RuleError(what, f"the left side {left} matches everything or nothing")
-    known = {v for v in leaves("var", left)} | {c.constant for c in choices}
+    known = {v for v in nodes_of("var", left)} | {c.constant for c in choices}
     for role, terms in (("right side", [right]), ("conditions", conditions)):
-        free = [v for v in leaves("var", *terms) if v not in known]
+        free = [v for v in nodes_of("var", *terms) if v not in known]
         if free:
             raise RuleError(what, f"{free[0]} occurs in the {role} but not in the left side")
     fixed = {variables[p.name] for p in parameters if p.kind in (Kind.POS, Kind.NUM)}

@@ -32,12 +32,6 @@ def shift_right(x: Idx, bits: int):
     return x >> bits, x // (1 << bits)
 
 
-@rule("bits-and-zero", tags=["normal"])
-def bits_and_zero(x: Idx):
-    """Zero has no bit in common with anything."""
-    return x & 0, 0
-
-
 @rule("bits-or-zero", tags=["normal"])
 def bits_or_zero(x: Idx):
     """Zero adds no bit."""

@@ -26,22 +26,10 @@ def div_by_one(x: Idx):
     return x // 1, x
 
 
-@rule("mod-by-one", tags=["normal"])
-def mod_by_one(x: Idx):
-    """Nothing remains of a division by one."""
-    return x % 1, 0
-
-
 @rule("div-small", tags=["normal"])
 def div_small(x: Idx, c: Pos):
     """The quotient of a value below the divisor is zero."""
     return x // c, 0, when(x >= 0, x < c)
-
-
-@rule("div-small-negative", tags=["normal"])
-def div_small_negative(x: Idx, c: Pos):
-    """The floor of a value just below zero is minus one."""
-    return x // c, -1, when(-c <= x, x < 0)
 
 
 @rule("mod-small", tags=["normal"])
@@ -77,7 +65,7 @@ def mod_mod_multiple(x: Idx, y: Idx, c: Pos, k: Pos, m: Pos):
     return (k * (x % m) + y) % c, (k * x + y) % c, when(t.compare("eq", k * m % c, 0)), lemma
 
 
-@rule("mod-digits-merge", tags=["expansive"])
+@rule("mod-digits-merge", tags=["normal"])
 def mod_digits_merge(x: Idx, z: Idx, y: Idx, m: Pos, c: Pos, a: Num, b: Num):
     """Two digits below a remainder are the number where their factors fit together modulo the divisor."""
     whole = t.compare("eq", (b * m - a) % c, 0)
@@ -218,12 +206,6 @@ def mod_mod_scaled(x: Idx, y: Idx, c: Pos, k: Num):
     return (k * (x % c) + y) % c, (k * x + y) % c, lemma
 
 
-@rule("div-of-whole", tags=["normal"])
-def div_of_whole(x: Idx, c: Pos, d: Pos):
-    """What a digit takes off does not reach the quotient by its radix or a multiple."""
-    return (x - x % c) // (c * d), x // (c * d), hint(t.compare("eq", (x - x % c) // (c * d), x // c // d))
-
-
 @rule("factor", tags=["expansive"])
 def factor(x: Idx, y: Idx, z: Idx, k: Num):
     """A common factor is taken out of two summands; a number may stand beside it."""
@@ -284,6 +266,12 @@ def div_digit(x: Idx, y: Idx, a: Pos, b: Pos):
 def mod_rest(x: Idx, y: Idx, c: Pos):
     """What is left of a sum without the low digit is the high digit."""
     return x + y - (x + y) % c, c * ((x + y) // c)
+
+
+@rule("mod-of-rest", tags=["expansive"])
+def mod_of_rest(x: Idx, c: Pos, d: Pos):
+    """The same below a remainder, for any number."""
+    return (x - x % c) % d, c * (x // c) % d
 
 
 @rule("div-cancel", tags=["expansive"])

@@ -122,6 +122,12 @@ def max_opposites(x: Neg, y: Neg):
     return _max(x, y), -_min(-x, -y)
 
 
+@rule("min-opposites", tags=["expansive"])
+def min_opposites(x: Neg, y: Neg):
+    """The smaller of two opposites is the opposite of the greater."""
+    return _min(x, y), -_max(-x, -y)
+
+
 @rule("max-minus-min", tags=["expansive"])
 def max_minus_min(x: Idx, y: Idx):
     """The greater of two values without the smaller is their distance."""
@@ -248,12 +254,6 @@ def min_cancel(x: Idx, y: Idx, z: Idx):
 def max_cancel(x: Idx, y: Idx, z: Idx):
     """What is taken off a maximum cancels in the value that has it."""
     return _max(x + y, z) - y, _max(x, z - y)
-
-
-@rule("min-own-cancel", tags=["expansive"])
-def min_own_cancel(x: Idx, y: Idx):
-    """A minimum without one of its values is what the other takes off."""
-    return _min(x, y) - x, _min(0, y - x)
 
 
 @rule("max-own-cancel", tags=["expansive"])

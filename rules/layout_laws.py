@@ -26,6 +26,7 @@ from eqsat.ir.law import (
     implies,
     inside,
     inverse,
+    keeps,
     mapping,
     negation,
     pointwise,
@@ -38,6 +39,8 @@ from eqsat.ir.law import (
     select,
     takes,
     tensor,
+    total,
+    undone,
     valid,
     value,
     view,
@@ -65,10 +68,24 @@ def identity_view() -> tuple[Expr, ...]:
     return view(X, identity()), X
 
 
+@law("inverse-pair")
+def inverse_pair() -> tuple[Expr, ...]:
+    """A view that reads no cell twice, of the view that leads each of its cells back, is the source."""
+    return view(view(X, F), G), X, same_box(G, X), undone(F, G)
+
+
 @law("inline")
 def inline() -> tuple[Expr, ...]:
     """A view of a Compute is the Compute with its body taken at the gathered index, guarded by the view's validity."""
     return view(combine("op", read(X, "a")), M), guarded(M, combine_at(M, "op", read(X, "a")))
+
+
+@law("restrict")
+def restrict() -> tuple[Expr, ...]:
+    """A part of a Compute is the Compute over those parts of its operands that it reads."""
+    left = view(combine("op", read(X, "a")), M)
+    right = combine_at(M, "op", read_through(view(X, F), G, "a"))
+    return left, right, total(M), keeps(F, G, M, "op", "a")
 
 
 @law("push-view")

@@ -134,24 +134,6 @@ def where_equal_number(x: Idx, k: Num, m: Num):
     return t.where(t.logical_and(k <= x, x < m), k, x), x, when(t.compare("eq", m, k + 1))
 
 
-@rule("where-not")
-def where_not(p: Pred, x: Elem, y: Elem):
-    """Selecting by an opposite exchanges the branches."""
-    return t.where(t.logical_not(p), x, y), t.where(p, y, x)
-
-
-@rule("where-then", tags=["normal"])
-def where_then(p: Pred, x: Elem, y: Elem, z: Elem):
-    """A predicate is known where it was selected."""
-    return t.where(p, t.where(p, x, y), z), t.where(p, x, z)
-
-
-@rule("where-else", tags=["normal"])
-def where_else(p: Pred, x: Elem, y: Elem, z: Elem):
-    """A predicate is known where it was not selected."""
-    return t.where(p, x, t.where(p, y, z)), t.where(p, x, z)
-
-
 @rule("where-and", tags=["normal"])
 def where_and(p: Pred, q: Pred, x: Elem, y: Elem):
     """Nested selections with one alternative are one selection by both predicates."""

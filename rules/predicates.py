@@ -32,66 +32,6 @@ def _either_way(p: t.Term, then: t.Term, other: t.Term) -> t.Term:
     return t.logical_or(t.logical_and(p, then), t.logical_and(t.logical_not(p), other))
 
 
-@rule("le-one-side")
-def le_one_side(x: Idx, y: Idx):
-    """x <= y says that y - x is not negative."""
-    return x <= y, _nonneg(y - x)
-
-
-@rule("lt-one-side")
-def lt_one_side(x: Idx, y: Idx):
-    """x < y says that y - x - 1 is not negative."""
-    return x < y, _nonneg(y - x - 1)
-
-
-@rule("eq-one-side")
-def eq_one_side(x: Idx, y: Idx):
-    """x == y says that y - x is zero."""
-    return t.compare("eq", x, y), _zero(y - x)
-
-
-@rule("ne-one-side")
-def ne_one_side(x: Idx, y: Idx):
-    """x != y says that y - x is not zero."""
-    return t.compare("ne", x, y), _nonzero(y - x)
-
-
-@rule("le-true", tags=["normal"])
-def le_true(x: Idx):
-    """A comparison that the bounds decide is true."""
-    return _nonneg(x), True, when(x >= 0)
-
-
-@rule("le-false", tags=["normal"])
-def le_false(x: Idx):
-    """A comparison that the bounds exclude is false."""
-    return _nonneg(x), False, when(x < 0)
-
-
-@rule("eq-true", tags=["normal"])
-def eq_true(x: Idx):
-    """Equality with the only possible value is true."""
-    return _zero(x), True, when(x >= 0, x <= 0)
-
-
-@rule("eq-false-above", tags=["normal"])
-def eq_false_above(x: Idx):
-    """Equality with a value below the bounds is false."""
-    return _zero(x), False, when(x > 0)
-
-
-@rule("ne-true-above", tags=["normal"])
-def ne_true_above(x: Idx):
-    """A value below the bounds is different."""
-    return _nonzero(x), True, when(x > 0)
-
-
-@rule("ne-false", tags=["normal"])
-def ne_false(x: Idx):
-    """The only possible value is not different."""
-    return _nonzero(x), False, when(x >= 0, x <= 0)
-
-
 @rule("le-digit", tags=["normal"])
 def le_digit(x: Idx, y: Idx, c: Pos):
     """A low digit does not decide a comparison at its high digit; a common factor is divided out."""
@@ -120,24 +60,6 @@ def le_div(x: Idx, y: Idx, c: Pos):
 def le_minus_div(x: Idx, y: Idx, c: Pos):
     """An upper bound of a quotient is one of the dividend."""
     return _nonneg(y - x // c), _nonneg(c * y + (c - 1) - x)
-
-
-@rule("le-own-remainder", tags=["normal"])
-def le_own_remainder(x: Idx, y: Idx, c: Pos):
-    """A value that is not above its remainder is below the divisor."""
-    return _nonneg(x % c + y), _nonneg(c - 1 - x), when(t.compare("eq", x + y, 0))
-
-
-@rule("le-above-remainder", tags=["normal"])
-def le_above_remainder(x: Idx, y: Idx, c: Pos):
-    """A value above its remainder is not below the divisor."""
-    return _nonneg(y - x % c), _nonneg(x - c), when(t.compare("eq", y - x, -1))
-
-
-@rule("le-split", source="RFC 77")
-def le_split(x: Idx, y: Idx, c: Pos):
-    """A comparison of a sum of digits is decided by the high digit, and by the low one where the high one is zero."""
-    return _nonneg(c * x + y), t.logical_or(x > 0, t.logical_and(_zero(x), y >= 0)), when(-c <= y, y < c)
 
 
 @rule("eq-two-sides", tags=["normal"])
@@ -219,12 +141,6 @@ def eq_where(p: Pred, x: Idx, y: Idx, z: Idx):
     return _zero(t.where(p, x, y) + z), _either_way(p, _zero(x + z), _zero(y + z))
 
 
-@rule("ne-where", tags=["expansive"])
-def ne_where(p: Pred, x: Idx, y: Idx, z: Idx):
-    """A difference of a selection is one of the value that is selected."""
-    return _nonzero(t.where(p, x, y) + z), _either_way(p, _nonzero(x + z), _nonzero(y + z))
-
-
 @rule("le-plus-min", tags=["expansive"])
 def le_plus_min(x: Idx, y: Idx, z: Idx):
     """A lower bound of the smaller value is one of both."""
@@ -247,66 +163,6 @@ def le_plus_max(x: Idx, y: Idx, z: Idx):
 def le_minus_min(x: Idx, y: Idx, z: Idx):
     """An upper bound of the smaller value is one of either."""
     return _nonneg(z - t.binary("min", x, y)), t.logical_or(_nonneg(z - x), _nonneg(z - y))
-
-
-@rule("and-implied", tags=["normal"])
-def and_implied(x: Idx, y: Idx):
-    """The weaker of two comparisons adds nothing to the stronger."""
-    return t.logical_and(_nonneg(x), _nonneg(y)), _nonneg(x), when(x <= y)
-
-
-@rule("or-implied", tags=["normal"])
-def or_implied(x: Idx, y: Total):
-    """The stronger of two comparisons adds nothing to the weaker."""
-    return t.logical_or(_nonneg(x), _nonneg(y)), _nonneg(y), when(x <= y)
-
-
-@rule("and-exclusive", tags=["normal"])
-def and_exclusive(x: Idx, y: Idx):
-    """Two comparisons that exclude each other never hold together."""
-    return t.logical_and(_nonneg(x), _nonneg(y)), False, when(x + y < 0)
-
-
-@rule("or-exhaustive", tags=["normal"])
-def or_exhaustive(x: Idx, y: Idx):
-    """Two comparisons that leave nothing out always hold."""
-    return t.logical_or(_nonneg(x), _nonneg(y)), True, when(x + y >= -1)
-
-
-@rule("and-false", tags=["normal"])
-def and_false(p: Pred):
-    """Nothing holds together with what never holds."""
-    return t.logical_and(p, t.FALSE), False
-
-
-@rule("or-true", tags=["normal"])
-def or_true(p: Pred):
-    """One alternative that always holds is enough."""
-    return t.logical_or(p, t.TRUE), True
-
-
-@rule("and-not", tags=["normal"])
-def and_not(p: Pred):
-    """A predicate and its opposite never hold together."""
-    return t.logical_and(p, t.logical_not(p)), False
-
-
-@rule("or-not", tags=["normal"])
-def or_not(p: Pred):
-    """A predicate or its opposite always holds."""
-    return t.logical_or(p, t.logical_not(p)), True
-
-
-@rule("and-absorbs", tags=["normal"])
-def and_absorbs(p: Pred, q: Pred):
-    """What holds makes an alternative with it hold."""
-    return t.logical_and(p, t.logical_or(p, q)), p
-
-
-@rule("or-absorbs", tags=["normal"])
-def or_absorbs(p: Pred, q: Pred):
-    """What fails makes a conjunction with it fail."""
-    return t.logical_or(p, t.logical_and(p, q)), p
 
 
 @rule("not-and", tags=["normal"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 from eqsat.ir.rule import Family, Idx, Pos, hint, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.rules.index_arith import low_digits
 
 RULES = Family("split_merge")
 rule = RULES.rule
@@ -44,32 +43,32 @@ def split_exact(x: Idx, c: Pos):
 
 
 @rule("digit-merge", tags=["normal"])
-def digit_merge(x: Idx, a: Pos, b: Pos):
-    """The digits above a, split again at b, merge to the quotient."""
-    return b * (x // (a * b)) + x // a % b, x // a, hint(t.compare("eq", x // (a * b), x // a // b))
+def digit_merge(x: Idx, y: Idx, z: Idx, a: Pos, b: Pos):
+    """The digits above a, split again at b, merge to the quotient; the low one may be written with less below it."""
+    lemmas = hint(
+        t.compare("eq", x // (a * b), x // a // b),
+        t.compare("eq", x // a, z // a + y + b * ((x - z - a * y) // (a * b))),
+    )
+    return b * (x // (a * b)) + (z // a + y) % b, x // a, when(_same(x, z + a * y, a * b)), lemmas
 
 
 @rule("digit-mod", tags=["normal"])
-def digit_mod(x: Idx, a: Pos, b: Pos):
-    """Two neighbouring low digits merge to one remainder."""
-    return a * (x // a % b) + x % a, x % (a * b), hint(t.compare("eq", x // (a * b), x // a // b))
-
-
-@rule("digit-mod-same", tags=["normal"])
-def digit_mod_same(x: Idx, z: Idx, a: Pos, b: Pos):
-    """The lowest digit may be that of another number which is the same modulo a."""
-    lemmas = hint(t.compare("eq", z % a, x % a), t.compare("eq", x // (a * b), x // a // b))
-    return a * (x // a % b) + z % a, x % (a * b), when(_same(x, z, a)), lemmas
+def digit_mod(x: Idx, y: Idx, z: Idx, a: Pos, b: Pos):
+    """Two neighbouring low digits merge to one remainder; the lowest may be that of a number the same modulo a."""
+    lemmas = hint(
+        t.compare("eq", z % a, x % a),
+        t.compare("eq", (x + a * y) // (a * b), (x // a + y) // b),
+    )
+    return a * ((x // a + y) % b) + z % a, (x + a * y) % (a * b), when(_same(x, z, a)), lemmas
 
 
 @rule("digit-run", tags=["normal"])
-def digit_run(x: Idx, a: Pos, b: Pos, c: Pos):
+def digit_run(x: Idx, y: Idx, z: Idx, w: Idx, a: Pos, b: Pos, c: Pos):
     """Two neighbouring middle digits merge to one."""
-    lemmas = hint(t.compare("eq", x // (a * b), x // a // b), t.compare("eq", x // a // (b * c), x // a // b // c))
-    return b * (x // (a * b) % c) + x // a % b, x // a % (b * c), lemmas
-
-
-@rule("digit-of-mod", tags=["normal"])
-def digit_of_mod(x: Idx, a: Pos, b: Pos):
-    """The middle digit of a remainder, merged with the low digit, is the remainder."""
-    return a * (x % (a * b) // a) + x % a, x % (a * b), low_digits(x, a, b)
+    lemmas = hint(
+        t.compare("eq", x // (a * b), x // a // b),
+        t.compare("eq", x // a, z // a + w + b * ((x - z - a * w) // (a * b))),
+        t.compare("eq", (x // a + b * y) // (b * c), (x // (a * b) + y) // c),
+    )
+    left = b * ((x // (a * b) + y) % c) + (z // a + w) % b
+    return left, (x // a + b * y) % (b * c), when(_same(x, z + a * w, a * b)), lemmas

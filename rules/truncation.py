@@ -51,12 +51,6 @@ def truncdiv_by_one(x: Idx):
     return t.binary("truncdiv", x, 1), x
 
 
-@rule("truncmod-by-one", tags=["normal"])
-def truncmod_by_one(x: Idx):
-    """Nothing remains of a truncating division by one."""
-    return t.binary("truncmod", x, 1), 0
-
-
 @rule("abs-of-positive", tags=["normal"])
 def abs_of_positive(x: Idx):
     """The magnitude of a value that is not negative is the value."""

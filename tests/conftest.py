@@ -14,6 +14,11 @@ from hypothesis import settings
 # What would give the input back raises in the tests: a defect must not hide behind the fall-back.
 os.environ.setdefault("EQSAT_DEBUG", "1")
 
+# The tests start hundreds of interpreters. Where none may leave bytecode beside the sources, each would compile the
+# same modules again: they share a folder of their own.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode"))
+
 PACKAGE_OF_MARKER = {"onnx": "onnx", "opencl": "pyopencl", "tvm": "tvm"}
 
 # In CI the examples are the same on every run; `--hypothesis-profile=long` searches further.

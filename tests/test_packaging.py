@@ -141,3 +141,32 @@ def test_every_module_is_imported_by_one_name() -> None:
     assert done.returncode == 0, done.stderr
     count, twice = done.stdout.strip().split(" ", 1)
     assert int(count) > 300 and twice == "[]"
+
+
+LINES, LONG, PARAMETERS = 460, 60, 8
+"""Of a module without its docstrings, of a function, and of what a function is given."""
+PUBLIC = {"conv2d", "optimize"}
+"""Functions of the public contract with more parameters."""
+CROWDED = {"add", "choose_blocks"}
+"""Others that have more parameters. Do not add to them."""
+
+
+def documentation(tree: ast.AST) -> int:
+    """The lines of docstrings."""
+    texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)]
+    return sum((x.end_lineno or 0) - x.lineno + 1 for x in texts)
+
+
+def test_modules_and_functions_are_short() -> None:
+    wide: set[str] = set()
+    for path in (path for folder in ("eqsat", *PARTS) for path in (ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        tree = ast.parse(text)
+        assert text.count("\n") - documentation(tree) <= LINES, f"{path} has more than {LINES} lines"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                assert (node.end_lineno or 0) - node.lineno < LONG, f"{node.name} in {path} has more than {LONG} lines"
+                given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                if len([a for a in given if a.arg not in ("self", "cls")]) > PARAMETERS:
+                    wide.add(node.name)
+    assert wide == PUBLIC | CROWDED

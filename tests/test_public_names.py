@@ -1,7 +1,9 @@
 """What `eqsat` shows: public names only, and all of them can be had in the environment that the README builds."""
 
+import inspect
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,28 @@ def test_only_public_names_are_shown() -> None:
     assert not [name for name in shown if name.startswith("_")]
     assert not {"Any", "ModuleType", "TYPE_CHECKING", "import_module", "sys", "Decider"} & set(shown)
     assert run(WITHOUT + "import eqsat; assert 'testing' not in dir(eqsat)").returncode == 0
+
+
+def described(name: str) -> list[tuple[str, object, bool]]:
+    """A public name and, of a class, its methods and properties: each with its object, and whether one calls it."""
+    value: Any = getattr(eq, name)
+    if not inspect.isclass(value):
+        return [(name, value, callable(value))]
+    found: list[tuple[str, object, bool]] = [(name, value, True)]
+    for part, member in vars(value).items():
+        inner: Any = getattr(member, "__func__", member)  # of class methods and static methods
+        if not part.startswith("_") and (inspect.isfunction(inner) or isinstance(inner, property)):
+            found.append((f"{name}.{part}", inner, inspect.isfunction(inner)))
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(eq.__all__))
+def test_what_can_be_called_has_an_example(name: str) -> None:
+    """Examples run with the other docstrings, in test_docs.py; attributes need a line that says what they are."""
+    for label, value, is_called in described(name):
+        text = inspect.getdoc(value) or ""
+        assert text, f"{label} is not described"
+        assert ">>>" in text or not is_called, f"{label} has no example"
 
 
 @pytest.mark.parametrize("code", ["import eqsat; eqsat.testing", "import eqsat.testing", "from eqsat import testing"])

@@ -1,1 +1,1 @@
-"""C: code of kernels, the compiler, stored programs."""
+"""C: code of kernels, the compiler, compiled programs in the cache."""

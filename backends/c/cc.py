@@ -35,9 +35,13 @@ FLAGS = (
 )  # fmt: skip
 NATIVE = "-march=native"
 TIMEOUT = 300.0
+"""Seconds that one run of the compiler may take."""
 SCRATCH = "eqsat-"
 """How the names of folders for temporary files begin in which objects are made that are not kept."""
 SHOWN_LINES = 12
+"""Lines of a compiler's output that an error shows."""
+SHOWN_CHARACTERS = 200
+"""Characters that it shows of each of them."""
 ROOM = 1 << 20
 """Bytes for which there must be room after a compiler has failed: else that was why."""
 FULL = re.compile(r"No space left|NoSpaceLeft|quota exceeded|File too large|File size limit", re.IGNORECASE)
@@ -150,7 +154,7 @@ def _run(command: tuple[str, ...], folder: Path) -> CompletedProcess[str]:
 def elided(text: str) -> str:
     """The first lines of a compiler's output."""
     lines = text.strip().splitlines()
-    shown = [line[:200] for line in lines[:SHOWN_LINES]]
+    shown = [line[:SHOWN_CHARACTERS] for line in lines[:SHOWN_LINES]]
     return "\n".join(shown + ([f"... {len(lines) - SHOWN_LINES} more lines"] if len(lines) > SHOWN_LINES else []))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.math import MATH, needed
 from eqsat.backends.c.types import INDEX_CLAMP, c_type, literal, unsigned
-from eqsat.backends.lowering.affine import INDEX_LIMIT as LIMIT
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import INDEX_LIMIT as LIMIT
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.ir.dtypes import BOOL, INDEX, is_float, is_int
 from eqsat.ir.errors import BackendError
 from eqsat.ir.terms import term as t
@@ -55,11 +55,11 @@ class Expressions:
     With `wide`, binary16 values are floats that hold them: nothing is converted, the caller rounds.
     """
 
-    def __init__(self, buffers: Mapping[str, str], index: str, folder: Folder, wide: bool = False) -> None:
+    def __init__(self, buffers: Mapping[str, str], index: str, simplifier: IndexSimplifier, wide: bool = False) -> None:
         self.wide = wide
         self.buffers = dict(buffers)
         self.index = index
-        self.folder = folder
+        self.simplifier = simplifier
         self.axes: dict[Term, str] = {}
         self.helpers: dict[str, None] = {}
         self.temporaries = 0
@@ -267,7 +267,7 @@ class Expressions:
             return " * ".join(wrap(a, TIMES) for a in args), TIMES
         if op in ("floordiv", "mod", "truncdiv", "truncmod"):
             divisor = int_value(node.args[1])
-            known = self.folder.range(node.args[0])
+            known = self.simplifier.range(node.args[0])
             plain = op.startswith("trunc") or (known is not None and known[0] >= 0)
             if divisor is not None and divisor > 0 and plain:
                 return f"{wrap(args[0], TIMES)} {'/' if op.endswith('div') else '%'} {args[1][0]}", TIMES
@@ -293,7 +293,11 @@ class Expressions:
             x, source = self.as_float(x, source), "float32"
         if target == BOOL:
             return f"{wrap(x, PLUS)} != 0", COMPARED - 1
-        if target == INDEX and source in INDEX_CLAMP and max(map(abs, self.folder.range(node) or (LIMIT,))) >= LIMIT:
+        if (
+            target == INDEX
+            and source in INDEX_CLAMP
+            and max(map(abs, self.simplifier.range(node) or (LIMIT,))) >= LIMIT
+        ):
             return self.helper(INDEX_CLAMP[source], x)
         if target == "float16":
             if source == "float64":
@@ -310,13 +314,13 @@ def t_int(value: int) -> str:
     return str(value) if -(1 << 31) < value < 1 << 31 else f"INT64_C({value})"
 
 
-def index_type(terms: Sequence[Term], folder: Folder) -> str:
+def index_type(terms: Sequence[Term], simplifier: IndexSimplifier) -> str:
     """int32_t where every subterm, partial sums included, is shown to fit, else int64_t, else an error naming it."""
     widest = 0
     for node in postorder(*terms):
         if node.dtype != INDEX:
             continue
-        known = folder.range(node)
+        known = simplifier.range(node)
         if known is None:
             raise BackendError(f"index {node}", "has no known bound", "guard it, or use a narrower integer type")
         size = max(abs(known[0]), abs(known[1]))
@@ -324,7 +328,7 @@ def index_type(terms: Sequence[Term], folder: Folder) -> str:
             constant, coefficients = node.payload
             size = abs(constant)
             for c, a in zip(coefficients, node.args, strict=True):
-                low, high = folder.range(a) or (0, 0)
+                low, high = simplifier.range(a) or (0, 0)
                 size += max(abs(c), 1) * max(abs(low), abs(high), 1)
         widest = max(widest, size)
         if widest >= 1 << 63:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from eqsat.backends.c import stored
+from eqsat.backends.arguments import bound_output, named_arguments, output_arrays, readable
+from eqsat.backends.c import program_cache
 from eqsat.backends.c.cc import load_library
-from eqsat.backends.call import Runner, bound_output, named_arguments, output_arrays, readable
+from eqsat.backends.c.runner import Runner
 from eqsat.backends.interface import Interface, Unit
 from eqsat.backends.lowering.values import flatten_program
 from eqsat.backends.machine import Machine, this_machine
@@ -105,13 +106,13 @@ class CKernel(Specialised[CModule]):
         flat = flatten_program(self.program, sizes)
         inputs = flat.inputs(self.program)
         settings = (self.threads, self.machine)
-        key = None if self.tune else stored.stored_key(self.program.name, inputs, flat, *settings)
-        found = stored.find(key, flat)
+        key = None if self.tune else program_cache.program_key(self.program.name, inputs, flat, *settings)
+        found = program_cache.find(key, flat)
         if found is not None:
             return CModule(self.program, sizes, *found, *settings)
         # What lowers and prints is imported where it is needed: a program in the cache starts without it.
-        from eqsat.backends.c.code import print_unit
         from eqsat.backends.c.tune import tuned
+        from eqsat.backends.c.unit import print_unit
         from eqsat.backends.lowering.lower import lower_flat
 
         lowered = lower_flat(self.program, flat, self.machine)
@@ -121,7 +122,7 @@ class CKernel(Specialised[CModule]):
                 raise BackendError(what, f"has {buffer.nbytes} bytes, more than pointers reach", "use smaller arrays")
         schedules = tuned(lowered, *settings) if self.tune else None
         unit = print_unit(lowered, *settings, schedules)
-        stored.keep(key, lowered, unit)
+        program_cache.keep(key, lowered, unit)
         return CModule(self.program, sizes, lowered, unit, *settings)
 
     def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:

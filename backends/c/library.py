@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.backends.c.half import HALF_TYPE
+from eqsat.backends.c.float16 import HALF_TYPE
 from eqsat.backends.c.types import c_type
-from eqsat.backends.interface import ALIGNMENT, Buffer, Entry, HostCall, Interface, Unit
+from eqsat.backends.interface import ALIGNMENT, Entry, HostCall, Interface, ProgramBuffer, Unit
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 
 STATUS = {"NULL": "a null pointer", "MISALIGNED": "an address that is not aligned", "OVERLAP": "overlapping memory"}
 """Answers other than 0 of an exported function, from 1 on."""
 MOST_PAIRS = 64
-"""Of more arguments that may overlap, a loop compares each two: compilers take long over so many conditions."""
+"""Pairs of arguments that may overlap, up to which each is a condition: compilers take seconds over more."""
 PER_LINE = 16
 """Numbers in a line of data."""
 SPECIAL = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "(-INFINITY)", "-0": "-0.0"}
@@ -69,13 +69,13 @@ def argument_names(interface: Interface) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Part:
-    """One exported function to be: its name, the buffers it takes, those it writes, and the calls it makes."""
+class Export:
+    """An exported function: its name, the buffers it takes, those that it writes, those in the workspace, its calls."""
 
     name: str
-    buffers: tuple[Buffer, ...]
+    buffers: tuple[ProgramBuffer, ...]
     written: frozenset[str]
-    local: tuple[Buffer, ...]
+    local: tuple[ProgramBuffer, ...]
     calls: tuple[tuple[str, tuple[str, ...]], ...]
 
 
@@ -92,7 +92,7 @@ class Library:
         self.lines: list[str] = []
         self.checks_overlap = False
 
-    def prototype(self, name: str, buffers: Iterable[Buffer], written: Collection[str]) -> str:
+    def prototype(self, name: str, buffers: Iterable[ProgramBuffer], written: Collection[str]) -> str:
         """The head of a function over buffers and a workspace."""
         params = [
             f"{'' if b.name in written else 'const '}{c_type(b.dtype, 'int64_t')} *{self.names[b.name]}"
@@ -100,25 +100,25 @@ class Library:
         ]
         return f"int {name}({', '.join([*params, 'void *workspace'])})"
 
-    def add(self, part: Part) -> None:
+    def add(self, export: Export) -> None:
         """An exported function that takes every buffer, constants too."""
-        prototype = self.prototype(part.name, part.buffers, part.written)
-        self.entries.append(Entry(part.name, tuple(b.name for b in part.buffers)))
+        prototype = self.prototype(export.name, export.buffers, export.written)
+        self.entries.append(Entry(export.name, tuple(b.name for b in export.buffers)))
         self.prototypes.append(prototype)
-        self.lines += [prototype, "{", *(f"    {line}" for line in self.checks(part))]
+        self.lines += [prototype, "{", *(f"    {line}" for line in self.checks(export))]
         names = dict(self.names)
-        for b in part.local:
+        for b in export.local:
             kind, names[b.name] = c_type(b.dtype, "int64_t"), b.name
             self.lines.append(f"    {kind} *{b.name} = ({kind} *)(void *)((char *)workspace + {b.offset});")
-        for function, buffers in part.calls:
+        for function, buffers in export.calls:
             self.lines.append(f"    {function}({', '.join(names[b] for b in buffers)});")
         self.lines += ["    return 0;", "}", ""]
 
-    def checks(self, part: Part) -> list[str]:
+    def checks(self, export: Export) -> list[str]:
         """Statements that refuse null pointers, addresses that are not aligned, and results over other arguments."""
-        pointers = {self.names[b.name]: itemsize(b.dtype) if b.dtype != INDEX else 8 for b in part.buffers}
+        pointers = {self.names[b.name]: itemsize(b.dtype) if b.dtype != INDEX else 8 for b in export.buffers}
         lines: list[str] = []
-        if part.local:
+        if export.local:
             pointers["workspace"] = ALIGNMENT
         else:
             lines.append("(void)workspace;")
@@ -131,8 +131,10 @@ class Library:
         aligned = [f"{text} % {size}" for size, text in joined.items() if size > 1]
         if aligned:
             lines.append(f"if ({' || '.join(aligned)}) return 2;")
-        used = [(self.names[b.name], b.nbytes, b.name in part.written) for b in part.buffers if b.role != "constant"]
-        if part.local:
+        used = [
+            (self.names[b.name], b.nbytes, b.name in export.written) for b in export.buffers if b.role != "constant"
+        ]
+        if export.local:
             used.append(("workspace", self.interface.workspace_bytes, True))
         pairs = [
             f"overlap({a}, {n}, {b}, {m})"
@@ -190,7 +192,7 @@ class Library:
         lines += ["#ifdef __cplusplus", "}", "#endif", ""]
         return "\n".join([*lines, f"#endif /* {guard}_H */", ""])
 
-    def given(self) -> list[Buffer]:
+    def given(self) -> list[ProgramBuffer]:
         """Inputs and outputs: what the function of the whole program takes."""
         low = self.interface
         return [low.buffers[b] for b in (*low.inputs.values(), *low.outputs.values())]

@@ -1,4 +1,4 @@
-"""Pieces that all schedules share: indented text, loops over byte offsets, threads."""
+"""What all printers of schedules share: indented text, loops shared by threads, addresses, where tiles begin."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 
+SHARED = 8
+"""Iterations for each thread, at least, of the loops that threads share: so that all end at about the same time."""
+
 
 @dataclass
 class Text:
-    """C lines under construction, and the pieces that must stand before the function, by name."""
+    """C lines under construction, what must stand before them.
+
+    pieces: texts before the function, by name. helpers: names of scalar functions. depth: levels of indentation.
+    names: how many local names have been made.
+    """
 
     lines: list[str] = field(default_factory=list[str])
     pieces: dict[str, str] = field(default_factory=dict[str, str])
+    helpers: dict[str, None] = field(default_factory=dict[str, None])
     depth: int = 1
     names: int = 0
+
+    def function(self) -> Text:
+        """The text of a function that stands before this one: what both need stands before both."""
+        return Text(pieces=self.pieces, helpers=self.helpers)
 
     def add(self, line: str) -> None:
         """One line at the current depth; preprocessor lines start at the margin."""
@@ -56,12 +68,15 @@ class Level:
 
 
 @contextmanager
-def nest(text: Text, levels: Sequence[Level], threads: int, shared: int) -> Generator[None]:
-    """Loops one inside of the other; threads share the outer ones, as many as give each `shared` turns."""
+def nest(text: Text, levels: Sequence[Level], threads: int, shared: int = SHARED) -> Generator[None]:
+    """Loops one inside of the other, within a parallel region; loops of one step are left out.
+
+    Threads share the outer ones, as many as give each of them `shared` iterations or more.
+    """
     levels = [v for v in levels if v.count > 1]
-    together, turns = 0, 1
-    while threads > 1 and together < len(levels) and turns < shared * threads:
-        turns *= levels[together].count
+    together, iterations = 0, 1
+    while threads > 1 and together < len(levels) and iterations < shared * threads:
+        iterations *= levels[together].count
         together += 1
     if together:
         # Tiles may overlap at the end of a loop: then two threads store the same bytes.
@@ -80,6 +95,16 @@ def nest(text: Text, levels: Sequence[Level], threads: int, shared: int) -> Gene
         text.add("}")
 
 
+def tile_start(start: str, extent: int, tile: int) -> str:
+    """Where a tile of a run begins: at `start`, but the last one ends where the run ends, overlapping the one before.
+
+    >>> tile_start("16 * k", 40, 16), tile_start("16 * k", 48, 16)
+    ('16 * k > 24 ? 24 : 16 * k', '16 * k')
+    """
+    last = extent - tile
+    return f"{start} > {last} ? {last} : {start}" if extent % tile else start
+
+
 def product(*factors: int | str) -> str:
     """A product in C, which would multiply numbers in 32 bits: here, where they need more.
 
@@ -93,7 +118,11 @@ def product(*factors: int | str) -> str:
 
 
 def address(base: str, terms: Sequence[tuple[str, int]], constant: int = 0) -> str:
-    """base + the sum of variable * bytes."""
+    """`base`, plus each variable times its scale, plus a constant.
+
+    >>> address("s", [("i", 4), ("j", 1), ("k", -8), ("m", 0)], 12)
+    's + 4 * i + j - 8 * k + 12'
+    """
     text = base
     for variable, scale in terms:
         if scale == 1:

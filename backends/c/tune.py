@@ -20,29 +20,29 @@ import numpy as np
 
 from eqsat.backends import cache
 from eqsat.backends.c.cc import compiler_identity, find_compiler, load_library
-from eqsat.backends.c.code import print_unit
-from eqsat.backends.call import Runner, address
+from eqsat.backends.c.runner import Runner, address
+from eqsat.backends.c.unit import print_unit
 from eqsat.backends.interface import ALIGNMENT
 from eqsat.backends.lowering.lower import HostCall, Lowered
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine
-from eqsat.backends.schedules.choose import schedule
-from eqsat.backends.schedules.schedule import Plan
-from eqsat.backends.schedules.variants import candidates
+from eqsat.backends.schedules.candidates import candidates
+from eqsat.backends.schedules.choose import schedule_moves
+from eqsat.backends.schedules.schedule import Schedule
 from eqsat.ir.dtypes import NDArray
 
 ROUNDS = 7
-"""How often every candidate is measured, by turns."""
+"""Rounds in which every candidate is measured once."""
 AGAIN = 15
-"""How often a candidate that seems better is measured again, by turns with the default."""
+"""Rounds in which a candidate that seems better is measured again, together with the default."""
 HEARINGS = 2
-"""So many candidates are measured again at most."""
+"""Candidates that are measured again, at most."""
 MARGIN = 0.97
 """A candidate replaces the default only where it takes less than this part of its time."""
 SAMPLE = 1e-3
-"""Seconds that a sample lasts about: quicker calls are made several times, so that they find their caches warm."""
+"""Seconds that a sample lasts, about: quicker calls are repeated, so that they find their caches warm."""
 
-Planned = list[tuple[Move, Plan]]
+Scheduled = list[tuple[Move, Schedule]]
 
 
 @lru_cache(maxsize=1)
@@ -54,19 +54,19 @@ def generator_digest() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in names)).hexdigest()
 
 
-def question(planned: Sequence[tuple[Move, Plan]], threads: int, machine: Machine) -> str:
+def question(scheduled: Sequence[tuple[Move, Schedule]], threads: int, machine: Machine) -> str:
     """What an answer of the tuner depends on, as a file name."""
-    moves = [(m.extents, m.box, m.out, m.operands, str(m.body), str(m.fill)) for m, _ in planned]
+    moves = [(m.extents, m.box, m.out, m.operands, str(m.body), str(m.fill)) for m, _ in scheduled]
     text = repr((moves, threads, machine, generator_digest(), compiler_identity(find_compiler())))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _variants(planned: Planned, machine: Machine, threads: int) -> list[Planned]:
+def _variants(scheduled: Scheduled, machine: Machine, threads: int) -> list[Scheduled]:
     """The kernel with each candidate for the part that moves most; the default is the first."""
-    largest = max(range(len(planned)), key=lambda k: planned[k][0].points)
-    move, chosen = planned[largest]
-    plans = [chosen, *(p for p in candidates(move, machine, threads) if p != chosen)]
-    return [[*planned[:largest], (move, p), *planned[largest + 1 :]] for p in plans]
+    largest = max(range(len(scheduled)), key=lambda k: scheduled[k][0].points)
+    move, chosen = scheduled[largest]
+    schedules = [chosen, *(p for p in candidates(move, machine, threads) if p != chosen)]
+    return [[*scheduled[:largest], (move, p), *scheduled[largest + 1 :]] for p in schedules]
 
 
 def _stand_in(shape: tuple[int, ...], dtype: str) -> NDArray:
@@ -80,7 +80,7 @@ def _stand_in(shape: tuple[int, ...], dtype: str) -> NDArray:
 
 
 def _calls(
-    lowered: Lowered, threads: int, machine: Machine, function: str, variants: Sequence[Planned]
+    lowered: Lowered, threads: int, machine: Machine, function: str, variants: Sequence[Scheduled]
 ) -> list[Callable[[], None]]:
     """A call of every variant, on the same arrays, and a reader of what it wrote."""
 
@@ -89,8 +89,8 @@ def _calls(
 
     inputs, outputs = arrays(lowered.inputs), arrays(lowered.outputs)
 
-    def made(planned: Planned) -> Callable[[], None]:
-        unit = print_unit(lowered, threads, machine, {function: planned})
+    def made(scheduled: Scheduled) -> Callable[[], None]:
+        unit = print_unit(lowered, threads, machine, {function: scheduled})
         library = load_library(unit.source, ("-fopenmp",) if threads > 1 else ())
         run = Runner(lowered, unit, library).bind(inputs, outputs)
 
@@ -101,11 +101,11 @@ def _calls(
 
         return call
 
-    return [made(planned) for planned in variants]
+    return [made(scheduled) for scheduled in variants]
 
 
 def measure(calls: Sequence[Callable[[], None]], rounds: int = ROUNDS) -> list[list[float]]:
-    """The times of each call, round by round, measured by turns so that all see the same machine."""
+    """Seconds of each call in each round: all calls, in random order, so that all see the same machine."""
     repeats: list[int] = []
     for call in calls:
         call()
@@ -113,15 +113,15 @@ def measure(calls: Sequence[Callable[[], None]], rounds: int = ROUNDS) -> list[l
         call()
         repeats.append(min(ceil(SAMPLE / max(perf_counter() - start, 1e-9)), 1000))
     times: list[list[float]] = [[0.0] * rounds for _ in calls]
-    for turn in range(rounds):
-        # Any order but a fixed one: who always follows the same call finds the caches as that one leaves them.
-        for k in Random(turn).sample(range(len(calls)), len(calls)):
+    for n in range(rounds):
+        # Not in a fixed order: a call would always find the caches as the same other one leaves them.
+        for k in Random(n).sample(range(len(calls)), len(calls)):
             if repeats[k] > 1:
                 calls[k]()
             start = perf_counter()
             for _ in range(repeats[k]):
                 calls[k]()
-            times[k][turn] = (perf_counter() - start) / repeats[k]
+            times[k][n] = (perf_counter() - start) / repeats[k]
     return times
 
 
@@ -165,17 +165,17 @@ def remember(name: str, winner: int, times: Sequence[float]) -> None:
     cache.keep("tuned", name, json.dumps({"winner": winner, "seconds": list(times)}))
 
 
-def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Planned]:
+def tuned(lowered: Lowered, threads: int, machine: Machine) -> dict[str, Scheduled]:
     """The best measured schedules of the kernels that have several, by function name."""
-    result: dict[str, Planned] = {}
+    result: dict[str, Scheduled] = {}
     if any(isinstance(s, HostCall) for s in lowered.steps):
         return result
     for name, moves in lowered.moves.items():
-        planned = schedule(moves, machine, threads)
-        variants = _variants(planned, machine, threads) if planned else []
-        if planned is None or len(variants) < 2:
+        scheduled = schedule_moves(moves, machine, threads)
+        variants = _variants(scheduled, machine, threads) if scheduled else []
+        if scheduled is None or len(variants) < 2:
             continue
-        asked = f"{question(planned, threads, machine)}.json"
+        asked = f"{question(scheduled, threads, machine)}.json"
         winner = remembered(asked, len(variants))
         if winner is None:
             winner, times = best_of(_calls(lowered, threads, machine, name, variants))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.c.math import MATH
-from eqsat.backends.lowering.affine import INDEX_LIMIT
+from eqsat.backends.lowering.index_simplifier import INDEX_LIMIT
 from eqsat.ir.dtypes import BOOL, FLOATS, INTS, UINTS, is_float, itemsize
 
 C_TYPES = {

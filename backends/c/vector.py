@@ -1,9 +1,11 @@
-"""Vectors in C: types, interleaving, streaming stores and copies of known length, each printed where it is used.
+"""Vectors in C: types, interleaving, non-temporal stores and copies of known length, each printed where it is used.
 
 GNU vector extensions, which gcc, clang and zig share. Without them (EQSAT_VECTORS undefined) pieces are plain loops.
 """
 
 from __future__ import annotations
+
+from eqsat.backends.machine import BLOCK, LINE
 
 HEADER = """#include <stddef.h>
 #include <string.h>
@@ -13,37 +15,37 @@ HEADER = """#include <stddef.h>
 #endif
 #endif"""
 
-STREAM = """/* Streaming stores go to memory past the caches; FENCE orders them before what follows. */
+NT_STORE = """/* Non-temporal stores go to memory past the caches; FENCE orders them before what follows. */
 #if defined(EQSAT_VECTORS) && defined(__clang__)
-#define STREAM(d, v) __builtin_nontemporal_store((v), (stream_line *)(void *)(d))
-#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && STREAM_BYTES == 64
-#define STREAM(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__AVX__) && STREAM_BYTES == 32
-#define STREAM(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && STREAM_BYTES == 16
-#define STREAM(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
+#define NT_STORE(d, v) __builtin_nontemporal_store((v), (nt_line *)(void *)(d))
+#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && NT_BYTES == 64
+#define NT_STORE(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__AVX__) && NT_BYTES == 32
+#define NT_STORE(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && NT_BYTES == 16
+#define NT_STORE(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
 #endif
-#if defined(STREAM) && defined(__SSE2__)
+#if defined(NT_STORE) && defined(__SSE2__)
 #define FENCE() __builtin_ia32_sfence()
 #else
 #define FENCE() ((void)0)
 #endif"""
 
-STREAM_OUT = """/* n bytes to d: whole lines by streaming stores, the ends plainly. */
-static inline void stream_out(char *restrict d, const char *restrict s, ptrdiff_t n)
+NT_COPY = """/* n bytes to d: whole lines by non-temporal stores, the ends plainly. */
+static inline void nt_copy(char *restrict d, const char *restrict s, ptrdiff_t n)
 {
     const ptrdiff_t head = (ptrdiff_t)(-(uintptr_t)d & 63);
     if (n >= head + 64) {
         if (head != 0) memcpy(d, s, (size_t)head);
         d += head, s += head, n -= head;
-        for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+        for (; n >= 64; n -= 64, d += 64, s += 64) NT_STORE_LINE(d, s);
     }
     if (n > 0) memcpy(d, s, (size_t)n);
 }"""
 
-STREAM_NEXT = """/* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
+NT_APPEND = """/* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
    Lines leave whole: one that two runs share is put together in `line`, which has 64 bytes to spare on both sides. */
-static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
+static inline void nt_append(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
 {
     const ptrdiff_t shared = (ptrdiff_t)((uintptr_t)d & 63);
     if (shared != 0) {
@@ -52,36 +54,36 @@ static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff
             memcpy(d, s, (size_t)rest);
         } else {
             memcpy(line + shared, s, 64);
-            STREAM_LINE(d - shared, line);
+            NT_STORE_LINE(d - shared, line);
         }
         d += rest, s += rest, n -= rest;
     }
-    for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+    for (; n >= 64; n -= 64, d += 64, s += 64) NT_STORE_LINE(d, s);
     if (n > 0) memcpy(line + n - 64, s + n - 64, 64);
 }"""
 
 
-def stream_pieces(vector: int) -> str:
-    """The definitions that streaming needs, for vectors of so many bytes."""
-    steps = range(0, 64, vector)
-    loads = ", ".join(f"v{k} = *(const stream_any *)((s) + {k})" for k in steps)
-    stores = " ".join(f"STREAM((d) + {k}, v{k});" for k in steps)
+def define_nontemporal(vector: int) -> str:
+    """The definitions that non-temporal stores need, for vectors of so many bytes."""
+    steps = range(0, LINE, vector)
+    loads = ", ".join(f"v{k} = *(const nt_any *)((s) + {k})" for k in steps)
+    stores = " ".join(f"NT_STORE((d) + {k}, v{k});" for k in steps)
     types = [
-        f"#define STREAM_BYTES {vector}",
+        f"#define NT_BYTES {vector}",
         "#ifdef EQSAT_VECTORS",
-        f"typedef long long stream_line __attribute__((vector_size({vector})));",
-        f"typedef long long stream_any __attribute__((vector_size({vector}), aligned(1), may_alias));",
+        f"typedef long long nt_line __attribute__((vector_size({vector})));",
+        f"typedef long long nt_any __attribute__((vector_size({vector}), aligned(1), may_alias));",
         "#endif",
     ]
     line = [
-        "#ifdef STREAM",
-        f"#define STREAM_LINE(d, s) do {{ const stream_line {loads}; \\",
+        "#ifdef NT_STORE",
+        f"#define NT_STORE_LINE(d, s) do {{ const nt_line {loads}; \\",
         f"    {stores} }} while (0)",
         "#else",
-        "#define STREAM_LINE(d, s) memcpy((d), (s), 64)",
+        "#define NT_STORE_LINE(d, s) memcpy((d), (s), 64)",
         "#endif",
     ]
-    return "\n".join([*types, STREAM, *line])
+    return "\n".join([*types, NT_STORE, *line])
 
 
 def vector_type(width: int, size: int) -> str:
@@ -97,7 +99,7 @@ def define_type(width: int, size: int) -> str:
 
 def interleave_indices(width: int, size: int, high: bool) -> list[int]:
     """Which elements of two vectors an interleave takes, within each 16 bytes."""
-    lane, count = 16 // size, width // size
+    lane, count = BLOCK // size, width // size
     indices: list[int] = []
     for start in range(0, count, lane):
         for k in range(lane // 2):
@@ -107,7 +109,7 @@ def interleave_indices(width: int, size: int, high: bool) -> list[int]:
 
 
 def define_interleave(width: int, size: int) -> str:
-    """LOW and HIGH: the elements of two vectors by turns, from the lower and the upper half of each 16 bytes."""
+    """LOW and HIGH: the elements of two vectors alternately, from the lower and the upper half of each 16 bytes."""
     lines: list[str] = []
     for name, high in (("LOW", False), ("HIGH", True)):
         numbers = [str(n) for n in interleave_indices(width, size, high)]
@@ -119,7 +121,7 @@ def define_interleave(width: int, size: int) -> str:
 
 def define_join(width: int, size: int) -> str:
     """JOIN: vectors of 16 bytes side by side."""
-    half, count = vector_type(16, size), 16 // size
+    half, count = vector_type(BLOCK, size), BLOCK // size
     name = vector_type(width, size)
     first = ", ".join(map(str, range(2 * count)))
     if width == 32:
@@ -151,7 +153,7 @@ def define_copy(nbytes: int, vector: int) -> str:
         while narrow // 2 >= rest:
             narrow //= 2
         steps.append((nbytes - narrow, narrow))
-    moves = [f"memcpy(d + {at}, s + {at}, {w});" if w < 16 else f"C{w}(d + {at}, s + {at});" for at, w in steps]
+    moves = [f"memcpy(d + {at}, s + {at}, {w});" if w < BLOCK else f"C{w}(d + {at}, s + {at});" for at, w in steps]
     lines = [" ".join(moves[k : k + 4]) for k in range(0, len(moves), 4)]
     body = "\n".join(f"    {line}" for line in lines)
     head = f"static inline void {copy_name(nbytes)}(char *restrict d, const char *restrict s)"
@@ -172,7 +174,7 @@ def define_long_copy(vector: int) -> str:
 
 def define_block_copies(vector: int) -> str:
     """C16, C32 and C64: one vector from anywhere to anywhere."""
-    widths = [w for w in (16, 32, 64) if w <= vector]
+    widths = [w for w in (BLOCK, 2 * BLOCK, 4 * BLOCK) if w <= vector]
     lines = ["#ifdef EQSAT_VECTORS"]
     for w in widths:
         lines.append(f"typedef long long block{w} __attribute__((vector_size({w}), aligned(1), may_alias));")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.backends.lowering.affine import Folder, conjuncts, nonnegative_form
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier, conjuncts, nonnegative_form
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term, int_value, load
-from eqsat.ir.terms.walk import free_variables, leaves, postorder, transform
+from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, transform
 
 MAX_GUARD = 64
 """Guards of more parts are dropped: the claim below gets harder to prove, never wrong."""
@@ -37,7 +37,7 @@ def flat_index(index: Sequence[Term], shape: Sequence[int]) -> Term:
 
 def by_position(condition: Term) -> Term:
     """A condition without what it says about data: weaker, and so safe to assume in its place."""
-    if not any(not isinstance(n.payload, Table) for n in leaves("load", condition)):
+    if not any(not isinstance(n.payload, Table) for n in nodes_of("load", condition)):
         return condition
     if condition.op in ("and", "or"):
         return t.junction(condition.op, [by_position(a) for a in condition.args])
@@ -71,35 +71,35 @@ def guards(body: Term) -> dict[Term, Term]:
     return reached
 
 
-def load_claims(body: Term, shapes: Mapping[str, tuple[int, ...]], folder: Folder) -> list[Claim]:
+def load_claims(body: Term, shapes: Mapping[str, tuple[int, ...]], simplifier: IndexSimplifier) -> list[Claim]:
     """What must hold for every load to be in range, without what the box of the axes shows at once."""
     claims: list[Claim] = []
     reached = guards(body)
-    for node in leaves("load", body):
+    for node in nodes_of("load", body):
         shape = (int(node.payload.array.size),) if isinstance(node.payload, Table) else shapes[node.payload]
         for i, extent in zip(node.args, shape, strict=True):
             for form in (i, extent - 1 - i):
-                known = folder.range(folder.fold(form))
+                known = simplifier.range(simplifier.simplify(form))
                 if known is None or known[0] < 0:
-                    claims.append(Claim(folder.fold(reached[node]), folder.fold(form), str(node)))
+                    claims.append(Claim(simplifier.simplify(reached[node]), simplifier.simplify(form), str(node)))
     return [c for c in claims if c.guard is not t.FALSE]
 
 
-def settle(claim: Claim, guard: Term, form: Term, folder: Folder) -> None:
+def settle(claim: Claim, guard: Term, form: Term, simplifier: IndexSimplifier) -> None:
     """Show that the form is at least 0 under the guard, at one place of a kernel; else an error naming the access."""
-    known = folder.range(form)
+    known = simplifier.range(form)
     if guard is t.FALSE or (known is not None and known[0] >= 0):
         return
     for condition in conjuncts(guard):
         given = nonnegative_form(condition)
-        slack = None if given is None else folder.range(folder.fold(form - given))
+        slack = None if given is None else simplifier.range(simplifier.simplify(form - given))
         if slack is not None and slack[0] >= 0:
             return
     witness = ""
     guard = by_position(guard)
     if guard is t.FALSE:
         return
-    if not any(not isinstance(n.payload, Table) for n in leaves("load", form)):
+    if not any(not isinstance(n.payload, Table) for n in nodes_of("load", form)):
         box = {a: (0, int_value(a.args[0]) or 0) for a in free_variables(guard, form) if a.args}
         proof = decider().prove(t.compare("le", 0, form), box, guard)
         if proof:

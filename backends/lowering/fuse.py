@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from eqsat.backends.lowering.access import flat_index, load_claims
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.values import RESULT, Flat, Value
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
-from eqsat.ir.terms.walk import dag_size, free_variables, leaves, postorder, substitute, transform
+from eqsat.ir.terms.walk import dag_size, free_variables, nodes_of, postorder, substitute, transform
 
 ROUNDING = ("floor", "ceil", "round", "trunc")
 EXPENSIVE = frozenset({*t.FLOAT_UNARY, "pow", "div", "floordiv", "mod", "truncdiv", "truncmod"}) - {*ROUNDING}
@@ -49,7 +49,7 @@ def reads(value: Value) -> list[str]:
     if value.body is None:
         return []
     terms = [value.body] if value.after is None else [value.body, value.after]
-    return [n.payload for n in leaves("load", *terms) if isinstance(n.payload, str) and n.payload != RESULT]
+    return [n.payload for n in nodes_of("load", *terms) if isinstance(n.payload, str) and n.payload != RESULT]
 
 
 def _uses(flat: Flat) -> tuple[Counter[str], dict[str, float]]:
@@ -61,8 +61,8 @@ def _uses(flat: Flat) -> tuple[Counter[str], dict[str, float]]:
         accesses.update(value.operands)
         extents = {t.ax(n, d): d for n, d in enumerate(value.shape)}
         extents |= {t.red(n, d): d for n, d in enumerate(value.reduce)}
-        guarded = value.body is not None and bool(leaves("where", value.body))
-        for node in leaves("load", value.body) if value.body is not None else ():
+        guarded = value.body is not None and bool(nodes_of("where", value.body))
+        for node in nodes_of("load", value.body) if value.body is not None else ():
             if isinstance(node.payload, str):
                 accesses[node.payload] += 1
                 used = set(free_variables(node))
@@ -73,7 +73,7 @@ def _uses(flat: Flat) -> tuple[Counter[str], dict[str, float]]:
     return accesses, repeats
 
 
-def fuse(flat: Flat, folder: Folder) -> Fused:
+def fuse(flat: Flat, simplifier: IndexSimplifier) -> Fused:
     """Substitute what can be; answer the values that remain, each to be one kernel."""
     accesses, repeats = _uses(flat)
     wanted = set(flat.outputs.values())
@@ -99,7 +99,7 @@ def fuse(flat: Flat, folder: Folder) -> Fused:
             kept.append(value)
             continue
         steps = [s for name in dict.fromkeys(reads(value)) if name in inlined for s in inlined[name].steps]
-        body = folder.fold(transform(value.body, change))
+        body = simplifier.simplify(transform(value.body, change))
         value = replace(value, body=body, steps=(*dict.fromkeys(steps), value.label))
         work_grows = accesses[value.name] > 1 or repeats.get(value.name, 0.0) > 2
         if (
@@ -111,7 +111,7 @@ def fuse(flat: Flat, folder: Folder) -> Fused:
             kept.append(value)
         else:
             inlined[value.name] = value
-    return Fused(fuse_epilogues(_needed(kept, flat.outputs), wanted, folder), dict(flat.outputs))
+    return Fused(fuse_epilogues(_needed(kept, flat.outputs), wanted, simplifier), dict(flat.outputs))
 
 
 def _needed(kept: list[Value], outputs: dict[str, str]) -> tuple[Value, ...]:
@@ -128,7 +128,7 @@ def _needed(kept: list[Value], outputs: dict[str, str]) -> tuple[Value, ...]:
     return tuple(reversed(result))
 
 
-def fuse_epilogues(values: tuple[Value, ...], wanted: set[str], folder: Folder) -> tuple[Value, ...]:
+def fuse_epilogues(values: tuple[Value, ...], wanted: set[str], simplifier: IndexSimplifier) -> tuple[Value, ...]:
     """An element-wise value that alone reads a reduction, each element at its own place, is applied to the result
     where it is stored: a bias, an activation, a residual, the division of a mean."""
     readers = Counter(name for v in values for name in reads(v))
@@ -138,7 +138,7 @@ def fuse_epilogues(values: tuple[Value, ...], wanted: set[str], folder: Folder) 
         for name in dict.fromkeys(reads(value)) if value.combiner is None else ():
             source = by_name[name]
             if source.combiner is not None and readers[name] == 1 and name not in wanted and all(source.reduce):
-                joined = _after(source, value, by_name, folder)
+                joined = _after(source, value, by_name, simplifier)
                 if joined is not None:
                     del result[name]
                     result[value.name] = joined
@@ -146,22 +146,22 @@ def fuse_epilogues(values: tuple[Value, ...], wanted: set[str], folder: Folder) 
     return tuple(result.values())
 
 
-def _after(source: Value, value: Value, by_name: Mapping[str, Value], folder: Folder) -> Value | None:
+def _after(source: Value, value: Value, by_name: Mapping[str, Value], simplifier: IndexSimplifier) -> Value | None:
     """A reduction and the element-wise value of its result as one; None where elements are not at the same place."""
     body = value.body
     if body is None or source.body is None or prod(source.shape) != prod(value.shape) or dag_size(body) > MAX_AFTER:
         return None
-    (node,) = (n for n in leaves("load", body) if n.payload == source.name)
+    (node,) = (n for n in nodes_of("load", body) if n.payload == source.name)
     axes = [t.ax(n, d) for n, d in enumerate(value.shape)]
     there, here = flat_index(node.args, source.shape), flat_index(axes, value.shape)
     single = {a: t.index_const(0) for a, d in zip(axes, value.shape, strict=True) if d == 1}
-    if folder.fold(substitute(there - here, single)) is not t.index_const(0):
+    if simplifier.simplify(substitute(there - here, single)) is not t.index_const(0):
         return None
     shapes = {name: v.shape for name, v in by_name.items()}
-    if load_claims(body, shapes, folder):
+    if load_claims(body, shapes, simplifier):
         return None
     after = transform(body, lambda n: load(RESULT, [], n.dtype) if n is node else None)
     places = {t.ax(n, d): i for n, (d, i) in enumerate(zip(source.shape, node.args, strict=True))}
-    inner = folder.fold(substitute(source.body, places))
+    inner = simplifier.simplify(substitute(source.body, places))
     joined = replace(value, steps=(*source.steps, *value.steps), body=inner, after=after)
     return replace(joined, reduce=source.reduce, combiner=source.combiner, ordered=source.ordered)

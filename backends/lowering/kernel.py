@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 from eqsat.backends.lowering.access import Claim, flat_index, flatten_loads, load_claims, settle
-from eqsat.backends.lowering.affine import Folder
-from eqsat.backends.lowering.extract import find_moves
+from eqsat.backends.lowering.affine_moves import find_moves
+from eqsat.backends.lowering.floor import upwards
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.lowering.order import Order, loop_order, tile_transpose
 from eqsat.backends.lowering.reduce import Reduction, choose_tile
@@ -23,7 +24,7 @@ from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, renumber_loads, substitute, transform
+from eqsat.ir.terms.walk import nodes_of, renumber_loads, substitute, transform
 
 POLICIES = (Policy(), Policy(split=False), Policy(cut=False, split=False, pieces=1 << 30))
 
@@ -35,23 +36,26 @@ class KernelBuilder:
         self,
         value: Value,
         shapes: Mapping[str, tuple[int, ...]],
-        folder: Folder,
+        simplifier: IndexSimplifier,
         machine: Machine | None = None,
         rows: Rows = ALL,
+        forms: Mapping[Term, Term] | None = None,
     ) -> None:
         assert value.body is not None
         self.machine = machine
         self.value = value
-        self.folder = folder
+        self.simplifier = simplifier
         self.axes = [t.ax(n, d) for n, d in enumerate(value.shape)]
         self.spatial = self.axes[rows.axes :]
         self.reduced = [t.red(n, d) for n, d in enumerate(value.reduce)]
-        self.claims = load_claims(value.body, shapes, folder) if value.points else []
+        self.claims = load_claims(value.body, shapes, simplifier) if value.points else []
         self.elements = {name: prod(shape) for name, shape in shapes.items()}
         self.after = None
         if value.after is not None:
-            self.after = folder.fold(rows.flatten(value.after, {**shapes, RESULT: ()}))
-        self.flat = folder.fold(rows.flatten(value.body, shapes))
+            self.after = simplifier.simplify(rows.flatten(value.after, {**shapes, RESULT: ()}))
+        self.flat = simplifier.simplify(rows.flatten(value.body, shapes))
+        if forms:
+            self.flat = simplifier.simplify(substitute(self.flat, forms))
         self.store = rows.place(value.name, self.axes, value.shape)
         self.beside: KernelBuilder | None = None
         """What a reduction stores as it reads it: an element-wise value, over the axes of the reduction."""
@@ -75,18 +79,18 @@ class KernelBuilder:
         if not all(value.reduce):
             assert value.combiner is not None
             empty = t.const(neutral(value.combiner, value.dtype), value.dtype)
-            order = loop_order(self.spatial, (), (empty, self.store), self.folder)
-            return self.pointwise(Nest(self.folder, POLICIES[-1], {}, 2), order)
+            order = loop_order(self.spatial, (), (empty, self.store), self.simplifier)
+            return self.pointwise(Nest(self.simplifier, POLICIES[-1], {}, 2), order)
         roots = self.roots() if roots is None else roots
         watched = len(roots) - 2 * len(self.all_claims)
-        order = loop_order(self.spatial, self.reduced, roots, self.folder, watched)
-        wheres = len(leaves("where", self.flat))
+        order = loop_order(self.spatial, self.reduced, roots, self.simplifier, watched)
+        wheres = len(nodes_of("where", self.flat))
         for policy in POLICIES:
             policy = replace(policy, pieces=policy.pieces + 2 * wheres)
             try:
                 if value.combiner is None:
                     tiles = tile_transpose(order.spatial, order.roots[0])
-                    return self.pointwise(Nest(self.folder, policy, tiles, 2), order)
+                    return self.pointwise(Nest(self.simplifier, policy, tiles, 2), order)
                 return self.reduction(policy, order)
             except TooManyPieces:
                 continue
@@ -96,7 +100,7 @@ class KernelBuilder:
         """Show every claim at one place of the kernel."""
         for n, claim in enumerate(self.all_claims):
             if 2 * n < len(evidence):
-                settle(claim, evidence[2 * n], evidence[2 * n + 1], self.folder)
+                settle(claim, evidence[2 * n], evidence[2 * n + 1], self.simplifier)
 
     def pointwise(self, nest: Nest, order: Order) -> Stmt:
         """Loops around one store."""
@@ -127,18 +131,25 @@ class KernelBuilder:
             return [] if self.beside is None else [Store(self.beside.value.name, (roots[1],), roots[0])]
 
         tile = choose_tile(order, dtype, str(value.combiner), value.ordered, self.elements, self.machine)
-        work = Reduction(str(value.combiner), dtype, order, tile, self.folder, self.settle, store, beside)
+        work = Reduction(str(value.combiner), dtype, order, tile, self.simplifier, self.settle, store, beside)
         return seq(work.statements(policy, 1 if value.after is None else 2, 0 if self.beside is None else 2))
 
 
-def kernel_moves(value: Value, shapes: Mapping[str, tuple[int, ...]], folder: Folder) -> tuple[Move, ...] | None:
+def kernel_moves(
+    value: Value,
+    shapes: Mapping[str, tuple[int, ...]],
+    simplifier: IndexSimplifier,
+    forms: Mapping[Term, Term] | None = None,
+) -> tuple[Move, ...] | None:
     """The moves of an element-wise value; None where it is not a small union of affine ones."""
     if value.combiner is not None or value.body is None:
         return None
     axes = tuple(t.ax(n, d) for n, d in enumerate(value.shape))
-    body = folder.fold(flatten_loads(value.body, shapes))
+    body = simplifier.simplify(flatten_loads(value.body, shapes))
+    if forms:
+        body = simplifier.simplify(substitute(body, forms))
     sizes = {name: prod(shape) for name, shape in shapes.items()}
-    return find_moves(value.name, value.dtype, axes, body, flat_index(axes, value.shape), sizes, folder)
+    return find_moves(value.name, value.dtype, axes, body, flat_index(axes, value.shape), sizes, simplifier)
 
 
 def build_kernel(
@@ -146,20 +157,38 @@ def build_kernel(
     value: Value,
     shapes: Mapping[str, tuple[int, ...]],
     dtypes: Mapping[str, str],
-    folder: Folder,
+    simplifier: IndexSimplifier,
     machine: Machine | None = None,
+    forms: Mapping[Term, Term] | None = None,
 ) -> tuple[PrimFunc, dict[str, NDArray]]:
-    """The function that fills the buffer of a value, and the constant tables that it reads, by parameter name."""
-    body = KernelBuilder(value, shapes, folder, machine).statements()
-    return kernel_function(name, body, [value], shapes, dtypes)
+    """The function that fills the buffer of a value, and the constant tables that it reads, by parameter name.
+
+    `forms` gives index terms of its flat body other ones that are equal.
+    """
+    body = KernelBuilder(value, shapes, simplifier, machine, forms=forms).statements()
+    return kernel_function(name, body, [value], shapes, dtypes, simplifier)
 
 
 def kernel_function(
-    name: str, body: Stmt, values: Sequence[Value], shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str]
+    name: str,
+    body: Stmt,
+    values: Sequence[Value],
+    shapes: Mapping[str, tuple[int, ...]],
+    dtypes: Mapping[str, str],
+    simplifier: IndexSimplifier,
 ) -> tuple[PrimFunc, dict[str, NDArray]]:
     """A loop nest that fills the buffers of values as a function, and the constant tables that it reads."""
     tables: dict[Table, str] = {}
-    body = _name_tables(_number_loops(body, 0, {}), tables)
+
+    def finish(term: Term) -> Term:
+        """Dividends that are not negative, and loads of constant tables as loads of named parameters."""
+        term = upwards(term, simplifier)
+        used = [n.payload for n in nodes_of("load", term) if isinstance(n.payload, Table)]
+        for table in used:
+            tables.setdefault(table, table.source_key.replace(" ", "_"))
+        return renumber_loads(term, {table: tables[table] for table in used}) if used else term
+
+    body = _with_terms(_number_loops(body, 0, {}), finish)
     filled = {v.name: None for v in values}
     local = {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
     names = [*(n for n in _loaded(body) if n not in filled), *(n for n in filled if n not in local)]
@@ -195,24 +224,15 @@ def _loaded(body: Stmt) -> list[str]:
     for stmt in statements(body):
         if isinstance(stmt, Alloc):
             local.add(stmt.buffer.name)
-        for n in leaves("load", *stmt_terms(stmt)):
+        for n in nodes_of("load", *stmt_terms(stmt)):
             found.setdefault(n.payload)
     return [n for n in found if n not in local]
 
 
-def _name_tables(stmt: Stmt, tables: dict[Table, str]) -> Stmt:
-    """Loads of constant tables as loads of named parameters."""
-
-    def rename(term: Term) -> Term:
-        used = [n.payload for n in leaves("load", term) if isinstance(n.payload, Table)]
-        for table in used:
-            tables.setdefault(table, table.source_key.replace(" ", "_"))
-        return renumber_loads(term, {table: tables[table] for table in used}) if used else term
-
+def _with_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
+    """The statement with other index terms and values."""
     if isinstance(stmt, Store):
-        return Store(stmt.buffer, tuple(rename(i) for i in stmt.index), rename(stmt.value))
+        return Store(stmt.buffer, tuple(change(i) for i in stmt.index), change(stmt.value))
     if isinstance(stmt, (For, Alloc)):
-        return replace(stmt, body=_name_tables(stmt.body, tables))
-    if isinstance(stmt, Seq):
-        return Seq(tuple(_name_tables(p, tables) for p in stmt.parts))
-    return stmt
+        return replace(stmt, body=_with_terms(stmt.body, change))
+    return Seq(tuple(_with_terms(p, change) for p in stmt.parts)) if isinstance(stmt, Seq) else stmt

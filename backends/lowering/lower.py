@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
-from eqsat.backends.interface import Buffer, HostCall, Role
-from eqsat.backends.lowering.affine import Folder
-from eqsat.backends.lowering.equal import Kernels
+from eqsat.backends.interface import HostCall, ProgramBuffer, Role
+from eqsat.backends.lowering.dedupe_kernels import KernelCache
 from eqsat.backends.lowering.fuse import fuse
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered, Step, plan_workspace
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.lowering.pack import pack_weights
@@ -41,30 +41,30 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None, machine: Ma
 
 def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> Lowered:
     """The kernels of a program from its values."""
-    folder = Folder(flat.tables())
-    fused = fuse(flat, folder)
-    values, packed = pack_weights(fused.values, folder)
+    simplifier = IndexSimplifier(flat.tables())
+    fused = fuse(flat, simplifier)
+    values, packed = pack_weights(fused.values, simplifier)
     outputs = set(fused.outputs.values())
-    buffers: dict[str, Buffer] = {}
+    buffers: dict[str, ProgramBuffer] = {}
     constants: dict[str, NDArray] = {}
     steps: list[Step] = []
     shapes, dtypes = {v.name: v.shape for v in values}, {v.name: v.dtype for v in values}
-    work = Kernels(shapes, dtypes, folder, machine)
+    work = KernelCache(shapes, dtypes, simplifier, machine)
     called: dict[int, int] = {}
     moves: dict[str, tuple[Move, ...]] = {}
-    for step in share_rows(values, outputs, folder, machine):
+    for step in share_rows(values, outputs, simplifier, machine):
         for value in (step,) if isinstance(step, Value) else step.values:
             if isinstance(step, Value) or value.name not in step.rows.local:
                 role = _role(value, outputs)
-                buffers[value.name] = Buffer(value.name, value.shape, value.dtype, role, value.label)
+                buffers[value.name] = ProgramBuffer(value.name, value.shape, value.dtype, role, value.label)
         if isinstance(step, Group) or (step.kind == "body" and prod(step.shape)):
-            made = work.make(f"kernel_{sum(isinstance(s, PrimFunc) for s in steps)}", step)
-            steps.append(made.func)
-            if made.moves is not None:
-                moves[made.func.name] = made.moves
-            for name, array in made.tables.items():
+            built = work.get(f"kernel_{sum(isinstance(s, PrimFunc) for s in steps)}", step)
+            steps.append(built.func)
+            if built.moves is not None:
+                moves[built.func.name] = built.moves
+            for name, array in built.tables.items():
                 constants[name] = array
-                buffers[name] = Buffer(name, array.shape, INDEX, "constant", "index table")
+                buffers[name] = ProgramBuffer(name, array.shape, INDEX, "constant", "index table")
         elif step.kind == "constant":
             assert step.array is not None
             constants[step.name] = step.array
@@ -80,7 +80,9 @@ def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> 
                 steps[at] = HostCall(step.operator, step.operands, earlier.results + results)
     planned, total = plan_workspace(buffers, steps)
     inputs = flat.inputs(program)
-    return Lowered(program, planned, tuple(steps), inputs, fused.outputs, constants, total, moves, work.equal, packed)
+    return Lowered(
+        program, planned, tuple(steps), inputs, fused.outputs, constants, total, moves, work.duplicates, packed
+    )
 
 
 def _role(value: Value, outputs: set[str]) -> Role:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from eqsat.backends.interface import ALIGNMENT, Buffer, HostCall
+from eqsat.backends.interface import ALIGNMENT, HostCall, ProgramBuffer
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.lowering.pack import Packed
 from eqsat.ir.dtypes import NDArray
@@ -20,7 +20,7 @@ class Lowered:
     """A program as steps over buffers; `inputs` and `outputs` give the buffer of each name."""
 
     program: Program
-    buffers: dict[str, Buffer]
+    buffers: dict[str, ProgramBuffer]
     steps: tuple[Step, ...]
     inputs: dict[str, str]
     outputs: dict[str, str]
@@ -28,7 +28,7 @@ class Lowered:
     workspace_bytes: int
     moves: dict[str, tuple[Move, ...]] = field(default_factory=dict[str, tuple[Move, ...]])
     """The moves of the functions that are nothing but moves, by the function's name."""
-    equal: dict[str, str] = field(default_factory=dict[str, str])
+    duplicates: dict[str, str] = field(default_factory=dict[str, str])
     """Functions that are an earlier one with other buffers: the name of the earlier one by the function's name."""
     packed: Packed = field(default_factory=Packed)
     """Constants that the program has in another order."""
@@ -58,8 +58,8 @@ def step_buffers(step: Step) -> tuple[str, ...]:
 
 
 def plan_workspace(
-    buffers: Mapping[str, Buffer], steps: Sequence[Step], alignment: int = ALIGNMENT
-) -> tuple[dict[str, Buffer], int]:
+    buffers: Mapping[str, ProgramBuffer], steps: Sequence[Step], alignment: int = ALIGNMENT
+) -> tuple[dict[str, ProgramBuffer], int]:
     """Offsets for the workspace: a buffer takes the first gap that nothing alive at the same time uses."""
     alive: dict[str, tuple[int, int]] = {}
     for n, step in enumerate(steps):

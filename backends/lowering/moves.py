@@ -14,7 +14,7 @@ from math import prod
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 
 Box = tuple[tuple[int, int], ...]
 
@@ -63,7 +63,7 @@ class Move:
     @property
     def is_fill(self) -> bool:
         """Whether nothing is read."""
-        return not self.operands and not leaves("load", self.body)
+        return not self.operands and not nodes_of("load", self.body)
 
     @property
     def points(self) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.split import Axes, Roots, extent_of
 from eqsat.ir.dtypes import INDEX, itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, int_value
-from eqsat.ir.terms.walk import free_variables, leaves, postorder, substitute
+from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute
 
 LINE = 64
 """Bytes of a cache line: the width of a transposing tile along the source."""
@@ -33,12 +33,12 @@ def divisions(roots: Roots) -> int:
     return sum(n.dtype == INDEX and n.op in ("floordiv", "mod", "truncdiv", "truncmod") for n in postorder(*roots))
 
 
-def merge_axes(axes: Axes, roots: Roots, watched: int, folder: Folder) -> tuple[Axes, Roots]:
+def merge_axes(axes: Axes, roots: Roots, watched: int, simplifier: IndexSimplifier) -> tuple[Axes, Roots]:
     """Neighbouring axes as one, where the first `watched` roots need no division for it."""
     merged: list[Term] = []
     for axis in axes:
         if extent_of(axis) == 1:
-            roots = folder.fold_all(substitute(r, {axis: t.index_const(0)}) for r in roots)
+            roots = simplifier.simplify_all(substitute(r, {axis: t.index_const(0)}) for r in roots)
             continue
         if merged:
             outer = merged[-1]
@@ -49,7 +49,7 @@ def merge_axes(axes: Axes, roots: Roots, watched: int, folder: Folder) -> tuple[
                 outer: t.make("floordiv", (both, t.index_const(inner_extent))),
                 axis: t.make("mod", (both, t.index_const(inner_extent))),
             }
-            new = folder.fold_all(substitute(r, digits) for r in roots)
+            new = simplifier.simplify_all(substitute(r, digits) for r in roots)
             if divisions(new[:watched]) <= divisions(roots[:watched]):
                 merged[-1], roots = both, new
                 continue
@@ -67,7 +67,7 @@ def stride(address: Term, axis: Term) -> int | None:
 
 def data_loads(body: Term) -> list[Term]:
     """The loads of data, not of index tables."""
-    return [n for n in leaves("load", body) if n.dtype != INDEX]
+    return [n for n in nodes_of("load", body) if n.dtype != INDEX]
 
 
 def tile_transpose(axes: Axes, body: Term) -> dict[Term, int]:
@@ -91,9 +91,9 @@ def tile_transpose(axes: Axes, body: Term) -> dict[Term, int]:
 
 
 def loop_order(
-    spatial: Sequence[Term], reduced: Sequence[Term], roots: Roots, folder: Folder, watched: int = 2
+    spatial: Sequence[Term], reduced: Sequence[Term], roots: Roots, simplifier: IndexSimplifier, watched: int = 2
 ) -> Order:
     """Merged axes in row-major order of the output; the `watched` first roots are the body and what is stored."""
-    out, roots = merge_axes(tuple(spatial), roots, watched, folder)
-    inner, roots = merge_axes(tuple(reduced), roots, watched, folder)
+    out, roots = merge_axes(tuple(spatial), roots, watched, simplifier)
+    inner, roots = merge_axes(tuple(reduced), roots, watched, simplifier)
     return Order(out, inner, roots, {})

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from eqsat.backends.lowering.access import flat_index, flatten_loads
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import data_loads, loop_order, stride
 from eqsat.backends.lowering.reduce import FULL, ROW, fullness, lanes_of
 from eqsat.backends.lowering.split import extent_of
@@ -23,7 +23,7 @@ from eqsat.backends.machine import LINE
 from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
-from eqsat.ir.terms.walk import leaves, transform
+from eqsat.ir.terms.walk import nodes_of, transform
 
 TERMS = 24
 """Reductions of fewer terms do not pay for stores of results across their rows."""
@@ -35,7 +35,7 @@ Packed = dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]
 """Constants made here, by name: the constant, its shape with one axis split, and the order of those axes."""
 
 
-def pack_weights(values: Sequence[Value], folder: Folder) -> tuple[tuple[Value, ...], Packed]:
+def pack_weights(values: Sequence[Value], simplifier: IndexSimplifier) -> tuple[tuple[Value, ...], Packed]:
     """The values with transposed constants where a reduction gains full vectors by them."""
     by_name = {v.name: v for v in values}
     shapes = {v.name: v.shape for v in values}
@@ -43,7 +43,7 @@ def pack_weights(values: Sequence[Value], folder: Folder) -> tuple[tuple[Value, 
     done: Packed = {}
     for value in values:
         found = _weights(value, by_name)
-        if found is not None and (_narrow if found[0].args[-1] is not found[2] else _spread)(value, shapes, folder):
+        if found is not None and (_narrow if found[0].args[-1] is not found[2] else _spread)(value, shapes, simplifier):
             node, source, along = found
             at = next(k for k, a in enumerate(node.args) if a is along)
             block = ROW // itemsize(source.dtype)
@@ -53,7 +53,7 @@ def pack_weights(values: Sequence[Value], folder: Folder) -> tuple[tuple[Value, 
             done[packed.name] = (source.name, split, order)
             result.append(packed)
         result.append(value)
-    alive = {n.payload for v in result for x in (v.body, v.after) if x is not None for n in leaves("load", x)}
+    alive = {n.payload for v in result for x in (v.body, v.after) if x is not None for n in nodes_of("load", x)}
     alive |= {name for v in result for name in v.operands}
     return tuple(v for v in result if v.kind != "constant" or v.name in alive), done
 
@@ -62,7 +62,7 @@ def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term
     """A load of a constant by plain axes, one of them the output axis that no other load has."""
     if value.combiner is None or value.body is None or value.ordered or prod(value.reduce) < TERMS:
         return None
-    loads = leaves("load", value.body)
+    loads = nodes_of("load", value.body)
     for node in loads:
         source = by_name.get(node.payload)
         others = [n for n in loads if n is not node]
@@ -73,30 +73,30 @@ def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term
         if plain and len(spatial) == 1:
             along = spatial[0]
             whole = extent_of(along) % (ROW // itemsize(source.dtype)) == 0
-            if whole and not any(a is along for a in leaves("axis", *others)):
+            if whole and not any(a is along for a in nodes_of("axis", *others)):
                 return node, source, along
     return None
 
 
-def _narrow(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> bool:
+def _narrow(value: Value, shapes: dict[str, tuple[int, ...]], simplifier: IndexSimplifier) -> bool:
     """Whether rows of the result fill vectors badly."""
-    lanes = _lanes(value, shapes, folder)
+    lanes = _lanes(value, shapes, simplifier)
     return lanes is None or fullness(extent_of(lanes), value.dtype) < FULL
 
 
-def _spread(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> bool:
+def _spread(value: Value, shapes: dict[str, tuple[int, ...]], simplifier: IndexSimplifier) -> bool:
     """Whether rows of the result are those of the weights, and the blocks of one row far from those of the next."""
-    lanes = _lanes(value, shapes, folder)
+    lanes = _lanes(value, shapes, simplifier)
     return lanes is not None and extent_of(lanes) == value.shape[-1] > LONG * ROW // itemsize(value.dtype)
 
 
-def _lanes(value: Value, shapes: dict[str, tuple[int, ...]], folder: Folder) -> Term | None:
+def _lanes(value: Value, shapes: dict[str, tuple[int, ...]], simplifier: IndexSimplifier) -> Term | None:
     """The axis along which rows of the result would be computed as they are."""
     assert value.body is not None
     spatial = [t.ax(n, d) for n, d in enumerate(value.shape)]
     reduced = [t.red(n, d) for n, d in enumerate(value.reduce)]
-    roots = (folder.fold(flatten_loads(value.body, shapes)), flat_index(spatial, value.shape))
-    order = loop_order(spatial, reduced, roots, folder)
+    roots = (simplifier.simplify(flatten_loads(value.body, shapes)), flat_index(spatial, value.shape))
+    order = loop_order(spatial, reduced, roots, simplifier)
     loads = data_loads(order.roots[0])
     steps = {a: [stride(n.args[0], a) for n in loads] for a in order.spatial}
     return lanes_of(order, steps)

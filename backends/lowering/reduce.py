@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import Order, data_loads, divisions, stride
 from eqsat.backends.lowering.reduce_blocks import Blocks, choose_blocks, combine, register_leaf
 from eqsat.backends.lowering.registers import EXTREMES, in_registers, inside, one_block, register_file
@@ -87,7 +87,7 @@ def choose_tile(
     if machine is not None and combiner in ("sum", *EXTREMES) and terms >= FEW and lanes in set(spatial):
         # A window of one operand is in registers away from its borders, where they are cut off.
         body = inside(order.roots[0]) if len(loads) == 1 and not divisions(order.roots[:1]) else order.roots[0]
-        body, lane = one_block(t.cast_to(body, held_as(dtype)), lanes, Folder())
+        body, lane = one_block(t.cast_to(body, held_as(dtype)), lanes, IndexSimplifier())
         file = register_file(machine, held_as(dtype), extent_of(lane))
         if in_registers(body, lane, held_as(dtype), file, combiner):
             if rows is None:
@@ -192,13 +192,13 @@ class Reduction:
         dtype: str,
         order: Order,
         tile: Tile,
-        folder: Folder,
+        simplifier: IndexSimplifier,
         settle: Callable[[Sequence[Term]], None],
         store: Callable[[Roots, Term], Store],
         beside: Callable[[Roots], list[Stmt]] = lambda roots: [],
     ) -> None:
         self.combiner, self.dtype = combiner, held_as(dtype)
-        self.order, self.tile, self.folder = order, tile, folder
+        self.order, self.tile, self.simplifier = order, tile, simplifier
         self.settle, self.store, self.beside = settle, store, beside
         self.keep, self.extra = 1, 0
         self.clear = t.const(neutral(combiner, self.dtype), self.dtype)
@@ -215,9 +215,9 @@ class Reduction:
         body = t.cast_to(order.roots[0], self.dtype)
         lane = t.index_const(0)
         if self.lanes is not None:
-            lane = self.folder.fold(t.binary("mod", self.lanes, self.width))
+            lane = self.simplifier.simplify(t.binary("mod", self.lanes, self.width))
         sizes = dict(self.tile.sizes)
-        self.nest = nest = Nest(self.folder, policy, sizes, keep + 2 + extra)
+        self.nest = nest = Nest(self.simplifier, policy, sizes, keep + 2 + extra)
         if self.tile.blocks is not None:
             nest.least[self.tile.blocks.lanes] = self.tile.blocks.file.lanes
         self.keep, self.extra = keep, extra
@@ -247,9 +247,9 @@ class Reduction:
         row = t.index_const(0)
         for axis in deferred:
             row = extent_of(axis) * row + axis
-        row = self.folder.fold(row)
+        row = self.simplifier.simplify(row)
         cells = prod(map(extent_of, deferred)) * width
-        place = self.folder.fold(width * row + roots[keep + 1])
+        place = self.simplifier.simplify(width * row + roots[keep + 1])
         inner = (*roots[: keep + 1], place, *roots[keep + 2 :])
 
         def accumulate(roots: Roots, low: Axes) -> list[Stmt]:
@@ -268,13 +268,13 @@ class Reduction:
             joined = combine(self.combiner, self.at(into), self.at(into + half))
             loop = self.over((*deferred, other), Store("acc", (into,), joined))
             finish.append(with_kind(loop, "vectorized") if isinstance(loop, For) and loop.extent >= VECTOR else loop)
-        result = self.over(deferred, self.store(roots, self.at(self.folder.fold(width * row))))
+        result = self.over(deferred, self.store(roots, self.at(self.simplifier.simplify(width * row))))
         return [Alloc(BufferDecl("acc", (cells,), self.dtype), seq([start, *loops, *finish, result]))]
 
     def over(self, axes: Axes, store: Store) -> Stmt:
         """Loops around one store, without those that run once."""
         single = {a: t.index_const(0) for a in axes if extent_of(a) == 1}
-        index, value = self.folder.fold_all(substitute(x, single) for x in (*store.index, store.value))
+        index, value = self.simplifier.simplify_all(substitute(x, single) for x in (*store.index, store.value))
         stmt: Stmt = Store(store.buffer, (index,), value)
         for axis in reversed(axes):
             if axis not in single:

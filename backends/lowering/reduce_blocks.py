@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import Order, stride
 from eqsat.backends.lowering.registers import REGISTERS, File, in_registers, lane_step, over_tile, register_tile
 from eqsat.backends.lowering.split import Axes, Nest, Roots, ceil_div, extent_of
@@ -27,7 +27,7 @@ class Work(Protocol):
     """What the builder of a reduction gives: its nest, its accumulators, and what stores a result."""
 
     nest: Nest
-    folder: Folder
+    simplifier: IndexSimplifier
     order: Order
     combiner: str
     dtype: str
@@ -152,7 +152,7 @@ def _rows_of_chunk(across: int, height: int, cells: int) -> int:
 
 def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> list[Stmt] | None:
     """One chunk of sums: for each block of the reduced axes every tile of it, then what is stored; None if unfit."""
-    nest, folder, keep = work.nest, work.folder, work.keep
+    nest, simplifier, keep = work.nest, work.simplifier, work.keep
     lane = next((a for a in deferred if nest.origin.get(a) is blocks.lanes), None)
     if lane is None or not in_registers(roots[0], lane, work.dtype, blocks.file, work.combiner):
         return None
@@ -160,7 +160,7 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
     place = t.index_const(0)
     for axis in (*rows, lane):
         place = extent_of(axis) * place + axis
-    place = folder.fold(place)
+    place = simplifier.simplify(place)
     cells = prod(map(extent_of, deferred))
     reduced = work.order.reduced
     inner = (*roots[: keep + 1], place, *roots[keep + 2 :])
@@ -206,7 +206,7 @@ def _panel(work: Work, body: Term, axes: Axes, rows: Axes) -> tuple[Term, Callab
     place = t.index_const(0)
     for axis in axes:
         place = extent_of(axis) * place + axis
-    place, cells = work.folder.fold(place), prod(map(extent_of, axes))
+    place, cells = work.simplifier.simplify(place), prod(map(extent_of, axes))
     shared: dict[Term, Term] = {}
     for node in postorder(body):
         if node.op == "load" and lane_step(node.args[0], axes[-1]) == 1 and not set(rows) & set(free_variables(node)):
@@ -227,7 +227,7 @@ def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool) -> l
     place = t.index_const(0)
     for axis in tile:
         place = extent_of(axis) * place + axis
-    place = work.folder.fold(place)
+    place = work.simplifier.simplify(place)
     held, there = load("sums", [place], work.dtype), roots[work.keep + 1]
 
     def step(roots: Roots, _: Axes) -> list[Stmt]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.split import ceil_div, extent_of
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import INDEX, is_float, itemsize
 from eqsat.ir.statements.stmt import For, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, int_value, linear_parts
-from eqsat.ir.terms.walk import free_variables, leaves, postorder, substitute, transform
+from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute, transform
 
 REGISTERS = "registers"
 """The note of a local buffer that is a tile of vector registers."""
@@ -119,15 +119,15 @@ def inside(body: Term) -> Term:
     """A body as it is away from borders: what it loads where a position is inside."""
 
     def change(node: Term) -> Term | None:
-        if node.op != "where" or any(n.dtype != INDEX for n in leaves("load", node.args[0])):
+        if node.op != "where" or any(n.dtype != INDEX for n in nodes_of("load", node.args[0])):
             return None
-        loading = [a for a in node.args[1:] if leaves("load", a)]
+        loading = [a for a in node.args[1:] if nodes_of("load", a)]
         return loading[0] if len(loading) == 1 else None
 
     return transform(body, change)
 
 
-def one_block(body: Term, lane: Term, folder: Folder) -> tuple[Term, Term]:
+def one_block(body: Term, lane: Term, simplifier: IndexSimplifier) -> tuple[Term, Term]:
     """A body and its lanes within one block, where they are stored in blocks of one size; else both as they are."""
     extent = extent_of(lane)
     divisions = [n for n in postorder(body) if n.dtype == INDEX and n.op in ("floordiv", "mod")]
@@ -138,7 +138,7 @@ def one_block(body: Term, lane: Term, folder: Folder) -> tuple[Term, Term]:
     role, number = lane.payload
     low = t.make("axis", (t.index_const(block),), (role, number + 5000))
     high = t.make("axis", (t.index_const(extent // block),), (role, number + 6000))
-    return folder.fold(substitute(body, {lane: block * high + low})), low
+    return simplifier.simplify(substitute(body, {lane: block * high + low})), low
 
 
 def lane_step(index: Term, lane: Term) -> int | None:

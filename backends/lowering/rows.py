@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from eqsat.backends.lowering.access import flat_index, flatten_loads
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import data_loads, stride
 from eqsat.backends.lowering.split import extent_of
 from eqsat.backends.lowering.values import RESULT, Value
@@ -21,7 +21,7 @@ from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
-from eqsat.ir.terms.walk import free_variables, leaves, postorder, substitute, transform
+from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute, transform
 
 ROW = "row"
 """The note of a local buffer that holds one row of a step."""
@@ -76,14 +76,16 @@ class Group:
 def loads_of(value: Value) -> list[Term]:
     """The loads of a body and of what is applied to its result."""
     terms = [x for x in (value.body, value.after) if x is not None]
-    return [n for n in leaves("load", *terms) if isinstance(n.payload, str) and n.payload != RESULT]
+    return [n for n in nodes_of("load", *terms) if isinstance(n.payload, str) and n.payload != RESULT]
 
 
 class Grouping:
     """Finds the groups among the values of a program. `outputs` are the values that are more than steps."""
 
-    def __init__(self, values: Sequence[Value], outputs: set[str], folder: Folder, machine: Machine) -> None:
-        self.values, self.outputs, self.folder, self.machine = values, outputs, folder, machine
+    def __init__(
+        self, values: Sequence[Value], outputs: set[str], simplifier: IndexSimplifier, machine: Machine
+    ) -> None:
+        self.values, self.outputs, self.simplifier, self.machine = values, outputs, simplifier, machine
         self.shapes = {v.name: v.shape for v in values}
         self.readers: dict[str, set[str]] = {}
         for value in values:
@@ -143,7 +145,7 @@ class Grouping:
             return True
         if length < LEAST or not inner or (value.combiner is not None and size != 1):
             return False
-        body = self.folder.fold(flatten_loads(value.body, self.shapes))
+        body = self.simplifier.simplify(flatten_loads(value.body, self.shapes))
         if value.combiner is None and all(n.op in PLAIN for n in postorder(body) if n.dtype != "index"):
             return False
         loads = data_loads(body)
@@ -180,7 +182,7 @@ class Grouping:
                 local.add(value.name)
                 room -= nbytes
             reader = next((v for v in group[n + 1 :] if any(x.payload == value.name for x in loads_of(v))), None)
-            if reader is not None and reader.name not in beside and _read_once(reader, value, k, self.folder):
+            if reader is not None and reader.name not in beside and _read_once(reader, value, k, self.simplifier):
                 beside[reader.name] = value.name
         return Group(group, Rows(k, frozenset(local)), beside)
 
@@ -190,22 +192,22 @@ def _same_row(node: Term, shape: Sequence[int], k: int) -> bool:
     return all(d == 1 or i is t.ax(n, d) for n, (i, d) in enumerate(zip(node.args[:k], shape[:k], strict=True)))
 
 
-def _read_once(reader: Value, value: Value, k: int, folder: Folder) -> bool:
+def _read_once(reader: Value, value: Value, k: int, simplifier: IndexSimplifier) -> bool:
     """Whether a reduction of rows reads each element of the rows of an element-wise value once, in order."""
     loads = [n for n in loads_of(reader) if n.payload == value.name]
     if value.combiner is not None or reader.combiner is None or reader.body is None or len(loads) != 1:
         return False
-    if not any(n is loads[0] for n in leaves("load", reader.body)) or prod(value.shape[k:]) != prod(reader.reduce):
+    if not any(n is loads[0] for n in nodes_of("load", reader.body)) or prod(value.shape[k:]) != prod(reader.reduce):
         return False
     reduced = [t.red(n, d) for n, d in enumerate(reader.reduce)]
     single = {t.ax(n, 1): t.index_const(0) for n in range(k, len(reader.shape))}
     single |= {a: t.index_const(0) for a in reduced if extent_of(a) == 1}
     there, here = flat_index(loads[0].args[k:], value.shape[k:]), flat_index(reduced, reader.reduce)
-    return folder.fold(substitute(there - here, single)) is t.index_const(0)
+    return simplifier.simplify(substitute(there - here, single)) is t.index_const(0)
 
 
 def share_rows(
-    values: Sequence[Value], outputs: set[str], folder: Folder, machine: Machine | None
+    values: Sequence[Value], outputs: set[str], simplifier: IndexSimplifier, machine: Machine | None
 ) -> list[Value | Group]:
     """The values in order, those that share rows as groups; none without a machine, whose caches decide."""
-    return list(values) if machine is None else Grouping(values, outputs, folder, machine).run()
+    return list(values) if machine is None else Grouping(values, outputs, simplifier, machine).run()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from eqsat.backends.lowering.affine import Folder, nonnegative_form
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier, nonnegative_form
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.statements.stmt import For, Stmt, seq
 from eqsat.ir.terms import term as t
@@ -58,8 +58,8 @@ def ceil_div(a: int, b: int) -> int:
 class Nest:
     """Builds the statements of one kernel. `tiles` gives axes the extent of their deferred inner digit."""
 
-    def __init__(self, folder: Folder, policy: Policy, tiles: dict[Term, int], questions: int) -> None:
-        self.folder = folder
+    def __init__(self, simplifier: IndexSimplifier, policy: Policy, tiles: dict[Term, int], questions: int) -> None:
+        self.simplifier = simplifier
         self.policy = policy
         self.tiles = tiles
         self.least: dict[Term, int] = {}
@@ -82,7 +82,7 @@ class Nest:
 
     def put(self, roots: Roots, axis: Term, value: Term) -> Roots:
         """The roots with another term for an axis."""
-        return self.folder.fold_all(substitute(r, {axis: value}) for r in roots)
+        return self.simplifier.simplify_all(substitute(r, {axis: value}) for r in roots)
 
     def build(self, order: Axes, roots: Roots, leaf: Leaf, deferred: Axes = ()) -> list[Stmt]:
         """Loops over the axes in order; `leaf` gets the roots at each innermost place, and the deferred axes."""
@@ -160,7 +160,7 @@ class Nest:
     def sign_change(self, axis: Term, form: Term) -> set[int]:
         """Between which positions form >= 0 is undecided, as cuts inside of the axis."""
         k = dict((u, c) for c, u in linear_parts(form)[1]).get(axis, 0)
-        known = self.folder.range(form - k * axis) if k else None
+        known = self.simplifier.range(form - k * axis) if k else None
         if known is None:
             return set()
         low, high = known
@@ -184,7 +184,7 @@ class Nest:
         k = dict((u, n) for n, u in parts).get(axis, 0)
         if k % c == 0 or c % abs(k):
             return 0, set()
-        others = [self.folder.range(n * u) for n, u in parts if u is not axis and n % c]
+        others = [self.simplifier.range(n * u) for n, u in parts if u is not axis and n % c]
         if any(r is None for r in others):
             return 0, set()
         low = constant + sum(r[0] for r in others if r is not None)

@@ -13,7 +13,7 @@ from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Prog
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, format_shape
 from eqsat.ir.terms.term import Term, load
-from eqsat.ir.terms.walk import leaves, substitute, symbols, transform
+from eqsat.ir.terms.walk import nodes_of, substitute, symbols, transform
 
 RESULT = "result"
 Kind = Literal["input", "constant", "body", "host"]
@@ -47,7 +47,7 @@ class Value:
     @property
     def reduced_dtype(self) -> str:
         """The type of a reduction's result, before `after`."""
-        found = [n for n in leaves("load", self.after) if n.payload == RESULT] if self.after is not None else []
+        found = [n for n in nodes_of("load", self.after) if n.payload == RESULT] if self.after is not None else []
         return found[0].dtype if found else self.dtype
 
     @property

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, int_value
-from eqsat.ir.terms.walk import free_variables, leaves, transform
+from eqsat.ir.terms.walk import free_variables, nodes_of, transform
 
 MOST = 16
 """An axis of at most so many positions is walked position by position to make an operand constant."""
@@ -35,7 +35,7 @@ def ones(number: int) -> Iterator[tuple[int, int]]:
             bit += 1
 
 
-def digits_of_xor(term: Term, folder: Folder) -> Term:
+def digits_of_xor(term: Term, simplifier: IndexSimplifier) -> Term:
     """The term with each x ^ constant of an x that is not negative as a sum of digits."""
 
     def change(node: Term) -> Term | None:
@@ -45,7 +45,7 @@ def digits_of_xor(term: Term, folder: Folder) -> Term:
         if numbers[0] is not None:
             numbers, node = numbers[::-1], t.make("bitxor", (node.args[1], node.args[0]))
         x, number = node.args[0], numbers[1]
-        known = folder.range(x)
+        known = simplifier.range(x)
         if number is None or number < 0 or known is None or known[0] < 0:
             return None
         total = x
@@ -54,12 +54,12 @@ def digits_of_xor(term: Term, folder: Folder) -> Term:
             total = total + (1 << first) * (size - 1 - 2 * (x // (1 << first) % size))
         return total
 
-    return transform(term, change) if leaves("bitxor", term) else term
+    return transform(term, change) if nodes_of("bitxor", term) else term
 
 
 def narrow_axis(roots: Sequence[Term], axes: Sequence[Term]) -> int | None:
     """The number of an axis of few positions that is all that one operand of an exclusive or depends on."""
-    for node in leaves("bitxor", *roots):
+    for node in nodes_of("bitxor", *roots):
         for operand in node.args:
             there = set(free_variables(operand))
             used = [k for k, axis in enumerate(axes) if axis in there]

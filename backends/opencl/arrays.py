@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.interface import Buffer
-from eqsat.backends.opencl.device import Place, opencl
+from eqsat.backends.interface import ProgramBuffer
+from eqsat.backends.opencl.device import OpenDevice, opencl
 from eqsat.backends.opencl.image import Image
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
@@ -31,7 +31,7 @@ def stand_in(name: str, value: Any, x: Tensor) -> NDArray:
     return np.broadcast_to(np.zeros((), getattr(value, "dtype", "V1")), getattr(value, "shape", ()))
 
 
-def check_device_array(what: str, value: Any, buffer: Buffer, image: Image | None, where: Place) -> Any:
+def check_device_array(what: str, value: Any, buffer: ProgramBuffer, image: Image | None, where: OpenDevice) -> Any:
     """The value, if it is memory of this context that a kernel can take for the buffer; else EvaluationError."""
     cl = opencl()
     wanted = f"{buffer.dtype}{buffer.shape}" if image is None else image.label

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from eqsat.backends.c.code import plain
 from eqsat.backends.c.expr import Scope, index_type
+from eqsat.backends.c.library import plain
 from eqsat.backends.c.types import c_type
 from eqsat.backends.interface import HostCall
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered
 from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
 from eqsat.backends.opencl.grid import GROUP, Grid, grids
-from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, place
+from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, row_and_column
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import BackendError
@@ -44,14 +44,16 @@ class ClUnit:
 
 
 class KernelPrinter:
-    """One PrimFunc as a kernel: the work-items of its pieces follow each other in one NDRange."""
+    """One PrimFunc as a kernel: the work-items of its nests follow each other in one NDRange."""
 
-    def __init__(self, func: PrimFunc, folder: Folder, profile: Profile, images: Mapping[str, Image]) -> None:
+    def __init__(
+        self, func: PrimFunc, simplifier: IndexSimplifier, profile: Profile, images: Mapping[str, Image]
+    ) -> None:
         _check_ranks(func)
         self.func = func
-        self.folder = folder
+        self.simplifier = simplifier
         self.images = {n: images[n] for n in func.params if n in images}
-        self.grids = grids(func, folder, profile.kind, profile.units)
+        self.grids = grids(func, simplifier, profile.kind, profile.units)
         self.items = sum(g.items for g in self.grids)
         self.group = 1 if profile.kind == "cpu" else min(GROUP, profile.group)
         self.written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
@@ -62,18 +64,18 @@ class KernelPrinter:
         terms = [x for s in statements(func.body) for x in self.terms(s)]
         _check_double(func, terms, profile)
         axes = [s.axis for s in statements(func.body) if isinstance(s, For)]
-        index = index_type([*terms, *axes], folder)
+        index = index_type([*terms, *axes], simplifier)
         most = max([self.items + self.group, *(g.loops[-1].extent + g.chunk for g in self.grids if g.loops)])
         self.index = "int64_t" if most >= 1 << 31 else index
-        self.expressions = ClExpressions(self.names, self.index, folder, self.images, profile.exact_division)
+        self.expressions = ClExpressions(self.names, self.index, simplifier, self.images, profile.exact_division)
         self.locals = 0
 
     def terms(self, stmt: Stmt) -> list[Term]:
         """What a statement evaluates itself: a store its index, then its values."""
         if not isinstance(stmt, PixelStore):
-            return [pixel_loads(x, self.images, self.folder) for x in stmt_terms(stmt)]
-        values = (pixel_loads(x, self.images, self.folder) for x in (stmt.value, *stmt.more))
-        return [*place(stmt.index[0], self.images[stmt.buffer], self.folder), *values]
+            return [pixel_loads(x, self.images, self.simplifier) for x in stmt_terms(stmt)]
+        values = (pixel_loads(x, self.images, self.simplifier) for x in (stmt.value, *stmt.more))
+        return [*row_and_column(stmt.index[0], self.images[stmt.buffer], self.simplifier), *values]
 
     @property
     def launch(self) -> Launch:
@@ -118,7 +120,7 @@ class KernelPrinter:
         return [*note, self.signature(), "{", *(spell(line) for line in body), "}"]
 
     def grid(self, grid: Grid, start: int, depth: int) -> list[str]:
-        """What one work-item does for a piece whose work-items begin at a number."""
+        """What one work-item does for a nest whose work-items begin at a number."""
         indent, lines = "    " * depth, list[str]()
         counts = [*(loop.extent for loop in grid.loops[:-1]), grid.parts]
         places = digits(f"(item - {start})" if start else "item", counts)

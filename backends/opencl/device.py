@@ -42,8 +42,8 @@ def check_process() -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where kernels run: a context of one device, a queue on it, and the facts of the device."""
+class OpenDevice:
+    """A device to run kernels on: a context of it alone, a queue on it, and its facts."""
 
     context: Any
     queue: Any
@@ -56,7 +56,7 @@ class Place:
         return bool(self.device.host_unified_memory)
 
 
-def place(device: Any = None, threads: int | None = None) -> Place:
+def open_device(device: Any = None, threads: int | None = None) -> OpenDevice:
     """Where to run: the given pyopencl device, context or queue, else what PYOPENCL_CTX names, else the first device.
 
     `threads` takes a part of the device's compute units, where the device can be divided.
@@ -73,7 +73,7 @@ def place(device: Any = None, threads: int | None = None) -> Place:
     if isinstance(device, (cl.Context, cl.CommandQueue)) and threads is not None:
         raise BackendError(f"threads={threads}", "the context given as device decides", "leave one of them out")
     if isinstance(device, cl.CommandQueue):
-        return Place(device.context, device, device.device, profile_of(device.device))
+        return OpenDevice(device.context, device, device.device, profile_of(device.device))
     if isinstance(device, cl.Context):
         return _in(device)
     problem = f"is {type(device).__name__}, not a pyopencl Device, Context or CommandQueue"
@@ -81,7 +81,7 @@ def place(device: Any = None, threads: int | None = None) -> Place:
 
 
 @lru_cache(maxsize=8)
-def _chosen(choice: str) -> Place:
+def _chosen(choice: str) -> OpenDevice:
     """The context that pyopencl's users choose by PYOPENCL_CTX; the first device where that is empty."""
     cl = opencl()
     try:
@@ -92,13 +92,13 @@ def _chosen(choice: str) -> Place:
         raise BackendError(what, f"found no device: {_first_line(error)}", fix) from error
 
 
-def _on(device: Any) -> Place:
+def _on(device: Any) -> OpenDevice:
     return _in(opencl().Context([device]), device)
 
 
-def _in(context: Any, device: Any = None) -> Place:
+def _in(context: Any, device: Any = None) -> OpenDevice:
     device = device or context.devices[0]
-    return Place(context, opencl().CommandQueue(context, device), device, profile_of(device))
+    return OpenDevice(context, opencl().CommandQueue(context, device), device, profile_of(device))
 
 
 def _part(device: Any, threads: int) -> Any:
@@ -132,7 +132,7 @@ def profile_of(device: Any) -> Profile:
     )
 
 
-def build(where: Place, source: str) -> Any:
+def build(where: OpenDevice, source: str) -> Any:
     """The built program, from a cache of binaries where the driver keeps none itself.
 
     Raises BackendError with the first lines of the compiler's words where it fails.
@@ -158,7 +158,7 @@ def build(where: Place, source: str) -> Any:
         return made
 
 
-def _keeps_binaries(where: Place) -> bool:
+def _keeps_binaries(where: OpenDevice) -> bool:
     """Whether the driver keeps what it has compiled."""
     return bool(import_module("pyopencl.characterize").has_src_build_cache(where.device))
 
@@ -170,7 +170,7 @@ def driver_identity(device: Any) -> tuple[str, ...]:
     return (*texts, device.vendor, device.name, device.version, device.driver_version, str(opencl().VERSION_TEXT))
 
 
-def _question(where: Place, source: str, options: list[str]) -> str:
+def _question(where: OpenDevice, source: str, options: list[str]) -> str:
     """A digest of what a binary follows from; pyopencl adds options of the user's."""
     facts = (driver_identity(where.device), options, os.environ.get("PYOPENCL_BUILD_OPTIONS", ""), source)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:32]

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from eqsat.backends.c.expr import ATOM, CAST, COMPARED, Expressions, Scope, Text, wrap
 from eqsat.backends.c.math import MATH
 from eqsat.backends.c.types import helper
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.opencl.image import Image
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.terms import term as t
@@ -84,9 +84,14 @@ class ClExpressions(Expressions):
     """
 
     def __init__(
-        self, buffers: Mapping[str, str], index: str, folder: Folder, images: Mapping[str, Image], exact: bool
+        self,
+        buffers: Mapping[str, str],
+        index: str,
+        simplifier: IndexSimplifier,
+        images: Mapping[str, Image],
+        exact: bool,
     ) -> None:
-        super().__init__(buffers, index, folder)
+        super().__init__(buffers, index, simplifier)
         self.images = images
         self.exact = exact
 

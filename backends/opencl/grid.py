@@ -1,8 +1,8 @@
 """Loop nests as NDRanges: which loops may run in any order, and how many work-items share them.
 
-A *piece* is a nest whose outer loops are proved independent: different positions write different cells, and nothing
-that is written is read. A *grid* divides the positions of a piece over work-items. The work-items of all pieces of a
-function follow each other in one NDRange: one launch, whatever border pieces a pad or an odd size leaves.
+The outer loops of a *parallel nest* are proved independent: different positions write different cells, and nothing
+that is written is read. A *grid* divides its positions over work-items. The work-items of all nests of a function
+follow each other in one NDRange: one launch, whatever borders a pad or an odd size leaves.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from eqsat.backends.lowering.affine import Folder
-from eqsat.backends.opencl.lanes import apart
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.opencl.accumulators import split_accumulators
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, linear_parts
-from eqsat.ir.terms.walk import free_variables, leaves
+from eqsat.ir.terms.walk import free_variables, nodes_of
 
 GRAIN = 1 << 12
-"""On a CPU a work-item runs about this many innermost statements, or it is not worth starting."""
+"""Innermost statements of a work-item of a CPU, about: fewer take less time than starting it."""
 ITEMS_PER_UNIT = 8
-"""Work-items for each CPU core: enough to balance, few enough to cost nothing."""
+"""Work-items for each CPU core: cores that end early find more to do, and starting them costs little."""
 GROUP = 64
-"""Work-items side by side in a group of a GPU."""
+"""Work-items in a group of a GPU, neighbours along the last loop: one or two of the sets that run in step."""
 
 
 @dataclass(frozen=True)
-class Piece:
+class ParallelNest:
     """Independent loops, outermost first, around a statement that each of their positions runs once."""
 
     loops: tuple[For, ...]
@@ -41,7 +41,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Grid:
-    """A piece as work-items: each takes one position of the loops, `chunk` neighbouring ones of the last loop."""
+    """Such a nest as work-items: each takes one position of the loops, `chunk` neighbouring ones of the last loop."""
 
     loops: tuple[For, ...]
     chunk: int
@@ -74,24 +74,24 @@ def _stores(stmt: Stmt) -> list[Store]:
     return [s for s in statements(stmt) if isinstance(s, Store) and s.buffer not in local]
 
 
-def independent(axes: tuple[Term, ...], stmt: Stmt, folder: Folder) -> bool:
+def independent(axes: tuple[Term, ...], stmt: Stmt, simplifier: IndexSimplifier) -> bool:
     """Whether different positions of the axes are shown to write different cells, and no cell that is read.
 
     >>> from eqsat.ir.terms.term import ax, load
     >>> i, j = ax(0, 4), ax(1, 3)
-    >>> independent((i,), For(j, Store("y", (3 * i + j,), load("x", [i], "int8"))), Folder())
+    >>> independent((i,), For(j, Store("y", (3 * i + j,), load("x", [i], "int8"))), IndexSimplifier())
     True
-    >>> independent((i,), For(j, Store("y", (2 * i + j,), load("x", [i], "int8"))), Folder())
+    >>> independent((i,), For(j, Store("y", (2 * i + j,), load("x", [i], "int8"))), IndexSimplifier())
     False
     """
     stores = _stores(stmt)
     written = {s.buffer for s in stores}
-    if any(n.payload in written for s in statements(stmt) for n in leaves("load", *stmt_terms(s))):
+    if any(n.payload in written for s in statements(stmt) for n in nodes_of("load", *stmt_terms(s))):
         return False
-    return all(_apart(axes, [s.index[0] for s in stores if s.buffer == buffer], folder) for buffer in written)
+    return all(_distinct(axes, [s.index[0] for s in stores if s.buffer == buffer], simplifier) for buffer in written)
 
 
-def _apart(axes: tuple[Term, ...], cells: list[Term], folder: Folder) -> bool:
+def _distinct(axes: tuple[Term, ...], cells: list[Term], simplifier: IndexSimplifier) -> bool:
     """Whether cells at different positions of the axes are different: the strides are those of digits, each larger
     than everything below it. Of one cell the inner loops count as digits too; of several, how far apart they are."""
     outer, among = set(axes), set(axes)
@@ -104,7 +104,7 @@ def _apart(axes: tuple[Term, ...], cells: list[Term], folder: Folder) -> bool:
             inner = [(abs(k), u) for k, u in parts if u.op == "axis" and u not in among]
             among.update(u for _, u in inner)
         rest = t.linear(constant, [(k, u) for k, u in parts if u not in among])
-        known = folder.range(rest)
+        known = simplifier.range(rest)
         if known is None or any(a in outer for a in free_variables(rest)):
             return False
         table = {u: k for k, u in parts}
@@ -127,48 +127,49 @@ def _extent(axis: Term) -> int:
     return number
 
 
-def pieces(func: PrimFunc, folder: Folder, wanted: int | None) -> list[Piece]:
-    """The pieces of a function, in order. A loop around several nests is distributed over them where fewer than
+def parallel_nests(func: PrimFunc, simplifier: IndexSimplifier, wanted: int | None) -> list[ParallelNest]:
+    """The parallel nests of a function, in order. A loop around several nests is distributed over them where fewer than
     `wanted` positions are independent above; None: every position is wanted, and accumulators are taken apart."""
 
-    def split(stmt: Stmt, outer: tuple[For, ...]) -> list[Piece]:
+    def split(stmt: Stmt, outer: tuple[For, ...]) -> list[ParallelNest]:
         if isinstance(stmt, Seq):
-            return [piece for part in stmt.parts for piece in split(part, outer)]
+            return [nest for part in stmt.parts for nest in split(part, outer)]
         if isinstance(stmt, For):
             inside = (*outer, stmt)
-            if independent(tuple(loop.axis for loop in inside), stmt.body, folder):
+            if independent(tuple(loop.axis for loop in inside), stmt.body, simplifier):
                 enough = wanted is not None and prod(loop.extent for loop in inside) >= wanted
-                return [Piece(inside, stmt.body)] if enough and isinstance(stmt.body, Seq) else split(stmt.body, inside)
-        lanes = apart(stmt) if isinstance(stmt, Alloc) and wanted is None else None
-        return [Piece(outer, stmt)] if lanes is None else split(lanes, outer)
+                whole = enough and isinstance(stmt.body, Seq)
+                return [ParallelNest(inside, stmt.body)] if whole else split(stmt.body, inside)
+        lanes = split_accumulators(stmt) if isinstance(stmt, Alloc) and wanted is None else None
+        return [ParallelNest(outer, stmt)] if lanes is None else split(lanes, outer)
 
     return [p for p in split(func.body, ()) if p.positions]
 
 
-def grid_for_cpu(piece: Piece, share: float) -> Grid:
+def grid_for_cpu(nest: ParallelNest, share: float) -> Grid:
     """A few heavy work-items, about `share` of them, over the outer loops; the inner ones stay loops: compilers
     vectorise those."""
-    items = max(1, min(int(share), piece.positions * points(piece.body) // GRAIN, piece.positions))
+    items = max(1, min(int(share), nest.positions * points(nest.body) // GRAIN, nest.positions))
     outer: list[For] = []
-    inner = list(piece.loops)
+    inner = list(nest.loops)
     while inner and prod(loop.extent for loop in outer) < items:
         outer.append(inner.pop(0))
-    body = piece.body
+    body = nest.body
     for loop in reversed(inner):
         body = For(loop.axis, body, loop.kind)
     parts = -(-items // prod(loop.extent for loop in outer[:-1]))
     return Grid(tuple(outer), -(-outer[-1].extent // parts) if outer else 1, body)
 
 
-def grid_for_gpu(piece: Piece) -> Grid:
+def grid_for_gpu(nest: ParallelNest) -> Grid:
     """One work-item for each position."""
-    return Grid(piece.loops, 1, piece.body)
+    return Grid(nest.loops, 1, nest.body)
 
 
-def grids(func: PrimFunc, folder: Folder, kind: str, units: int) -> list[Grid]:
-    """The work-items of every piece of a function on a device of a kind ("cpu", else "gpu") with so many cores."""
+def grids(func: PrimFunc, simplifier: IndexSimplifier, kind: str, units: int) -> list[Grid]:
+    """The work-items of a function, nest by nest, on a device of a kind ("cpu", else "gpu") with so many cores."""
     wanted = units * ITEMS_PER_UNIT
-    found = pieces(func, folder, wanted if kind == "cpu" else None)
+    found = parallel_nests(func, simplifier, wanted if kind == "cpu" else None)
     if kind != "cpu":
         return [grid_for_gpu(p) for p in found]
     work = [p.positions * points(p.body) for p in found]

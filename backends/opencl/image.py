@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from eqsat.backends.interface import Buffer
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.interface import ProgramBuffer
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered, Step
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, INTS, is_float
@@ -110,7 +110,7 @@ def plan_images(lowered: Lowered, places: Mapping[str, tuple[int, ...]], profile
 # -- whole pixels -----------------------------------------------------------------------------------------------------
 
 
-def stage(lowered: Lowered, images: Mapping[str, Image], folder: Folder) -> Lowered:
+def stage(lowered: Lowered, images: Mapping[str, Image], simplifier: IndexSimplifier) -> Lowered:
     """The program with every store to an image a store of whole pixels.
 
     A kernel whose loops do not come in whole pixels fills a buffer of the workspace, which is copied.
@@ -121,17 +121,17 @@ def stage(lowered: Lowered, images: Mapping[str, Image], folder: Folder) -> Lowe
         if target is None or not isinstance(step, PrimFunc):
             steps.append(step)
             continue
-        body = whole_pixels(step.body, target, images[target], folder)
+        body = whole_pixels(step.body, target, images[target], simplifier)
         if body is not None:
             steps.append(replace(step, body=body))
             continue
         whole = buffers[target]
-        flat = Buffer(f"{target}_flat", whole.shape, whole.dtype, "workspace", "the elements of an image")
+        flat = ProgramBuffer(f"{target}_flat", whole.shape, whole.dtype, "workspace", "the elements of an image")
         buffers[flat.name] = flat
         steps.append(_renamed(step, target, flat.name))
         if step.name in moves:
             moves[step.name] = tuple(replace(m, out=replace(m.out, buffer=flat.name)) for m in moves[step.name])
-        steps.append(_copy(f"{step.name}_image", flat, target, images[target], folder))
+        steps.append(_copy(f"{step.name}_image", flat, target, images[target], simplifier))
     return replace(lowered, buffers=buffers, steps=tuple(steps), moves=moves)
 
 
@@ -139,28 +139,28 @@ def _stores(step: Step) -> list[Store]:
     return [s for s in statements(step.body) if isinstance(s, Store)] if isinstance(step, PrimFunc) else []
 
 
-def whole_pixels(stmt: Stmt, target: str, image: Image, folder: Folder) -> Stmt | None:
+def whole_pixels(stmt: Stmt, target: str, image: Image, simplifier: IndexSimplifier) -> Stmt | None:
     """The statement with stores of pixels in place of elements; None where its loops do not allow that."""
     if isinstance(stmt, Store):
         if stmt.buffer != target:
             return stmt
         return PixelStore(stmt.buffer, stmt.index, stmt.value) if image.channels == 1 else None
     if isinstance(stmt, For):
-        unrolled = _unrolled(stmt, target, image, folder)
+        unrolled = _unrolled(stmt, target, image, simplifier)
         if unrolled is not None:
             return unrolled
-        body = whole_pixels(stmt.body, target, image, folder)
+        body = whole_pixels(stmt.body, target, image, simplifier)
         return None if body is None else replace(stmt, body=body)
     if isinstance(stmt, Alloc):
-        body = whole_pixels(stmt.body, target, image, folder)
+        body = whole_pixels(stmt.body, target, image, simplifier)
         return None if body is None else replace(stmt, body=body)
     if isinstance(stmt, Seq):
-        parts = [whole_pixels(p, target, image, folder) for p in stmt.parts]
+        parts = [whole_pixels(p, target, image, simplifier) for p in stmt.parts]
         return None if any(p is None for p in parts) else Seq(tuple(p for p in parts if p is not None))
     return None if isinstance(stmt, If) else stmt
 
 
-def _unrolled(loop: For, target: str, image: Image, folder: Folder) -> Stmt | None:
+def _unrolled(loop: For, target: str, image: Image, simplifier: IndexSimplifier) -> Stmt | None:
     """A loop that walks through the channels, in steps of a pixel."""
     inside = list[For]()
     stmt = loop.body
@@ -170,16 +170,17 @@ def _unrolled(loop: For, target: str, image: Image, folder: Folder) -> Stmt | No
     if image.channels == 1 or not isinstance(stmt, Store) or stmt.buffer != target or loop.extent % image.channels:
         return None
     table = {u: k for k, u in linear_parts(stmt.index[0])[1]}
-    rest = folder.fold(stmt.index[0] - loop.axis)
-    if table.get(loop.axis) != 1 or folder.mod(rest, image.channels) is not t.index_const(0):
+    rest = simplifier.simplify(stmt.index[0] - loop.axis)
+    if table.get(loop.axis) != 1 or simplifier.simplify(rest % image.channels) is not t.index_const(0):
         return None
     axis = t.index_const(0)
     if loop.extent > image.channels:
         axis = t.make("axis", (t.index_const(loop.extent // image.channels),), loop.axis.payload)
     first, *more = (
-        folder.fold(substitute(stmt.value, {loop.axis: image.channels * axis + n})) for n in range(image.channels)
+        simplifier.simplify(substitute(stmt.value, {loop.axis: image.channels * axis + n}))
+        for n in range(image.channels)
     )
-    pixel = folder.div(substitute(stmt.index[0], {loop.axis: image.channels * axis}), image.channels)
+    pixel = simplifier.simplify(substitute(stmt.index[0], {loop.axis: image.channels * axis}) // image.channels)
     body: Stmt = PixelStore(target, (pixel,), first, tuple(more))
     for other in reversed(inside):
         body = replace(other, body=body)
@@ -202,30 +203,30 @@ def _renamed(func: PrimFunc, old: str, new: str) -> PrimFunc:
     )
 
 
-def _copy(name: str, source: Buffer, target: str, image: Image, folder: Folder) -> PrimFunc:
+def _copy(name: str, source: ProgramBuffer, target: str, image: Image, simplifier: IndexSimplifier) -> PrimFunc:
     size = prod(source.shape)
     axis = t.ax(0, size)
     elements = For(axis, Store(target, (axis,), load(source.name, [axis], source.dtype)))
-    body = whole_pixels(elements, target, image, folder)
+    body = whole_pixels(elements, target, image, simplifier)
     assert body is not None
     decls = {n: BufferDecl(n, (size,), source.dtype) for n in (source.name, target)}
     return PrimFunc(name, (source.name, target), decls, body, "to an image")
 
 
-def place(pixel: Term, image: Image, folder: Folder) -> tuple[Term, Term]:
+def row_and_column(pixel: Term, image: Image, simplifier: IndexSimplifier) -> tuple[Term, Term]:
     """The row and the column of a pixel."""
-    return folder.div(pixel, image.width), folder.mod(pixel, image.width)
+    return simplifier.simplify(pixel // image.width), simplifier.simplify(pixel % image.width)
 
 
-def pixel_loads(term: Term, images: Mapping[str, Image], folder: Folder) -> Term:
+def pixel_loads(term: Term, images: Mapping[str, Image], simplifier: IndexSimplifier) -> Term:
     """The term with row, column and channel as the indices of loads from images."""
 
     def change(node: Term) -> Term | None:
         image = images.get(node.payload) if node.op == "load" else None
         if image is None:
             return None
-        pixel = folder.div(node.args[0], image.channels)
-        channel = folder.mod(node.args[0], image.channels)
-        return load(node.payload, [*place(pixel, image, folder), channel], node.dtype)
+        pixel = simplifier.simplify(node.args[0] // image.channels)
+        channel = simplifier.simplify(node.args[0] % image.channels)
+        return load(node.payload, [*row_and_column(pixel, image, simplifier), channel], node.dtype)
 
     return transform(term, change) if images else term

@@ -10,18 +10,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.backends.call import bound_output, named_arguments, output_arrays, readable
-from eqsat.backends.interface import Buffer
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.arguments import bound_output, named_arguments, output_arrays, readable
+from eqsat.backends.interface import ProgramBuffer
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.lowered import Lowered, plan_workspace
 from eqsat.backends.opencl.arrays import check_device_array, on_device, same_memory, stand_in
 from eqsat.backends.opencl.code import ClUnit, print_cl
-from eqsat.backends.opencl.device import Place, place
+from eqsat.backends.opencl.device import OpenDevice, open_device
 from eqsat.backends.opencl.image import Image, plan_images, stage
+from eqsat.backends.opencl.local_transpose import printers
 from eqsat.backends.opencl.profile import Profile
-from eqsat.backends.opencl.run import ClRunner
-from eqsat.backends.opencl.tile import printers
+from eqsat.backends.opencl.runner import ClRunner
 from eqsat.backends.opencl.tune import tuned_profile
 from eqsat.backends.separators import separators
 from eqsat.backends.specialised import Sizes, Specialised
@@ -39,7 +39,7 @@ class ClModule:
     lowered: Lowered
     unit: ClUnit
     images: dict[str, Image]
-    where: Place
+    where: OpenDevice
 
     @property
     def source(self) -> str:
@@ -61,11 +61,11 @@ class ClModule:
         """The program, built."""
         return ClRunner(self.lowered, self.unit, self.images, self.where)
 
-    def device_array(self, what: str, value: Any, buffer: Buffer) -> Any:
+    def device_array(self, what: str, value: Any, buffer: ProgramBuffer) -> Any:
         """A pyopencl array or image that fits a buffer; EvaluationError where it does not."""
         return check_device_array(what, value, buffer, self.images.get(buffer.name), self.where)
 
-    def new_array(self, buffer: Buffer) -> Any:
+    def new_array(self, buffer: ProgramBuffer) -> Any:
         """Memory of the device for an output, as its users handle it."""
         image = self.images.get(buffer.name)
         if image is not None:
@@ -78,12 +78,12 @@ def make_unit(
 ) -> tuple[Lowered, ClUnit, dict[str, Image]]:
     """The steps of a program on a device, their text, and the buffers that are images."""
     lowered = lower(program, sizes)
-    folder = Folder(lowered.tables)
+    simplifier = IndexSimplifier(lowered.tables)
     images = plan_images(lowered, places, profile)
-    lowered = stage(lowered, images, folder) if images else lowered
+    lowered = stage(lowered, images, simplifier) if images else lowered
     buffers, total = plan_workspace(lowered.buffers, lowered.steps, profile.alignment)
     lowered = replace(lowered, buffers=buffers, workspace_bytes=total)
-    return lowered, print_cl(printers(lowered, profile, images, folder), lowered), images
+    return lowered, print_cl(printers(lowered, profile, images, simplifier), lowered), images
 
 
 class ClKernel(Specialised[ClModule]):
@@ -106,7 +106,7 @@ class ClKernel(Specialised[ClModule]):
         super().__init__(program)
         self.tune = tune
         self.separators = separators(program, buffers or {})
-        self.where = place(device, threads)
+        self.where = open_device(device, threads)
         if kind is not None:
             self.where = replace(self.where, profile=replace(self.where.profile, kind=kind))
         if not self._symbolic:

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsat.backends import cache
 from eqsat.backends.opencl.arrays import image_format
-from eqsat.backends.opencl.device import Place, build, driver_identity, failures, opencl
+from eqsat.backends.opencl.device import OpenDevice, build, driver_identity, failures, opencl
 from eqsat.backends.opencl.image import Image
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import BackendError
@@ -39,7 +39,7 @@ __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
 """
 
 
-def check_images(where: Place, images: Mapping[str, Image]) -> None:
+def check_images(where: OpenDevice, images: Mapping[str, Image]) -> None:
     """Refuse a program with images of which the device makes other numbers than they hold."""
     for image in images.values():
         wrong = _wrong(where, Image(HEIGHT, WIDTH * image.channels, image.channels, image.dtype))
@@ -57,7 +57,7 @@ def _found(facts: tuple[str, ...]) -> list[str]:
     return []
 
 
-def _wrong(where: Place, image: Image) -> str:
+def _wrong(where: OpenDevice, image: Image) -> str:
     """What the device does wrongly with a format ("reads", "writes"); nothing where all is right."""
     facts = (*driver_identity(where.device), image.label, SOURCE)
     found = _found(facts)
@@ -96,7 +96,7 @@ def sample(image: Image) -> NDArray:
     return numbers.astype(image.dtype).reshape(image.rows, image.width, image.channels)
 
 
-def _tried(where: Place, image: Image) -> str:
+def _tried(where: OpenDevice, image: Image) -> str:
     """Read an image and write one with the device, and compare with what the host sees."""
     cl = opencl()
     with failures(f"trial of {image.label} on {where.profile.name}"):

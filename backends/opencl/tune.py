@@ -1,4 +1,4 @@
-"""Measured shapes of OpenCL work: few heavy work-items or one for each position, whole programs at a time."""
+"""Measured ways to divide OpenCL work: few heavy work-items or one for each position, for whole programs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from eqsat.backends.c import tune
-from eqsat.backends.c.stored import stored_key
+from eqsat.backends.c.program_cache import program_key
 from eqsat.backends.interface import HostCall, Interface
 from eqsat.backends.lowering.values import flatten_program
 from eqsat.backends.opencl.profile import Profile
@@ -18,7 +18,7 @@ from eqsat.ir.tensors.tensor import Program
 from eqsat.ir.terms.term import Term
 
 FINER = 4
-"""Work-items for each compute unit of a variant that shares work out in smaller parts."""
+"""A variant divides the work into so many times as many work-items: smaller parts balance better."""
 
 
 class Runs(Protocol):
@@ -39,9 +39,9 @@ def variants(profile: Profile) -> list[Profile]:
 def tuned_profile(
     program: Program, sizes: Mapping[Term, int], profile: Profile, settings: Sequence[object], build: Build
 ) -> Profile:
-    """The variant that takes the least time, a reader of its results behind it; the answer is remembered."""
+    """The variant that takes the least time, followed by a reader of its results; the winner is kept in the cache."""
     flat = flatten_program(program, sizes)
-    key = stored_key(program.name, flat.inputs(program), flat, "opencl", profile, *settings)
+    key = program_key(program.name, flat.inputs(program), flat, "opencl", profile, *settings)
     asked, found = None if key is None else f"cl-{key}.json", variants(profile)
     winner = None if asked is None else tune.remembered(asked, len(found))
     if winner is not None:

@@ -5,74 +5,85 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.backends.lowering.moves import Move, normalise, without_border
-from eqsat.backends.machine import LINE, Machine
-from eqsat.backends.schedules.choose_body import cross_loop, plan_blend, plan_cross, plan_strip
-from eqsat.backends.schedules.choose_run import STRETCH, plan_run
-from eqsat.backends.schedules.choose_small import plan_shuffle, plan_zip, separable
-from eqsat.backends.schedules.choose_turn import plan_turn
-from eqsat.backends.schedules.runs import along, dense, unit
-from eqsat.backends.schedules.schedule import Plan
+from eqsat.backends.machine import BLOCK, LINE, Machine
+from eqsat.backends.schedules.choose_copy import STRETCH, choose_copy
+from eqsat.backends.schedules.choose_interleave import choose_interleave, choose_shuffle, separable
+from eqsat.backends.schedules.choose_pointwise import (
+    choose_pointwise_rows,
+    choose_pointwise_tiles,
+    choose_transposed_pointwise,
+    transposed_loop,
+)
+from eqsat.backends.schedules.choose_transpose import choose_transpose
+from eqsat.backends.schedules.contiguity import lies_along, unit_loop, writes_contiguously
+from eqsat.backends.schedules.schedule import Schedule
 
 INLINE = 1024
-"""Padding is written together with what it surrounds, where the steps of its loop are shorter than so many bytes."""
+"""Padding is written together with what it surrounds, where a step of its loop writes fewer bytes. Measured."""
+PADDED_ROW = 4 * LINE
+"""Bytes of rows of a transpose up to which their padding is written with them: all rows of a tile, four lines each."""
 PARALLEL = 1 << 17
-"""Fewer bytes than this are not worth waking threads for."""
+"""Fewer bytes than this are moved by one thread: waking others takes about as long as moving them."""
 
 
-def choose(move: Move, machine: Machine, threads: int = 1) -> Plan | None:
+def choose(move: Move, machine: Machine, threads: int = 1) -> Schedule | None:
     """The schedule of a move; None leaves it to the general loop nest."""
-    i = unit(move.out)
+    i = unit_loop(move.out)
     if move.points * move.out.size < PARALLEL:
         threads = 1
     if i is None:
         return None
     if move.is_fill:
-        return plan_run(move, machine, threads)
+        return choose_copy(move, machine, threads)
     if not move.is_copy:
-        return plan_strip(move, threads, i) or plan_blend(move, threads, i) or plan_cross(move, threads, i)
-    j = unit(move.operands[0])
-    short = move.extents[i] * move.out.size
-    shuffled = plan_shuffle(move, threads) if short < 16 or (short < 32 and move.operands[0].strides[i] != 1) else None
-    if shuffled is not None:
-        return shuffled
-    if along(move.operands[0], i):
-        return plan_run(move, machine, threads)
-    if j is None or move.boxed not in ((), (i,)):
+        return (
+            choose_pointwise_rows(move, threads, i)
+            or choose_pointwise_tiles(move, threads, i)
+            or choose_transposed_pointwise(move, threads, i)
+        )
+    j = unit_loop(move.operands[0])
+    row = move.extents[i] * move.out.size
+    if row < BLOCK or (row < 2 * BLOCK and move.operands[0].strides[i] != 1):
+        shuffle = choose_shuffle(move, threads)
+        if shuffle is not None:
+            return shuffle
+    if lies_along(move.operands[0], i):
+        return choose_copy(move, machine, threads)
+    if j is None or move.boxed not in ((), (i,)) or (move.boxed and row > PADDED_ROW):
         return None
-    if move.boxed and move.extents[i] * move.out.size > 256:
-        return None
-    if separable(move.extents[i]) and move.extents[i] * move.out.size > 16:
-        # Fewer rows than two register tiles have: they would do much of the work twice.
-        woven = plan_zip(move, machine, threads, i, j)
-        if woven is not None and woven.braid:
-            return woven
-    return plan_turn(move, machine, threads, i, j) or plan_zip(move, machine, threads, i, j)
+    if separable(move.extents[i]) and row > BLOCK:
+        # Fewer rows than two register blocks have: these would overlap, and do much of the work twice.
+        interleave = choose_interleave(move, machine, threads, i, j)
+        if interleave is not None and interleave.in_registers:
+            return interleave
+    return choose_transpose(move, machine, threads, i, j) or choose_interleave(move, machine, threads, i, j)
 
 
 def prepared(move: Move) -> tuple[Move, ...]:
-    """The move without the parts of its border that its schedule would not write on its way."""
+    """The move without the parts of its border that its schedule does not write in passing, and those parts."""
     if not move.boxed or not move.operands:
         return (move,)
-    i = unit(move.out)
+    i = unit_loop(move.out)
     size = move.out.size
     if not move.is_copy:
-        keep = [k for k in move.boxed if k == i and cross_loop(move) is not None]
-    elif along(move.operands[0], i):
+        keep = [k for k in move.boxed if k == i and transposed_loop(move) is not None]
+    elif lies_along(move.operands[0], i):
         step = {k: move.out.strides[k] * size for k in move.boxed}
-        keep = [k for k in move.boxed if dense(move, k) and step[k] < INLINE and step[k] * move.extents[k] <= STRETCH]
+        short = [k for k in move.boxed if step[k] < INLINE and step[k] * move.extents[k] <= STRETCH]
+        keep = [k for k in short if writes_contiguously(move, k)]
     else:
-        keep = [k for k in move.boxed if k == i and move.extents[k] * size <= 4 * LINE]
+        keep = [k for k in move.boxed if k == i and move.extents[k] * size <= PADDED_ROW]
     inside, borders = without_border(move, [k for k in move.boxed if k not in keep])
     return (normalise(inside), *borders)
 
 
-def schedule(moves: Sequence[Move], machine: Machine, threads: int) -> list[tuple[Move, Plan]] | None:
+def schedule_moves(moves: Sequence[Move], machine: Machine, threads: int) -> list[tuple[Move, Schedule]] | None:
     """Every move of a kernel with its schedule; None where the general loop nest has to do it."""
-    chosen: list[tuple[Move, Plan]] = []
+    chosen: list[tuple[Move, Schedule]] = []
     for move in moves:
         for part in prepared(move):
-            plan = choose(part, machine, threads)
-            if plan is None:
+            schedule = choose(part, machine, threads)
+            if schedule is None:
                 return None
-            chosen.append((part, plan))
+            chosen.append((part, schedule))
     return chosen

@@ -1,160 +1,202 @@
-"""What a schedule is: plain data that says how a move is carried out. `choose` makes them, the printers read them."""
+"""What a schedule is: plain data that says how a move is carried out. `choose` makes them, the printers read them.
+
+Each class shows the loops before and after it. In these pictures `d` is the result, `s` the source, `E` the number of
+elements in 16 bytes, `a:b:c` a loop from a to b in steps of c, and `<-nt-` a non-temporal store, which goes to memory
+without being kept in the caches. Lengths are in elements where nothing else is said.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 TILE_I, TILE_J = -1, -2
-"""The tile loops of a turn in its loop order; other entries number the loops of the move."""
+"""The loops over tiles along i and along j, as entries of `Schedule.order`; other entries number loops of the move."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What all schedules have.
+
+    order: the loops that stay loops, outermost first, as numbers of the move's loops, or TILE_I and TILE_J.
+    threads: how many threads share the outer ones.
+    nontemporal: whether the result is written by non-temporal stores.
+    """
+
+    order: tuple[int, ...]
+    threads: int = 1
+    nontemporal: bool = False
 
 
 @dataclass(frozen=True)
-class Chain:
-    """Loops of a move, innermost first, that are one contiguous run in one buffer; `size` counts its elements."""
+class ContiguousLoops:
+    """Loops of a move, innermost first, that together are one contiguous run of `size` elements in one buffer.
+
+    Split and transposed axes make such runs: of NCHW to NCHW16c, the loops over h and w are one run of the source.
+    """
 
     loops: tuple[int, ...]
     size: int
 
     @property
-    def plain(self) -> bool:
-        """Whether it is a single loop, so that its elements lie at one stride in the other buffer too."""
+    def single(self) -> bool:
+        """Whether it is one loop, so that its elements lie at one stride in the other buffer too."""
         return len(self.loops) == 1
 
 
 @dataclass(frozen=True)
-class Run:
-    """Copy contiguous runs. The innermost `chunk` loops are walked in the order of the result, as one stretch of it.
+class ContiguousCopy(Schedule):
+    """Copy runs that are contiguous on both sides, or fill such runs with a constant.
 
-    With `stream` the stretch leaves by streaming stores; `fetch` asks for the source so many bytes ahead of a run.
-    With `group` the runs of so many steps of the loop around the stretch, which lie side by side, are asked for
-    together, while the same number of steps before them are copied.
-    The loop `tiled` is cut into pieces of `tile` steps, which the entry TILE_I of the order counts.
+        before:  for b, k, r: d[b, k, r] = s[b, k, r]                 # r contiguous in d and in s
+        after:   for b:                                               # `order` without its last `inner` loops
+                     prefetch s[b] + prefetch bytes
+                     d[b, 0:K, 0:R] <-nt- s[b, 0:K, 0:R]              # one stretch of d, whole vectors, padding too
+
+    inner: how many of the last loops of `order` make one contiguous stretch of the result.
+    prefetch: bytes between what is copied and what is prefetched; 0: nothing is.
+    tiled, tile: this loop is cut into pieces of so many steps, which TILE_I counts: short runs are then read one after
+    the other, few of them at a time, before the next rows of the result.
+    prefetch_group: the loop around the stretch is taken in groups of so many steps, of which the source is adjacent:
+    while one group is copied, the next is prefetched row by row; 0: `prefetch` holds.
     """
 
-    order: tuple[int, ...]
-    stream: bool = False
-    chunk: int = 0
-    fetch: int = 0
-    threads: int = 1
+    inner: int = 0
+    prefetch: int = 0
     tiled: int | None = None
     tile: int = 0
-    group: int = 0
+    prefetch_group: int = 0
 
 
 @dataclass(frozen=True)
-class Turn:
-    """Transpose tiles in registers: `i` is a run of the result, `j` one of the source, `ti` x `tj` the tile.
+class TransposeTiles(Schedule):
+    """Transpose tile by tile, each in vector registers.
 
-    `pack` first copies the tile's source rows side by side. `stage` collects the tile's rows of the result before they
-    leave, by streaming stores with `stream`; with `dense` they follow each other, and so do the tiles along j. `fetch`
-    asks for source rows so many bytes ahead, or with `next` where that loop goes next. At most `band` rows of a tile,
-    if given, are read at a time.
+        before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s
+        after:   for b, j0 = 0:J:tj, i0 = 0:I:ti:                     # in `order`
+                     for each block of E columns and some times E rows of the tile:
+                         x[0:E] = rows of s; log2(E) rounds of interleaving; rows of d = x[0:E]
+
+    i, j: the contiguous loops of the result and of the source.
+    ti, tj: the extents of a tile along them; the last tile overlaps the one before.
+    pack: the rows of the tile are first copied side by side, so that they do not meet in one cache set.
+    stage: the tile of the result is collected in a local buffer, and leaves it row by row.
+    contiguous: with `stage`, the rows of a tile follow each other in the result, and so do the tiles along j: all of
+    them leave as one stretch of memory, in whole cache lines.
+    prefetch: bytes between a source row and what is prefetched of it; 0: nothing is.
+    prefetch_loop: with `contiguous`, what the next step of this loop reads is prefetched instead.
+    band: at most so many rows of a tile are read before their part of the result is written; 0: one cache line's worth.
     """
 
-    i: Chain
-    j: Chain
+    i: ContiguousLoops
+    j: ContiguousLoops
     ti: int
     tj: int
-    order: tuple[int, ...]
     pack: bool = False
     stage: bool = False
-    stream: bool = False
-    dense: bool = False
-    fetch: int = 0
-    threads: int = 1
+    contiguous: bool = False
+    prefetch: int = 0
+    prefetch_loop: int | None = None
     band: int = 0
-    next: int | None = None
 
 
 @dataclass(frozen=True)
-class Shear:
-    """Transpose large blocks line by line: each row of the result leaves in whole lines wherever it starts.
+class StreamingTranspose(Schedule):
+    """Transpose what is larger than the caches: each row of the result is written in whole cache lines, from its start
+    to its end, wherever in a line it begins.
 
-    `i` and `j` as in a turn; `blocks` cuts j so that what the rows hold back stays in the second cache, `tj` columns
-    are turned at a time, `order` has the other loops and TILE_J for the blocks, `lines` of a row leave at a time.
-    `pack` copies a few rows of the source side by side before they are turned; the rows of the tile `fetch`
-    tiles ahead are asked for.
+        before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s
+        after:   for b, each of `blocks` parts of j, i0 = 0:I:lines * LINE, j0 in the part by tj:
+                     stage = transpose s[b, i0:, j0:]; prefetch the rows of the tile `prefetch_tiles` further on
+                     for each j of the tile: d[b, j, whole lines] <-nt- held[j], stage[j]; held[j] = what is left
+
+    i, j: the contiguous loops of the result and of the source.
+    tj: columns of the source that are transposed at a time.
+    blocks: j is cut into so many parts, such that `held`, a line for each row of the result, stays in the second cache.
+    lines: cache lines of a row of the result that are written at a time.
+    pack: the rows of a tile are first copied side by side, so that they do not meet in one cache set.
+    prefetch_tiles: tiles between the one that is transposed and the one that is prefetched; 0: nothing is.
     """
 
-    i: Chain
-    j: Chain
+    i: ContiguousLoops
+    j: ContiguousLoops
     tj: int
     blocks: int
-    order: tuple[int, ...]
     lines: int = 1
     pack: bool = False
-    fetch: int = 1
-    threads: int = 1
-    stream: bool = True
+    prefetch_tiles: int = 1
 
 
 @dataclass(frozen=True)
-class Zip:
-    """Interleave or separate few elements: a long loop in blocks of `block`, the small loops around its statement.
+class Interleave(Schedule):
+    """Interleave a few rows element by element, or separate them again.
 
-    With `braid` 16 bytes of each of the small positions are interleaved, or taken apart, at a time, in registers.
+        before:  for b, k, m: d[b, k, m] = s[b, m, k]                 # few m; to separate, d and s change places
+        after:   for b, k0 = 0:K:block, k = k0:k0 + block:
+                     d[b, k, 0] = s[b, 0, k]; d[b, k, 1] = s[b, 1, k]; ...
+        or:      for b, k0 = 0:K:block, k = k0:k0 + block:E:          # in_registers
+                     x[m] = s[b, m, k:k + E] for all m; shuffles and blends; d[b, k:k + E, :] = x
+
+    long: the loop k. small: the loop m. block: steps of the long loop that are done, and perhaps collected, at a time.
+    in_registers: whether vectors are interleaved; else compilers make what they can of the statements.
     """
 
     long: int
-    small: tuple[int, ...]
+    small: int
     block: int
-    order: tuple[int, ...]
-    braid: bool = False
-    stream: bool = False
-    threads: int = 1
+    in_registers: bool = False
 
 
 @dataclass(frozen=True)
-class Blend:
-    """Compute a body tile by tile: `i` is the result's contiguous loop, `j` that of operands which are transposed."""
+class PointwiseTiles(Schedule):
+    """Compute an element-wise body tile by tile, where some operands lie across the result.
+
+        before:  for b, j, i: d[b, j, i] = f(p[b, j, i], q[b, i, j])  # i contiguous in d and p, j in q
+        after:   for b, j0 = 0:J:tj, i0 = 0:I:ti:                     # along i:
+                     t = transpose q[b, i0:, j0:]; for j of the tile: d[b, j, i0:] = f(p[b, j, i0:], t[j])
+        or:          for i of the tile: t[i] = f(q[b, i, j0:], ...); d[b, j0:, i0:] = transpose t    # along j
+
+    i, j: the contiguous loops of the result, and of operands that lie across it.
+    ti, tj: the extents of a tile; the last tile overlaps the one before.
+    along: i or j, the loop that the body is computed along. Along i, operands are transposed before; along j, what is
+    computed is transposed afterwards, together with a border that the result has along i.
+    """
 
     i: int
     j: int
     ti: int
     tj: int
-    order: tuple[int, ...]
-    threads: int = 1
-    stream: bool = False
+    along: int
 
 
 @dataclass(frozen=True)
-class Strip:
-    """Compute a body along the result's contiguous loop `i`, `ti` elements at a time: TILE_I in `order`."""
+class PointwiseRows(Schedule):
+    """Compute an element-wise body along the result, a few vectors at a time: for binary16, which is converted by rows.
+
+        before:  for b, i: d[b, i] = f(p[b, i], q[b, i])              # all operands at small strides along i
+        after:   for b, i0 = 0:I:ti:                                  # in `order`
+                     widen p[b, i0:i0 + ti] and q[...] to floats; compute; narrow into d[b, i0:i0 + ti]
+
+    i: the contiguous loop of the result. ti: the elements of a piece; the last piece overlaps the one before.
+    """
 
     i: int
     ti: int
-    order: tuple[int, ...]
-    threads: int = 1
-    stream: bool = False
 
 
 @dataclass(frozen=True)
-class Cross:
-    """Compute a body along `j`, tile by tile, and transpose what it answers into the result, contiguous along `i`."""
+class RegisterShuffle(Schedule):
+    """Permute the elements of blocks of 16 bytes, each by one shuffle of a register.
 
-    i: int
-    j: int
-    ti: int
-    tj: int
-    order: tuple[int, ...]
-    threads: int = 1
-    stream: bool = False
+        before:  for b, y, x: d[b, y, x] = s[b, x, y]                 # the loops y and x walk 16 bytes on both sides
+        after:   for b:
+                     v = s[b, 16 bytes]
+                     d[b, 16 bytes] = shuffle(v, places)
 
-
-@dataclass(frozen=True)
-class Shuffle:
-    """Permute blocks of 16 bytes: `inside` has the loops that walk a block and how many of their steps that takes.
-
-    Element k of a block of the result is element `places[k]` of the block of the source, which begins `first` elements
-    behind its first access; `order` has the loops over blocks.
+    inside: the loops that walk a block, innermost first, and how many of their steps a block takes.
+    places: element k of a block of the result is element places[k] of the block of the source.
+    first: where a block of the source begins, in elements behind the source of its first result.
     """
 
     inside: tuple[tuple[int, int], ...]
     places: tuple[int, ...]
     first: int
-    order: tuple[int, ...]
-    threads: int = 1
-    stream: bool = False
-
-
-Plan = Run | Turn | Shear | Zip | Blend | Cross | Strip | Shuffle

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder, substitute
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute
 
 _COMPARE = {"lt": "<", "le": "<=", "eq": "=", "ne": "!="}
 _NEGATED = {"lt": ">=", "le": ">", "eq": "!=", "ne": "="}
@@ -65,14 +65,14 @@ def pieces(terms: Sequence[Term]) -> list[tuple[list[str], list[Term]]]:
     open_: list[tuple[list[str], list[Term]]] = [([], list(terms))]
     while open_:
         conditions, left = open_.pop()
-        chosen = next((w for w in leaves("where", *left) if not leaves("where", w.args[0])), None)
+        chosen = next((w for w in nodes_of("where", *left) if not nodes_of("where", w.args[0])), None)
         if chosen is None:
             finished.append((conditions, left))
             continue
         if len(open_) + len(finished) >= MOST_PIECES:
             raise _fail(chosen)
         condition = chosen.args[0]
-        same = [w for w in leaves("where", *left) if w.args[0] is condition]
+        same = [w for w in nodes_of("where", *left) if w.args[0] is condition]
         for negated in (True, False):
             table = {w: w.args[2 if negated else 1] for w in same}
             now = [substitute(x, table) for x in left]

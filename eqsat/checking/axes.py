@@ -114,7 +114,7 @@ def relate(space: Space, side: int, unit: Unit, vertex: Vertex) -> None:
         tensor = unit.tensors.get(name)
         if name in known and tensor is not None and (tensor.data_type in WHOLE or prod(tensor.dims) < SMALL):
             space.table.hold(d for digits in known[name] for d in digits)
-    rule = None if node.domain not in ("", "ai.onnx") or len(known) != len(shapes) else _rule(node.op_type)
+    rule = None if not is_known(node) or len(known) != len(shapes) else _rule(node.op_type)
     if rule is not None:
         ins = [known[n] if n else [] for n in node.input]
         sizes = [shapes[n] or () if n else () for n in node.input]
@@ -360,14 +360,26 @@ def _along(x: _Node) -> bool:
     return all(x.same(a, b) for a, b in zip(x.ins[0], x.outs[0], strict=True))
 
 
+def turned(node: NodeProto, operand: int, rank: int) -> list[int]:
+    """The axes of an operand of a product, batch first, then rows and inner, or inner and columns."""
+    letter, places = "AB"[operand], list(range(rank))
+    if attribute(node, f"transBatch{letter}", 0):
+        places = [*places[1:-1], places[0], places[-1]]
+    return [*places[:-2], places[-1], places[-2]] if attribute(node, f"trans{letter}", 0) else places
+
+
 def _matmul(x: _Node) -> bool:
-    a, b = x.ins
-    if len(a) < 2 or len(b) < 2 or not x.same(a[-1], b[-2]):
+    if min(map(len, x.ins)) < 2:
+        return False
+    orders = [turned(x.node, k, len(axes)) for k, axes in enumerate(x.ins)]
+    a, b = ([axes[n] for n in order] for axes, order in zip(x.ins, orders, strict=True))
+    if not x.same(a[-1], b[-2]):
         return False
     out = x.outs[0]
     if not x.same(a[-2], out[-2]) or not x.same(b[-1], out[-1]):
         return False
-    for axes, sizes in zip(x.ins, x.sizes, strict=True):
+    extents = [[sizes[n] for n in order] for sizes, order in zip(x.sizes, orders, strict=True)]
+    for axes, sizes in zip((a, b), extents, strict=True):
         for n in range(3, len(axes) + 1):
             if sizes[-n] != 1 and not x.same(axes[-n], out[-n]):
                 return False
@@ -388,8 +400,13 @@ _RULES: Mapping[str, Callable[[_Node], bool]] = {
     "Transpose": _transpose, "Reshape": _reshape, "Squeeze": _reshape, "Unsqueeze": _reshape, "Flatten": _reshape,
     "Identity": _along, "Slice": _slice, "Pad": _pad, "Concat": _concat, "Split": _split, "Gather": _gather,
     "Expand": _expand, "Tile": _tile, "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth,
-    "MatMul": _matmul, "Conv": _conv,
+    "MatMul": _matmul, "FusedMatMul": _matmul, "Conv": _conv,
 }  # fmt: skip
+
+
+def is_known(node: NodeProto) -> bool:
+    """Whether a node may be an operator of which something is said here."""
+    return node.domain in ("", "ai.onnx") or (node.domain, node.op_type) == ("com.microsoft", "FusedMatMul")
 
 
 def _rule(op: str) -> Callable[[_Node], bool] | None:

@@ -13,6 +13,7 @@ from eqsat.ir.dtypes import BOOL, NDArray, is_float
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _TWO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_CLOSE, _LEAST_CLOSE = np.uint64(6), -2
 _S30, _S27, _S31, _S11 = (np.uint64(n) for n in (30, 27, 31, 11))
 
 
@@ -40,8 +41,9 @@ class Draw:
     """One way to choose inputs.
 
     kind: "plain" are numbers of both signs, all different; "special" mixes in 0, -0.0, inf, NaN, if `limits`, the
-    limits of the type, and numbers that the region itself has (`near`), with what lies beside them; "tame" are small
-    positive numbers, for originals that fail on others.
+    limits of the type, and numbers that the region itself has (`near`), with what lies beside them; "close" are a few
+    small whole numbers, so that many cells are equal; "tame" are small positive numbers, for originals that fail on
+    others.
     """
 
     kind: str
@@ -61,12 +63,14 @@ class Draw:
         if is_float(dtype):
             return self._floats(bits, dtype)
         info = np.iinfo(dtype)
+        if self.kind == "close":
+            return np.asarray(bits % _CLOSE).astype(dtype) + np.asarray(_LEAST_CLOSE if info.min < 0 else 0, dtype)
         if self.kind == "tame":
             return np.asarray(bits % np.uint64(2 if self.seed % 2 else 3)).astype(dtype) + np.asarray(
                 self.seed % 2, dtype
             )
         low = max(-100, int(info.min)) if info.min < 0 else 0
-        whole = np.asarray(bits % np.uint64(min(200, int(info.max))), np.int64) + low
+        whole = np.asarray(bits % np.uint64(min(200, int(info.max) - low + 1)), np.int64) + low
         made = whole.astype(dtype)
         if self.kind == "special":
             extra = [0, 1, int(info.max), int(info.min)] if self.limits else [0, 1, 0, 1]
@@ -78,6 +82,8 @@ class Draw:
         return made
 
     def _floats(self, bits: NDArray, dtype: str) -> NDArray:
+        if self.kind == "close":
+            return np.asarray(bits % _CLOSE).astype(dtype) + np.asarray(_LEAST_CLOSE, dtype)
         unit = np.asarray(bits >> _S11, np.float64) * 2.0**-53
         if self.kind == "tame":
             return np.asarray(0.5 + unit, dtype)

@@ -84,6 +84,12 @@ def _attempt(
         outcome = known.get(region.key)
         if outcome is None:
             outcome = known[region.key] = _outcome(sides, region, deadline)
+        if outcome.problems and region.free:
+            bound = planner.with_numbers(region)
+            again = known.get(bound.key) or _outcome(sides, bound, deadline)
+            known[bound.key] = again
+            if again.verdict != "neither":
+                outcome = again
         if outcome.problems:
             failed.append((region, outcome))
             continue

@@ -13,7 +13,18 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto
 
-from eqsat.checking.axes import ALONG, POINTWISE, REDUCTIONS, Space, attribute, given, numbers, reduced_axes
+from eqsat.checking.axes import (
+    ALONG,
+    POINTWISE,
+    REDUCTIONS,
+    Space,
+    attribute,
+    given,
+    is_known,
+    numbers,
+    reduced_axes,
+    turned,
+)
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.graph import Vertex
 from eqsat.checking.model_graph import Unit, array_of
@@ -77,7 +88,7 @@ def _side(region: Region, side: int, unit: Unit, space: Space) -> dict[str, NDAr
             elif name in unit.tensors and name in space.axes[side]:
                 values[name] = words_of(space.cut(side, name, array_of(unit.tensors[name])))
             continue
-        if not vertex.pure or vertex.source.domain not in ("", "ai.onnx"):
+        if not vertex.pure or not is_known(vertex.source):
             raise Unable
         made = _apply(unit, vertex, values, space, side)
         outputs = [o for o in vertex.source.output if o]
@@ -269,7 +280,9 @@ def _space_to_depth(x: _Node) -> list[NDArray]:
 
 
 def _matmul(x: _Node) -> list[NDArray]:
-    a, b = x.operands
+    if attribute(x.vertex.source, "alpha", 1.0) != 1.0:
+        raise Unable
+    a, b = (y.transpose(turned(x.vertex.source, k, y.ndim)) if y.ndim > 1 else y for k, y in enumerate(x.operands))
     if a.ndim < 2 or b.ndim < 2 or a.size * b.shape[-1] > 1 << 20:
         raise Unable
     terms = mixed(a[..., :, :, None] * np.uint64(5) ^ mixed(b[..., None, :, :]))
@@ -280,13 +293,14 @@ _RULES: Mapping[str, Callable[[_Node], list[NDArray]]] = {
     "Transpose": _transpose, "Reshape": _reshape, "Squeeze": _reshape, "Unsqueeze": _reshape, "Flatten": _reshape,
     "Identity": _identity, "Slice": _slice, "Pad": _pad, "Concat": _concat, "Split": _split, "Expand": _expand,
     "Tile": _tile, "Gather": _gather, "DepthToSpace": _depth_to_space, "SpaceToDepth": _space_to_depth,
-    "MatMul": _matmul,
+    "MatMul": _matmul, "FusedMatMul": _matmul,
 }  # fmt: skip
 _ATTRIBUTES: Mapping[str, Sequence[str]] = {
     "Transpose": ("perm",), "Reshape": ("allowzero",), "Squeeze": ("axes",), "Unsqueeze": ("axes",),
     "Flatten": ("axis",),
     "Slice": ("starts", "ends", "axes"), "Pad": ("pads", "mode", "value"), "Concat": ("axis",),
     "Split": ("axis", "split", "num_outputs"), "Gather": ("axis",), "DepthToSpace": ("blocksize", "mode"),
+    "FusedMatMul": ("alpha", "transA", "transB", "transBatchA", "transBatchB"),
     "SpaceToDepth": ("blocksize",), "Softmax": ("axis",), "LogSoftmax": ("axis",),
     **{op: ("axes", "keepdims", "noop_with_empty_axes") for op in REDUCTIONS},
 }  # fmt: skip

@@ -22,7 +22,19 @@ from eqsat.checking.plan import Region
 from eqsat.checking.verdict import Checked, CheckFailure, Difference, now
 
 HEAVY = frozenset(
-    ("Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "LSTM", "GRU", "RNN", "QLinearConv", "QLinearMatMul")
+    (
+        "Conv",
+        "ConvTranspose",
+        "MatMul",
+        "FusedMatMul",
+        "Gemm",
+        "Einsum",
+        "LSTM",
+        "GRU",
+        "RNN",
+        "QLinearConv",
+        "QLinearMatMul",
+    )
 )
 CELLS_PER_SECOND = 3e8
 START = 2.5e-3

@@ -15,7 +15,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 
 Key = tuple[int, int]
 Sizes = dict[Term, NDArray]
@@ -53,7 +53,7 @@ class Part:
         yield from self.constants.values()
         for n in self.nodes:
             if isinstance(n, (View, Compute)):
-                yield from (np.asarray(t.const_value(c)) for c in leaves("const", *terms_of(n)) if c.dtype in DATA)
+                yield from (np.asarray(t.const_value(c)) for c in nodes_of("const", *terms_of(n)) if c.dtype in DATA)
 
     @property
     def reorders(self) -> bool:
@@ -68,7 +68,7 @@ class Part:
     @property
     def holes(self) -> bool:
         """Whether some value is left open."""
-        return any(leaves("hole", *terms_of(n)) for n in self.nodes if isinstance(n, (View, Compute)))
+        return any(nodes_of("hole", *terms_of(n)) for n in self.nodes if isinstance(n, (View, Compute)))
 
 
 def _sums(node: Node) -> bool:

@@ -304,6 +304,11 @@ class Planner:
         right = {self.after.vertices[n].content for n in after} - {None}
         return {} if self.whole else {c: k for k, c in enumerate(dict.fromkeys(c for c in left if c in right))}
 
+    def with_numbers(self, region: Region) -> Region:
+        """A region in which all constants have the numbers that they have: some may be made of others."""
+        bound = replace(region, free={})
+        return replace(bound, key=self._shape_of(bound))
+
     def _shape_of(self, region: Region) -> Hashable:
         """The structure of a region, values numbered in order of appearance."""
         parts: list[Hashable] = []

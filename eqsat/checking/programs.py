@@ -31,8 +31,10 @@ from eqsat.ir.terms.walk import postorder, symbols
 EVERY = 4096
 """Outputs of up to this many cells are compared in all cells, larger ones in SAMPLES of them."""
 SAMPLES = (1024, 128, 16)
-TRIALS, MANY = 3, 24
+TRIALS, MANY = 3, 96
 """Inputs to try; more where there are so few cells that each input says little."""
+SMALL, A_NODE = 1 << 15, 64
+"""Cells that are computed for more inputs than the fewest, and as many of them as computing a node counts for."""
 CELLS_PER_SECOND = 2_000_000
 NUMBERED = 1 << 62
 LEAST = 20_000
@@ -298,7 +300,8 @@ class _Trial:
         holes = before.holes
         compared = 0
         trouble: Undefined | None = None
-        trials = max(TRIALS, min(MANY, EVERY // max(1, left.work + right.work)))
+        work = left.work + right.work + A_NODE * (len(before.nodes) + len(after.nodes))
+        trials = max(TRIALS, min(MANY, SMALL // max(1, work)))
         near = numbers_of([*before.numbers(), *after.numbers()])
         for draw in _draws(exact, trials, near):
             if compared and now() > deadline:
@@ -363,7 +366,8 @@ class _Trial:
 
 def _draws(exact: bool, trials: int, near: tuple[float, ...]) -> list[Draw]:
     """Inputs to try, the first ones first; tame ones only where the original fails on these."""
-    first = [Draw("special" if k % (2 if near else 3) == 1 else "plain", 1 + k, exact, near) for k in range(trials)]
+    kinds = ("plain", "special", "close", "special" if near else "plain")
+    first = [Draw(kinds[k % 4], 1 + k, exact, near) for k in range(trials)]
     return [*first, *(Draw("tame", 1 + trials + k) for k in range(6))]
 
 

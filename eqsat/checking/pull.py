@@ -21,7 +21,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked, poison
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 
 CHUNK = 1 << 18
 MOST = 1 << 22
@@ -100,10 +100,12 @@ class Pull:
         if isinstance(node, View):
             loads = [(0, node.gather)]
             loads += [
-                (n.payload, n.args) for n in ([] if node.fill is None else leaves("load", node.fill)) if n.payload == 0
+                (n.payload, n.args)
+                for n in ([] if node.fill is None else nodes_of("load", node.fill))
+                if n.payload == 0
             ]
         else:
-            loads = [(n.payload, n.args) for n in leaves("load", node.body) if isinstance(n.payload, int)]
+            loads = [(n.payload, n.args) for n in nodes_of("load", node.body) if isinstance(n.payload, int)]
         result: list[tuple[Key, NDArray]] = []
         for number, index in loads:
             x = node.operands[number]
@@ -111,7 +113,7 @@ class Pull:
             if real in self.part.free or real in self.part.constants:
                 continue
             extent = self.shape(x.key)
-            if any(isinstance(n.payload, int) for n in leaves("load", *index)):  # an index that is data: anything
+            if any(isinstance(n.payload, int) for n in nodes_of("load", *index)):  # an index that is data: anything
                 self._count(cells(extent))
                 result.append((x.key, np.arange(cells(extent))))
                 continue

@@ -22,12 +22,11 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder
+from eqsat.ir.terms.walk import nodes_of, postorder
 
 COMMUTATIVE = frozenset(("add", "mul", "min", "max", "bitand", "bitor", "bitxor", "eq", "ne"))
 MOST = 1 << 18
 """Cells, reduced axes included, up to which a proof is cheaper than running."""
-_ONE = np.uint64(1)
 
 
 class _Unable(Exception):
@@ -142,7 +141,7 @@ class _Symbolic:
                 return chosen
         if any(a.dtype == INDEX for a in n.args):
             index = [a for a in n.args if a.dtype == INDEX]
-            if any(isinstance(x.payload, int) for x in leaves("load", *index)):
+            if any(isinstance(x.payload, int) for x in nodes_of("load", *index)):
                 raise _Unable
             values = dict(zip(index, (v for v, _ in evaluate_masked(index, env, load_table)), strict=True))
             operands = [_index(values[a]) if a.dtype == INDEX else done[a] for a in n.args]
@@ -192,7 +191,7 @@ class _Symbolic:
         return Cells(words, known, np.where(c, first, second))
 
     def _load(self, n: Term, env: Mapping[Term, NDArray], node: View | Compute) -> Cells:
-        if isinstance(n.payload, Table) or any(isinstance(x.payload, int) for x in leaves("load", *n.args)):
+        if isinstance(n.payload, Table) or any(isinstance(x.payload, int) for x in nodes_of("load", *n.args)):
             raise _Unable
         x = node.operands[int(n.payload)]
         shape = self.pull.shape(x.key)
@@ -238,12 +237,13 @@ def _spread(value: Cells, shape: tuple[int, ...]) -> Cells:
 def _combined(value: Cells, combiner: str, dtype: str, ordered: bool) -> Cells:
     """A reduction: the sum of well-mixed words has no order; an ordered one keeps the places of its terms."""
     axes = tuple(range(1, value.words.ndim))
-    words = mixed(value.words ^ np.uint64(seed_of("reduce", combiner, dtype)))
+    kind = np.uint64(seed_of("reduce", combiner, dtype))  # in the total too: the sum of no words says nothing
+    words = mixed(value.words ^ kind)
     if ordered:
         places: NDArray = np.arange(cells(value.words.shape[1:]), dtype=np.uint64)
         inner: NDArray = places.reshape(value.words.shape[1:])
         words = mixed(words ^ mixed(inner))
-    total = mixed(words.sum(axis=axes, dtype=np.uint64) + _ONE)
+    total = mixed(words.sum(axis=axes, dtype=np.uint64) + kind)
     if value.known is None or value.numbers is None:
         return Cells(total)
     known = np.asarray(value.known.all(axis=axes))

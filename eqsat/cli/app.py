@@ -71,7 +71,15 @@ def optimize(
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="OUT.onnx", help="Write the result.")] = None,
     report: Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write the explanation as a page.")] = None,
     target: Annotated[str, _target("optimize", "Where the result is to run.")] = "onnx",
-    objective: Annotated[Objective, typer.Option(help="What to have less of.")] = Objective.bytes,
+    objective: Annotated[
+        Objective | None, typer.Option(help="What to have less of (for onnx: time, by measured prices; else bytes).")
+    ] = None,
+    prices: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Prices of time that `eqsat calibrate --output` wrote.")
+    ] = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Run both models in turns; keep the input where no gain is measured.")
+    ] = False,
     time: Annotated[float | None, typer.Option(metavar="S", help="Limit of the whole run in seconds (60).")] = None,
     shape: Shapes = None,
     fold_inputs: Annotated[
@@ -84,13 +92,31 @@ def optimize(
     rules: Annotated[
         str | None, typer.Option(metavar="MODULE", help="Use the laws and rules of a Python module, too.")
     ] = None,
+    growth: Annotated[
+        float,
+        typer.Option(metavar="SHARE", min=0.0, help="By how much constants in new layouts may enlarge the model."),
+    ] = 0.05,
     json: Json = False,
 ) -> int:
     """Optimise the layouts of an ONNX model. Without -o: print the summary, write nothing."""
     from eqsat.cli.optimize import Request, run_optimize
 
+    chosen = None if objective is None else objective.value
     request = Request(
-        model, output, report, target, objective.value, time, tuple(shape or ()), fold_inputs, verify, strict, rules
+        model,
+        output,
+        report,
+        target,
+        chosen,
+        time,
+        tuple(shape or ()),
+        fold_inputs,
+        verify,
+        strict,
+        rules,
+        growth,
+        prices,
+        confirm,
     )
     return run_optimize(request, Output(json))
 
@@ -159,6 +185,19 @@ def verify(
     from eqsat.cli.verify import run_verify
 
     return run_verify(before, after, tuple(shape or ()), Output(json))
+
+
+@app.command()
+def calibrate(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to keep them (beside the caches).")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Measure, in less than a minute, the prices of time by which ONNX models are optimised, with onnxruntime."""
+    from eqsat.cli.calibrate import run_calibrate
+
+    return run_calibrate(output, Output(json))
 
 
 @cache_app.command("info")

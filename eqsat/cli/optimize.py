@@ -8,18 +8,20 @@ from pathlib import Path
 
 from eqsat import interrupt
 from eqsat.backends import cache
+from eqsat.backends.targets import is_graph
 from eqsat.checking.guard import failed
 from eqsat.cli.models import sizes_of
 from eqsat.cli.optimize_job import Answer, Job, Request
 from eqsat.cli.output import Output, writable
 from eqsat.cli.user_rules import rules_of
+from eqsat.engine import table_for
 from eqsat.files import copy_whole
 from eqsat.graph.search import Limits
 from eqsat.ir.errors import EqsatError
 from eqsat.onnx import beside
+from eqsat.pricing.table import read
 from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerTimeLimit, call
 
-OBJECTIVES = ("bytes",)
 SPARE = 0.5  # seconds in which a run that heard of its limit gives its answer
 COPIES = 6  # of a model that are in memory at once: as read, as arrays, as written
 
@@ -38,16 +40,20 @@ def run_optimize(request: Request, out: Output) -> int:
 
 
 def _job(request: Request) -> Job:
-    if request.objective not in OBJECTIVES:
-        raise EqsatError(f"--objective {request.objective}", "is not available yet", f"use {' or '.join(OBJECTIVES)}")
-    if request.verify and request.target != "onnx":
+    prices = None if request.prices is None else read(request.prices)
+    table = table_for(request.target, request.objective, prices)
+    if table is None and prices is not None:
+        raise EqsatError(f"--prices {request.prices}", "are of time, and bytes are counted", "use --objective time")
+    if request.confirm and not is_graph(request.target):
+        raise EqsatError("--confirm", "runs ONNX models, and this target writes C", "use --target onnx")
+    if request.verify and not is_graph(request.target):
         raise EqsatError("--verify", "compares ONNX models, and this target writes C", "use --target onnx")
     sizes, limits = sizes_of(request.shapes), _limits(request.seconds)
     output, report = writable(request.output), writable(request.report)
     if output is not None and output == report:
         raise EqsatError(f"-o {request.output}", "is the name of the report too", "choose two names")
     rules = () if request.rules is None else rules_of(request.rules)
-    return Job(request, output, report, sizes, limits, rules)
+    return Job(request, output, report, sizes, limits, rules, table)
 
 
 def _limits(seconds: float | None) -> Limits:
@@ -101,7 +107,7 @@ def _given_back(job: Job, status: str, reason: str) -> Answer:
     """The input as it is, where a limit or a defect ended the run."""
     request = job.request
     written: list[str] = []
-    if job.output is not None and request.target == "onnx":
+    if job.output is not None and is_graph(request.target):
         for name in beside(request.model):
             copy_whole(request.model.parent / name, job.output.parent / name)
         copy_whole(request.model, job.output)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import eqsat.onnx
+from eqsat.backends.targets import is_graph
 from eqsat.cli.models import load
 from eqsat.cli.output import count, write_text
-from eqsat.engine import Limits, optimize
+from eqsat.engine import GROWTH, Limits, optimize
 from eqsat.ir.errors import BackendError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
@@ -20,8 +21,15 @@ from eqsat.result import write_html
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from eqsat.extraction.left import Move
     from eqsat.onnx.check import Comparison
+    from eqsat.onnx.confirm import Confirmation
+    from eqsat.pricing.table import Table
     from eqsat.result import Result
+
+
+SHOWN = 5
+"""Moves that are left of which the summary tells."""
 
 
 @dataclass(frozen=True)
@@ -32,19 +40,22 @@ class Request:
     output: Path | None = None
     report: Path | None = None
     target: str = "onnx"
-    objective: str = "bytes"
+    objective: str | None = None
     seconds: float | None = None
     shapes: tuple[str, ...] = ()
     fold_inputs: bool = False
     verify: bool = False
     strict: bool = False
     rules: str | None = None
+    growth: float = GROWTH
+    prices: Path | None = None
+    confirm: bool = False
 
 
 @dataclass(frozen=True)
 class Job:
-    """A request that was looked at: the files to write (links followed), the sizes of named dimensions, the limits, and
-    the laws and rules of a user's module."""
+    """A request that was looked at: the files to write (links followed), the sizes of named dimensions, the limits, the
+    laws and rules of a user's module, and the prices of time, where that is the objective."""
 
     request: Request
     output: Path | None
@@ -52,6 +63,13 @@ class Job:
     sizes: Mapping[str, int]
     limits: Limits
     rules: tuple[Law | Rule, ...] = ()
+    table: Table | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `optimize` is asked for."""
+        objective = "bytes" if self.table is None else "time"
+        return {"objective": objective, "prices": self.table, "limits": self.limits, "rules": self.rules or None}
 
 
 @dataclass(frozen=True)
@@ -65,14 +83,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A result, the bytes that layout operators move before and after, by kind, and the text to write."""
+    """A result, the bytes that layout operators move before and after, by kind, the text to write, and what runs
+    of both models say."""
 
     result: Result
     before: Mapping[str, int]
     after: Mapping[str, int]
+    left: Sequence[Move]
     model: ModelProto | None = None
     source: str = ""
     comparison: Comparison | None = None
+    confirmation: Confirmation | None = None
 
 
 def run(job: Job, reached: Callable[[str], None]) -> Answer:
@@ -81,12 +102,12 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
     request = job.request
     begun = time.perf_counter()
     before = load(request.model, job.sizes)
-    outcome = _for_onnx(job, before, reached) if request.target == "onnx" else _for_c(job, before, reached)
+    outcome = _for_onnx(job, before, reached) if is_graph(request.target) else _for_c(job, before, reached)
     failed = outcome.comparison is not None and not outcome.comparison.equal
     written: list[str] = []
     reached("done")
     if not failed and job.report is not None:
-        write_html(outcome.result, str(job.report))
+        write_html(outcome.result, str(job.report), outcome.left)
         written.append(str(request.report))
     if not failed and job.output is not None:
         if outcome.model is not None:
@@ -97,27 +118,20 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
     seconds = time.perf_counter() - begun
     stopped = bool(stopped_by(outcome.result))
     code = 1 if failed or (stopped and request.strict) else 0
-    return Answer(code, _data(request, outcome, written, seconds), _text(request, outcome, written, seconds))
+    return Answer(code, _data(job, outcome, written, seconds), _text(request, outcome, written, seconds))
 
 
 def stopped_by(result: Result) -> str:
     """The limit at which a run ended with nothing gained; '' where it was not so."""
-    gained = (result.final.bytes_moved, result.final.nodes) < (result.initial.bytes_moved, result.initial.nodes)
-    return "" if gained or result.status == "saturated" else result.status
+    return "" if result.final.rank < result.initial.rank or result.status == "saturated" else result.status
 
 
 def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
     from eqsat.onnx.bytes import bytes_moved
 
     request = job.request
-    found = eqsat.onnx.optimize(
-        before,
-        request.fold_inputs,
-        reached=reached,
-        objective=request.objective,
-        limits=job.limits,
-        rules=job.rules or None,
-    )
+    options: dict[str, Any] = {**job.options, "target": request.target, "confirm": request.confirm}
+    found = eqsat.onnx.optimize(before, request.fold_inputs, reached=reached, growth=request.growth, **options)
     comparison = None
     if request.verify:
         from eqsat.onnx.check import compare_models
@@ -125,17 +139,17 @@ def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> O
         comparison = compare_models(before, found.model)
     old, new = bytes_moved(before), bytes_moved(found.model)
     result = replace(found.result, notes=found.notes)
-    return Outcome(result, old.by_op, new.by_op, found.model, "", comparison)
+    return Outcome(result, old.by_op, new.by_op, found.left, found.model, "", comparison, found.confirmation)
 
 
 def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
     request = job.request
     program = eqsat.onnx.load(before, request.fold_inputs)
     reached("read")
-    result = optimize(program, target="c", objective=request.objective, limits=job.limits, rules=job.rules or None)
+    result = optimize(program, target="c", **job.options)
     source = "" if request.output is None else _source(request, result)
     parts = {"layout operators": result.cost_before}, {"layout operators": result.cost_after}
-    return Outcome(result, *parts, None, source)
+    return Outcome(result, *parts, result.left, None, source)
 
 
 def _source(request: Request, result: Result) -> str:
@@ -166,12 +180,15 @@ def matched(result: Result) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _data(request: Request, outcome: Outcome, written: list[str], seconds: float) -> dict[str, Any]:
-    result = outcome.result
+def _data(job: Job, outcome: Outcome, written: list[str], seconds: float) -> dict[str, Any]:
+    request, result = job.request, outcome.result
     return {
         "model": str(request.model),
         "target": request.target,
-        "objective": request.objective,
+        "objective": job.options["objective"],
+        "prices": None if job.table is None else job.table.source,
+        "estimated_us_before": _microseconds(result.initial.picoseconds),
+        "estimated_us_after": _microseconds(result.final.picoseconds),
         "bytes_before": sum(outcome.before.values()),
         "bytes_after": sum(outcome.after.values()),
         "bytes_by_operator": {"before": dict(outcome.before), "after": dict(outcome.after)},
@@ -182,12 +199,18 @@ def _data(request: Request, outcome: Outcome, written: list[str], seconds: float
         "e_nodes": result.progress.nodes,
         "rules": matched(result),
         "side_conditions": [{"question": str(o.question), "verdict": o.proof.verdict} for o in result.obligations],
+        "left": [asdict(move) for move in outcome.left],
         "checked": result.checked.data(),
         "notes": list(result.notes),
+        "confirmed": None if outcome.confirmation is None else outcome.confirmation.data(),
         "verified": None if outcome.comparison is None else comparison_data(outcome.comparison),
         "written": written,
         "seconds": round(seconds, 3),
     }
+
+
+def _microseconds(picoseconds: int | None) -> float | None:
+    return None if picoseconds is None else round(picoseconds / 1e6, 1)
 
 
 def _text(request: Request, outcome: Outcome, written: list[str], seconds: float) -> str:
@@ -201,6 +224,11 @@ def _text(request: Request, outcome: Outcome, written: list[str], seconds: float
     ]
     for name in {**outcome.before, **outcome.after}:
         lines.append(f"    {name}: {count(outcome.before.get(name, 0))} -> {count(outcome.after.get(name, 0))}")
+    before, after = result.initial.picoseconds, result.final.picoseconds
+    if before is not None and after is not None:
+        lines.append(f"  estimated time: {before / 1e6:.1f} us -> {after / 1e6:.1f} us")
+    if outcome.confirmation is not None:
+        lines.append(f"  measured time: {outcome.confirmation}")
     progress = result.progress
     lines.append(f"  search: {result.status}, {progress.iterations} iterations, {count(progress.nodes)} e-nodes")
     rules = [f"{name} {times}" for name, times in matched(result).items()]
@@ -209,6 +237,10 @@ def _text(request: Request, outcome: Outcome, written: list[str], seconds: float
     verdicts = [o.proof.verdict for o in result.obligations]
     if verdicts:
         lines.append("  side conditions: " + ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)))
+    lines += [f"  left: {move}" for move in outcome.left[:SHOWN]]
+    if len(outcome.left) > SHOWN:
+        rest = sum(move.moved for move in outcome.left[SHOWN:])
+        lines.append(f"  left: {len(outcome.left) - SHOWN} more, {count(rest)} bytes (--json or --report lists them)")
     lines.append(f"  checked: {result.checked.summary()}")
     lines += [f"  note: {note}" for note in result.notes]
     if outcome.comparison is not None:

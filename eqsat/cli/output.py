@@ -1,4 +1,4 @@
-"""What commands text or JSON on stdout, progress on stderr, files that appear whole or not at all."""
+"""What commands write: text or JSON on stdout, progress on stderr, files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ class Output:
     json: bool = False
 
     def answer(self, data: Mapping[str, Any], text: str) -> None:
-        """Print the answer once, in the form that was asked for."""
+        """Print the answer once and whole, in the form that was asked for: Ctrl-C comes too late once it has begun."""
         written = json.dumps(plain(data), indent=1) if self.json else shown(text)
-        interrupt.check()
-        print(written, flush=True)
         interrupt.answered()
+        print(written, flush=True)
 
     @contextmanager
     def progress(self, what: str) -> Generator[None]:

@@ -8,6 +8,7 @@ from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.rulebook import Rulebook, check_rule
 from eqsat.rulebook.acting import acts, law_acts
+from eqsat.rulebook.firings import firings
 from eqsat.rules import all_rules
 
 
@@ -22,6 +23,7 @@ def run_list(out: Output) -> int:
             "doc": r.doc,
             "source": r.source,
             "acts": list(acts(r) if isinstance(r, Rule) else law_acts(r)),
+            "fires": firings().get(r.name, {}),
             "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if r.axiom else [],
         }
         for r in rules

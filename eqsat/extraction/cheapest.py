@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
-from eqsat.extraction.parts import Open, Part, Table, take_apart
+from eqsat.extraction.parts import Component, Open, Table, take_apart
 from eqsat.graph.nodes import ClassId
 
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
+FOLLOWED = 0.3
+"""The share of a part's time in which frontiers are followed; the integer program has the rest."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,14 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extracti
     chosen = dict(apart.fixed)
     bound = sum(way.cost for way in apart.fixed.values())
     answers: dict[object, tuple[Question, dict[ClassId, Alternative], int]] = {}
-    for part in sorted(apart.parts, key=lambda p: len(p.ways)):
+    parts = sorted(apart.parts, key=lambda p: len(p.ways))
+    for n, part in enumerate(parts):
         question = _question(part)
         known = answers.get(question.key)
         if known is None:
-            known = answers[question.key] = question, *_answer(part, deadline)
+            now = time.monotonic()
+            share = len(part.ways) / sum(len(p.ways) for p in parts[n:])
+            known = answers[question.key] = question, *_answer(part, now + max(0.0, deadline - now) * share)
             found = known[1]
         else:
             found = _translated(known[0], known[1], question)
@@ -61,11 +66,12 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extracti
     return Extraction(choices, cost, min(bound, cost))
 
 
-def _answer(part: Part, deadline: float) -> tuple[dict[ClassId, Alternative], int]:
+def _answer(part: Component, deadline: float) -> tuple[dict[ClassId, Alternative], int]:
     """A choice for a part, and the least that any costs."""
     trees = part.settled()
     least = max(trees[root][0] for root in part.roots)
-    found = cheapest_in(part, deadline)
+    now = time.monotonic()
+    found = cheapest_in(part, now + FOLLOWED * (deadline - now))
     chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()} if found is None else found.ways
     cost = cost_in(part, chosen)
     if (found is not None and found.exact) or least >= cost:
@@ -89,7 +95,7 @@ class Question:
     key: object
 
 
-def _question(part: Part) -> Question:
+def _question(part: Component) -> Question:
     """Parts with one key are equal up to the names of their classes."""
     shape = _shapes(part)
     if shape is None:
@@ -108,7 +114,7 @@ def _question(part: Part) -> Question:
     return Question(list(number), ranked, tuple(rows))
 
 
-def _shapes(part: Part) -> dict[ClassId, int] | None:
+def _shapes(part: Component) -> dict[ClassId, int] | None:
     """A number for what lies below each class, equal where that is equal; None where it goes round in circles."""
     roots = set(part.roots)
     found: dict[ClassId, int] = {}

@@ -2,39 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from eqsat.backends.targets import TARGETS
 from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
-from eqsat.extraction.extract import Bridge, Choice, Take
+from eqsat.extraction.extract import Bridge, Choice, Padded, Take
+from eqsat.extraction.groups import Groups, product_groups, product_of, product_shapes, split_labels
+from eqsat.extraction.growth import too_large
+from eqsat.extraction.respell import Respelling
+from eqsat.extraction.slots import Slots
 from eqsat.formulas import over_accesses
 from eqsat.graph.encode import Encoded, Written
 from eqsat.graph.nodes import ClassId, Spell
 from eqsat.graph.rebuild import with_operands
 from eqsat.graph.search import Snapshot
 from eqsat.ir import clock
+from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import Size, product
-from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.flat.sizes import product
 from eqsat.ir.tensors.tensor import Compute, Constant, Node, Opaque, OperatorImpl, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import transform
-from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, Slot
-from eqsat.operators.universe import Form
+from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueKind, Slot
+from eqsat.operators.universe import Form, Reindex
 
 
 class Decoder:
     """Builds the tensors of an extraction, operands first."""
 
-    def __init__(self, encoded: Encoded, snapshot: Snapshot, choices: dict[ClassId, Choice]) -> None:
+    def __init__(
+        self,
+        encoded: Encoded,
+        snapshot: Snapshot,
+        choices: dict[ClassId, Choice],
+        target: str = "c",
+        growth: float = 0.05,
+    ) -> None:
         self.encoded = encoded
+        self.operators = TARGETS[target].vocabulary == "operators"
         self.universe = encoded.universe
+        self.slots = Slots(encoded)
         self.choices = choices
+        self.large = too_large(encoded, choices, snapshot.roots, growth) if self.operators else set[ClassId]()
         self.originals = _originals(encoded, snapshot)
         self.done: dict[ClassId, Tensor] = {}
         self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
@@ -48,6 +63,11 @@ class Decoder:
         for c, choice in reversed(self.choices.items()):
             if isinstance(choice, Spell):
                 self._note_wishes(c, choice)
+            elif isinstance(choice, Padded):
+                self._note_wishes(c, choice.spell)
+                shape = self.slots.source(choice.spell.form, choice.reindex)
+                assert shape is not None
+                self.wanted[choice.spell.operands[0]] = shape
             elif isinstance(choice, Bridge) and choice.reindex in self.encoded.views:
                 self.wanted.setdefault(choice.source, self.encoded.views[choice.reindex][0].source.shape)
         for c, choice in self.choices.items():
@@ -59,14 +79,32 @@ class Decoder:
         }
         return Program(original.inputs, outputs, original.name)
 
+    def chosen(self, found: Mapping[int, int]) -> dict[int | Reindex, int]:
+        """What is known of nodes, by their serials, as known of the forms and views that they were made of."""
+        result: dict[int | Reindex, int] = {}
+        for c, way in self.choices.items():
+            number, choice = found.get(self.done[c].node.serial), way.spell if isinstance(way, Padded) else way
+            if number is not None and isinstance(choice, Spell):
+                result[choice.form] = max(number, result.get(choice.form, 0))
+            elif number is not None and isinstance(choice, Bridge):
+                last = choice.reindex if choice.then is None else choice.then
+                result[self.universe.reindexes[last]] = number
+        return result
+
     def _note_wishes(self, c: ClassId, spell: Spell) -> None:
         """The shapes in which an operator wants its operands, so that no reshape stands between."""
         form, written = self.universe.forms[spell.form], self._written(spell)
         if written is None:
-            for order, operand in zip(form.operands, spell.operands, strict=True):
-                if c in self.wanted and order == form.outputs[0]:
+            opaque = isinstance(self.universe.signed[form.signed].kind, OpaqueKind)
+            groups = None if opaque else self._product(form, (), self.wanted.get(c))
+            for n, operand in enumerate(spell.operands):
+                if groups is not None:
+                    self.wanted.setdefault(operand, groups.shape(groups.operands[n]))
+                elif c in self.wanted and form.operands[n] == form.outputs[spell.output]:
                     self.wanted.setdefault(operand, self.wanted[c])
-            return
+            if not opaque:
+                return
+            written = self.encoded.spelled(form.signed)
         for access, operand in zip(written.accesses, spell.operands, strict=True):
             self.wanted.setdefault(operand, written.node.operands[access].shape)
 
@@ -80,22 +118,26 @@ class Decoder:
             return self.encoded.leaves[choice.leaf]
         if isinstance(choice, Bridge):
             reindex = self.universe.reindexes[choice.reindex]
-            wanted = self.wanted.get(c)
+            source, wanted, fold = self.done[choice.source], self.wanted.get(c), choice.source not in self.large
             if choice.then is None:
-                kept = self._kept(self.done[choice.source], choice.reindex, wanted)
-                return viewed(self.done[choice.source], reindex.map, reindex.fill, wanted) if kept is None else kept
+                kept = self._kept(source, choice.reindex, wanted)
+                return viewed(source, reindex.map, reindex.fill, wanted, fold) if kept is None else kept
             then = self.universe.reindexes[choice.then]
             assert isinstance(reindex.map, FlatMap) and isinstance(then.map, FlatMap)
             fills = reindex.fill, then.fill
-            return viewed_twice(self.done[choice.source], reindex.map, then.map, fills, wanted)
+            return viewed_twice(source, reindex.map, then.map, fills, wanted, fold)
+        if isinstance(choice, Padded):
+            return Tensor(self._padded(choice), choice.spell.output)
         key = (choice.form, choice.operands)
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
-            written = self._written(choice)
-            if written is None:
-                self.nodes[key] = self._derived(self.universe.forms[choice.form], operands, c)
-            else:
+            written, form = self._written(choice), self.universe.forms[choice.form]
+            if written is not None:
                 self.nodes[key] = self._as_written(written, operands)
+            elif isinstance(self.universe.signed[form.signed].kind, OpaqueKind):
+                self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
+            else:
+                self.nodes[key] = self._derived(form, operands, c)
         return Tensor(self.nodes[key], choice.output)
 
     def _kept(self, source: Tensor, reindex: int, wanted: Shape | None) -> Tensor | None:
@@ -119,18 +161,47 @@ class Decoder:
         given = [reshaped(first[k], x.shape) for k, x in enumerate(node.operands)]
         return node if all(a == b for a, b in zip(given, node.operands, strict=True)) else with_operands(node, given)
 
+    def _padded(self, choice: Padded) -> Node:
+        """The operator of the program that pads its first operand itself."""
+        key = (choice.spell.form, (*choice.spell.operands, choice.reindex))
+        if key not in self.nodes:
+            origin = self.encoded.spelled(self.universe.forms[choice.spell.form].signed).node
+            shape = self.slots.source(choice.spell.form, choice.reindex)
+            assert shape is not None
+            shapes = [shape, *(x.shape for x in origin.operands[1:])]
+            operands = [reshaped(self.done[x], s) for x, s in zip(choice.spell.operands, shapes, strict=True)]
+            made = self.slots.padded(choice.spell.form, choice.reindex, operands)
+            assert made is not None
+            self.nodes[key] = made
+        return self.nodes[key]
+
+    def _respelled(self, spell: Spell, operands: list[Tensor], wanted: Shape | None) -> Node:
+        """An operator without a formula in another order of labels: in other shapes if that is a way to spell it, else
+        the node of the program over operands whose labels lie in another order."""
+        form = self.universe.forms[spell.form]
+        written = self.encoded.spelled(form.signed)
+        kind, origin = self.universe.signed[form.signed].kind, written.node
+        assert isinstance(kind, OpaqueKind) and isinstance(origin, Opaque)
+        stays = self.encoded.in_place(form)
+        same = stays and same_shape(operands[0].shape, origin.operands[0].shape)
+        known = origin.definition is not None or isinstance(origin.impl, OperatorImpl)
+        made = None
+        if not same and (known or not stays):
+            made = Respelling(form, kind, origin).first(operands, wanted, spell.output)
+        if made is None and not stays:
+            raise EqsatError(f"operator {origin.op}", "has no spelling in an order of axes that was chosen for it")
+        return self._as_written(written, operands) if made is None else made
+
     # -- in another layout ---------------------------------------------------------------------------------------------
 
     def _derived(self, form: Form, operands: list[Tensor], c: ClassId) -> Node:
         signed = self.universe.signed[form.signed]
         origin = self.encoded.like(form.signed)
-        if isinstance(origin, Opaque):
-            return self._moved(form, operands[0], origin, self.wanted.get(c))
         assert isinstance(signed.kind, ComputeKind)
         tag = origin.tag if isinstance(origin, Compute) else None
         groups = self._groups(form, operands, self.wanted.get(c))
         labels = groups.labels
-        shape = tuple(as_extent(product(labels[i].extent for i in g)) for g in groups.output)
+        shape = groups.shape(groups.output)
         axes: dict[int, Term] = {}
         placed: dict[tuple[int, ...], Term] = {}
         for n, group in enumerate(groups.output):
@@ -162,10 +233,7 @@ class Decoder:
             return None
 
         body = transform(signed.kind.body, rename)
-        inputs = [
-            reshaped(x, tuple(as_extent(product(labels[i].extent for i in g)) for g in dims))
-            for x, dims in zip(operands, groups.operands, strict=True)
-        ]
+        inputs = [reshaped(x, groups.shape(dims)) for x, dims in zip(operands, groups.operands, strict=True)]
         reduce += [as_extent(extent) for extent in signed.kind.idle]
         combiner = signed.kind.combiner if reduce else None
         return Compute(inputs, shape, body, tuple(reduce), combiner, tag, signed.kind.ordered)
@@ -187,6 +255,9 @@ class Decoder:
         """The labels of each dimension: as in a shape that is there already where it fits, else one label each."""
         if len(operands) == 1 and set(form.outputs[0]) < set(form.operands[0]):
             return _fit_reduced(form, operands[0].shape) or _plain(form)
+        found = self._product(form, operands, wanted)
+        if found is not None:
+            return found
         candidates = [x for x in (wanted, *(o.shape for o in operands)) if x is not None]
         for shape in candidates:
             found = _fit(form, shape, operands)
@@ -194,45 +265,14 @@ class Decoder:
                 return found
         return _plain(form)
 
-    def _moved(self, form: Form, x: Tensor, origin: Opaque, wanted: Shape | None) -> Opaque:
-        """An operator whose only tie to the order of its axes is the attribute `axis`."""
-        labels = form.labels
-        order = form.operands[0]
-        tied = [n for n, i in enumerate(order) if labels[i].role != "map"]
-        shape = tuple(as_extent(labels[i].extent) for i in order)
-        for candidate in (wanted, x.shape):
-            cut = (
-                None
-                if candidate is None
-                else common_refinement([labels[i].extent for i in order], [as_size(d) for d in candidate])
-            )
-            if candidate is None or cut is None:
-                continue
-            dims = [d for p, d, _ in cut if p in tied]
-            if len(dims) == len(tied) and all(len([1 for _, d, _ in cut if d == dim]) == 1 for dim in dims):
-                shape, tied = candidate, dims
-                break
-        names = tuple((f"a{n}",) for n in range(len(shape)))
-        roles: dict[str, str] = {}
-        kinds = [labels[i].role for i in form.operands[0] if labels[i].role != "map"]
-        for n in range(len(shape)):
-            roles[f"a{n}"] = kinds[tied.index(n)] if n in tied else "map"
-        if not tied and "axis" in origin.attrs:  # the axis has extent 1 and is no label
-            shape, tied, kinds = (*shape, 1), [len(shape)], ["equivariant"]
-            names, roles[f"a{len(shape) - 1}"] = (*names, (f"a{len(shape) - 1}",)), "equivariant"
-        attrs = {**origin.attrs, **({"axis": tied[0]} if tied else {})}
-        outputs = [(shape, d) for _, d in origin.outputs]
-        if isinstance(origin.impl, OperatorImpl):
-            return origin.impl.with_attrs(origin, [reshaped(x, shape)], outputs, attrs)
-        if origin.definition is not None:
-            from eqsat.ir.tensors.library import operator
-
-            made = operator(origin.op, [reshaped(x, shape)], attrs)[0].node
-            assert isinstance(made, Opaque)
-            return made
-        return Opaque(
-            origin.op, [reshaped(x, shape)], outputs, attrs, Signature((names,), (names,), roles), origin.impl
-        )
+    def _product(self, form: Form, operands: Sequence[Tensor], wanted: Shape | None) -> Groups | None:
+        """The dimensions of a matrix product, where the target has such an operator."""
+        made = product_of(form) if self.operators else None
+        if made is None:
+            return None
+        shapes = (() if wanted is None else (wanted,), product_shapes(form, made, operands))
+        found = (product_groups(form, made, shape, operands) for some in shapes for shape in some)
+        return next((groups for groups in found if groups is not None), None)
 
 
 def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[ClassId, ...]], Written]:
@@ -245,17 +285,6 @@ def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[Cl
             classes = [snapshot.values[v] for v in written.values]
             result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)
     return result
-
-
-class Groups:
-    """For the output and every operand, the labels that make up each dimension; () is a dimension of extent 1."""
-
-    def __init__(
-        self, labels: Sequence[Label], output: Sequence[tuple[int, ...]], operands: Sequence[Sequence[tuple[int, ...]]]
-    ) -> None:
-        self.labels = list(labels)
-        self.output = list(output)
-        self.operands = [list(o) for o in operands]
 
 
 def _plain(form: Form) -> Groups:
@@ -276,27 +305,10 @@ def _aligned(dims: list[tuple[int, ...]], output: Sequence[tuple[int, ...]]) -> 
 
 def _fit(form: Form, shape: Shape, tensors: Sequence[Tensor]) -> Groups | None:
     """The labels regrouped so that the output has this shape and every operand broadcasts against it."""
-    order = form.outputs[0]
-    cut = common_refinement([form.labels[i].extent for i in order], [as_size(d) for d in shape])
+    cut = split_labels(form.labels, form.outputs[0], shape)
     if cut is None:
         return None
-    labels = list(form.labels)
-    pieces: dict[int, list[int]] = {}
-    dims: list[list[int]] = [[] for _ in shape]
-    count: dict[int, list[Size]] = {}
-    for part, _, extent in cut:
-        count.setdefault(order[part], []).append(extent)
-    for part, dim, extent in cut:
-        i = order[part]
-        if len(count[i]) == 1:
-            number = i
-        else:
-            if labels[i].name:
-                return None
-            number = len(labels)
-            labels.append(replace(labels[i], extent=extent))
-        pieces.setdefault(i, []).append(number)
-        dims[dim].append(number)
+    labels, dims, pieces = cut
     output = [tuple(d) for d in dims]
     if any(len(d) > 1 and any(labels[i].name for i in d) for d in output):
         return None

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqsat.ir.decide import decider
 from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.formula import address_at, address_of, fits_words, valid_at, valid_of
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.refine import Part, refine
-from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.size_terms import as_extent, as_size, shape_size
 from eqsat.ir.flat.sizes import Size, div, mul, product
-from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.flat.table import Map, TableMap, narrowed, surroundings
+from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.tensors.tensor import Constant, Tensor, View, constant
-from eqsat.ir.tensors.views import reshape, unflatten, view
+from eqsat.ir.tensors.views import flatten, reshape, unflatten, view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, same_shape, static_shape
-from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 
@@ -33,26 +35,34 @@ def reshaped(x: Tensor, shape: Shape) -> Tensor:
     return reshape(x, shape)
 
 
-def viewed(x: Tensor, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
-    """View(x, m) of the flat buffer, in the wanted shape where its axes allow that, else in the shape of its digits."""
-    if isinstance(x.node, Constant) and m.is_numeric:
+def viewed(x: Tensor, m: Map, fill: Term | None, wanted: Shape | None, fold: bool = True) -> Tensor:
+    """View(x, m) of the flat buffer, in the wanted shape where its axes allow that, else in the shape of its digits;
+    `fold`: of a constant as a constant."""
+    if isinstance(x.node, Constant) and m.is_numeric and fold:
         return _folded(x.node, m, fill, wanted)
     if m.is_identity:
         return x if wanted is None else reshaped(x, wanted)
     if isinstance(m, TableMap):
         return _tabled(x, m, fill)
+    if isinstance(m, TermMap):
+        return _by_formula(x, m, fill, wanted)
     return _digits(x, m, fill, wanted)
 
 
 def viewed_twice(
-    x: Tensor, first: FlatMap, second: FlatMap, fills: tuple[Term | None, Term | None], wanted: Shape | None
+    x: Tensor,
+    first: FlatMap,
+    second: FlatMap,
+    fills: tuple[Term | None, Term | None],
+    wanted: Shape | None,
+    fold: bool = True,
 ) -> Tensor:
     """The view by `second` of the view by `first`, as one View; at most one fill, or the same twice."""
-    inner = viewed(x, first, fills[0], None)
+    inner = viewed(x, first, fills[0], None, fold)
     if wanted is not None and refine(second.digits, second.offset, [as_size(d) for d in inner.shape]) is None:
         between = _around(second, wanted)
-        inner = inner if between is None else viewed(x, first, fills[0], between)
-    return _fused(viewed(inner, second, fills[1], wanted), inner)
+        inner = inner if between is None else viewed(x, first, fills[0], between, fold)
+    return _fused(viewed(inner, second, fills[1], wanted, fold), inner)
 
 
 def _around(m: FlatMap, wanted: Shape) -> Shape | None:
@@ -88,13 +98,30 @@ def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> 
 
 
 def _tabled(x: Tensor, m: TableMap, fill: Term | None) -> Tensor:
-    source = reshaped(x, (as_extent(m.outer), m.table_in, as_extent(m.inner)))
-    shape = (as_extent(m.outer), len(m.table), as_extent(m.inner))
-    i, j, k = output_axes(shape)
-    position = table_load(m.table.array, j)
-    if m.is_total:
-        return view(source, shape, [i, position, k])
-    return view(source, shape, [i, position, k], t.compare("le", 0, position), fill)
+    """Blocks of runs, each of whose digits is an axis."""
+    outer, inner = surroundings(m)
+    core = narrowed(m, outer, inner)
+    assert core is not None
+    source = reshaped(x, (as_extent(outer), as_extent(core.n_in), as_extent(inner)))
+    shape = tuple(as_extent(e) for e in (outer, *(d.extent for d in core.digits if d.extent != 1), inner))
+    i, *axes, k = output_axes(shape)
+    rest = iter(axes)
+    digits = [t.index_const(0) if d.extent == 1 else next(rest) for d in core.digits]
+    valid = valid_of(core, digits)
+    return view(source, shape, [i, address_of(core, digits), k], valid, None if core.is_total else fill)
+
+
+def _by_formula(x: Tensor, m: TermMap, fill: Term | None, wanted: Shape | None) -> Tensor:
+    """The formula over the axes of the wanted shape, or of the source's where that has as many cells."""
+    shape = (as_extent(m.n_out),) if wanted is None else wanted
+    if wanted is None and shape_size(x.shape) == m.n_out:
+        shape = x.shape
+    i = flatten(output_axes(shape), shape)
+    written = [*unflatten(address_at(m, i), x.shape), valid_at(m, i)]
+    box = {axis: (0, d) for axis, d in zip(output_axes(shape), shape, strict=True) if isinstance(d, int)}
+    shortest = decider().shortest(written, box)
+    *gather, valid = shortest if fits_words(shortest) else written
+    return view(x, shape, gather, valid, None if valid is t.TRUE else fill)
 
 
 def _digits(x: Tensor, m: FlatMap, fill: Term | None, wanted: Shape | None) -> Tensor:

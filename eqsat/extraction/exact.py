@@ -8,7 +8,8 @@ from typing import Any
 
 from eqsat import interrupt
 from eqsat.extraction.extract import Alternative
-from eqsat.extraction.parts import Part, cycles
+from eqsat.extraction.frontier import Node, by_class, steps_of
+from eqsat.extraction.parts import Component, cycles
 from eqsat.graph.nodes import ClassId
 
 WORKERS = 4  # fewer prove nothing for long, however many processors there are
@@ -18,7 +19,7 @@ DEAREST = 1 << 62  # all costs together, in 64 bits
 
 
 def improve(
-    part: Part, known: Mapping[ClassId, Alternative], seconds: float
+    part: Component, known: Mapping[ClassId, Alternative], seconds: float
 ) -> tuple[dict[ClassId, Alternative], int] | None:
     """A choice no dearer than a known one, and what any costs at least; None where the part is too large."""
     from ortools.sat.python import cp_model
@@ -26,30 +27,30 @@ def improve(
     ways = [o.way for some in part.ways.values() for o in some]
     if len(ways) > LARGEST or 2 * sum(w.cost for w in ways) >= DEAREST:
         return None
+    steps = steps_of(part)
     model = cp_model.CpModel()
-    active: dict[ClassId, Any] = {c: model.new_bool_var("") for c in part.ways}
-    cycle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
-    places: dict[ClassId, Any] = {c: model.new_int_var(0, len(cycle), "") for c in cycle}
-    used: dict[tuple[ClassId, int], Any] = {}
+    active: dict[Node, Any] = {node: model.new_bool_var("") for node in steps}
+    cycle = cycles({node: [frozenset(s.needs) for s in some] for node, some in steps.items()})
+    places: dict[Node, Any] = {node: model.new_int_var(0, len(cycle), "") for node in cycle}
+    used: dict[tuple[Node, int], Any] = {}
     costs: list[Any] = []
-    for c, some in part.ways.items():
-        for n, o in enumerate(some):
-            mine = used[c, n] = active[c] if len(some) == 1 else model.new_bool_var("")
-            for need in o.needs:
+    for node, some in steps.items():
+        for n, step in enumerate(some):
+            mine = used[node, n] = active[node] if len(some) == 1 else model.new_bool_var("")
+            for need in step.needs:
                 model.add_implication(mine, active[need])
-                if c in cycle and cycle.get(need) == cycle[c]:
-                    order: Any = model.add(places[need] < places[c])
+                if node in cycle and cycle.get(need) == cycle[node]:
+                    order: Any = model.add(places[need] < places[node])
                     order.only_enforce_if(mine)
-            model.add_hint(mine, known.get(c) is o.way)
-            costs.append(o.way.cost * mine)
+            model.add_hint(mine, step.way is not None and known.get(node[0]) is step.way)
+            costs.append(step.cost * mine)
         if len(some) > 1:
-            model.add(sum(used[c, n] for n in range(len(some))) == active[c])
+            model.add(sum(used[node, n] for n in range(len(some))) == active[node])
         elif not some:
-            model.add(active[c] == 0)
+            model.add(active[node] == 0)
     for root in part.roots:
-        model.add(active[root] == 1)
+        model.add(active[root, False] == 1)
     total = sum(costs)
-    model.add(total <= cost_in(part, known))
     model.minimize(total)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = WORKERS
@@ -61,12 +62,12 @@ def improve(
         status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
-    found = {c: part.ways[c][n].way for (c, n), v in used.items() if solver.value(v)}
+    found = by_class({node: steps[node][n] for (node, n), v in used.items() if solver.value(v)})
     cost = cost_in(part, found)
     return found, min(cost, ceil(solver.best_objective_bound - CLOSE))
 
 
-def cost_in(part: Part, chosen: Mapping[ClassId, Alternative]) -> int:
+def cost_in(part: Component, chosen: Mapping[ClassId, Alternative]) -> int:
     """What the classes of a part that its roots need cost under a choice."""
     cost, seen, stack = 0, set[ClassId](), list(part.roots)
     while stack:

@@ -3,17 +3,19 @@ here, between what is produced and what is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from eqsat.graph.nodes import ClassId, Nodes, Spell
 from eqsat.ir import clock
 from eqsat.ir.flat.facts import inverse
+from eqsat.ir.flat.formula import composed
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
 from eqsat.operators import algebra
 from eqsat.operators.universe import Reindex, Universe
+from eqsat.pricing.operators import Origin, is_product
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,15 @@ class Bridge:
     then: int | None = None
 
 
-Choice = Take | Spell | Bridge
+@dataclass(frozen=True)
+class Padded:
+    """The value is an output of a form that pads its first operand itself, as a view of that would."""
+
+    spell: Spell
+    reindex: int
+
+
+Choice = Take | Spell | Bridge | Padded
 
 
 @dataclass(frozen=True)
@@ -46,11 +56,12 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Prices:
-    """What the choices of a target cost: a view, a view of a view as one (None: not to be had), a form."""
+    """What the choices of a target cost: a view, a view of a view as one (None: not to be had), a form
+    over operands of some origins."""
 
     view: Callable[[Reindex], int]
     pair: Callable[[Reindex, Reindex], int | None]
-    form: Callable[[int], int]
+    form: Callable[[int, Sequence[Origin]], int]
 
 
 class Alternatives:
@@ -60,8 +71,15 @@ class Alternatives:
     of a network.
     """
 
-    def __init__(self, nodes: Nodes, universe: Universe, prices: Prices, constant: Callable[[int], bool]) -> None:
-        self.nodes, self.universe, self.prices = nodes, universe, prices
+    def __init__(
+        self,
+        nodes: Nodes,
+        universe: Universe,
+        prices: Prices,
+        constant: Callable[[int], bool],
+        takes: Callable[[int, Reindex], bool] = lambda form, view: False,
+    ) -> None:
+        self.nodes, self.universe, self.prices, self.takes = nodes, universe, prices, takes
         self.constants = _constant_classes(nodes, constant)
         self.produced = self._produced()
         self._behind = cache(self._seen_through)
@@ -87,7 +105,8 @@ class Alternatives:
         if c in nodes.leaves:
             ways.append(Alternative(Take(nodes.leaves[c]), 0, ()))
         for spell in nodes.forms.get(c, ()):
-            ways.append(Alternative(spell, self.prices.form(spell.form), spell.operands))
+            ways.append(Alternative(spell, self._formed(spell), spell.operands))
+            ways.extend(self._padded(spell))
         for p, source in self.produced.get(c, ()):
             if p is not None:  # from another layout back
                 ways.extend(self._from(source, self._bridges(p, None)))
@@ -106,6 +125,28 @@ class Alternatives:
                             way = self._bridges(p, first) if then is None else self._pairs(p, first, then)
                             ways.extend(self._from(source, way))
         return ways
+
+    def _padded(self, spell: Spell) -> Iterator[Alternative]:
+        """The ways of a form whose first operand is a padded view, the padding left to the form."""
+        first, rest = spell.operands[:1], spell.operands[1:]
+        for base, m in self.nodes.views.get(first[0], ()) if first else ():
+            read = self.universe.reindexes[m]
+            for p, source in self.produced.get(base, ()) if read.fill is not None else ():
+                view = self._back(p, read)
+                if view is not None and self.takes(spell.form, view):
+                    own = Spell(spell.form, spell.output, (source, *rest))
+                    choice = Padded(own, self.universe.reindexes.number(view))
+                    yield Alternative(choice, self._formed(own), own.operands)
+
+    def _formed(self, spell: Spell) -> int:
+        """What a form over some classes costs."""
+        return self.prices.form(spell.form, [self._origin(x) for x in spell.operands])
+
+    def _origin(self, c: ClassId) -> Origin:
+        if c in self.constants:
+            return "constant"
+        kinds = (self.universe.signed[self.universe.forms[x.form].signed] for x in self.nodes.forms.get(c, ()))
+        return "product" if any(is_product(signed.kind, signed.operands) for signed in kinds) else ""
 
     def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
         if found is None:
@@ -147,7 +188,7 @@ class Alternatives:
         back = inverse(layout.map)
         if back is None or view is None:
             return None if back is None else Reindex(back, None, layout.dtype)
-        through = compose(back, view.map)
+        through = composed(back, view.map)
         return None if through is None else Reindex(through, view.fill, view.dtype)
 
     def _bridge(self, p: int | None, m: int | None) -> tuple[int, int | None, int] | None:

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from eqsat.extraction.extract import Alternative, Bridge
-from eqsat.extraction.parts import Open, Part, cycles
+from eqsat.extraction.parts import Component, Open, cycles
 from eqsat.graph.nodes import ClassId
 
 MANY, WIDTH = 60, 400
 """How many frontiers are looked through for those that cannot win, and how many are followed at most."""
+
+DEPTH = 2
+"""How many steps are looked down for what adding a node costs."""
 
 Node = tuple[ClassId, bool]
 """A class as it is used (False), or as it is made by other means than a view of its equals (True)."""
@@ -42,9 +45,9 @@ class Found:
     exact: bool
 
 
-def cheapest_in(part: Part, deadline: float) -> Found | None:
+def cheapest_in(part: Component, deadline: float) -> Found | None:
     """The cheapest choice, or a cheap one where there are too many or time is over; None if all are circular."""
-    steps = _steps(part)
+    steps = steps_of(part)
     roots = [(c, False) for c in part.roots]
     order = _ordered(steps, roots)
     place = {node: n for n, node in enumerate(order)}
@@ -66,7 +69,7 @@ def cheapest_in(part: Part, deadline: float) -> Found | None:
     while trail is not None:
         trail, n, step = trail
         chosen[order[n]] = step
-    return Found(_merged(chosen), exact and whole)
+    return Found(by_class(chosen), exact and whole)
 
 
 Row = tuple[int, int, Step]
@@ -119,7 +122,7 @@ def _followed(
                 if known is None or total < known[0]:
                     after[key] = total, (trail, n, step)
         if len(after) > MANY:
-            after = _promising(after, most[n + 1 :])
+            after = _promising(after, Given(table, start, most, n + 1))
             width = WIDTH if time.monotonic() < deadline else 1
             whole = whole and len(after) <= width
             after = dict(list(after.items())[:width])
@@ -129,16 +132,44 @@ def _followed(
     return min(states.values(), key=lambda x: x[0])[1], whole
 
 
-def _promising(states: States, most: Sequence[int | None]) -> States:
+@dataclass(frozen=True)
+class Given:
+    """What adding a node costs at most where some nodes are there already; bits are counted from `base` on."""
+
+    table: Sequence[Sequence[Row]]
+    start: int
+    most: Sequence[int | None]
+    base: int
+
+    def added(self, at: int, mask: int, depth: int = DEPTH) -> int | None:
+        """The cost of one node beside those of a mask: most often it is a view of one of them."""
+        n = self.base + at
+        least = self.most[n]
+        for price, needs, _ in self.table[n] if depth else ():
+            total: int | None = price
+            for below in _bits(needs & ~(self.start >> n + 1) & ~(mask >> at + 1)):
+                if least is not None and total is not None and total >= least:
+                    break
+                more = self.added(at + 1 + below, mask, depth - 1)
+                total = None if total is None or more is None else total + more
+            if total is not None and (least is None or total < least):
+                least = total
+        return least
+
+
+def _promising(states: States, given: Given) -> States:
     """The states, cheapest first, without those beside which another is no dearer even when all that only it needs is
-    added to the program at full cost."""
+    added to the program."""
     ranked = sorted(states.items(), key=lambda item: (item[1][0], item[0].bit_count()))
     kept: States = {}
     for mask, state in ranked:
+        known: dict[int, int | None] = {}
         for other, (cost, _) in kept.items():
             room = state[0] - cost
             for at in _bits(other & ~mask):
-                more = most[at]
+                if at not in known:
+                    known[at] = given.added(at, mask)
+                more = known[at]
                 room = -1 if more is None else room - more
                 if room < 0:
                     break
@@ -149,7 +180,7 @@ def _promising(states: States, most: Sequence[int | None]) -> States:
     return kept
 
 
-def _steps(part: Part) -> dict[Node, list[Step]]:
+def steps_of(part: Component) -> dict[Node, list[Step]]:
     """The alternatives between nodes. Layouts of one value are views of each other, which goes round in circles; a view
     of what is itself a view of the same is never needed, so in a circle views start from what is made otherwise."""
     circle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
@@ -206,7 +237,7 @@ def _finished(below: Mapping[Node, Sequence[Node]], roots: Sequence[Node]) -> li
     return done
 
 
-def _merged(chosen: Mapping[Node, Step]) -> dict[ClassId, Alternative]:
+def by_class(chosen: Mapping[Node, Step]) -> dict[ClassId, Alternative]:
     """The way of each class: where it is made otherwise, too, that serves all."""
     ways: dict[ClassId, Alternative] = {}
     for (c, made), step in chosen.items():

@@ -25,8 +25,8 @@ Ways = dict[ClassId, list[Open]]
 
 
 @dataclass(frozen=True)
-class Part:
-    """Classes whose choices depend on each other; the roots are needed whatever is chosen elsewhere."""
+class Component:
+    """A connected component: classes whose choices depend on each other; its roots are needed in any case."""
 
     ways: Ways
     roots: tuple[ClassId, ...]
@@ -41,7 +41,7 @@ class Parts:
     """What is settled (`fixed`: classes that every program has, in the only way that is left), and the open parts."""
 
     fixed: dict[ClassId, Alternative]
-    parts: list[Part]
+    parts: list[Component]
 
 
 def take_apart(table: Table, roots: Sequence[ClassId]) -> Parts | None:
@@ -161,7 +161,7 @@ def _in_question(
     return frozenset(n for n in needs if n not in needed or (n in cycle and cycle.get(c) == cycle[n]))
 
 
-def _components(ways: Ways, needed: set[ClassId]) -> list[Part]:
+def _components(ways: Ways, needed: set[ClassId]) -> list[Component]:
     """The open classes, those together that share a need."""
     head: dict[ClassId, ClassId] = {c: c for c in ways}
 
@@ -177,12 +177,12 @@ def _components(ways: Ways, needed: set[ClassId]) -> list[Part]:
     groups: dict[ClassId, list[ClassId]] = {}
     for c in ways:
         groups.setdefault(find(c), []).append(c)
-    found: list[Part] = []
+    found: list[Component] = []
     for group in groups.values():
         roots = tuple(c for c in group if c in needed)
         inside = _reachable({c: ways[c] for c in group}, roots)
         if inside:
-            found.append(Part(inside, roots))
+            found.append(Component(inside, roots))
     return found
 
 

@@ -1,30 +1,43 @@
-"""What the choices of a target cost, in one number: bytes moved, then nodes, then cells that are computed."""
+"""What the choices of a target cost, in one number: bytes moved, then nodes, then cells that are computed; or time by a
+table of prices, then bytes or cells."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eqsat.backends.targets import TARGETS
-from eqsat.extraction.cost import map_bytes, map_steps, pair_bytes
+from eqsat.extraction.cost import map_bytes, map_steps, pair_bytes, pair_view
 from eqsat.extraction.extract import Prices
+from eqsat.extraction.groups import product_of
 from eqsat.graph.encode import Encoded
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.operators.selections import is_selection
 from eqsat.operators.universe import Reindex
+from eqsat.pricing.operators import Origin, operator_price
+from eqsat.pricing.table import Table
+from eqsat.pricing.views import map_price, view_price
 
 NODE = 1 << 10
 """A node, where it does not count as bytes: it decides between equal bytes."""
 BYTE = NODE << 6
 
 
-def prices(encoded: Encoded, target: str) -> Prices:
-    """What views and forms of a program cost for a target.
+def prices(encoded: Encoded, target: str, table: Table | None = None) -> Prices:
+    """What views and forms of a program cost for a target: bytes, or time where a table of prices is given.
 
     A view as the program has it is one node, whatever steps would spell it.
     """
+    return _bytes(encoded, target) if table is None else _time(encoded, table)
+
+
+def _bytes(encoded: Encoded, target: str) -> Prices:
     u = encoded.universe
     node = NODE + TARGETS[target].node_bytes * BYTE
 
     def view(reindex: Reindex) -> int:
+        if reindex.map.is_identity:
+            return NODE
         steps = 1 if u.reindexes.number(reindex) in encoded.views else map_steps(reindex)
         return map_bytes(reindex) * BYTE + steps * node
 
@@ -32,11 +45,37 @@ def prices(encoded: Encoded, target: str) -> Prices:
         moved = pair_bytes(first, second)
         return None if moved is None else moved * BYTE + node
 
-    def form(number: int) -> int:
+    def form(number: int, origins: Sequence[Origin]) -> int:
         signed = u.signed[u.forms[number].signed]
         cells = [sampled(signed.size(order)) for order in signed.outputs]
         moved = 2 * cells[0] * itemsize(signed.kind.dtypes[0]) if is_selection(signed) else 0
-        return moved * BYTE + node + _magnitude(sum(cells))
+        made = product_of(u.forms[number])
+        turned = 0 if made is None else sum(made.turned)  # only matrices are turned everywhere: a reshape is near
+        return moved * BYTE + node * (1 + turned) + _magnitude(sum(cells))
+
+    return Prices(view, pair, form)
+
+
+def _time(encoded: Encoded, table: Table) -> Prices:
+    u = encoded.universe
+
+    def view(reindex: Reindex) -> int:
+        nodes = encoded.views.get(u.reindexes.number(reindex), ()) if not reindex.map.is_identity else ()
+        least = min([map_price(reindex, table), *(view_price(node, table) for node in nodes)])
+        return least * NODE + _magnitude(map_bytes(reindex))
+
+    def pair(first: Reindex, second: Reindex) -> int | None:
+        node = pair_view(first, second)
+        return None if node is None else view_price(node, table) * NODE + _magnitude(pair_bytes(first, second) or 0)
+
+    def form(number: int, origins: Sequence[Origin]) -> int:
+        found = u.forms[number]
+        signed = u.signed[found.signed]
+        price = operator_price(signed.kind, found.labels, found.operands, found.outputs, origins, table)
+        made = product_of(found)
+        turned = 0 if made is None else sum(made.turned)  # as above
+        price += turned * round(table.operators["reshape"])
+        return price * NODE + _magnitude(sum(sampled(signed.size(order)) for order in signed.outputs))
 
     return Prices(view, pair, form)
 

@@ -15,18 +15,23 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.fast import fast_paths
 from eqsat.ir.flat.facts import is_permutation, split_core
+from eqsat.ir.flat.formula import composed
 from eqsat.ir.flat.map import FlatMap, identity
-from eqsat.ir.flat.ops import compose
-from eqsat.ir.flat.size_terms import shape_size
+from eqsat.ir.flat.size_terms import as_extent, shape_size
+from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.split import maps_of_view
-from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, constant
+from eqsat.ir.tensors.views import broadcast_to
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.operators import algebra
-from eqsat.operators.labels import Labelled, Signed, finish, of_compute, of_opaque
+from eqsat.operators.bundles import keeps_place, of_opaque
+from eqsat.operators.labels import Labelled, OpaqueKind, Signed, finish, of_compute
+from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
 from eqsat.operators.universe import Form, Hub, Leaf, Reindex, Typed, Universe, ViewOf
 from eqsat.proving.rules import normaliser
@@ -72,20 +77,34 @@ class Encoded:
     """The laws that may be used for that (None: all)."""
     rules: tuple[Rule, ...] = ()
     """Rules of a user about scalars, beside ours."""
+    frozen: frozenset[str] = frozenset()
+    """The names of operators that stay as the program spells them."""
 
     def may(self, law: str) -> bool:
         """Whether a law of the graph may be applied while the program is loaded."""
         return fast_paths() and (self.allowed is None or law in self.allowed)
 
     _like: dict[object, Node] = field(default_factory=dict[object, Node])
+    _spelled: dict[int, Written] = field(default_factory=dict[int, Written])
 
     def like(self, signed: int) -> Node:
         """A node of the program with the same kind as an operator in normal form."""
         return self._like[self.universe.signed[signed].kind]
 
+    def spelled(self, signed: int) -> Written:
+        """A node of the program that is an operator in normal form."""
+        return self._spelled[signed]
+
+    def in_place(self, form: Form) -> bool:
+        """Whether an operator without a formula has its dimensions as in the program, in a form."""
+        kind = self.universe.signed[form.signed].kind
+        return isinstance(kind, OpaqueKind) and keeps_place(kind, form.labels, (*form.operands, *form.outputs))
+
     def note(self, form: int, written: Written) -> None:
         """Remember that the program spells an operator in this form."""
-        kind = self.universe.signed[self.universe.forms[form].signed].kind
+        signed = self.universe.forms[form].signed
+        self._spelled.setdefault(signed, written)
+        kind = self.universe.signed[signed].kind
         self._like.setdefault(kind, written.node)
         self.written.setdefault(form, []).append(written)
 
@@ -112,18 +131,28 @@ def encode(program: Program, laws: Iterable[Law] | None = None, rules: tuple[Rul
 def _leaf(e: Encoded, node: Input | Constant) -> None:
     shape, dtype = node.outputs[0]
     size = shape_size(shape)
+    same = _uniform(node.array) if isinstance(node, Constant) else None
+    if same is not None:
+        e.placed[node.serial, 0] = _filled(e, same, size, Tensor(node))
+        return
     if isinstance(node, Input):
         name = f"input {node.name}"
     else:
         digest = blake2b(node.array.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
         name = f"constant {dtype} {digest} {node.array.size}"
     number = e.universe.value(Leaf(name), Typed(size, dtype))
-    if isinstance(node, Constant):
-        same = _uniform(node.array)
-        if same is not None:
-            e.universe.constants[number] = same
     e.leaves.setdefault(number, Tensor(node))
     e.placed[node.serial, 0] = Placed(number, identity(size))
+
+
+def _filled(e: Encoded, value: Term, size: Size, tensor: Tensor | None = None) -> Placed:
+    """The leaf that holds one value in every cell, as a tensor that has it or as a broadcast of a scalar."""
+    number = e.universe.value(Leaf(f"{value.digest.hex()} in {size} cells"), Typed(size, value.dtype))
+    e.universe.constants[number] = value
+    if number not in e.leaves:
+        scalar = constant(t.const_value(value), value.dtype)
+        e.leaves[number] = broadcast_to(scalar, (as_extent(size),)) if tensor is None else tensor
+    return Placed(number, identity(size))
 
 
 def _uniform(array: NDArray) -> Term | None:
@@ -140,14 +169,16 @@ def _uniform(array: NDArray) -> Term | None:
 def _view(e: Encoded, node: View) -> None:
     source = e.placed[node.source.key]
     dtype = node.source.dtype
-    maps, fill = maps_of_view(node) or _simplified(e, node), node.fill
+    maps, fill = maps_of_view(node), node.fill
+    if maps is None or any(isinstance(m, TermMap) for m in maps):
+        maps = _simplified(e, node) or maps
     if maps is None or (not all(m.is_total for m in maps) and (fill is None or fill.op != "const")):
         _operator(e, node, of_compute(as_formula(node)))
         return
     before = source
     for m in maps:
         source = place(e, source, m, None if m.is_total else fill, dtype)
-    if len(maps) == 1 and not maps[0].is_identity:
+    if len(maps) == 1 and not maps[0].is_identity and e.universe.scalar(source.value) is None:
         u, number = e.universe, e.universe.reindex(maps[0], fill, dtype)
         e.views.setdefault(number, []).append(node)
         ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
@@ -163,20 +194,25 @@ def _simplified(e: Encoded, node: View) -> tuple[Map, ...] | None:
     if not log:
         return None
     found = maps_of_view(View(node.source, node.outputs[0][0], gather, valid, node.fill, node.tag))
-    if found is not None:
-        e.laws.update(step.rule for step in log)
+    if found is None or any(isinstance(m, TermMap) for m in found):
+        return None
+    e.laws.update(step.rule for step in log)
     return found
 
 
 def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> Placed:
     """The view by m (padding with fill) of a placed tensor."""
     u = e.universe
+    one = _one_value(e, source, m, fill)
+    if one is not None:
+        e.laws["pad-of-crop"] += 1
+        return _filled(e, one, m.n_out)
     if is_permutation(m):
-        whole = compose(source.layout, m)
+        whole = composed(source.layout, m)
         if whole is not None:
             e.laws["compose"] += not source.layout.is_identity
             return Placed(source.value, whole)
-        e.cuts += 1
+        e.cuts += not isinstance(source.layout, FlatMap)
         return Placed(_cut(e, source, dtype), m)
     base = _selected(e, source, m)
     if base is not None:
@@ -184,9 +220,9 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
         return place(e, base[0], base[1], fill, dtype)
     base = source
     while True:
-        whole = compose(base.layout, m)
+        whole = composed(base.layout, m)
         if whole is None or _loses_digits(base.layout, m, whole):
-            e.cuts += whole is None
+            e.cuts += whole is None and not (isinstance(base.layout, FlatMap) and isinstance(m, FlatMap))
             base = Placed(_cut(e, base, dtype), identity(m.n_in))
             whole = m
         merged = _through(e, base.value, whole, fill)
@@ -201,13 +237,26 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
     return Placed(value, layout)
 
 
+def _one_value(e: Encoded, source: Placed, m: Map, fill: Term | None) -> Term | None:
+    """The value of every cell of a view that reads nothing, or nothing but that value.
+
+    Without it a search would find all the maps by which such a tensor is a view of itself.
+    """
+    if not e.may("pad-of-crop") or m.n_out == 0:
+        return None
+    if m.is_all_padding:
+        return fill
+    held = e.universe.scalar(source.value)
+    return held if m.is_total or held is fill else None
+
+
 def _selected(e: Encoded, source: Placed, m: Map) -> tuple[Placed, Map] | None:
     """A view of a concatenation that reads one part alone, as a view of that part."""
     item = e.universe.values[source.value]
     if not e.may("select-part") or not isinstance(item, Hub) or not is_selection(e.universe.signed[item.signed]):
         return None
     signed = e.universe.signed[item.signed]
-    whole, sizes = compose(source.layout, m), selection_operand_sizes(signed)
+    whole, sizes = composed(source.layout, m), selection_operand_sizes(signed)
     found = None if whole is None or sizes is None else part(signed, sizes, whole)
     if found is None:
         return None
@@ -234,7 +283,7 @@ def _roots(u: Universe, value: int) -> dict[int, Map]:
     item = u.values[value]
     m: Map = found[value]
     while isinstance(item, ViewOf):
-        whole = compose(u.reindexes[item.reindex].map, m)
+        whole = composed(u.reindexes[item.reindex].map, m)
         if whole is None or u.reindexes[item.reindex].fill is not None:
             break
         found[item.base] = m = whole
@@ -256,8 +305,8 @@ def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[Placed,
 
 
 def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
-    """Whether two digit maps compose to a table: both together say more than that."""
-    return isinstance(whole, TableMap) and isinstance(f, FlatMap) and isinstance(g, FlatMap)
+    """Whether two digit maps compose to none: both together say more than that."""
+    return not isinstance(whole, FlatMap) and isinstance(f, FlatMap) and isinstance(g, FlatMap)
 
 
 def _cut(e: Encoded, source: Placed, dtype: str) -> int:
@@ -268,7 +317,7 @@ def _cut(e: Encoded, source: Placed, dtype: str) -> int:
     item = u.values[source.value]
     if isinstance(item, ViewOf):  # the layout of a view is one view, too, which the program may have with the next one
         inner = u.reindexes[item.reindex]
-        whole = compose(inner.map, source.layout)
+        whole = composed(inner.map, source.layout)
         if isinstance(whole, FlatMap):
             start = item.base, u.identity(u.types[item.base].size, dtype)
             end = source.value, u.reindex(source.layout, None, dtype)
@@ -300,6 +349,13 @@ def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
         if one is not None:
             e.laws["select-of-views"] += 1
             e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
+            return
+    held = [u.scalar(v) for v in values]
+    if e.may("pull-pad") and held and len(done.signed.outputs) == 1 and is_pointwise(done.signed):
+        one = applied(done.signed, [h for h in held if h is not None])
+        if one is not None:
+            e.laws["pull-pad"] += 1
+            e.placed[node.serial, 0] = _filled(e, one, shape_size(node.outputs[0][0]))
             return
     number = u.signed.number(done.signed)
     dtypes = [u.types[v].dtype for v in values]

@@ -11,7 +11,7 @@ from eqsat.ir.tensors.tensor import Compute, Node, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, substitute
+from eqsat.ir.terms.walk import nodes_of, substitute
 
 MAX_ASSIGNMENTS = 16
 
@@ -21,7 +21,7 @@ def holes_of(program: Program) -> dict[int, Term]:
     found: dict[int, Term] = {}
     for node in program.nodes():
         for term in _terms(node):
-            for hole in leaves("hole", term):
+            for hole in nodes_of("hole", term):
                 found.setdefault(hole.payload, hole)
     return found
 
@@ -81,7 +81,7 @@ def fill_holes(program: Program, fillings: Mapping[int, Filling]) -> Program:
                 return View(node.source, node.outputs[0][0], node.gather, node.valid, filling, node.tag)
         table: dict[Term, Term] = {}
         for term in _terms(node):
-            for hole in leaves("hole", term):
+            for hole in nodes_of("hole", term):
                 filling = fillings[hole.payload]
                 table[hole] = t.const(0, hole.dtype) if isinstance(filling, Tensor) else filling
         if not table:

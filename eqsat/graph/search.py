@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -12,10 +13,12 @@ from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded
 from eqsat.graph.layouts import Fact, Layouts
 from eqsat.graph.nodes import Nodes, Spell
-from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, wanted_layouts
+from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.fast import by_rules_alone, fast_paths
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
+from eqsat.ir.tensors.tensor import Constant
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
 from eqsat.operators.forms import FormMaker, Freedom, freedom, operator_name
@@ -29,7 +32,14 @@ Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "itera
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may use: e-nodes; seconds from reading to checking; iterations; megabytes of each worker process."""
+    """What a run may use.
+
+    nodes: e-nodes of a graph. seconds: from reading to checking. iterations: of each graph. memory_mb: megabytes of
+    each worker process. Raises EqsatError for values that are no limits.
+
+    >>> Limits(seconds=5).nodes
+    50000
+    """
 
     nodes: int = 50_000
     seconds: float = 60.0
@@ -73,6 +83,10 @@ class Task:
     limits: Limits
     laws: tuple[Law, ...]
     rules: tuple[Rule, ...] = ()
+    constants: tuple[int, ...] = ()
+    """The values that are constants."""
+    fast: bool = field(default_factory=fast_paths)
+    """Whether fast paths may be taken."""
 
 
 @dataclass
@@ -92,7 +106,6 @@ def task_of(
     encoded: Encoded,
     target: str,
     limits: Limits,
-    frozen: frozenset[str] = frozenset(),
     laws: Sequence[Law] | None = None,
 ) -> Task:
     """The search for an encoded program by laws (default: all of `eqsat.rules`); operators with a frozen name stay as
@@ -101,23 +114,30 @@ def task_of(
     freedoms: dict[int, Freedom] = {}
     for form, written in encoded.written.items():
         number = u.forms[form].signed
-        if any(operator_name(w.node) in frozen for w in written):
+        if any(operator_name(w.node) in encoded.frozen for w in written):
             freedoms[number] = "written"
         elif number not in freedoms:
             freedoms[number] = freedom(u.signed[number], written[0].node, target)
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
     chosen = tuple(tensor_laws() if laws is None else laws)
     wanted = wanted_layouts(encoded)
-    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules)
+    constants = tuple(n for n, x in encoded.leaves.items() if isinstance(x.node, Constant))
+    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules, constants)
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
     """Saturate; `report` gets a snapshot before the first iteration, now and then, and at the end."""
+    with nullcontext() if task.fast else by_rules_alone():
+        _run(task, report)
+
+
+def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     start = time.monotonic()
     u = task.universe
     oracle = _Oracle(u, FormMaker(u, dict(task.freedoms)), task.rules)
     graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
+    graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
     graph.load_written(task.written, task.viewed)
     graph.facts([fact for f in range(len(u.forms)) for fact in oracle.layouts.form_facts(u.forms[f].signed, f)])
     graph.announce()

@@ -15,8 +15,9 @@ from eqsat.ir.law import Law
 from eqsat.laws.plan import Plan, Shape, plans
 from eqsat.laws.text import acts, answers, is_direct, need, rules, shape_number, spelling, spells
 from eqsat.operators.moves import is_pointwise, varying
+from eqsat.operators.restrict import is_part
 from eqsat.operators.selections import is_selection
-from eqsat.operators.universe import Hub, Leaf, Universe
+from eqsat.operators.universe import Hub, Leaf, Universe, ViewOf
 
 SCHEMA = """
 (sort V)
@@ -55,6 +56,14 @@ SCHEMA = """
 
 (relation pointwise (i64))
 
+(relation constant (V))
+
+(relation in_parts (V))
+
+(relation need_part (V i64))
+
+(relation part (V i64))
+
 (relation need_output_form (i64 i64 i64))
 
 (relation need_operand_form (i64 i64 i64))
@@ -78,6 +87,14 @@ SCHEMA = """
 (ruleset laws)
 
 (ruleset layouts)
+
+(rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
+
+(rule ((need_part x m) (identity m)) ((part x m)) :ruleset laws :name "whole")
+
+(rule ((need_part x m) (constant x)) ((part x m)) :ruleset laws :name "part of constant")
+
+(rule ((need_part x m) (in_parts x)) ((part x m)) :ruleset laws :name "part of what is used in parts")
 
 (rule ((= h (Hub s o v)) (lay h m)) ((need_output_form s o m)) :ruleset layouts :name "ask output layout")
 
@@ -145,6 +162,11 @@ class TensorGraph:
                 typed = u.types[number]
                 facts.append(Call("lay", (_value(number), u.identity(typed.size, typed.dtype))))
         self.graph.insert(facts)
+
+    def mark(self, constants: Sequence[int], in_parts: Sequence[int]) -> None:
+        """Tell which values are constants, and which ones operators use in parts alone."""
+        self.graph.insert([Call("constant", (_value(n),)) for n in constants])
+        self.graph.insert([Call("in_parts", (_value(n),)) for n in in_parts])
 
     def load_written(
         self,
@@ -250,6 +272,26 @@ class TensorGraph:
 def _value(number: int) -> Call:
     """A loaded value, by its number: a name for its class that takes no table of its own, as a global would."""
     return Call("Value", (number,))
+
+
+def used_in_parts(universe: Universe, roots: Iterable[int]) -> list[int]:
+    """The values of which a program needs parts only: it views them so, or what it computes from them."""
+    users: dict[int, list[int]] = {}
+    for number, value in enumerate(universe.values.items):
+        below = (value.base,) if isinstance(value, ViewOf) else value.operands if isinstance(value, Hub) else ()
+        for n in below:
+            users.setdefault(n, []).append(number)
+    found: set[int] = set()
+    wanted = set(roots)
+    for n in reversed(range(len(universe.values))):
+        if n not in wanted and all(_takes_part(universe, u, found) for u in users.get(n, ())):
+            found.add(n)
+    return sorted(found)
+
+
+def _takes_part(universe: Universe, user: int, found: set[int]) -> bool:
+    value = universe.values[user]
+    return user in found or (isinstance(value, ViewOf) and is_part(universe.reindexes[value.reindex].map))
 
 
 def wanted_layouts(encoded: Encoded) -> list[tuple[int, int]]:

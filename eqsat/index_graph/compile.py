@@ -16,7 +16,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match import Pattern, pattern_of
 from eqsat.rewriting.match_state import Monomial
 
 
@@ -247,7 +247,7 @@ def compile_rule(rule: Rule, number: int) -> str:
         raise NotCompiled(f"rule {rule.name}", "a class has no sign")
     if any(p.kind is Kind.TOTAL for p in rule.parameters):
         raise NotCompiled(f"rule {rule.name}", "whether a class is defined everywhere is not known")
-    compiler = _Compiler(Pattern(rule, instance), rule.name)
+    compiler = _Compiler(pattern_of(rule, 0), rule.name)
     if instance.left.op == "sum":
         left = compiler.anchored(instance.left, number)
     else:

@@ -36,7 +36,7 @@ LARGEST_JUNCTION, LARGEST_BESIDE = 24, 6
 _ALONE = frozenset(("Then", "Ix", "Of"))  # parts of an encoding, which are no terms
 # Functions of which several spellings are one term: what is read is loaded too.
 _SPELLED = frozenset(("Zero", "Nonzero", "And", "Or", "Where", "DWhere"))
-_SUMMANDS = (frozenset(("Div",)), frozenset(("Mod",)), frozenset(("Min", "Max")), frozenset(("Where",)))
+_SUMMANDS = tuple(map(frozenset, (("Div",), ("Mod",), ("Min", "Max"), ("Where",), ("Lin",))))
 _WIDENED = frozenset(("Div", "Mod", "TDiv", "TMod", "Nonneg", "Zero", "Nonzero", "Abs", "Not"))
 
 
@@ -103,7 +103,7 @@ class Terms:
             for term in self._read(extractor, node, others):
                 if term.op == "pair" or not place.alive:
                     continue
-                if node.function in _SPELLED or not _is_read_as(node, term):
+                if node.function in _SPELLED or not _is_read_as(node, term) or _is_shorter(node, term, extractor):
                     said = (node.output, place.number, term)
                     if said not in self.said:
                         self.said.add(said)
@@ -241,6 +241,11 @@ def _turns_back(rule: str, term: Term, new: Term) -> bool:
 
 def _subtracted(term: Term) -> int:
     return sum(k < 0 and x.op in ("floordiv", "mod") for k, x in t.linear_parts(term)[1])
+
+
+def _is_shorter(node: Node, term: Term, extractor: Extractor) -> bool:
+    """Whether a sum, over other summands than it has, is less than all that its class is known to be."""
+    return node.function == "Lin" and cost(term) < extractor.cost(node.output)
 
 
 def _is_read_as(node: Node, term: Term) -> bool:

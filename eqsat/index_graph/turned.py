@@ -9,7 +9,7 @@ from functools import cache
 from eqsat.ir.rule import Instance, Kind, Parameter, Rule, RuleError, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, substitute
+from eqsat.ir.terms.walk import nodes_of, substitute
 
 SUFFIX = " (from right to left)"
 
@@ -39,7 +39,7 @@ def both_ways(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 def _turned(rule: Rule, instance: Instance, opposite: dict[Term, Term]) -> Instance:
     left, right = substitute(instance.right, opposite), substitute(instance.left, opposite)
-    missing = set(leaves("var", right, *instance.conditions)) - set(leaves("var", left))
+    missing = set(nodes_of("var", right, *instance.conditions)) - set(nodes_of("var", left))
     if missing or instance.choices:
         raise RuleError(f"rule {rule.name}", "its right side does not say what its parameters are", "drop the tag both")
     if left.op == "sum":

@@ -17,6 +17,7 @@ from eqsat.laws.plan import Made, Plan
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.labels import Signed
 from eqsat.operators.moves import fills_for, is_pointwise, over, under
+from eqsat.operators.restrict import restricted
 from eqsat.operators.universe import Reindex, Universe
 
 
@@ -39,6 +40,7 @@ class LawAnswers:
             match = bind(plan, self.universe, self.forms, question)
             if not self._kind_fits(match) or not self._solved(match):
                 return None
+            self._cut(match)
             if not all(self.conditions.hold(match, h) for h in plan.law.hypotheses):
                 return None
             for made in plan.made:
@@ -52,8 +54,10 @@ class LawAnswers:
 
     def _kind_fits(self, match: Match) -> bool:
         """Whether the operator is what the law takes it for, where its kind alone does not say it."""
-        needs = [m.kind for m in match.plan.made if m.kind in ("under", "over")]
-        return not needs or is_pointwise(match.signed)
+        kinds = {m.kind for m in match.plan.made}
+        if "cut" in kinds:  # of element-wise operators, every view passes to the operands
+            return not is_pointwise(match.signed)
+        return not kinds & {"under", "over"} or is_pointwise(match.signed)
 
     def _solved(self, match: Match) -> bool:
         """Give values to the fills that only the right side names: constants that the operator takes to a known one."""
@@ -78,9 +82,26 @@ class LawAnswers:
             match.values |= {name: found[k] for name, k in zip(names, match.positions, strict=True)}
         return True
 
+    def _cut(self, match: Match) -> None:
+        """Find the parts of operands that the right side names, and its operator over them."""
+        for made in match.plan.made:
+            if made.kind != "cut":
+                continue
+            m = made.of.args[0]
+            assert isinstance(m, Expr)
+            match.cut = restricted(match.signed, match.maps[str(m.args[0])].map)
+            if match.cut is None:
+                raise NoAnswer("law", "the axes of the operator do not say which parts of its operands it reads")
+
     def _made(self, match: Match, made: Made) -> list[int]:
+        if made.kind == "cut":
+            return self._parts(match)
         if made.kind == "under":
-            return [self._operator(match, under(match.signed, self._flat_size(match, made.of)))]
+            found = under(match.signed, self._flat_size(match, made.of), match.layouts)
+            if found is None:
+                raise NoAnswer("law", "the operator cannot read its operands in these layouts")
+            match.result = found.layout
+            return [self._operator(match, found.signed)]
         if made.kind == "over":
             return self._over(match, made.of)
         view = match.view(made.of)
@@ -102,6 +123,15 @@ class LawAnswers:
         if len(sizes) != 1:
             raise NoAnswer("law", "operands of one index have different boxes")
         return sizes.pop()
+
+    def _parts(self, match: Match) -> list[int]:
+        """The operator over parts, its layout, and the parts of its operands, in the order of the law's operands."""
+        found, kind = match.cut, match.signed.kind
+        assert found is not None
+        dtypes = self.forms.operand_dtypes(kind)
+        numbers = [self._operator(match, found.signed)]
+        numbers.append(self.universe.reindex(found.layout, None, kind.dtypes[match.numbers["o"]]))
+        return numbers + [self.universe.reindex(found.views[k], None, dtypes[k]) for k in match.positions]
 
     def _over(self, match: Match, e: Expr) -> list[int]:
         """The operator, its layout, and the views of its operands, in the order of the law's operands."""

@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.size_terms import as_extent
-from eqsat.ir.flat.table import Map, TableMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
-from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, map_loads, substitute, transform
+from eqsat.ir.terms.walk import map_loads, nodes_of, substitute, transform
 from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
 from eqsat.operators.universe import Leaf, Universe, ViewOf
 
 MOST_CELLS = 400
 """So many cells of values are unfolded for one question; what lies behind them is any value."""
-
-
-def address_at(m: Map, i: Term) -> Term:
-    """The source index of output index i, as a term; without meaning where the map pads."""
-    if isinstance(m, TableMap):
-        inner, rows = t.as_index(as_extent(m.inner)), len(m.table)
-        row = t.as_index(m.table_in)
-        return (i // (inner * rows) * row + table_load(m.table.array, i // inner % rows)) * inner + i % inner
-    address, inner = t.as_index(as_extent(m.offset)), t.index_const(1)
-    for d in reversed(m.digits):
-        digit = i // inner % t.as_index(as_extent(d.extent))
-        address = address + digit * t.as_index(as_extent(d.stride))
-        inner = inner * t.as_index(as_extent(d.extent))
-    return address
-
-
-def valid_at(m: Map, i: Term) -> Term:
-    """Whether an index inside of the map's box reads the source, as a term."""
-    if isinstance(m, TableMap):
-        inner, rows = t.as_index(as_extent(m.inner)), len(m.table)
-        return t.compare("le", 0, table_load(m.table.array, i // inner % rows))
-    checks: list[Term] = []
-    inner = t.index_const(1)
-    for d in reversed(m.digits):
-        digit = i // inner % t.as_index(as_extent(d.extent))
-        if d.lo != 0:
-            checks.append(t.compare("le", t.as_index(as_extent(d.lo)), digit))
-        if d.hi != d.extent:
-            checks.append(t.compare("lt", digit, t.as_index(as_extent(d.hi))))
-        inner = inner * t.as_index(as_extent(d.extent))
-    return t.logical_and(*checks)
 
 
 def digits_at(signed: Signed, order: Sequence[int], i: Term) -> dict[int, Term]:
@@ -60,12 +28,31 @@ def digits_at(signed: Signed, order: Sequence[int], i: Term) -> dict[int, Term]:
     return found
 
 
+def _axes_at(signed: Signed, digits: Mapping[int, Term]) -> dict[Term, Term]:
+    """The axes that a formula computes with, by the positions on the labels."""
+    assert isinstance(signed.kind, ComputeKind)
+    slots = {x.name.number: digits[n] for n, x in enumerate(signed.labels) if isinstance(x.name, Slot) and n in digits}
+    return {axis: slots[axis.payload[1]] for axis in nodes_of("axis", signed.kind.body)}
+
+
+def read_at(signed: Signed, k: int, i: Term) -> Term:
+    """The flat cell of operand k that a selection copies to an index of its result, where it takes that operand."""
+    assert isinstance(signed.kind, ComputeKind)
+    digits = digits_at(signed, signed.outputs[0], i)
+    table = _axes_at(signed, digits)
+    load = next(x for x in nodes_of("load", signed.kind.body) if x.payload == k)
+    index = t.index_const(0)
+    for n in signed.operands[k]:
+        label = signed.labels[n]
+        at = substitute(load.args[label.name.number], table) if isinstance(label.name, Coordinate) else digits[n]
+        index = index * t.as_index(as_extent(label.extent)) + at
+    return index
+
+
 def takes_at(signed: Signed, k: int, i: Term) -> Term:
     """Whether a selection takes operand k at an index of its result, as a term."""
     assert isinstance(signed.kind, ComputeKind)
-    digits = digits_at(signed, signed.outputs[0], i)
-    slots = {x.name.number: digits[n] for n, x in enumerate(signed.labels) if isinstance(x.name, Slot) and n in digits}
-    table = {axis: slots[axis.payload[1]] for axis in leaves("axis", signed.kind.body)}
+    table = _axes_at(signed, digits_at(signed, signed.outputs[0], i))
     taken, open_ = t.FALSE, t.TRUE
     body = signed.kind.body
     while True:
@@ -115,7 +102,7 @@ class Cells:
             return opaque
         digits = digits_at(signed, signed.outputs[0], i)
         named = {x.name.number: digits.get(n) for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
-        axes = leaves("axis", kind.body)
+        axes = nodes_of("axis", kind.body)
         if any(named.get(axis.payload[1]) is None for axis in axes):
             return opaque
         table = {axis: place for axis in axes if (place := named[axis.payload[1]]) is not None}
@@ -136,7 +123,7 @@ def same_cell(a: Term, b: Term) -> Term:
     if a is b:
         return t.TRUE
     for x, y in ((a, b), (b, a)):
-        if x.op == "where" and not leaves("load", x.args[0]):
+        if x.op == "where" and not nodes_of("load", x.args[0]):
             then, other = same_cell(x.args[1], y), same_cell(x.args[2], y)
             return t.logical_or(t.logical_and(x.args[0], then), t.logical_and(t.logical_not(x.args[0]), other))
     if a.op == "load" and b.op == "load" and a.payload == b.payload and len(a.args) == len(b.args):

@@ -7,29 +7,38 @@ agree where, and almost surely only where, they read the same cells in the same 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.formulas import accesses
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.map import FlatMap, substitute
 from eqsat.ir.flat.size_samples import symbol_sample
-from eqsat.ir.flat.sizes import Size, number, value
-from eqsat.ir.flat.table import Map, from_array, widened
+from eqsat.ir.flat.sizes import Size, number, size_of, value
+from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.flat.tabled import with_numbers
+from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.law import OPERATORS, nodes
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import symbols
+from eqsat.ir.terms.walk import nodes_of, symbols
+from eqsat.ir.terms.walk import substitute as substitute_terms
 from eqsat.laws.match import Match
 from eqsat.laws.tree import Class, Operated, Tree, Viewed
-from eqsat.operators.labels import Signed
-from eqsat.operators.moves import applied
-from eqsat.operators.selections import owners
+from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.operators.moves import applied, is_pointwise
+from eqsat.operators.selections import owners_at
 
 ALL_CELLS = 1 << 16
 SAMPLES = 2048
 CORNERS = 1 << 15
+MOST_READS, FEWEST = 1 << 18, 16
+"""Cells that operators with axes of their own are run on: so many reads, but no fewer cells of the result."""
 SYMBOL_TRIALS = 3
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -100,19 +109,25 @@ def _trials(maps: list[Map], match: Match) -> Iterator[dict[Term, int]]:
 
 def _sizes(m: Map) -> Iterator[Size]:
     yield m.n_in
-    if isinstance(m, FlatMap):
-        yield m.offset
-        for d in m.digits:
-            yield from d
-    else:
-        yield from (m.outer, m.inner)
+    if isinstance(m, TermMap):
+        yield m.n_out
+        yield from (size_of(s) for s in symbols(m.address, m.valid))
+        return
+    yield m.offset
+    for d in m.digits:
+        yield from d
+    yield from (x.unit for x in m.lookups) if isinstance(m, TableMap) else ()
 
 
 def numeric(m: Map, numbers: Mapping[Term, int]) -> Map:
     """A map at values of its symbols. Errors: there is none (LayoutError)."""
     if isinstance(m, FlatMap):
         return substitute(m, numbers)
-    return widened(value(m.outer, numbers), from_array(m.table.array, m.table_in), value(m.inner, numbers))
+    if isinstance(m, TermMap):
+        table = {s: t.index_const(n) for s, n in numbers.items()}
+        formulas = (substitute_terms(x, table) for x in (m.address, m.valid))
+        return TermMap(value(m.n_in, numbers), value(m.n_out, numbers), *formulas)
+    return with_numbers(m, numbers)
 
 
 def _mixed(*words: NDArray) -> NDArray:
@@ -157,7 +172,8 @@ class _Run:
         else:
             signed = self.match.signed
             size = value(signed.size(signed.outputs[self.match.numbers["o"]]), self.numbers)
-        if size <= ALL_CELLS:
+        few = MOST_READS // max(1, self.reads())
+        if size <= min(ALL_CELLS, few):
             return np.arange(size, dtype=np.int64)
         picks = [np.random.default_rng(size).integers(0, size, SAMPLES)]
         for tree in (left, self.match.plan.right):
@@ -166,7 +182,18 @@ class _Run:
                 if isinstance(m, FlatMap) and m.n_out == size:
                     picks.append(_corners(m))
                 tree = tree.source
-        return np.unique(np.concatenate(picks)).astype(np.int64)
+        found = np.unique(np.concatenate(picks)).astype(np.int64)
+        few = min(len(found), max(few, FEWEST))
+        return found if few == len(found) else np.random.default_rng(few).choice(found, few, replace=False)
+
+    def reads(self) -> int:
+        """How many cells of an operand the operator reads for one of its result."""
+        if "s" not in self.match.numbers or self.match.is_selection:
+            return 1
+        signed = self.match.signed
+        own = [n for n in range(len(signed.labels)) if n not in signed.outputs[self.match.numbers["o"]]]
+        own = [n for n in own if not isinstance(signed.labels[n].name, Coordinate)]
+        return math.prod(value(signed.labels[n].extent, self.numbers) for n in own)
 
     def fill(self, term: Term) -> int:
         return self.fills.setdefault(term, len(self.fills))
@@ -205,6 +232,8 @@ class _Run:
         signed = self.match.universe.signed[self.match.numbers[tree.operator]]
         if tree.kind == "select":
             return self._selection(signed, tree, cells)
+        if not is_pointwise(signed):
+            return self._computed(signed, tree, cells)
         digits: dict[int, NDArray] = {}
         inner = 1
         for label in reversed(signed.outputs[0]):
@@ -235,11 +264,59 @@ class _Run:
                     fills = np.where(mine, self.fill(made), fills)
         return Words(words, fills, np.full(np.shape(fills), -1))
 
+    def _computed(self, signed: Signed, tree: Operated, cells: NDArray) -> Words:
+        """The words of an operator with axes of its own: one for all cells that it reads for a cell, in any order of
+        what it reduces."""
+        kind = signed.kind
+        if not isinstance(kind, ComputeKind):
+            raise LayoutError("check of a law", "an operator without a formula has no cells")
+        rest = [n for n in range(len(signed.labels)) if n not in signed.outputs[0]]
+        rest = [n for n in rest if not isinstance(signed.labels[n].name, Coordinate)]
+        extents = {n: value(x.extent, self.numbers) for n, x in enumerate(signed.labels)}
+        inner = math.prod(extents[n] for n in rest)
+        whole = np.arange(cells.size * inner, dtype=np.int64)
+        at = _positions(signed.outputs[0], extents, cells.reshape(-1)[whole // max(inner, 1)])
+        at |= _positions(rest, extents, whole % max(inner, 1))
+        named = sorted((str(x.name), n) for n, x in enumerate(signed.labels) if n in at and x.name and x.role != "map")
+        words = [at[n] for _, n in named]
+        for k, x in enumerate(tree.operands):
+            index, out = self._load(signed, k, at, whole.shape)
+            there = self.run(x, index)
+            words.append(np.where(out, np.uint64(0), np.where(there.fills >= 0, 0, there.words)))
+        mixed = np.broadcast_to(_mixed(np.asarray(hash(kind) & 0xFFFF), *words), whole.shape)
+        none = np.full(cells.shape, -1)
+        return Words(mixed.reshape(*cells.shape, inner).sum(axis=-1, dtype=np.uint64), none, none)
+
+    def _load(
+        self, signed: Signed, k: int, at: Mapping[int, NDArray], shape: tuple[int, ...]
+    ) -> tuple[NDArray, NDArray]:
+        """The cells of an operand that are read at positions on the axes, and where those are outside of it."""
+        assert isinstance(signed.kind, ComputeKind)
+        load = next(x for x in accesses(signed.kind.body) if x.payload == k)
+        table = {s: t.index_const(n) for s, n in self.numbers.items()}
+        slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
+        flat: NDArray = np.zeros(shape, np.int64)
+        out: NDArray = np.zeros(shape, np.bool_)
+        for n in signed.operands[k]:
+            label = signed.labels[n]
+            here = at.get(n)
+            if isinstance(label.name, Coordinate):
+                index = substitute_terms(load.args[label.name.number], table)
+                if nodes_of("load", index):
+                    raise LayoutError("check of a law", "which cell is read depends on others")
+                env = {axis: at[slots[axis.payload[1]]] for axis in nodes_of("axis", index)}
+                here = evaluate_masked([index], env)[0][0]
+            assert here is not None
+            extent = value(label.extent, self.numbers)
+            out = out | (here < 0) | (here >= extent)
+            flat = flat * extent + np.clip(here, 0, max(extent - 1, 0))
+        return flat, out
+
     def _selection(self, signed: Signed, tree: Operated, cells: NDArray) -> Words:
-        tables = owners(signed)
-        if tables is None:
-            raise LayoutError("check of a law", "the selection has no table of its size")
-        owner, address = tables[0][cells], tables[1][cells]
+        found = owners_at(signed, cells, self.numbers)
+        if found is None:
+            raise LayoutError("check of a law", "the selection reads outside of an operand")
+        owner, address = found
         if tree.place:
             k = self.match.numbers[tree.place]
             there = self.run(tree.operands[0], np.where(owner == k, address, 0))
@@ -247,10 +324,20 @@ class _Run:
             return _where(owner == k, there, Words(_mixed(np.asarray(0, np.uint64), owner, address), none, none))
         result: Words | None = None
         for k, x in enumerate(tree.operands):
-            found = self.run(x, np.where(owner == k, address, 0))
-            result = found if result is None else _where(owner == k, found, result)
+            there = self.run(x, np.where(owner == k, address, 0))
+            result = there if result is None else _where(owner == k, there, result)
         assert result is not None
         return result
+
+
+def _positions(order: Sequence[int], extents: Mapping[int, int], flat: NDArray) -> dict[int, NDArray]:
+    """The position on each axis of flat indices over an order of axes."""
+    found: dict[int, NDArray] = {}
+    inner = 1
+    for n in reversed(order):
+        found[n] = flat // inner % max(extents[n], 1)
+        inner *= extents[n]
+    return found
 
 
 def _where(condition: NDArray, yes: Words, no: Words) -> Words:

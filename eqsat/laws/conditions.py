@@ -15,16 +15,18 @@ import numpy as np
 from eqsat.ir import clock
 from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent
-from eqsat.ir.flat.sizes import Size, add, mul
+from eqsat.ir.flat.sizes import Size, add, monomial, mul
 from eqsat.ir.flat.table import Map
-from eqsat.ir.law import Expr, nodes, operand, operands
+from eqsat.ir.flat.term_map import TermMap
+from eqsat.ir.law import Expr, nodes, operand, operands, undone
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads
-from eqsat.laws.cell_terms import Cells, address_at, folded, same_cell, takes_at, valid_at
+from eqsat.laws.cell_terms import Cells, folded, same_cell, takes_at
 from eqsat.laws.match import Match, NoAnswer
 from eqsat.operators.labels import ComputeKind
 from eqsat.operators.moves import access, varying
@@ -62,7 +64,9 @@ class Conditions:
         if not _nowhere(match, h):
             return False
         box = _box(match, h)
-        if isinstance(box, int) and box <= EVERY_CELL and not any(x.op == "same_value" for x in nodes(h)):
+        used = {x.op for x in nodes(h)}
+        listed = "same_value" not in used and not ("takes" in used and owners(match.signed) is None)
+        if listed and isinstance(box, int) and box <= EVERY_CELL:
             return bool(np.all(_Everywhere(match, box).formula(h, np.arange(box, dtype=np.int64))))
         clock.check()
         proof = self._proof(match, h, box)
@@ -90,7 +94,7 @@ class Conditions:
 
 
 def _box(match: Match, h: Expr) -> Size:
-    """The largest box that a hypothesis speaks of; all boxes are the same where one has no number."""
+    """The largest box that a hypothesis speaks of."""
     found: list[Size] = []
     for e in nodes(h):
         if e.op in ("inside", "valid", "gather"):
@@ -102,9 +106,11 @@ def _box(match: Match, h: Expr) -> Size:
     numbers = [x for x in found if isinstance(x, int)]
     if len(numbers) == len(found):
         return max(numbers, default=0)
-    if any(x != found[0] for x in found):
-        raise NoAnswer("law", "boxes of symbolic sizes are not the same")
-    return found[0]
+    # Multiples of one size: where a symbol is 0, all are empty.
+    symbolic = [x for x in found if not isinstance(x, int)]
+    if numbers or len({monomial(1, *x.factors) for x in symbolic}) > 1:
+        raise NoAnswer("law", "which of some symbolic sizes is the largest is not known")
+    return max(symbolic, key=lambda x: x.coef)
 
 
 def _size(match: Match, of: Expr) -> Size:
@@ -131,6 +137,13 @@ def _map(match: Match, of: Expr) -> Map:
 def _at_once(match: Match, h: Expr) -> bool | None:
     """What sizes, equal maps and digits say at once."""
     parts = [a for a in h.args if isinstance(a, Expr)]
+    cells = next((e for e in nodes(h) if e.op == "reached"), None)
+    if cells is not None:
+        return _kept(match, h, str(cells.args[-1]))
+    if h.op == "implies" and [p.op for p in parts] == ["inside", "valid"] and parts[0].args == parts[1].args:
+        of = parts[0].args[0]
+        if isinstance(of, Expr) and of.op == "map" and _map(match, of).is_total:
+            return True
     if h.op == "iff" and all(p.op == "inside" and p.args[1] == Expr("index") for p in parts):
         sizes = [_size(match, p.args[0]) for p in parts if isinstance(p.args[0], Expr)]
         return sizes[0] == sizes[1]
@@ -141,11 +154,28 @@ def _at_once(match: Match, h: Expr) -> bool | None:
     if h.op == "same_value" and all(p.op in ("constant", "applied") for p in parts):
         values = [match.value(p) for p in parts]
         return values[0] is values[1]
+    whole = next((e for e in nodes(h) if e.op == "compose"), None)
+    if whole is not None and h == undone(*(a for a in whole.args if isinstance(a, Expr))):
+        found = _map(match, whole)
+        return None if isinstance(found, TermMap) else found.is_identity
     if h.op == "implies" and parts[0].op == "valid" and parts[1].op == "same_index":
         m, step = parts[0].args[0], parts[1].args[0]
         if parts[1].args[1] == Expr("index") and step == Expr("gather", (m, Expr("index"))) and isinstance(m, Expr):
             return _in_place(_map(match, m))
     return None
+
+
+def _kept(match: Match, h: Expr, access: str) -> bool:
+    """Whether the parts that were found for an operator are those that it reads: cell by cell the same, by digits."""
+    left, right = (_access_names(e) for e in (match.plan.law.left, match.plan.law.right))
+    if match.cut is None or left != right or h not in match.plan.law.hypotheses:
+        return False
+    before, after = match.cut.reads[match.positions[left.index(access)]]
+    return before is not None and before == after
+
+
+def _access_names(e: Expr) -> list[str]:
+    return [str(x.args[-1]) for x in nodes(e) if x.op in ("read", "read_through")]
 
 
 def _in_place(m: Map) -> bool | None:

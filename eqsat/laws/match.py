@@ -6,17 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.flat.facts import inverse
+from eqsat.ir.flat.facts import inverse, is_permutation
+from eqsat.ir.flat.formula import address_at, from_formula, valid_at
 from eqsat.ir.flat.map import identity
+from eqsat.ir.flat.ops import compose as compose_maps
 from eqsat.ir.flat.sizes import Size
+from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.term_map import cell
 from eqsat.ir.law import Expr, operand, operands, operator_of, underlying
 from eqsat.ir.terms.term import Term
+from eqsat.laws.cell_terms import read_at
 from eqsat.laws.plan import Plan
 from eqsat.operators.algebra import compose
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.labels import Signed
 from eqsat.operators.moves import access, applied
-from eqsat.operators.selections import merged, part, selection_operand_sizes
+from eqsat.operators.restrict import Restricted
+from eqsat.operators.selections import merged, owners, part, selection_operand_sizes
 from eqsat.operators.universe import Reindex, Universe
 
 
@@ -37,6 +43,15 @@ class Match:
     sizes: dict[str, Size] = field(default_factory=dict[str, Size])
     places: dict[str, int] = field(default_factory=dict[str, int])
     """Which operand of the graph's operator a tensor of the law is."""
+    common: Map | None = None
+    """The map of the view that the first operand is, as the operator's result sees it."""
+    layouts: dict[int, Map] = field(default_factory=dict[int, Map])
+    """The operands that are, under the map of the first one, in a layout of their own, which an operator absorbs."""
+    result: Map | None = None
+    """The layout in which the operator of the right side has its result."""
+
+    cut: Restricted | None = None
+    """The operator over parts of its operands."""
 
     def __post_init__(self) -> None:
         self._walk(self.plan.law.left, iter(self.plan.maps), None)
@@ -53,7 +68,7 @@ class Match:
             item = self.universe.reindexes[number]
             below = item.map.n_in
             if place is not None:
-                item = self._seen(item, place)
+                item = self._in_common(self._seen(item, place), place)
             self._bind_map(m, item)
             if source.op == "tensor":
                 self.sizes.setdefault(str(source.args[0]), below)
@@ -85,6 +100,19 @@ class Match:
         if found is None:
             raise NoAnswer("law", "the operator's view of an operand has no map of its size")
         return found
+
+    def _in_common(self, item: Reindex, place: int) -> Reindex:
+        """The view of an operand, where the right side has the operator below one view for all: the view of the first
+        operand, of this one in a layout, if a layout is all in which they differ."""
+        if not any(made.kind == "under" for made in self.plan.made):
+            return item
+        first = self.common = item.map if self.common is None else self.common
+        back = None if item.map == first else inverse(first)
+        layout = None if back is None else compose_maps(item.map, back)
+        if layout is None or not is_permutation(layout):
+            return item
+        self.layouts[place] = layout
+        return Reindex(first, item.fill, item.dtype)
 
     def _bind_map(self, m: Expr, item: Reindex) -> None:
         if m.op == "identity":
@@ -202,6 +230,11 @@ class Match:
         assert isinstance(source, Expr)
         assert isinstance(m, Expr)
         dtype = self.dtype_of(source)
+        if source.op != "tensor" and self.result is not None:
+            whole = compose(Reindex(self.result, None, dtype), self.map(m, dtype))
+            if whole is None:
+                raise NoAnswer("law", "a view of the operator's result has no map of its size")
+            return whole
         if source.op != "tensor" or str(source.args[0]) not in self.places:
             return self.map(m, dtype)
         return self._operand_view(self.places[str(source.args[0])], m, dtype)
@@ -211,16 +244,24 @@ class Match:
         size = self.signed.size(self.signed.outputs[self.numbers["o"]])
         outer = Reindex(identity(size), None, dtype) if m.op == "identity" else self.map(m, dtype)
         if self.is_selection and access(self.signed, k) is None:
-            sizes = selection_operand_sizes(self.signed)
-            found = None if sizes is None else part(self.signed, sizes, outer.map)
-            if found is None or found[0] != k:
-                raise NoAnswer("law", "the view reads more than one operand, or no map of its size says which")
-            return Reindex(found[1], outer.fill, dtype)
+            found = self._part(k, outer.map)
+            if found is None:
+                raise NoAnswer("law", "the view reads more than one operand, or no map of its size says which cells")
+            return Reindex(found, outer.fill, dtype)
         read = access(self.signed, k)
         whole = None if read is None else compose(Reindex(read, None, dtype), outer)
         if whole is None:
             raise NoAnswer("law", "the operator does not read one cell of the operand")
         return whole
+
+    def _part(self, k: int, m: Map) -> Map | None:
+        """A view of a selection that is known to take operand k alone, as a view of that."""
+        sizes = selection_operand_sizes(self.signed)
+        if sizes is not None and m.is_numeric and owners(self.signed) is not None:
+            found = part(self.signed, sizes, m)
+            return found[1] if found is not None and found[0] == k else None
+        i, size = cell(m.n_out), self.signed.size(self.signed.operands[k])
+        return from_formula(size, m.n_out, read_at(self.signed, k, address_at(m, i)), valid_at(m, i))
 
 
 def bind(plan: Plan, universe: Universe, forms: FormMaker, question: Sequence[int]) -> Match:

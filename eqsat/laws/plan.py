@@ -33,7 +33,8 @@ class Shape:
 @dataclass(frozen=True)
 class Made:
     """Numbers that an answer has to name: of a map ("map"), of a map as what it keeps and a layout of that ("split"),
-    of an operator over plain operands ("under"), or over views of its operands, seen through a layout ("over")."""
+    of an operator over plain operands ("under"), or over views of its operands ("over"), or parts of them ("cut"), seen
+    through a layout."""
 
     kind: str
     of: Expr
@@ -219,6 +220,8 @@ class _Planner:
             body = e.args[1]
             if isinstance(body, Expr) and body.op == "combine_at" and body.args[0] == e.args[0]:
                 return self.over(e)
+        if e.op == "combine_at" and all(x.op == "read_through" for x in operands(e)):
+            return self.cut(e)
         if e.op == "combine_at" or (e.op == "pointwise" and any(operand(x).op == "view" for x in operands(e))):
             return self.over(e)
         if e.op == "pointwise" and all(operand(x).op == "tensor" for x in operands(e)):
@@ -237,6 +240,14 @@ class _Planner:
         """The operator of the left side over views of its operands, seen through a layout."""
         found = self.passing(e)
         number, layout, *maps = self.make("over", e, 2 + len(self.done.positions))
+        for k, m in zip(self.done.positions, maps, strict=True):
+            found[k] = Viewed(found[k], m)
+        return Viewed(Operated(number, "0", tuple(found)), layout)
+
+    def cut(self, e: Expr) -> Tree:
+        """The operator of the left side over parts of its operands, seen through a layout."""
+        found = self.passing(e)
+        number, layout, *maps = self.make("cut", e, 2 + len(self.done.positions))
         for k, m in zip(self.done.positions, maps, strict=True):
             found[k] = Viewed(found[k], m)
         return Viewed(Operated(number, "0", tuple(found)), layout)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from eqsat.ir.law import Law, nodes, operator_of
+from collections.abc import Iterator
+
+from eqsat.ir.law import Expr, Law, nodes, operator_of
 from eqsat.laws.plan import Plan, Shape
-from eqsat.laws.tree import Class, Tree, Viewed, text, vector
+from eqsat.laws.tree import Class, Operated, Tree, Viewed, text, vector
 
 KINDS = {"select": "selection", "pointwise": "pointwise", "combine": ""}
 """What an operator of the graph has to be so that a law may take it for a kind of its own."""
@@ -49,8 +51,27 @@ def rules(plan: Plan, shape: int | None) -> str:
         f"(relation {need(plan)} ({sorts[0]}))",
         f"(relation {answers(plan)} ({sorts[1]}))",
         f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
-        f"(rule ({body} ({answers(plan)} {given})) {act})",
+        *_acting(plan, f"{body} ({answers(plan)} {given})", act),
     ])  # fmt: skip
+
+
+def _acting(plan: Plan, body: str, act: str) -> list[str]:
+    """The rule that makes the right side; where that takes parts of operands, only if the graph has use for them."""
+    parts = [f"{text(x.source)} {x.map}" for x in _parts(plan)]
+    if not parts:
+        return [f"(rule ({body}) {act})"]
+    asked, known = (" ".join(f"({name} {x})" for x in parts) for name in ("need_part", "part"))
+    name = f':ruleset laws :name "ask parts {plan.name}"'
+    return [f"(rule ({body}) ({asked})\n  {name})", f"(rule ({body} {known}) {act})"]
+
+
+def _parts(plan: Plan) -> Iterator[Viewed]:
+    """The parts of operands that a right side takes."""
+    tree = plan.right
+    while isinstance(tree, Viewed):
+        tree = tree.source
+    if isinstance(tree, Operated) and any(made.kind == "cut" for made in plan.made):
+        yield from (x for x in tree.operands if isinstance(x, Viewed))
 
 
 class _Matcher:
@@ -116,17 +137,23 @@ def spelling(law: Law, arity: int) -> str:
 
 def spells(law: Law) -> bool:
     """Whether a law is one that targets' forms are instances of."""
-    return law.right.op == "combine_at" and _absorbs(law)
+    return _absorbs(law) and _laid_out(law)
 
 
 def acts(law: Law) -> bool:
     """Whether a law is a rule of the graph by itself: views are absorbed into accesses while a program is loaded, and
     axioms are what operators mean."""
-    return not law.axiom and not _absorbs(law)
+    return not law.axiom and (not _absorbs(law) or (law.right.op == "combine_at" and not _laid_out(law)))
 
 
 def _absorbs(law: Law) -> bool:
     return any(e.op == "read_through" for e in nodes(law.right))
+
+
+def _laid_out(law: Law) -> bool:
+    """Whether the right side is the operator in another layout."""
+    m = law.right.args[0]
+    return law.right.op == "combine_at" and isinstance(m, Expr) and m.op == "bijection"
 
 
 def shape_number(shape: Shape) -> int:

@@ -1,34 +1,37 @@
-"""Solving index maps made of pieces: `where`, minima, magnitudes. Each is solved alone, then they are put together.
+"""Index maps made of pieces, `where`, minima, magnitudes: each piece is solved alone, then they are put together.
 
 At a cell that comes from a point of the box, exactly one piece gave it (the map is injective), and what tells the
 pieces apart is looked for among short conditions on the cell: one that agrees with the piece's own condition at points
-of the box is proposed. The caller checks the result.
+of the box is proposed. Where it holds at every cell of one piece and at none of the other by their intervals, every
+step holds at every point; otherwise the caller checks the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from eqsat.ir.cached import cached_property
+from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import dag_size, free_variables, leaves, substitute
-from eqsat.maps.bits import solve_bits
-from eqsat.maps.equations import WIDEST_BITS, Equations
-from eqsat.maps.facts import Constraint
-from eqsat.maps.pieces import exclude
+from eqsat.ir.terms.walk import dag_size, free_variables, nodes_of, substitute
 from eqsat.maps.problem import Problem, Sample
 from eqsat.maps.read import plain
+from eqsat.maps.solve import solve_digits
+from eqsat.maps.tidy import tidy
+
+if TYPE_CHECKING:
+    from eqsat.index_graph.solve import Found
 
 MOST_PIECES = 16
-LARGE = 40  # nodes: the equations of larger maps of bits are slower than elimination, and no shorter
 Ranges = dict[Term, tuple[int, int]]
 
 
@@ -39,41 +42,70 @@ def _truth(condition: Term, over: Mapping[Term, NDArray], size: int) -> NDArray:
     return np.broadcast_to(holds, size)
 
 
+def exclude(part: Term, ranges: Ranges, limits: Bounds) -> None:
+    """Narrow the range of a term that differs from its least or greatest value."""
+    constant, parts = t.linear_parts(part.args[0] - part.args[1])
+    if len(parts) != 1 or abs(parts[0][0]) != 1:
+        return
+    node, value = parts[0][1], -constant * parts[0][0]
+    low, high = limits.of(node)
+    if low is None or high is None or not low <= value <= high:
+        return
+    if value == low:
+        ranges[node] = (low + 1, high + 1)
+    elif value == high:
+        ranges[node] = (low, high)
+
+
 @dataclass(frozen=True, eq=False)
 class _Piece:
     """The outputs where certain conditions hold, and the ranges that these leave."""
 
     ranges: Ranges
     outputs: tuple[Term, ...]
-    equations: tuple[Constraint, ...]
+    zero: tuple[Term, ...]  # what is 0 here
     condition: Term
     active: NDArray
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The inputs over the outputs; `excluded` are predicates that should be false at every cell a point goes to.
+    """The inputs over the outputs, in order.
 
-    `whole`: it was not put together of pieces, so that every step of it holds at every point.
+    `excluded` are predicates that should be false at every cell a point goes to, with `exact` true at all others;
+    outputs in `loose` hold cells no input reaches, beyond the ranges (None: not known). `whole`: every step of it holds
+    at every point.
     """
 
-    values: dict[Term, Term]
-    excluded: list[Term]
+    values: list[Term]
+    excluded: tuple[Term, ...] = ()
+    loose: frozenset[int] | None = None
     whole: bool = True
+    exact: bool = False
+
+
+def congruence(
+    inputs: Sequence[Term],
+    outputs: Sequence[Term],
+    names: Sequence[Term],
+    ranges: Mapping[Term, tuple[int, int]],
+    zero: Sequence[Term] = (),
+) -> Found | None:
+    """`index_graph.solve`, which is loaded when it is first asked: most maps are digits."""
+    from eqsat.index_graph.solve import solve
+
+    return solve(inputs, outputs, names, ranges, zero)
 
 
 class Pieces:
-    """A map over a box of numbers, solved piece by piece."""
+    """A map over a box of numbers, solved piece by piece; `fast`: by digits where that does."""
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, fast: bool) -> None:
+        self.problem, self.fast = problem, fast
         self.inputs = problem.inputs
-        self.physical = problem.cells
         self.count = 0
         self.exact = False
-        bounds = Bounds(problem.box)
-        read = tuple(plain(o, bounds) for o in problem.outputs)
-        self.whole = _Piece(problem.box, read, (), t.TRUE, np.ones((), np.bool_))
+        self.whole = _Piece(problem.box, problem.reading, (), t.TRUE, np.ones((), np.bool_))
 
     @cached_property
     def sample(self) -> Sample:
@@ -89,26 +121,23 @@ class Pieces:
         self.count += 1
         if self.count > MOST_PIECES:
             return None
-        linear = self._by_bits(piece) if leaves("bitxor", *piece.outputs) else None
-        if linear is not None and dag_size(*piece.outputs) > LARGE:
-            return self._leaf(piece, linear, [])
-        given = [Constraint(o, p) for o, p in zip(piece.outputs, self.physical, strict=True)]
-        equations = Equations(self.inputs, piece.ranges, self.physical, [*given, *piece.equations])
-        values = equations.values() if equations.solve() else None
-        if linear is not None and (values is None or dag_size(*linear.values()) <= dag_size(*values.values())):
-            return self._leaf(piece, linear, [])
+        values = self._by_digits(piece) if self.fast else None
         if values is not None:
-            return self._leaf(piece, values, equations.excluded())
-        choice = next((n.args[0] for n in leaves("where", *piece.outputs) if not leaves("where", n.args[0])), None)
-        if choice is None:
-            return None
-        told = [Constraint(v, value) for v, value in equations.values().items()]
-        return self._split(replace(piece, equations=(*piece.equations, *told)), choice)
+            return Solved(values)
+        choice = next((n.args[0] for n in nodes_of("where", *piece.outputs) if not nodes_of("where", n.args[0])), None)
+        if choice is not None:
+            return self._split(piece, choice)
+        problem = self.problem
+        found = congruence(self.inputs, piece.outputs, problem.physical, {**piece.ranges, **problem.cells}, piece.zero)
+        return None if found is None else Solved(decider().shortest(found.values, problem.cells))
 
-    def _leaf(self, piece: _Piece, values: dict[Term, Term], excluded: list[Term]) -> Solved:
-        if self.count > 1:
-            excluded = [*excluded, *(t.logical_not(c) for c in self._inside(piece, values))]
-        return Solved(values, excluded, self.count == 1)
+    def _by_digits(self, piece: _Piece) -> list[Term] | None:
+        problem = self.problem
+        assert problem.numbers is not None
+        extents = dict(zip(problem.inputs, problem.numbers[0], strict=True))
+        box = {v: piece.ranges[v] for v in self.inputs}
+        found = solve_digits(extents, piece.outputs, problem.physical, problem.declared, box)
+        return None if found is None else [found.values[v] for v in self.inputs]
 
     def _split(self, piece: _Piece, choice: Term) -> Solved | None:
         holds = _truth(choice, self.sample.points, self.sample.size)
@@ -123,32 +152,33 @@ class Pieces:
                 return None
             if part is not None and found is not None:
                 solved.append((part, found))
-        if len(solved) < 2:
-            return solved[0][1] if solved else None
-        (yes_part, yes), (no_part, no) = solved
-        test = self._test(choice, yes_part, yes.values, no_part, no.values)
-        values = {
-            v: yes.values[v] if yes.values[v] is no.values[v] else t.where(test, yes.values[v], no.values[v])
-            for v in self.inputs
-        }
+        return solved[0][1] if len(solved) == 1 else self._joined(choice, *solved) if solved else None
+
+    def _joined(self, choice: Term, first: tuple[_Piece, Solved], second: tuple[_Piece, Solved]) -> Solved:
+        """Two solved pieces as one solution, with a condition that tells them apart."""
+        (yes_part, yes), (no_part, no) = first, second
+        if all(a is b for a, b in zip(yes.values, no.values, strict=True)):
+            return Solved(yes.values, whole=yes.whole and no.whole)
+        test = tidy([self._test(choice, yes_part, yes.values, no_part, no.values)], self.problem.cells)[0]
+        values = [a if a is b else t.where(test, a, b) for a, b in zip(yes.values, no.values, strict=True)]
         otherwise = t.logical_not(test)
-        excluded = [t.logical_and(test, c) for c in yes.excluded] + [t.logical_and(otherwise, c) for c in no.excluded]
-        return Solved(values, excluded, False)
+        excluded = [t.logical_and(test, c) for c in self._outside(yes_part, yes)]
+        excluded += [t.logical_and(otherwise, c) for c in self._outside(no_part, no)]
+        apart = self._always(test, yes_part) and self._always(otherwise, no_part)
+        whole = apart and yes.whole and no.whole
+        return Solved(values, tuple(excluded), whole=whole, exact=whole)
 
-    def _by_bits(self, piece: _Piece) -> dict[Term, Term] | None:
-        """The inputs where the outputs are linear over bits."""
-        bounds = Bounds({**piece.ranges, **self.physical})
-        inputs = set(self.inputs)
+    def _outside(self, piece: _Piece, found: Solved) -> list[Term]:
+        """What holds at a cell where there is no point of a piece."""
+        return list(found.excluded) if found.exact else [t.logical_not(c) for c in self._inside(piece, found.values)]
 
-        def width(x: Term) -> int | None:
-            low, high = bounds.of(x)
-            return None if low is None or high is None or low < 0 or high >= 1 << WIDEST_BITS else high.bit_length()
-
-        def unknown(x: Term) -> bool:
-            return any(v in inputs for v in free_variables(x))
-
-        found = solve_bits(list(zip(piece.outputs, self.physical, strict=True)), unknown, width)
-        return found if all(v in found for v in self.inputs) else None
+    def _always(self, claim: Term, piece: _Piece) -> bool:
+        """Whether a condition on cells is shown to hold at all cells of a piece."""
+        there = substitute(claim, dict(zip(self.problem.physical, piece.outputs, strict=True)))
+        if Bounds(piece.ranges).of(there) == (1, 1):
+            return True
+        box = {v: piece.ranges[v] for v in self.inputs}
+        return decider().simplify([there], box)[0] is t.TRUE
 
     def _narrowed(self, piece: _Piece, choice: Term, condition: Term, active: NDArray) -> _Piece | None:
         """The piece where the condition holds too; None where it never does."""
@@ -156,10 +186,10 @@ class Pieces:
         if bounds.of(condition) == (0, 0) or (self.sample.complete and not bool(active.any())):
             return None
         ranges: Ranges = dict(bounds.under(condition).facts())
-        equations = list(piece.equations)
+        zero = list(piece.zero)
         for part in condition.args if condition.op == "and" else (condition,):
             if part.op == "eq" and part.args[0].dtype == t.INDEX:
-                equations.append(Constraint(part.args[0] - part.args[1], t.index_const(0)))
+                zero.append(part.args[0] - part.args[1])
             elif part.op == "ne" and part.args[0].dtype == t.INDEX:
                 exclude(part, ranges, bounds)
         if any(a >= b for a, b in ranges.values()):
@@ -167,18 +197,19 @@ class Pieces:
         within = Bounds(ranges)
         table = {choice: t.bool_const(condition is choice)}
         outputs = tuple(plain(substitute(o, table), within) for o in piece.outputs)
-        return _Piece(ranges, outputs, tuple(equations), t.logical_and(piece.condition, condition), active)
+        return _Piece(ranges, outputs, tuple(zero), t.logical_and(piece.condition, condition), active)
 
     # -- telling pieces apart -----------------------------------------------------------------------------------------
 
-    def _test(self, choice: Term, yes: _Piece, first: dict[Term, Term], no: _Piece, second: dict[Term, Term]) -> Term:
+    def _test(self, choice: Term, yes: _Piece, first: Sequence[Term], no: _Piece, second: Sequence[Term]) -> Term:
         """A condition on cells that holds for those of the first piece and not for those of the second."""
         inside = t.logical_and(*self._inside(yes, first))
         if self.exact:
             return inside
         candidates: list[Term] = []
-        if all(first[v] is second[v] for v in free_variables(choice)):
-            candidates.append(substitute(choice, first))
+        values, others = (dict(zip(self.inputs, some, strict=True)) for some in (first, second))
+        if all(values[v] is others[v] for v in free_variables(choice)):
+            candidates.append(substitute(choice, values))
         candidates += self._inside(yes, first)
         candidates += [t.logical_not(c) for c in self._inside(no, second)]
         candidates.append(inside)
@@ -190,14 +221,15 @@ class Pieces:
                 best = candidate
         return inside if best is None else best
 
-    def _inside(self, piece: _Piece, values: dict[Term, Term]) -> list[Term]:
+    def _inside(self, piece: _Piece, found: Sequence[Term]) -> list[Term]:
         """What holds at the cells of a piece: its inputs are in range, its conditions hold, its outputs come back."""
         result: list[Term] = []
+        values = dict(zip(self.inputs, found, strict=True))
         for v in self.inputs:
             low, stop = piece.ranges[v]
             result += [t.compare("le", t.index_const(low), values[v]), t.compare("lt", values[v], stop)]
         condition = piece.condition
         result += [substitute(c, values) for c in (condition.args if condition.op == "and" else (condition,))]
-        for p, output in zip(self.physical, piece.outputs, strict=True):
+        for p, output in zip(self.problem.physical, piece.outputs, strict=True):
             result.append(t.compare("eq", substitute(output, values), p))
         return [c for c in result if c is not t.TRUE]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from math import prod
 from typing import cast
 
-import numpy as np
-
 from eqsat.ir.decide import Proof, decider
-from eqsat.ir.points import values_at
+from eqsat.ir.fast import fast_paths, remembered
+from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.ranges.bounds import overflowing
 from eqsat.ir.terms.shape import static_shape
-from eqsat.maps.direct import astray, direct
-from eqsat.maps.pieces import joined
-from eqsat.maps.points import probe, scan
+from eqsat.maps.padding import first_astray
+from eqsat.maps.points import scan
 from eqsat.maps.problem import FEW_POINTS, Pair, Problem
-from eqsat.maps.solution import certified, solution
-from eqsat.maps.symbolic import symbolic_solution
+from eqsat.maps.solution import by_digits, for_all_sizes, solution
 
 LARGEST_SCAN = 1 << 24
 LARGEST_MARKS = 1 << 26
@@ -28,11 +24,8 @@ def injective(problem: Problem) -> Proof:
     """Whether different points of the box have different cells; the witness of a no is a pair of points."""
     if any(isinstance(e, int) and e == 0 for e in problem.extents):
         return Proof("proved", method="empty box")
-    if problem.numbers is not None:
-        if set(problem.inputs) <= set(problem.outputs):
-            return Proof("proved", method="structure")
-        if prod(problem.numbers[0]) <= prod(problem.numbers[1]) and direct(problem.core) is not None:
-            return Proof("proved", method="equations")
+    if problem.numbers is not None and set(problem.inputs) <= set(problem.outputs):
+        return Proof("proved", method="structure")
     methods: list[str] = []
     unknown: Proof | None = None
     for part in problem.parts:
@@ -47,15 +40,15 @@ def injective(problem: Problem) -> Proof:
     return Proof("proved", method=", ".join(dict.fromkeys(m for m in methods if m)) or "structure")
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def injective_part(part: Problem) -> Proof:
     """The same for one component, whose witness names only its own inputs."""
     if not part.outputs:
         return _without_outputs(part)
     if part.numbers is None:
-        found = symbolic_solution(part)
+        found = for_all_sizes(part)
         if found is not None:
-            return Proof("proved", method="digits" if found[1] is not None else "equations")
+            return Proof("proved", method="digits" if found.loose is not None else "equations")
     elif set(part.inputs) <= set(part.outputs):
         return Proof("proved", method="structure")
     else:
@@ -69,11 +62,11 @@ def _by_points(part: Problem) -> Proof | None:
     """Injectivity over numbers: by the points of a small box, the equations, or all points; None for larger boxes."""
     assert part.numbers is not None
     extents, declared = part.numbers
-    if prod(extents) <= prod(declared) and (direct(part) or joined(part)):
+    if fast_paths() and prod(extents) <= prod(declared) and by_digits(part) is not None:
         return Proof("proved", method="equations")
     pair = part.collision
     if pair is None and prod(extents) > FEW_POINTS:
-        if certified(part) or solution(part) is not None:
+        if solution(part) is not None:
             return Proof("proved", method="equations")
         narrow = all(overflowing(o, part.box, 64) is None for o in part.outputs)
         if narrow and prod(extents) <= LARGEST_SCAN and prod(declared) <= LARGEST_MARKS:
@@ -123,10 +116,6 @@ def missed_cell(problem: Problem) -> tuple[int, ...] | None:
     """A cell that no point of an injective map reaches, the first one in a small box; None where none is found."""
     if problem.numbers is not None and 0 in problem.numbers[0]:  # no point, so every cell is missed
         return None if 0 in problem.numbers[1] else (0,) * len(problem.physical)
-    whole = direct(problem.core)
-    cell = None if whole is None else whole.missed()
-    if cell is not None:
-        return problem.widened(problem.core, cell)
     found: list[tuple[int, ...]] = []
     for part in problem.parts:
         if part.numbers is None:
@@ -142,22 +131,12 @@ def missed_cell(problem: Problem) -> tuple[int, ...] | None:
 
 
 def _missed(part: Problem) -> tuple[int, ...] | None:
-    """A cell of an injective component that no point reaches: the first one of a small box."""
-    found = direct(part)
-    found = found or joined(part)
-    cell = None if found is None else found.missed()
-    if cell is not None:
-        return cell
-    return _astray(part) if part.points is None else part.points.missed()
-
-
-def _astray(part: Problem) -> tuple[int, ...] | None:
-    """A cell from which the inverse of a component does not lead into the box and back, if one of a few is."""
-    solved = solution(part)
-    if part.numbers is None or solved is None:
-        return None
-    cells = probe(part.numbers[1])
-    values = values_at(list(solved.values.values()), dict(zip(part.physical, cells, strict=True)), len(cells[0]))
-    mask = None if values is None else astray(part, values, dict(zip(part.physical, cells, strict=True)))
-    places: list[int] = [] if mask is None else np.flatnonzero(mask).tolist()
-    return min((tuple(int(c[k]) for c in cells) for k in places), default=None)
+    """A cell of an injective component that no point reaches: the first one of a small box, else one that the inverse
+    does not lead into the box and back, if it is found soon."""
+    assert part.numbers is not None
+    size = prod(part.numbers[0])
+    found = by_digits(part) if fast_paths() else None
+    if found is None and size > ENUMERATION_LIMIT:
+        found = solution(part)
+    cell = None if found is None else first_astray(part, found.values, sample=size > FEW_POINTS)
+    return cell if cell is not None or part.points is None else part.points.missed()

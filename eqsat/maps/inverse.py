@@ -1,34 +1,32 @@
 """The inverse of an index map over a box, and the cells it leaves as padding.
 
-A map over numbers is solved by its equations at once. Where that does not do, it falls apart into components: groups of
-inputs and outputs that share no variable, each solved alone. A component is solved by its equations, piece by piece
-where it has pieces, else in the index e-graph, else by a formula read off the table of its values, else by the table
-itself; symbolic sizes are solved by their digits.
+A map falls apart into components: groups of inputs and outputs that share no variable, each solved alone. A component
+is solved by its digits, piece by piece where it has pieces, else in the index e-graph, else by a formula read off the
+table of its values, else by the table itself. Where fast paths are off, only the e-graph gives formulas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import cast
 
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.decide import Proof, decider
+from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
+from eqsat.ir.fast import fast_paths, remembered
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, leaves, substitute
-from eqsat.maps.direct import direct
+from eqsat.ir.terms.walk import free_variables, nodes_of, substitute
+from eqsat.maps.cases import Solved
 from eqsat.maps.injective import injective_part, whole_witness
 from eqsat.maps.padding import first_cell, padding_of, some_cell
-from eqsat.maps.pieces import joined
 from eqsat.maps.points import Enumerated
 from eqsat.maps.problem import Problem
 from eqsat.maps.solution import mismatch, solution
@@ -53,7 +51,7 @@ class Inverse:
 
     @property
     def is_table(self) -> bool:
-        return bool(leaves("load", *self.values))
+        return bool(nodes_of("load", *self.values))
 
     @property
     def first_padding(self) -> tuple[int, ...] | None:
@@ -94,23 +92,13 @@ def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Proble
         wrong = mismatch(problem, given)
         if wrong:
             raise LayoutError(f"inverse_index_map of {problem.what}", wrong, "leave it out to have it computed")
-        return list(given), _padding(problem, given)
-    pieces = joined(problem) if prod(problem.numbers[0]) <= prod(declared) else None
-    if pieces is not None and pieces.padding is not None:
-        return pieces.terms, pieces.padding
-    solved = solution(problem)
-    found = direct(problem) if solved is not None and not solved.excluded else None
-    if found is not None and found.padding is not None:
-        return found.terms, found.padding
-    if solved is not None:
-        values = list(solved.values.values())
-        return values, _padding(problem, values, solved.excluded)
+        return list(given), _padding(problem, Solved(list(given)))
+    found = solution(problem)
+    if found is not None:
+        return found.values, _padding(problem, found)
     proof = injective_part(problem)
     if proof.verdict == "refuted":
         raise _collision_error(whole, proof)
-    values = _by_congruence(problem)
-    if values is not None:
-        return values, _padding(problem, values)
     points = problem.points
     if points is None:
         raise LayoutError(f"inverse of {problem.what}", "no formula is known, and the box is too large for a table")
@@ -122,18 +110,7 @@ def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Proble
     wrong = mismatch(problem, values)
     if wrong:
         raise LayoutError(f"inverse of {problem.what}", wrong)
-    return values, _padding(problem, values)
-
-
-def _by_congruence(problem: Problem) -> list[Term] | None:
-    """Formulas that the registered engine finds where the equations give none, checked as those are."""
-    assert problem.numbers is not None
-    box = {v: (0, e) for v, e in zip(problem.inputs, problem.numbers[0], strict=True)}
-    found = decider().solve(problem.inputs, problem.outputs, problem.physical, {**box, **problem.cells})
-    if found is None:
-        return None
-    values = decider().shortest(found, problem.cells)
-    return None if mismatch(problem, values) else values
+    return values, _padding(problem, Solved(values))
 
 
 def _from_table(problem: Problem, points: Enumerated) -> list[Term]:
@@ -145,22 +122,22 @@ def _from_table(problem: Problem, points: Enumerated) -> list[Term]:
     for extent, coordinate in zip(points.extents, points.coordinates, strict=True):
         values: NDArray = np.full(len(reached), -1, np.int64)
         values[points.cells] = coordinate
-        found = formula(box, values, extent, radices(problem.outputs, extent), cuts)
+        found = formula(box, values, extent, radices(problem.outputs, extent), cuts) if fast_paths() else None
         result.append(table(box, values) if found is None else found)
     return result
 
 
-def _padding(problem: Problem, values: Sequence[Term], excluded: Sequence[Term] = ()) -> Term:
-    for value in values:
+def _padding(problem: Problem, found: Solved) -> Term:
+    for value in found.values:
         if value.op == "load" and bool((value.payload.array < 0).any()):
             return t.compare("lt", value, 0)  # the table marks cells that are not reached
-    return padding_of(problem, values, excluded)
+    return padding_of(problem, found)
 
 
 # -- the whole map ----------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def inverse(problem: Problem) -> Inverse:
     """The checked inverse of a map and its padding predicate.
 
@@ -175,11 +152,6 @@ def inverse(problem: Problem) -> Inverse:
     paddings: list[tuple[Problem, Term]] = []
     given = problem.given
     user = None if given is None else dict(zip(problem.inputs, given, strict=True))
-    whole = direct(problem.core) if given is None else None
-    if whole is not None and whole.padding is not None:
-        values = {**problem.passed, **dict(zip(problem.core.inputs, whole.terms, strict=True))}
-        padding = whole.padding
-        return Inverse(problem, tuple(values[v] for v in problem.inputs), padding, ((problem.core, padding),))
     parts = problem.parts
     if user is not None and not all(set(free_variables(user[v])) <= set(p.physical) for p in parts for v in p.inputs):
         parts = [problem]

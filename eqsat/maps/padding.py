@@ -13,12 +13,14 @@ import numpy as np
 
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.points import LARGEST_RANDOM, grid, some_points
+from eqsat.ir.points import LARGEST_RANDOM, grid, some_points, values_at
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, postorder
+from eqsat.maps.cases import Solved
+from eqsat.maps.points import probe
 from eqsat.maps.problem import Problem
 from eqsat.maps.tidy import tidy
 
@@ -27,37 +29,41 @@ SHORT = 4  # nodes: nothing is shorter
 LARGEST_SEARCH = 1 << 20
 _HARD = ("bitxor", "bitand", "bitor", "load", "prod")  # what the prover needs long for
 _CHUNK = 1 << 18
+_FIRST = 1 << 7
 
 
-def padding_of(problem: Problem, values: Sequence[Term], excluded: Sequence[Term]) -> Term:
-    """The padding of a map over numbers whose checked inverse is `values`, said with few conditions.
+def padding_of(problem: Problem, found: Solved) -> Term:
+    """The padding of a map over numbers with a checked inverse, said with few conditions.
 
-    `excluded` are further conditions that should hold only at padding, and may say it shorter. A small box is tried at
-    every cell; for a large one a choice that fits a sample is believed if the prover shows it.
+    A small box is tried at every cell; for a large one a choice that fits a sample is believed if the prover shows it.
     """
     assert problem.numbers is not None
     extents, declared = problem.numbers
     if prod(extents) == prod(declared):
         return t.FALSE
-    claims = problem.conditions(values)
+    values = found.values
+    excluded = tidy(found.excluded, problem.cells)
+    inside = problem.leaving(values)
     points = problem.points if prod(declared) <= ALL_CELLS else None
     if points is None:
-        tidied = tidy([*claims, *excluded], problem.cells)
-        return _proved(problem, tidied[: len(claims)], tidied[len(claims) :])
+        if found.exact or found.loose is not None:
+            left = excluded if found.exact else tidy([*inside, *problem.astray(values, found.loose)], problem.cells)
+            if _is_padding(problem, values, left):
+                return _proved(problem, left, [] if found.exact else excluded)
+        return _proved(problem, tidy(problem.conditions(values), problem.cells), excluded)
     truth = np.logical_not(points.reached)
     cells = grid(problem.cells)
-    inside, back = claims[: 2 * len(values)], claims[2 * len(values) :]
     masks = _masks([*inside, *excluded], cells, declared)
     sets = [_cover([*masks], masks, truth), _cover(excluded, masks, truth)]
     if sets[0] is None:
-        masks |= _masks(back, cells, declared)
+        masks |= _masks(problem.astray(values), cells, declared)
         sets[0] = _cover([*masks], masks, truth)
     for chosen in sorted((c for c in sets if c is not None), key=lambda c: dag_size(*c)):
         short = t.logical_or(*tidy(chosen, problem.cells))
         mask = _masks([short], cells, declared).get(short)
         if mask is not None and np.array_equal(mask, truth):
             return short
-    return t.logical_or(*claims)
+    return t.logical_or(*problem.conditions(values))
 
 
 def _masks(claims: Sequence[Term], env: dict[Term, NDArray], shape: tuple[int, ...]) -> dict[Term, NDArray]:
@@ -167,3 +173,54 @@ def _first_by_proof(padding: Term, cells: Sequence[Term], declared: Sequence[int
                 high = min(middle, int((proof.witness or {}).get(str(p), middle)))
         box[p] = (low, low + 1)
     return tuple(box[p][0] for p in cells)
+
+
+def _is_padding(problem: Problem, values: Sequence[Term], claims: Sequence[Term]) -> bool:
+    """Whether claims hold at those of a few cells whose values do not lie in the box, or do not lead back."""
+    assert problem.numbers is not None
+    cells = dict(zip(problem.physical, probe(problem.numbers[1]), strict=True))
+    wrong, whole = astray(problem, values, cells), t.logical_or(*claims)
+    if wrong is None:
+        return False
+    mask = _masks([whole], cells, wrong.shape).get(whole)
+    return mask is not None and np.array_equal(mask, wrong)
+
+
+def astray(problem: Problem, values: Sequence[Term], cells: Mapping[Term, NDArray]) -> NDArray | None:
+    """A mask of the cells whose values do not lie in the box, or do not lead back; None where that is undefined."""
+    assert problem.numbers is not None
+    size = max((len(a) for a in cells.values()), default=1)
+    found = values_at(values, cells, size)
+    if found is None:
+        return None
+    wrong: NDArray = np.zeros(size, np.bool_)
+    for x, extent in zip(found, problem.numbers[0], strict=True):
+        wrong = wrong | (x < 0) | (x >= extent)
+    inside = {v: np.where(wrong, 0, x) for v, x in zip(problem.inputs, found, strict=True)}
+    back = values_at(problem.outputs, inside, size)
+    if back is None:
+        return None
+    for x, p in zip(back, cells.values(), strict=True):
+        wrong = wrong | (x != p)
+    return wrong
+
+
+def first_astray(problem: Problem, values: Sequence[Term], sample: bool = True) -> tuple[int, ...] | None:
+    """The first cell from which values do not lead into the box and back, if it is found soon, else one of a few if a
+    sample is wanted."""
+    assert problem.numbers is not None
+    declared = problem.numbers[1]
+    total, start, size = prod(declared), 0, min(_FIRST, prod(declared))
+    while size and start + size <= ALL_CELLS and total < LARGEST_RANDOM:
+        at = np.unravel_index(np.arange(start, start + size), declared) if declared else ()
+        cell = _first_of(problem, values, list(at))
+        if cell is not None:
+            return cell
+        start, size = start + size, min(8 * size, total - start - size)
+    return _first_of(problem, values, probe(declared)) if sample and start < total else None
+
+
+def _first_of(problem: Problem, values: Sequence[Term], cells: Sequence[NDArray]) -> tuple[int, ...] | None:
+    mask = astray(problem, values, dict(zip(problem.physical, cells, strict=True)))
+    places: list[int] = [] if mask is None else np.flatnonzero(mask).tolist()
+    return min((tuple(int(c[k]) for c in cells) for k in places), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -14,9 +14,10 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.map_on_box import MapOnBox
 from eqsat.ir.points import ENUMERATION_LIMIT, some_points, values_at, values_on
+from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, substitute
+from eqsat.ir.terms.walk import dag_size, free_variables, substitute
 from eqsat.maps.points import (
     LARGEST_KEY,
     Enumerated,
@@ -25,6 +26,7 @@ from eqsat.maps.points import (
     probe,
     row_key,
 )
+from eqsat.maps.read import plain
 
 FEW_POINTS = 1 << 14
 Pair = tuple[dict[str, int], dict[str, int]]
@@ -72,6 +74,12 @@ class Problem(MapOnBox):
             return self
         places = [n for n, v in enumerate(self.inputs) if v not in self.passed]
         return self.part(places, [n for n, o in enumerate(self.outputs) if o not in self.passed])
+
+    @cached_property
+    def reading(self) -> tuple[Term, ...]:
+        """The outputs with the same values on the box, over few kinds of operations."""
+        limits = Bounds(self.box)
+        return tuple([plain(o, limits) for o in self.outputs])
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Problem:
         """The map of some inputs to some outputs, by number."""
@@ -156,13 +164,26 @@ class Problem(MapOnBox):
 
         The order guards later ones, which may be undefined where an earlier one holds.
         """
+        return [*self.leaving(values), *self.astray(values)]
+
+    def leaving(self, values: Sequence[Term]) -> list[Term]:
+        """Where the inputs over the outputs leave the box."""
         result: list[Term] = []
         for value, extent in zip(values, self.extents, strict=True):
             result += [t.compare("le", t.as_index(extent), value), t.compare("lt", value, 0)]
-        table = dict(zip(self.inputs, values, strict=True))
-        for p, output in zip(self.physical, self.outputs, strict=True):
-            result.append(t.compare("ne", substitute(output, table), p))
         return result
+
+    def astray(self, values: Sequence[Term], loose: Container[int] | None = None) -> list[Term]:
+        """Where the outputs do not return; only some of them, if these are given."""
+        table = dict(zip(self.inputs, values, strict=True))
+        outputs = self.outputs
+        if self.numbers is not None:
+            outputs = [min(both, key=dag_size) for both in zip(self.outputs, self.reading, strict=True)]
+        return [
+            t.compare("ne", substitute(output, table), p)
+            for n, (p, output) in enumerate(zip(self.physical, outputs, strict=True))
+            if loose is None or n in loose
+        ]
 
 
 def _enumerated(problem: Problem) -> Enumerated:

@@ -22,13 +22,19 @@ def plain(term: Term, bounds: Bounds) -> Term:
 
     def change(node: Term) -> Term | None:
         op, args = node.op, node.args
-        if node.dtype != t.INDEX or op in ("sum", "prod", "const", "where", "load"):
+        if not args and op != "const":
+            low, high = bounds.of(node)
+            return t.index_const(low) if low is not None and low == high else None
+        if op == "where":
+            low, high = bounds.of(args[0])
+            return None if low != high else args[1] if low else args[2]
+        if node.dtype != t.INDEX or op in ("sum", "prod", "const", "load"):
             return None
         if op == "abs":
-            return _if_at_least(args[0], 0, args[0], args[0] * -1, bounds)
+            return _by_sign(args[0], args[0], args[0] * -1, bounds)
         if op in ("min", "max"):
             low, high = args if op == "min" else (args[1], args[0])
-            return _if_at_least(args[1] - args[0], 0, low, high, bounds)
+            return _by_sign(args[1] - args[0], low, high, bounds)
         if len(args) != 2:
             return None
         if op == "bitor":
@@ -46,22 +52,23 @@ def plain(term: Term, bounds: Bounds) -> Term:
         if op in ("truncdiv", "truncmod") and number > 0:
             a = args[0]
             if op == "truncdiv":
-                return _if_at_least(a, 0, _quotient(a, number), _quotient(a * -1, number) * -1, bounds)
+                return _by_sign(a, _quotient(a, number), _quotient(a * -1, number) * -1, bounds)
             rest = _remainder(a * -1, number, bounds) * -1
-            return _if_at_least(a, 0, _remainder(a, number, bounds), rest, bounds)
+            return _by_sign(a, _remainder(a, number, bounds), rest, bounds)
         return None
 
     return transform(term, change)
 
 
-def _if_at_least(a: Term, least: int, yes: Term, no: Term, bounds: Bounds) -> Term:
+def _by_sign(a: Term, yes: Term, no: Term, bounds: Bounds) -> Term:
+    """One term where a >= 0 and another where a <= 0."""
     low, high = bounds.of(a)
-    if low is not None and low >= least:
+    if low is not None and low >= 0:
         return yes
-    if high is not None and high < least:
+    if high is not None and high <= 0:
         return no
     constant, parts = t.linear_parts(a)
-    return t.where(t.compare("le", least - constant, t.linear(0, parts)), yes, no)
+    return t.where(t.compare("le", -constant, t.linear(0, parts)), yes, no)
 
 
 def _quotient(a: Term, d: int) -> Term:
@@ -74,9 +81,12 @@ def _quotient(a: Term, d: int) -> Term:
 
 
 def _remainder(a: Term, d: int, bounds: Bounds) -> Term:
-    low, high = bounds.of(a)
-    if low is not None and high is not None and low >= 0 and high < d:
-        return a
+    """a % d, without the remainder where a, or a without multiples of d, stays between two multiples."""
+    constant, parts = t.linear_parts(a)
+    for x in (a, t.linear(constant % d, [(c, x) for c, x in parts if c % d])):
+        low, high = bounds.of(x)
+        if low is not None and high is not None and low // d == high // d:
+            return x - low // d * d
     if a.op == "mod" and (n := t.int_value(a.args[1])) is not None and n > 0 and n % d == 0:
         return _remainder(a.args[0], d, bounds)
     return t.index_const(0) if d == 1 else t.binary("mod", a, d)

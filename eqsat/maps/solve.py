@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eqsat.index_graph.linear import LARGEST_MODULUS, coprime_split
 from eqsat.ir.layouts.digits import Digit, read_digit
 from eqsat.ir.ranges.map_bounds import at_least, bounds, distributed, exact_quotient, floor_div, merged, modulo
 from eqsat.ir.terms import term as t
@@ -59,23 +60,31 @@ class _Part:
 
 @dataclass(eq=False)
 class Solution:
-    """The inputs as terms over the outputs; outputs in `loose` hold cells that no input reaches, beyond the ranges."""
+    """The inputs as terms over the outputs; outputs in `loose` hold cells that no input reaches, beyond the ranges.
+
+    `inner`: other terms over the inputs, with their values at every cell that an input reaches.
+    """
 
     values: dict[Term, Term]
     loose: set[int] = field(default_factory=set[int])
+    inner: list[tuple[Term, Term]] = field(default_factory=list[tuple[Term, Term]])
 
 
 class _Solver:
-    def __init__(self, extents: Mapping[Term, Dim], equations: Sequence[_Equation]) -> None:
+    def __init__(
+        self, extents: Mapping[Term, Dim], equations: Sequence[_Equation], ranges: Mapping[Term, tuple[int, int]]
+    ) -> None:
         self.extents = extents
         self.box = {v: (_ZERO, t.as_index(e) - 1) for v, e in extents.items()}
+        self.box.update((v, (t.index_const(low), t.index_const(stop - 1))) for v, (low, stop) in ranges.items())
         self.box.update((e.value, (_ZERO, e.extent - 1)) for e in equations if e.extent is not None)
         self.pending = list(equations)
         self.digits: dict[Term, list[_Known]] = {}
         self.closed: set[Term] = set()
-        self.solution = Solution({v: _ZERO for v, e in extents.items() if isinstance(e, int) and e == 1})
+        self.solution = Solution({v: low for v in extents for low, high in [self.box[v]] if low is high})
 
-    def run(self) -> Solution | None:
+    def run(self) -> bool:
+        """Whether all inputs are found."""
         while len(self.solution.values) < len(self.extents):
             before = (len(self.solution.values), len(self.pending), len(self.closed))
             self.pending = [e for e in self.pending if not self.decompose(e)]
@@ -83,13 +92,13 @@ class _Solver:
                 if source not in self.closed:
                     self.assemble(source)
             if before == (len(self.solution.values), len(self.pending), len(self.closed)):
-                return None
+                return False
         for equation in self.pending:
             self.solution.loose |= equation.origin
         for source, known in self.digits.items():
             if source not in self.closed:
                 self.loosen(known)
-        return self.solution
+        return True
 
     def loosen(self, known: Sequence[_Known]) -> None:
         for k in known:
@@ -207,6 +216,11 @@ class _Solver:
         if not top:
             found = self.from_residue(source, total, weight, all(k.bounded for k in used))
             if found is None:
+                used = [k for k in candidates if k.digit.divisor is _ONE]
+                joined = _by_residues(used)
+                found = None if joined is None else self.from_residue(source, *joined, False)
+                self.loosen(used)
+            if found is None:
                 return
             source_part, total = found
         else:
@@ -218,6 +232,7 @@ class _Solver:
         if source_part in self.extents:
             self.solution.values.setdefault(source_part, merged(total))
         else:
+            self.solution.inner.append((source_part, total))
             self.pending.append(_Equation(merged(total), source_part, origin))
 
     def from_residue(self, source: Term, residue: Term, modulus: Term, bounded: bool) -> tuple[Term, Term] | None:
@@ -247,6 +262,21 @@ class _Solver:
 def _radix(known: _Known) -> int:
     number = None if known.digit.modulus is None else t.int_value(known.digit.modulus)
     return 0 if number is None else number
+
+
+def _by_residues(known: Sequence[_Known]) -> tuple[Term, Term] | None:
+    """What is known modulo several numbers, modulo their least common multiple."""
+    modulus, parts = 1, list[tuple[int, Term]]()
+    for k in sorted(known, key=_radix, reverse=True):
+        number = _radix(k)
+        whole = math.lcm(modulus, number)
+        if not number or whole == modulus or whole > LARGEST_MODULUS:
+            continue
+        a, b = coprime_split(modulus, number)
+        first, second = (whole // d * pow(whole // d, -1, d) for d in (a, b))
+        parts = [*((c * first % whole, x) for c, x in parts), (second % whole, k.value)]
+        modulus = whole
+    return (t.linear(0, parts), t.index_const(modulus)) if len(parts) > 1 else None
 
 
 def _ordered(parts: list[_Part]) -> list[_Part] | None:
@@ -280,16 +310,54 @@ def _mixed_radix(value: Term, parts: Sequence[_Part]) -> list[tuple[Term, bool]]
 
 
 def solve_digits(
-    extents: Mapping[Term, Dim], outputs: Sequence[Term], values: Sequence[Term], declared: Sequence[Dim]
+    extents: Mapping[Term, Dim],
+    outputs: Sequence[Term],
+    values: Sequence[Term],
+    declared: Sequence[Dim],
+    ranges: Mapping[Term, tuple[int, int]] | None = None,
 ) -> Solution | None:
     """The inputs of `values[k] = outputs[k]` as terms over the values; None where digits do not explain the map.
+
+    ranges: half-open ranges of inputs, where they are narrower than the extents.
 
     >>> i, a, b = t.var("i"), t.var("a"), t.var("b")
     >>> str(solve_digits({i: 14}, [i // 4, i % 4], [a, b], [4, 4]).values[i])
     '4*a + b'
     """
+    solver = _solver(extents, outputs, values, declared, ranges or {})
+    return solver.solution if solver.run() else None
+
+
+def peeled(
+    extents: Mapping[Term, Dim], outputs: Sequence[Term], values: Sequence[Term], declared: Sequence[Dim]
+) -> list[tuple[Term, Term]]:
+    """What is left of the equations of a map where its digits are put together, and digits, as (term, value).
+
+    >>> i, a, b = t.var("i"), t.var("a"), t.var("b")
+    >>> [(str(x), str(v)) for x, v in peeled({i: 99}, [(i ^ i // 2) // 4, (i ^ i // 2) % 4], [a, b], [32, 4])]
+    [('i ^ i // 2', '4*a + b')]
+    """
+    solver = _solver(extents, outputs, values, declared, {})
+    solver.run()
+    left = [known for source, known in solver.digits.items() if source not in solver.closed]
+    digits = [(k.digit, k.value) for known in left for k in known]
+    return [*((e.term, e.value) for e in solver.pending), *((_term(digit), value) for digit, value in digits)]
+
+
+def _term(digit: Digit) -> Term:
+    whole = floor_div(digit.source, digit.divisor)
+    return whole if digit.modulus is None else t.binary("mod", whole, digit.modulus)
+
+
+def _solver(
+    extents: Mapping[Term, Dim],
+    outputs: Sequence[Term],
+    values: Sequence[Term],
+    declared: Sequence[Dim],
+    ranges: Mapping[Term, tuple[int, int]],
+) -> _Solver:
     equations = [
         _Equation(value, merged(output), frozenset([n]), t.as_index(extent))
         for n, (value, output, extent) in enumerate(zip(values, outputs, declared, strict=True))
     ]
-    return _Solver(extents, equations).run()
+    return _Solver(extents, equations, ranges)

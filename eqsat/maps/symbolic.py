@@ -10,35 +10,14 @@ from collections.abc import Iterator, Sequence
 
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.ranges.map_bounds import at_least, bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import size_term
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.maps.equations import Equations
-from eqsat.maps.facts import Constraint
 from eqsat.maps.problem import Problem
-from eqsat.maps.read import plain
-from eqsat.maps.solve import Solution, solve_digits
+from eqsat.maps.solution import for_all_sizes
 from eqsat.maps.tidy import tidy
-
-
-def symbolic_solution(problem: Problem) -> tuple[list[Term], set[int] | None] | None:
-    """The inputs over the outputs for all sizes, and the outputs that hold cells no input reaches beyond the ranges
-    (None: not known); None where there is no such solution."""
-    extents = dict(zip(problem.inputs, problem.extents, strict=True))
-    digits: Solution | None = solve_digits(extents, problem.outputs, problem.physical, problem.declared)
-    if digits is not None:
-        return [digits.values[v] for v in problem.inputs], digits.loose
-    limits = Bounds(problem.box)
-    outputs = [plain(o, limits) for o in problem.outputs]
-    given = [Constraint(o, p) for o, p in zip(outputs, problem.physical, strict=True)]
-    equations = Equations(problem.inputs, problem.box, problem.cells, given)
-    if not equations.solve():
-        return None
-    values = equations.values()
-    return [values[v] for v in problem.inputs], None
 
 
 def solve_symbolic(problem: Problem, given: Sequence[Term] | None) -> tuple[list[Term], Term]:
@@ -47,7 +26,7 @@ def solve_symbolic(problem: Problem, given: Sequence[Term] | None) -> tuple[list
     Raises LayoutError where no solution is found, where two points share a cell, and for a given inverse that is wrong
     or cannot be shown.
     """
-    found = symbolic_solution(problem)
+    found = for_all_sizes(problem)
     if given is not None:
         _check_given(problem, given)
         return list(given), _padding(problem, given, None)
@@ -58,11 +37,11 @@ def solve_symbolic(problem: Problem, given: Sequence[Term] | None) -> tuple[list
         raise LayoutError(
             f"inverse of {problem.what}", "no digit formula inverts it for all sizes", "give the symbols a value"
         )
-    values, loose = found
+    values = found.values
     for v, value, proof in _returns(problem, values):
         if proof.verdict == "refuted":
             raise LayoutError(f"inverse of {problem.what}", f"{v} = {value} fails at {dict(proof.witness or {})}")
-    return values, _padding(problem, values, loose)
+    return values, _padding(problem, values, found.loose)
 
 
 def _returns(problem: Problem, values: Sequence[Term]) -> Iterator[tuple[Term, Term, Proof]]:
@@ -81,7 +60,7 @@ def _check_given(problem: Problem, given: Sequence[Term]) -> None:
             raise LayoutError(what, f"{v} = {value} could not be proved", "leave it out to have it computed")
 
 
-def _padding(problem: Problem, values: Sequence[Term], loose: set[int] | None) -> Term:
+def _padding(problem: Problem, values: Sequence[Term], loose: frozenset[int] | None) -> Term:
     if size_term(problem.extents) is size_term(problem.declared):
         return t.FALSE
     box = {p: (t.index_const(0), t.as_index(e) - 1) for p, e in zip(problem.physical, problem.declared, strict=True)}

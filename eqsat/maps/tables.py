@@ -14,7 +14,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.map import FlatMap, Size
-from eqsat.ir.flat.table import from_array
+from eqsat.ir.flat.recognise import digits_of_array
 from eqsat.ir.ranges.map_bounds import floor_div, modulo
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import table_load
@@ -79,8 +79,8 @@ def _single(box: Box, values: NDArray, extent: int, cuts: Sequence[Sequence[int]
         if cut is not None:
             return cut
     if bool(box.wanted.all()):
-        digits = from_array(values, extent)
-        read = _digits(box, digits) if isinstance(digits, FlatMap) else None
+        digits = digits_of_array(values, extent)
+        read = None if digits is None else _digits(box, digits)
         if read is not None:
             return read
     return _bitwise(box, values)

@@ -7,21 +7,22 @@ arithmetic; the registered simplifier sees only the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import gcd
 
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.ranges.map_bounds import floor_div, merged
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import dag_size, leaves, transform
-from eqsat.maps.algebra import canonical_mod, exact_div
+from eqsat.ir.terms.walk import dag_size, nodes_of, transform
 from eqsat.rewriting.rewrite import spell
 
 LARGE_XOR = 12  # nodes: an xor of more comes from elimination over bits, which spells it
 
 
 def tidy(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Term]:
-    """Terms over a box of half-open ranges in normal form.
+    """Terms over a box of half-open ranges in normal form, unless that is longer.
 
     >>> p, q = t.var("p"), t.var("q")
     >>> [str(x) for x in tidy([(4 * p + q) // 4, 17 <= 4 * p + q], {p: (0, 4), q: (0, 4)})]
@@ -30,7 +31,10 @@ def tidy(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Ter
     box = {x: (low, stop) for x, (low, stop) in box.items() if stop > low}
     limits = Bounds(box)
     settled = [_decided(x, limits) if x.dtype == BOOL else x if _is_settled(x, limits) else None for x in terms]
-    rest = iter(decider().simplify([x for x, done in zip(terms, settled, strict=True) if done is None], box))
+    left = [x for x, done in zip(terms, settled, strict=True) if done is None]
+    rest = iter(
+        x if dag_size(x) < dag_size(new) else new for x, new in zip(left, decider().simplify(left, box), strict=True)
+    )
     return [next(rest) if done is None else done for done in settled]
 
 
@@ -41,13 +45,57 @@ def _decided(claim: Term, limits: Bounds) -> Term | None:
         return t.bool_const(bool(ends[0]))
     if claim.op in ("ne", "eq") and _plainly(claim.args[0], limits) is claim.args[1]:
         return t.bool_const(claim.op == "eq")
-    if leaves("bitxor", claim):
+    if nodes_of("bitxor", claim):
         return claim if dag_size(claim) > LARGE_XOR else None
     if claim.op not in ("lt", "le", "ne") or claim.args[0].dtype != INDEX:
         return None
     difference = t.sub(claim.args[1], claim.args[0])
     single = claim.op == "ne" and len(t.linear_parts(difference)[1]) < 2
-    return None if single or not _is_settled(difference, limits) else spell(claim)
+    if single or not _is_settled(difference, limits):
+        return None
+    return spell(claim if claim.op == "ne" else _shorter(claim, limits))
+
+
+def _shorter(claim: Term, limits: Bounds) -> Term:
+    """A comparison of a sum with a number, without common factors, quotients, and rests that do not count."""
+    difference = t.sub(claim.args[1], claim.args[0])
+    least = int(claim.op == "lt")
+    falling = all(c < 0 for c, _ in t.linear_parts(difference)[1])
+    if falling:  # x >= least as not -x >= 1 - least
+        difference, least = difference * -1, 1 - least
+    x, least = _at_least(difference, least, limits)
+    shorter = t.compare("le", t.index_const(least), x)
+    return t.logical_not(shorter) if falling else shorter
+
+
+def _at_least(x: Term, least: int, limits: Bounds) -> tuple[Term, int]:
+    """x >= least as a comparison of the same kind of a shorter term."""
+    while True:
+        constant, parts = t.linear_parts(x)
+        common = max(gcd(*(c for c, _ in parts)), 1)
+        least = -((constant - least) // common)
+        parts = [(c // common, part) for c, part in parts]
+        x = t.linear(0, parts)
+        number = t.int_value(x.args[1]) if x.op == "floordiv" else None
+        if number is not None and number > 0:
+            x = x.args[0]
+            least *= number
+            continue
+        step = _step(x, least, limits)
+        if step is None:
+            return x, least
+        x = t.linear(0, [(c // step, part) for c, part in parts if c % step == 0])
+        least //= step
+
+
+def _step(x: Term, least: int, limits: Bounds) -> int | None:
+    """A divisor of the bound such that what a sum holds besides its multiples lies below it, and so does not count."""
+    parts = t.linear_parts(x)[1]
+    for step in {abs(c) for c, _ in parts} - {1}:
+        low, high = limits.of(t.linear(0, [(c, part) for c, part in parts if c % step]))
+        if least % step == 0 and low is not None and high is not None and low >= 0 and high < step:
+            return step
+    return None
 
 
 def _plainly(term: Term, limits: Bounds) -> Term:
@@ -65,7 +113,7 @@ def _plainly(term: Term, limits: Bounds) -> Term:
 def _is_settled(term: Term, limits: Bounds) -> bool:
     """Whether an index term is known to be in normal form: a sum of digits of different variables that have more than
     one value each, or a large xor."""
-    if leaves("bitxor", term):
+    if nodes_of("bitxor", term):
         return dag_size(term) > LARGE_XOR
     seen: set[Term] = set()
     for _, part in t.linear_parts(term)[1]:
@@ -90,3 +138,59 @@ def _digit_source(part: Term, limits: Bounds) -> Term | None:
     low, high = limits.of(part)
     varies = low is not None and high is not None and low < high
     return part if part.op in ("var", "axis") and varies else None
+
+
+def canonical_mod(value: Term, modulus: int, bounds: Bounds) -> Term:
+    """value % modulus with small coefficients, and without the `%` where the value lies in [0, modulus).
+
+    >>> p, q = t.var("p"), t.var("q")
+    >>> str(canonical_mod(p - 7 * q, 8, Bounds({p: (0, 8), q: (0, 9)})))
+    '(p + q) % 8'
+    """
+    low, high = bounds.of(value)
+    if low is not None and high is not None and low >= 0 and high < modulus:
+        return value
+    for _ in range(4):
+        constant, parts = t.linear_parts(value)
+        opened = [(c % modulus, _opened(c, x, modulus)) for c, x in parts if c % modulus]
+        again = merged(_balanced(t.linear(constant % modulus, opened), modulus))
+        if again is value:
+            break
+        value = again
+    low, high = bounds.of(value)
+    if low is not None and high is not None and low >= 0 and high < modulus:
+        return value
+    return t.binary("mod", value, modulus)
+
+
+def _balanced(value: Term, modulus: int) -> Term:
+    """Coefficients from 0 upwards, but small negative ones (of nearly the modulus) where another one is positive."""
+    constant, parts = t.linear_parts(value)
+    small = [(c - modulus if 8 * (modulus - c) <= modulus or c == modulus - 1 > 1 else c, x) for c, x in parts]
+    return t.linear(constant % modulus, small if any(c > 0 for c, _ in small) else parts)
+
+
+def _opened(c: int, x: Term, modulus: int) -> Term:
+    inner = t.int_value(x.args[1]) if x.op == "mod" else None
+    return x.args[0] if inner is not None and inner > 0 and c * inner % modulus == 0 else x
+
+
+def exact_div(value: Term, divisor: int, bounds: Bounds) -> Term:
+    """value // divisor, multiples of the divisor taken out, and nothing left of a rest that lies in [0, divisor)."""
+    if divisor == 1:
+        return value
+    value = merged(value)
+    constant, parts = t.linear_parts(value)
+    outer = t.linear(constant // divisor, [(c // divisor, x) for c, x in parts if c % divisor == 0])
+    inner = t.linear(constant % divisor, [(c, x) for c, x in parts if c % divisor])
+    low, high = bounds.of(inner)
+    if low is not None and high is not None and low // divisor == high // divisor:
+        return outer + low // divisor
+    if inner.op == "floordiv" and (n := t.int_value(inner.args[1])) is not None and n > 0:
+        return outer + t.binary("floordiv", inner.args[0], n * divisor)
+    common = gcd(divisor, *(c for c, _ in t.linear_parts(inner)[1]))
+    if common > 1:
+        constant, parts = t.linear_parts(inner)
+        inner = t.linear(constant // common, [(c // common, x) for c, x in parts])
+        return outer + floor_div(inner, t.index_const(divisor // common))
+    return outer + t.binary("floordiv", inner, divisor)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,15 @@ from eqsat.workers.call import Preparation, prepare
 if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto
 
+    from eqsat.extraction.left import Move
+    from eqsat.onnx.confirm import Confirmation
     from eqsat.onnx.read import OnnxProgram, Values
+    from eqsat.onnx.spelling import Spelling
+    from eqsat.pricing.table import Table
     from eqsat.result import Result
+
+    Searched = tuple[Result, Spelling]
+    """What the engine found, and how it was spelled."""
 
 PASSES = 3
 """How often a result is searched again, as long as that pays."""
@@ -69,55 +77,119 @@ def optimize(
     model: ModelProto | str | os.PathLike[str],
     fold_inputs: bool = False,
     *,
+    confirm: bool = False,
     reached: Callable[[str], None] = lambda phase: None,
     **options: Any,
 ) -> OnnxResult:
     """Optimise a model: the result of `eqsat.optimize` with `.model`, the model itself where nothing was gained.
 
     `options` are those of `eqsat.optimize`; its limits hold from reading to checking, and `reached` hears of phases
-    that are done ("read"). The output never moves more bytes than the input. It is checked against the
-    input, region by region (`.checked`), before it is returned.
+    that are done ("read"). The output never costs more than the input under the objective, which
+    is time unless `objective="bytes"` says otherwise. It is checked against the input, region by region (`.checked`),
+    before it is returned. confirm: run the input and the result in turns, for about a second, and give the input back
+    where the result is not faster beyond noise (`.confirmation`).
     """
     require("onnx")
+    if confirm:
+        require("onnxruntime")
     prepare(FOR_ONNX)
-    from eqsat.checking.guard import failed
-    from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME, Limits, given_back
+    from eqsat.backends.targets import TARGETS
+    from eqsat.engine import GROWTH, OUT_OF_MEMORY, OUT_OF_TIME, Limits, given_back, table_for
     from eqsat.engine import optimize as search
+    from eqsat.onnx.bodies import optimized
     from eqsat.onnx.read import read_with_types
+    from eqsat.onnx.spelling import Spelling
 
     begun = time.monotonic()
     target = str(options.pop("target", "onnx"))
+    domains = TARGETS[target].domains if target in TARGETS else ()
     checked = bool(options.pop("checked", True))
     limits: Limits = options.pop("limits", None) or Limits()
-    try:
-        with clock.at_most(limits.seconds):
-            before = load_model(model)
-            program, values = read_with_types(before, fold_inputs)
-    except clock.OutOfTime:
-        clock.check()  # an outer limit is for its owner to answer
-        raise FrontendError("ONNX model", f"is not read within {limits.seconds:g} s", "allow more time") from None
+    table = table_for(target, options.get("objective"), options.pop("prices", None))
+    growth = float(options.pop("growth", GROWTH))
+    before, program, values = _read_within(limits.seconds, model, fold_inputs)
     reached("read")
 
-    def engine(current: OnnxProgram) -> Result:
-        return search(current, target, checked=False, limits=limits, **options)
+    def engine(current: OnnxProgram) -> Searched:
+        spelling = Spelling(current, domains, table)
+        allowed = growth if current is program else 0.0  # of what has grown already
+        beyond = spelling.beyond if table is None else None
+        asked: dict[str, Any] = {"growth": allowed, "beyond": beyond, "prices": table, **options}
+        return search(current, target, checked=False, limits=limits, **asked), spelling
 
     try:
         with clock.at_most(limits.seconds - (time.monotonic() - begun)):
+            inner = partial(optimize, target=target, checked=checked, prices=table, **options)
+            bodies = optimized(before, values, inner, limits)
+            if bodies.changed:
+                before = bodies.model
+                program, values = read_with_types(before, fold_inputs)
             first = engine(program)
-            try:
-                found = _written(before, program, values, first, engine, begun if checked else None)
-                found.remarks = (*found.remarks, *_carried(before, values))
-                return found
-            except (clock.OutOfTime, MemoryError):
-                raise
-            except BaseException as error:
-                return OnnxResult(given_back(program, first.notes), before, (failed("the model", error),))
+            source = _Source(before, program, values, table)
+            return _judged(source, first, engine, begun if checked else None, confirm, bodies.remarks)
     except MemoryError:
         return OnnxResult(given_back(program, [OUT_OF_MEMORY], status="memory-limit"), before)
     except clock.OutOfTime:
         clock.check()
         late = given_back(program, [OUT_OF_TIME.format(limits.seconds)], status="time-limit")
         return OnnxResult(late, before)
+
+
+def _read_within(
+    seconds: float, model: ModelProto | str | os.PathLike[str], fold_inputs: bool
+) -> tuple[ModelProto, OnnxProgram, Values]:
+    """A model, read in so many seconds; FrontendError where that is not enough."""
+    from eqsat.onnx.read import read_with_types
+
+    try:
+        with clock.at_most(seconds):
+            before = load_model(model)
+            return before, *read_with_types(before, fold_inputs)
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        raise FrontendError("ONNX model", f"is not read within {seconds:g} s", "allow more time") from None
+
+
+def _judged(
+    source: _Source,
+    first: Searched,
+    engine: Callable[[OnnxProgram], Searched],
+    begun: float | None,
+    confirm: bool,
+    remarks: tuple[str, ...],
+) -> OnnxResult:
+    """The result with its model; the model as it was where writing or checking fails."""
+    from eqsat.checking.guard import failed
+    from eqsat.engine import given_back
+
+    before, program = source.model, source.program
+    try:
+        found = _written(source, first, engine, begun)
+        found.remarks = (*found.remarks, *remarks, *_carried(before, source.values))
+        return _confirmed(found, before, program) if confirm and found.model is not before else found
+    except (clock.OutOfTime, MemoryError):
+        raise
+    except BaseException as error:
+        return OnnxResult(given_back(program, first[0].notes), before, (failed("the model", error),))
+
+
+def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
+    """The result, or the model as it was given where running both shows no gain."""
+    from eqsat.onnx.confirm import confirm
+
+    try:
+        done = confirm(before, found.model)
+    except EqsatError as error:
+        done, why = None, f"the gain cannot be measured: {error}"
+    else:
+        why = f"it was not faster: {done}"
+    if done is not None and done.real:
+        found.confirmation = done
+        return found
+    result = replace(found.result, program=program, final=found.result.initial)
+    kept = OnnxResult(result, before, (*found.remarks, f"the model is unchanged: {why}"))
+    kept.confirmation = done
+    return kept
 
 
 def _carried(model: ModelProto, values: Values) -> Iterator[str]:
@@ -133,86 +205,82 @@ def _carried(model: ModelProto, values: Values) -> Iterator[str]:
         yield f"{unknown} layout operators are not counted: their types or shapes are not known to programs"
 
 
+@dataclass(frozen=True)
+class _Source:
+    """A model as it was given, and the prices by which results are judged (None: by bytes)."""
+
+    model: ModelProto
+    program: OnnxProgram
+    values: Values
+    table: Table | None
+
+    def rank(self, model: ModelProto, program: OnnxProgram, values: Values) -> tuple[int, int]:
+        """What a model costs as it stands: time, then bytes, where prices are given."""
+        from eqsat.onnx.bytes import price, time_of
+
+        return (0 if self.table is None else time_of(model, program, self.table)), price(model, values)
+
+
 def _written(
-    before: ModelProto,
-    program: OnnxProgram,
-    values: Values,
-    first: Result,
-    engine: Callable[[OnnxProgram], Result],
-    begun: float | None,
+    source: _Source, first: Searched, engine: Callable[[OnnxProgram], Searched], begun: float | None
 ) -> OnnxResult:
     """The result with its model, checked against the original; that itself where it does not pay or differs."""
     from eqsat.checking.guard import budget, differs, unchecked
     from eqsat.checking.models import check_models
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
-    from eqsat.engine import given_back, measure
+    from eqsat.engine import given_back
 
+    before, program = source.model, source.program
     try:
-        result, after = _repeated(before, program, values, first, engine)
+        result, after = _repeated(source, first, engine)
         remark = ""
     except CheckFailure as error:
         wrong = Difference(error.operation, error.problem)
-        unchanged = given_back(program, first.notes, Checked((), 0.0, wrong))
+        unchanged = given_back(program, first[0].notes, Checked((), 0.0, wrong), own=first[0].initial)
         return OnnxResult(unchanged, before, (differs("the model", wrong),))
     except EqsatError as error:
-        result, after, remark = first, before, f"the model is unchanged: {error}"
+        result, after, remark = first[0], before, f"the model is unchanged: {error}"
     if after is before:
-        own = measure(program)
-        result = replace(result, program=program, initial=own, final=own)
+        result = replace(result, program=program, final=result.initial)
         return OnnxResult(result, before, (remark,) if remark else ())
     if begun is None:
         return OnnxResult(result, after)
     done = check_models(before, after, budget(begun))
     if done.difference is not None:
         note = differs("the model", done.difference)
-        return OnnxResult(given_back(program, result.notes, done), before, (note,))
+        return OnnxResult(given_back(program, result.notes, done, own=first[0].initial), before, (note,))
     return OnnxResult(replace(result, checked=done), after, tuple(unchecked(done)))
 
 
-def _repeated(
-    before: ModelProto, program: OnnxProgram, values: Values, first: Result, engine: Callable[[OnnxProgram], Result]
-) -> tuple[Result, ModelProto]:
+def _repeated(source: _Source, first: Searched, engine: Callable[[OnnxProgram], Searched]) -> tuple[Result, ModelProto]:
     """The result that a further search does not better, with its model: the one given where nothing pays.
 
     What is written has other shapes and nodes than what was searched, from which a search may go on.
     """
     from eqsat.checking.guard import debugging
-    from eqsat.onnx.bytes import price
-    from eqsat.onnx.write import write
 
-    model, current, result, best = before, program, first, price(before, values)
+    model, current, result = source.model, source.program, first[0]
+    best = source.rank(model, current, source.values)
     start = time.monotonic()
     for attempt in range(PASSES):
         try:
-            found = first if attempt == 0 else engine(current)
+            found, spelling = first if attempt == 0 else engine(current)
             if _is_unchanged(current, found):
                 break
-            after = write(found.program, current)
-            current, values = _read_back(after)
-            cost = price(after, values)
+            spelled = spelling.of(found.program)
+            cost = source.rank(spelled.model, spelled.program, spelled.values)
         except EqsatError:
             if attempt == 0 or debugging():
                 raise
             break  # what there is is right
         if cost >= best:
             break
-        model, best = after, cost
-        notes = list(dict.fromkeys([*first.notes, *found.notes]))
-        result = replace(found, initial=first.initial, progress=first.progress, notes=notes)
+        model, current, best = spelled.model, spelled.program, cost
+        notes = list(dict.fromkeys([*first[0].notes, *found.notes]))
+        result = replace(found, initial=first[0].initial, progress=first[0].progress, notes=notes)
         if clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
             break
     return result, model
-
-
-def _read_back(model: ModelProto) -> tuple[OnnxProgram, Values]:
-    """What we have written, read; CheckFailure where that is no valid model."""
-    from eqsat.checking.verdict import CheckFailure
-    from eqsat.onnx.read import read_with_types
-
-    try:
-        return read_with_types(model)
-    except FrontendError as error:
-        raise CheckFailure("the written model", str(error)) from error
 
 
 def _is_unchanged(program: OnnxProgram, result: Result) -> bool:
@@ -226,11 +294,22 @@ class OnnxResult:
         self.result = result
         self.model = model
         self.remarks = remarks
+        self.confirmation: Confirmation | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """The engine's notes, and why the model stayed as it was, if it did."""
         return (*self.result.notes, *self.remarks)
+
+    @property
+    def left(self) -> tuple[Move, ...]:
+        """The moves that are left in the model, by the names of its values, each with the reason."""
+        from eqsat.extraction.left import moves_left
+        from eqsat.onnx.read import read
+
+        program = read(self.model)
+        result = self.result
+        return tuple(moves_left(program, result.target, result.stopped, result.unproved, program.envelope.names))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.result, name)

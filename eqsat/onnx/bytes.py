@@ -1,10 +1,10 @@
 """Bytes moved by the layout operators of a model, as they stand: the metric of `--objective bytes`.
 
-Reshapes, and transposes that move only axes of extent 1, move nothing. Transpose, Slice, Gather by constants,
-DepthToSpace and SpaceToDepth read and write their output; Pad, Expand and Tile read their input and write their output;
-Concat and Split (2 x output) are counted apart. An Einsum counts what onnxruntime transposes inside it; the flags
-transA and transB of a Gemm count nothing, because its kernel reads either order. What is computed from constants alone
-(an initialiser that a caller may override is none), and tiny integer shape arithmetic, is left out.
+Reshapes, and transposes that move only axes of extent 1, move nothing. Transpose, Slice, DepthToSpace, SpaceToDepth and
+what gathers by constants read and write their output; Pad, Expand, Tile and CenterCropPad read their input and write
+their output; Concat and Split (2 x output) are counted apart. An Einsum counts what onnxruntime transposes inside it;
+the flags transA and transB of a Gemm count nothing, because its kernel reads either order. What is computed from
+constants alone (an initialiser that a caller may override is none), and tiny integer shape arithmetic, is left out.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from eqsat.backends.targets import ONNX
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.tensors.tensor import Constant, Input, Program
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.read import Values, value_types
+from eqsat.pricing.programs import program_price
+from eqsat.pricing.table import Table
 
-TWICE_OUTPUT = ("Transpose", "Slice", "Gather", "DepthToSpace", "SpaceToDepth")
-INPUT_AND_OUTPUT = ("Pad", "Expand", "Tile")
+PICKS = ("Gather", "GatherElements", "GatherND", "Compress", "ReverseSequence")
+"""Layout operators where their positions are constants."""
+TWICE_OUTPUT = ("Transpose", "Slice", "DepthToSpace", "SpaceToDepth", *PICKS)
+INPUT_AND_OUTPUT = ("Pad", "Expand", "Tile", "CenterCropPad")
 JOINS = ("Concat", "Split")
 TINY = 64
 """Integer tensors of up to this many elements are shape arithmetic."""
@@ -71,17 +76,35 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, value
 
 def price(model: ModelProto, values: Values) -> int:
     """What a model costs as it stands: the bytes that its layout operators move, and a fixed number for each node."""
-    nodes = sum(n.op_type != "Constant" for n in model.graph.node)
-    return bytes_moved(model, values=values).total + ONNX.node_bytes * nodes
+    return bytes_moved(model, values=values).total + ONNX.node_bytes * _nodes(model)
+
+
+def time_of(model: ModelProto, program: Program, table: Table) -> int:
+    """The estimated picoseconds of a model, which has been read as a program; nodes that the program does not need
+    (arithmetic of sizes) cost as much as any."""
+    known = sum(not isinstance(n, (Input, Constant)) for n in program.nodes())
+    return program_price(program, table) + max(0, _nodes(model) - known) * round(table.operators["node"])
+
+
+def _nodes(model: ModelProto) -> int:
+    return sum(n.op_type != "Constant" for n in model.graph.node)
+
+
+def bytes_of_outputs(node: NodeProto, values: Values) -> dict[str, int]:
+    """The bytes that a layout operator moves, for each of its outputs; nothing where its sizes are not known."""
+    moved = _node(node, values, {})
+    names = [o for o in node.output if o]
+    if not moved:
+        return {}
+    cells = [prod(_extents(values, o, {})) for o in names] if len(names) > 1 else [1]
+    return {o: moved * n // max(sum(cells), 1) for o, n in zip(names, cells, strict=True)}
 
 
 def _node(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int | None:
     op = node.op_type
     if node.domain not in ("", "ai.onnx") or op not in (*TWICE_OUTPUT, *INPUT_AND_OUTPUT, *JOINS, "Einsum"):
         return 0
-    if all(n in values.constants for n in node.input if n) or (
-        op == "Gather" and node.input[1] not in values.constants
-    ):
+    if all(n in values.constants for n in node.input if n) or (op in PICKS and node.input[1] not in values.constants):
         return 0
     names = [n for n in (node.input[0], *node.output) if n]
     if any(n not in values.types for n in node.input if n) or any(n not in values.types for n in names):

@@ -20,6 +20,7 @@ from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms.shape import Shape, normalize_axes
 from eqsat.ir.terms.term import Term
+from eqsat.onnx.added import added
 
 Type = tuple[Shape, str]
 
@@ -45,8 +46,8 @@ class TensorAttr:
 class Call:
     """An operator applied to operands (by input slot, None where absent) with parameters by name.
 
-    `types` are the types of the outputs where they are known from elsewhere; `count` is the number of outputs in use,
-    `listed` the number of all outputs that the node names.
+    `types` are the types of the outputs where they are known from elsewhere; `count` is the number of outputs up to the
+    last one that is in use, or that every node of the operator has; `listed` the number of all that the node names.
     """
 
     op: str
@@ -89,6 +90,8 @@ class Call:
 @lru_cache(maxsize=4096)
 def schema(op: str, opset: int, domain: str = "") -> Any:
     """The operator's schema in an opset, or None where it has none."""
+    if domain:
+        return added(op, domain)
     try:
         return onnx.defs.get_schema(op, opset, domain)
     except onnx.defs.SchemaError:
@@ -107,6 +110,18 @@ def default(op: str, opset: int, domain: str, name: str) -> Any:
     if found is None or name not in found.attributes or not found.attributes[name].default_value.name:
         raise Declined(op, f"{name} is not given, and opset {opset} has no default for it")
     return attribute_value(found.attributes[name].default_value)
+
+
+def schema_default(call: Call, name: str, otherwise: Any) -> Any:
+    """What a parameter is where a node does not give it, by the schema of its opset, else as said here.
+
+    >>> schema_default(Call("TopK", (), opset=11), "axis", -2), schema_default(Call("Det", ()), "axis", 3)
+    (-1, 3)
+    """
+    try:
+        return default(call.op, call.opset, call.domain, name)
+    except Declined:
+        return otherwise
 
 
 _TYPE_NAMES = {"float32": "float", "float64": "double"}
@@ -226,6 +241,8 @@ def _attribute(key: str, value: Any, found: Any) -> AttributeProto:
 
 
 def _parameter_array(value: Any, place: Any, first: Any, call: Call) -> NDArray:
+    if isinstance(value, TensorAttr):
+        return value.array
     text = str(place.type_str)
     if text == str(first.type_str) and call.tensors:
         dtype = call.tensors[0].dtype

@@ -148,7 +148,8 @@ def random_inputs(
         if dtype is None or not kind.HasField("shape"):
             raise FrontendError(f"input {value.name!r}", "random values need a tensor of known rank and a plain type")
         shape = tuple(
-            (sizes or {}).get(d.dim_param, 2) if d.dim_param or d.dim_value < 1 else d.dim_value for d in kind.shape.dim
+            d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else (sizes or {}).get(d.dim_param, 2)
+            for d in kind.shape.dim
         )
         if dtype.startswith("float"):
             result[value.name] = (scale * random.standard_normal(shape)).astype(dtype)

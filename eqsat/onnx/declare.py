@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eqsat.onnx.call import Call, Declined, items_of, schema
+from eqsat.ir.tensors.tensor import constant
+from eqsat.onnx.call import Call, Declined, TensorAttr, items_of, schema
 
 NEWEST_OPSET = 28
 """The opset up to which the tables were compared with the schemas; versions of operators after it are carried."""
@@ -21,10 +22,10 @@ POOLING = f"{WINDOW} ceil_mode=0|1"
 REDUCTION = "axes keepdims=0|1 noop_with_empty_axes=0|1"
 PRODUCT = "transA=0|1 transB=0|1 alpha beta broadcast=0|1"
 RESIZING = (
-    "mode=nearest|linear|cubic antialias=0|1 cubic_coeff_a exclude_outside=0|1 extrapolation_value "
-    "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil keep_aspect_ratio_policy=stretch "
-    "coordinate_transformation_mode="
-    "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_half_pixel_for_nn"
+    "mode=nearest|linear|cubic antialias=0|1 axes cubic_coeff_a exclude_outside=0|1 extrapolation_value "
+    "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil "
+    "keep_aspect_ratio_policy=stretch|not_larger|not_smaller coordinate_transformation_mode="
+    "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_half_pixel_for_nn|tf_crop_and_resize"
 )
 """Attributes that several entries share."""
 
@@ -57,9 +58,22 @@ class Declared:
         found = schema(call.op, call.opset, call.domain)
         if found is not None and found.since_version > NEWEST_OPSET:
             raise Declined(call.op, f"version {found.since_version} is newer than its entry")
+        call = self._unfolded(call)
         self._operands(call)
         attrs = {name: self._parameter(call, name, value) for name, value in call.attrs.items()}
         return replace(call, attrs=attrs)
+
+    def _unfolded(self, call: Call) -> Call:
+        """The call with constants that a tag kept as parameters among its operands."""
+        slots = {n: call.attrs[i] for n, i in enumerate(self.inputs) if isinstance(call.attrs.get(i), TensorAttr)}
+        slots = {n: a for n, a in slots.items() if self.inputs[n] not in {*self.attributes, *self.constants}}
+        if not slots:
+            return call
+        operands = [*call.operands, *((None,) * (max(slots) + 1 - len(call.operands)))]
+        for n, value in slots.items():
+            operands[n] = constant(value.array)
+        attrs = {k: v for k, v in call.attrs.items() if k not in {self.inputs[n] for n in slots}}
+        return replace(call, operands=tuple(operands), attrs=attrs)
 
     def _operands(self, call: Call) -> None:
         if len(call.operands) > len(self.inputs) and not self.variadic:

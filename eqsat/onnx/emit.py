@@ -10,12 +10,8 @@ from eqsat.extraction.cost import spelled_maps
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.flat import steps as steps
-from eqsat.ir.flat.map import FlatMap
-from eqsat.ir.flat.refine import refine
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, div
-from eqsat.ir.flat.spell import spell
-from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order
 from eqsat.ir.terms import term as t
@@ -40,7 +36,9 @@ from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
 from eqsat.onnx.formulas.reduce import Reduction, reduced
 from eqsat.onnx.run_op import run_op
 from eqsat.onnx.size_names import size_vector
-from eqsat.onnx.writer import Writer
+from eqsat.onnx.writer import Cut, Writer
+from eqsat.pricing.steps import chained, fewest_bytes
+from eqsat.pricing.views import timed_steps
 
 # -- views -----------------------------------------------------------------------------------------------------------
 
@@ -61,8 +59,7 @@ def spell_view(w: Writer, node: View) -> None:
         w.stand_in(Tensor(node), Tensor(choice))
         return
     source_shape = tuple(as_size(d) for d in node.source.shape)
-    found = spelled_maps(node)
-    spelled = None if found is None else _steps(found, source_shape, tuple(as_size(d) for d in shape))
+    spelled = timed_steps(node, w.table) if w.table is not None else _fewest_bytes(node)
     if spelled is None and w.split(node, alone=True):
         return
     if spelled is None:
@@ -85,20 +82,11 @@ def _is_whole(node: View) -> bool:
     return all(i is a or (same_dim(d, 1) and t.is_const(i, 0)) for i, a, d in pairs)
 
 
-def _steps(maps: Sequence[Map], source: steps.Shape, shape: steps.Shape) -> list[steps.Step] | None:
-    """The steps of maps applied one after another; between them, a shape in which the next map's digits are axes."""
-    found: list[steps.Step] = []
-    for n, m in enumerate(maps):
-        target = shape
-        if n + 1 < len(maps):
-            parts = refine(m.digits, m.offset, source) if isinstance(m, FlatMap) else None
-            target = (m.n_out,) if parts is None else tuple(p.extent for p in parts[0])
-        spelling = spell(m, source, target)
-        if spelling is None:
-            return None
-        found += spelling.steps
-        source = target
-    return found
+def _fewest_bytes(node: View) -> list[steps.Step] | None:
+    """The steps that move the fewest bytes; None where no steps describe a View."""
+    maps = spelled_maps(node)
+    source, shape = (tuple(as_size(d) for d in dims) for dims in (node.source.shape, node.outputs[0][0]))
+    return None if maps is None else chained(maps, source, shape, fewest_bytes)
 
 
 def spell_sizes(w: Writer, node: View | Compute, call: Call) -> None:
@@ -130,7 +118,12 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
                 places.append([step.steps[n] for n in cut])
             if all(isinstance(v, int) for row in places for v in row):
                 names = ("starts", "ends", "axes", "steps")
-                return w.step("Slice", [name], {k: tuple(v) for k, v in zip(names, places, strict=False)}, dtype, out)
+                out = w.step("Slice", [name], {k: tuple(v) for k, v in zip(names, places, strict=False)}, dtype, out)
+                rows = [v for row in places for v in row if isinstance(v, int)]
+                extent = shape[cut[0]] if len(rows) == 3 else None
+                if isinstance(extent, int):
+                    w.cuts.append(Cut(w.nodes[-1], name, dtype, cut[0], rows[0], rows[1], extent))
+                return out
             return w.step("Slice", [name, *(_sizes(w, row) for row in places)], {}, dtype, out)
         case steps.Pad():
             pads = (*step.before, *step.after)

@@ -7,7 +7,7 @@ formula of it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,26 +15,30 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.tensor import Compute, Constant, Tensor, View, constant
+from eqsat.ir.tensors.tensor import Compute, Constant, Opaque, Tensor, View, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder, substitute, transform
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute, transform
 from eqsat.models.package import element_type
+from eqsat.onnx.added import MICROSOFT
 from eqsat.onnx.call import Call, TensorAttr, accepts
 from eqsat.onnx.ops.math import REDUCTIONS
+from eqsat.onnx.ops.nodes import node_names
 from eqsat.onnx.ops.pointwise import FORMULAS
 from eqsat.onnx.ops.table import OUTPUT, SLOTS, apply, in_slots, tag_call
 
 MAX_ASSIGNMENTS = 64
+MAX_DEPTH = 12
+"""Formulas of operators with longer chains of steps are not compared."""
 
 
 def _units(*terms: Term) -> dict[Term, Term]:
     """Axes of extent 1, which are always 0."""
     zero = t.index_const(0)
-    return {a: zero for a in leaves("axis", *terms) if t.is_const(a.args[0], 1)}
+    return {a: zero for a in nodes_of("axis", *terms) if t.is_const(a.args[0], 1)}
 
 
 def canonical_body(node: Compute) -> tuple[Term, list[Tensor], tuple[Term, ...]]:
@@ -100,6 +104,34 @@ def same_tensor(a: Tensor, b: Tensor, depth: int) -> bool:
     return depth > 0 and isinstance(a.node, (View, Compute)) and same_node(a.node, b.node, depth - 1)
 
 
+def call_of(own: Opaque, opset: int) -> Call | None:
+    """The call with the formula of an operator of ours, under the same attributes; None where there is none.
+
+    >>> from eqsat.ir.tensors.reductions import softmax
+    >>> found = softmax(input("x", (2, 3), "float32"), 1).node
+    >>> call_of(found, 17).op if isinstance(found, Opaque) else None
+    'Softmax'
+    """
+    if own.definition is None or len(own.outputs) != 1:
+        return None
+    inputs = [input(f"operand{n}", x.shape, x.dtype) for n, x in enumerate(own.operands)]
+    wanted = _first(own.definition(*inputs))
+    for op in node_names():
+        call = Call(op, own.operands, own.attrs, opset, types=tuple(own.outputs))
+        try:
+            made = apply(call)[0].node if accepts(call) else None
+        except EqsatError:
+            continue
+        theirs = made.definition if isinstance(made, Opaque) else None
+        if theirs is not None and same_tensor(_first(theirs(*inputs)), wanted, MAX_DEPTH):
+            return call
+    return None
+
+
+def _first(made: Tensor | Sequence[Tensor]) -> Tensor:
+    return made if isinstance(made, Tensor) else made[0]
+
+
 def matches(call: Call, node: Any, output: int = 0) -> bool:
     """Whether the table reads this formula in a call."""
     try:
@@ -109,17 +141,19 @@ def matches(call: Call, node: Any, output: int = 0) -> bool:
     return output < len(made) and same_node(made[output].node, node)
 
 
-def recognise(node: View | Compute, opset: int) -> Call | None:
-    """The call that is this node, or None."""
-    for call in proposals(node, opset):
+def recognise(node: View | Compute, opset: int, domains: Collection[str] = ()) -> Call | None:
+    """The call that is this node, by an operator of ONNX or of further domains, or None."""
+    for call in proposals(node, opset, domains):
         if matches(call, node, 0 if node.tag is None else node.tag.get(OUTPUT, 0)) and accepts(call):
             return call
     return None
 
 
-def proposals(node: View | Compute, opset: int) -> Iterator[Call]:
+def proposals(node: View | Compute, opset: int, domains: Collection[str] = ()) -> Iterator[Call]:
     """Calls that may be this node, likely ones first."""
     tagged = None if node.tag is None else tag_call(node.tag, node.operands, opset)
+    if tagged is not None and tagged.domain and tagged.domain not in domains:
+        tagged = None
     if tagged is not None and node.tag is not None:
         yield from _assigned(tagged, node.operands, node.tag.get(SLOTS, ()))
         yield from _fused(tagged, node)
@@ -135,6 +169,8 @@ def proposals(node: View | Compute, opset: int) -> Iterator[Call]:
     if node.combiner is not None:
         yield from _reductions(node, opset)
         yield from _products(node, opset, tagged)
+        if MICROSOFT in domains:
+            yield from _turned_products(node, opset)
     elif node.body.op == "cast":
         yield Call("Cast", node.operands, {"to": element_type(node.body.dtype)}, opset)
     elif len(node.operands) <= 3:
@@ -189,7 +225,7 @@ def _gathers(node: View, opset: int) -> Iterator[Call]:
     shape, rank = node.outputs[0][0], len(node.source.shape)
     count = len(shape) - rank + 1
     tagged = node.tag is not None and node.tag.name == "onnx:Gather"
-    if node.fill is not None or count < 0 or not (tagged or leaves("load", *node.gather)):
+    if node.fill is not None or count < 0 or not (tagged or nodes_of("load", *node.gather)):
         return
     for axis in range(rank):
         inner = static_shape(shape[axis : axis + count])
@@ -205,7 +241,7 @@ def positions(axes: Sequence[Term], shape: tuple[int, ...]) -> dict[Term, NDArra
 
 def _values(term: Term, axes: Sequence[Term], shape: tuple[int, ...]) -> Any:
     """The values of an index term over some axes; None where it has others."""
-    if set(leaves("axis", term)) - set(axes) or leaves("sym", term):
+    if set(nodes_of("axis", term)) - set(axes) or nodes_of("sym", term):
         return None
     value, bad = evaluate_masked([term], positions(axes, shape), load_table)[0]
     return None if bad is not None else np.broadcast_to(value, shape).astype(np.int64)
@@ -229,7 +265,7 @@ def _concats(node: Compute, opset: int) -> Iterator[Call]:
 
 
 def _reductions(node: Compute, opset: int) -> Iterator[Call]:
-    loads = leaves("load", node.body)
+    loads = nodes_of("load", node.body)
     if len(node.operands) != 1 or not loads:
         return
     axes = tuple(n for n, i in enumerate(loads[0].args) if i.op == "axis" and i.payload[0] == "red")
@@ -254,6 +290,25 @@ def _products(node: Compute, opset: int, tagged: Call | None) -> Iterator[Call]:
                 flags = {k: 1 for k, on in (("transA", ta), ("transB", tb)) if on}
                 if opset >= 11:
                     yield Call(name, (a, b), flags, opset)
+
+
+def _turned_products(node: Compute, opset: int) -> Iterator[Call]:
+    """The products whose summed axis stands where it does in each operand."""
+    loads = [x for x in postorder(node.body) if x.op == "load"]
+    if len(loads) != 2 or len(node.operands) != 2:
+        return
+
+    def flags(load: Term) -> list[tuple[int, int]]:
+        """Whether the last two axes are exchanged, and whether the first one is that before the last, of a left one."""
+        places = [n - len(load.args) for n, i in enumerate(load.args) if i.op == "axis" and i.payload[0] == "red"]
+        table = {-len(load.args): [(1, 1)], -2: [(1, 0)], -1: [(0, 0), (0, 1)]}
+        return [pair for n in places[:1] for pair in table.get(n, ())]
+
+    for a, b in itertools.permutations(loads):
+        for (ta, la), (tb, lb) in itertools.product(flags(a), flags(b)):
+            pairs = {"transA": ta, "transB": 1 - tb, "transBatchA": la, "transBatchB": lb}
+            operands = tuple(node.operands[x.payload] for x in (a, b) if isinstance(x.payload, int))
+            yield Call("FusedMatMul", operands, {k: 1 for k, on in pairs.items() if on}, opset, MICROSOFT)
 
 
 def _einsums(node: Compute, opset: int) -> Iterator[Call]:

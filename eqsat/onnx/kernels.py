@@ -37,6 +37,8 @@ VIA: Mapping[str, Mapping[str, str]] = {
 _MISSING: Mapping[str, Collection[str]] = {
     **{op: VIA[op] for op in ("Pad", "Where", "Max", "Min")},
     "Clip": _SHORT,
+    "Gemm": ("int32", "int64", "uint32", "uint64"),
+    "FusedMatMul": ("float16",),
     "Trilu": ("int8", "int16", "uint8", "uint16", "uint32", "uint64"),
     **dict.fromkeys(
         ("DepthToSpace", "SpaceToDepth"), ("bool", "int16", "int32", "int64", "uint16", "uint32", "uint64")
@@ -48,6 +50,7 @@ _NATIVE: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("MatMul",), ("int32", "int64", *_FLOATS)),
     **dict.fromkeys(("Einsum",), ("int32", "int64", *_FLOATS)),
     **dict.fromkeys(("Gemm", "Softmax"), _FLOATS),
+    **dict.fromkeys(("FusedMatMul",), ("float32", "float64")),
     **dict.fromkeys(("Relu",), ("int8", "int32", *_FLOATS)),
     **dict.fromkeys(("Abs", "Neg", "Not", "And", "Or", "Xor", "Floor", "Ceil", "Round", "IsNaN", "Equal"), ()),
 }

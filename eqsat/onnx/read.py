@@ -32,7 +32,7 @@ from eqsat.onnx.infer import Types, infer
 from eqsat.onnx.islands import islands, node_inputs
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
 from eqsat.onnx.sizes import Sizes, as_parameter, size_array, sizes_of
-from eqsat.onnx.slice import settled
+from eqsat.onnx.slice import cleared, settled
 from eqsat.onnx.trust import inferred_in
 
 FOLD = 64
@@ -258,13 +258,16 @@ class _Reader:
                 if isinstance(array, Constant):
                     attrs[role] = parameter(array.array)
                     name = ""
-                elif name in self.sizes:
+                elif name in self.sizes and found.declared.constants[role]:
                     attrs[role] = as_parameter(self.sizes[name])
                     name = ""
             operands.append(self.env[name] if name else None)
+        if node.op_type == "Slice":
+            attrs |= cleared(attrs)
         while operands and operands[-1] is None:
             operands.pop()
-        count = max(1, sum(1 for o in node.output if o in self.used))
+        last = max((k + 1 for k, o in enumerate(node.output) if o in self.used), default=0)
+        count = max(1, last, int(spec.min_output))
         return Call(node.op_type, tuple(operands), attrs, opset, domain, tuple(types), count, len(node.output))
 
     def size_values(self, call: Call, node: NodeProto) -> Sizes | None:

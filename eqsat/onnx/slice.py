@@ -6,10 +6,14 @@ even when the step is negative, so that a reversal up to them is empty, and a st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from eqsat.ir.dtypes import NDArray
+from eqsat.onnx.call import items_of
 
 BEHIND = (2**31 - 1, 2**63 - 1)
 """Ends that mean "as far as the axis goes", in either direction."""
@@ -63,6 +67,18 @@ def settled(node: NodeProto, constants: dict[str, NDArray]) -> NDArray | None:
         return None
     clear = [backward_end(int(e), int(s)) for e, s in zip(ends.reshape(-1), by.reshape(-1), strict=True)]
     return None if clear == ends.reshape(-1).tolist() else np.array(clear, np.int64).reshape(ends.shape)
+
+
+def cleared(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    """The ends of a Slice as everything reads them: onnxruntime itself reads constants in either way.
+
+    >>> cleared({"starts": (-1,), "ends": (2**63 - 1,), "steps": (-1,)})
+    {'ends': (-9223372036854775808,)}
+    """
+    ends, steps = (items_of(attrs.get(k, ())) for k in ("ends", "steps"))
+    if len(ends) != len(steps) or not all(isinstance(v, int) for v in (*ends, *steps)):
+        return {}
+    return {"ends": tuple(backward_end(e, s) for e, s in zip(ends, steps, strict=True))}
 
 
 def _constants(graph: GraphProto) -> dict[str, NDArray]:

@@ -1,16 +1,19 @@
-"""Reshapes of a written model that need not be there: of a reshape, of a constant."""
+"""Reshapes and constants of a written model that need not be there: of a reshape, of a constant, the same twice."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from hashlib import blake2b
+from math import prod
 
 from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
 
 
 def tidy(graph: GraphProto) -> None:
-    """Let a Reshape of a Reshape start from the first one's input, give reshaped constants their shape, and drop what
-    nothing reads any more. Only shapes that are numbers count: a 0 in a shape means an extent of the input.
+    """Let a Reshape of a Reshape start from the first one's input, give reshaped constants their shape, let equal
+    constants and equal Reshapes be one, and drop what nothing reads any more. Only shapes that are numbers count: a 0
+    in a shape means an extent of the input.
 
     >>> from onnx import TensorProto, helper, numpy_helper
     >>> import numpy as np
@@ -22,11 +25,12 @@ def tidy(graph: GraphProto) -> None:
     >>> [(list(n.input), list(n.output)) for n in graph.node], [x.name for x in graph.initializer]
     ([(['x', 'b'], ['z'])], ['b'])
     """
+    before = _uses(graph)
+    overridable = {x.name for x in graph.input}
     constants = {x.name: x for x in graph.initializer}
     reshapes: dict[str, NodeProto] = {}
-    overridable = {x.name for x in graph.input}
+    folded: dict[str, str] = {}
     names = {*constants, *overridable, *(o for n in _nodes(graph.node) for o in n.output)}
-    before = _uses(graph)
     for node in graph.node:
         if (node.domain or "ai.onnx", node.op_type) != ("ai.onnx", "Reshape"):
             continue
@@ -34,14 +38,22 @@ def tidy(graph: GraphProto) -> None:
             continue
         while node.input[0] in reshapes:
             node.input[0] = reshapes[node.input[0]].input[0]
+        node.input[0] = folded.get(node.input[0], node.input[0])
         source = constants.get(node.input[0])
-        if source is not None and node.input[0] not in overridable and _is_inline(source):
-            node.input[0] = _reshaped(graph, source, constants[node.input[1]], names)
+        shape = constants[node.input[1]]
+        if source is not None and node.input[0] not in overridable and _is_inline(source) and _fits(source, shape):
+            node.input[0] = _reshaped(graph, source, shape, names)
+            constants[node.input[0]] = graph.initializer[-1]
+            folded[node.output[0]] = node.input[0]
+            before[node.input[0]] += 1
             node.op_type = "Identity"
             del node.input[1:], node.attribute[:]
         else:
             reshapes[node.output[0]] = node
     _forward(graph)
+    fixed = {*overridable, *(x.name for x in graph.output), *_inner(graph)}
+    _share_constants(graph, fixed)
+    _share_reshapes(graph, reshapes, fixed)
     _drop_unused(graph, before)
 
 
@@ -50,6 +62,15 @@ def _is_fixed(node: NodeProto, constants: dict[str, TensorProto], overridable: s
     if shape is None or shape.name in overridable or not _is_inline(shape):
         return False
     return numpy_helper.to_array(shape).ndim == 1 and 0 not in numpy_helper.to_array(shape).tolist()
+
+
+def _fits(source: TensorProto, shape: TensorProto) -> bool:
+    """Whether a constant has as many cells as a shape without 0, of which one extent may be open."""
+    wanted: list[int] = numpy_helper.to_array(shape).tolist()
+    cells, known = prod(source.dims), prod(d for d in wanted if d != -1)
+    if wanted.count(-1) > 1 or min(wanted, default=1) < -1:
+        return False
+    return cells % known == 0 if -1 in wanted else cells == known
 
 
 def _is_inline(x: TensorProto) -> bool:
@@ -68,6 +89,46 @@ def _reshaped(graph: GraphProto, source: TensorProto, shape: TensorProto, names:
     return name
 
 
+def _inner(graph: GraphProto) -> Iterator[str]:
+    """The names that occur inside of nodes."""
+    for node in graph.node:
+        for inner in _nodes([node]):
+            if inner is not node:
+                yield from (*inner.input, *inner.output)
+        for attribute in node.attribute:
+            yield from (o.name for g in (attribute.g, *attribute.graphs) for o in g.output)
+
+
+def _share_constants(graph: GraphProto, fixed: Collection[str]) -> None:
+    """Let readers of a constant read the first one that is equal to it."""
+    first: dict[tuple[object, ...], str] = {}
+    table: dict[str, str] = {}
+    for x in graph.initializer:
+        if x.name not in fixed and _is_inline(x) and x.HasField("raw_data"):
+            key = x.data_type, tuple(x.dims), blake2b(x.raw_data).digest()
+            table[x.name] = first.setdefault(key, x.name)
+    _renamed(graph, {old: new for old, new in table.items() if old != new})
+
+
+def _share_reshapes(graph: GraphProto, reshapes: dict[str, NodeProto], fixed: Collection[str]) -> None:
+    """Let readers of a Reshape read the first one of the same value to the same shape."""
+    first: dict[tuple[str, ...], str] = {}
+    table: dict[str, str] = {}
+    for output, node in reshapes.items():
+        found = first.setdefault(tuple(node.input), output)
+        if found != output and output not in fixed:
+            table[output] = found
+    _renamed(graph, table)
+
+
+def _renamed(graph: GraphProto, table: dict[str, str]) -> None:
+    """Let all that reads a value read another one."""
+    for node in _nodes(graph.node) if table else ():
+        for k, name in enumerate(node.input):
+            if name in table:
+                node.input[k] = table[name]
+
+
 def _forward(graph: GraphProto) -> None:
     """Let readers of constants that stand behind an Identity of this pass read them directly."""
     constants = {x.name for x in graph.initializer}
@@ -77,10 +138,7 @@ def _forward(graph: GraphProto) -> None:
         for n in graph.node
         if n.op_type == "Identity" and n.input[0] in constants and n.output[0] not in outputs
     }
-    for node in _nodes(graph.node):
-        for k, name in enumerate(node.input):
-            if name in table:
-                node.input[k] = table[name]
+    _renamed(graph, table)
 
 
 def _drop_unused(graph: GraphProto, before: Counter[str]) -> None:

@@ -1,9 +1,9 @@
 """Nodes whose shapes onnx.shape_inference gets wrong, told to it in words that it gets right.
 
 Before opset 22 a pooling with ceil_mode counts windows that begin behind the input, which no runtime has; Slice of
-opset 10 gives an axis that it cuts the name of the uncut one; about dilated windows with automatic or rounded padding,
-inference and runtimes disagree in every version. Such a node is inferred as a function of the same node in an opset
-that has it right, and where there is none, with unknown extents.
+opset 10 gives an axis that it cuts the name of the uncut one; STFT counts all frequencies unless it is told not to;
+about dilated windows with automatic or rounded padding, inference and runtimes disagree in every version. Such a node
+is inferred as a function of the same node in an opset that has it right, and where there is none, with unknown extents.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ def inferred_in(node: NodeProto, opset: int) -> int | None:
     >>> inferred_in(ceil, 12), inferred_in(helper.make_node("Relu", ["x"], ["y"]), 12)
     (22, 12)
     """
-    if node.domain not in ("", "ai.onnx") or node.op_type not in RIGHT:
+    if node.domain not in ("", "ai.onnx") or node.op_type not in (*RIGHT, "STFT"):
         return opset
+    if node.op_type == "STFT":
+        return opset if any(a.name == "onesided" for a in node.attribute) else None
     if node.op_type == "Slice":
         return RIGHT["Slice"] if opset == 10 else opset
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -55,7 +57,7 @@ def prepare(bare: ModelProto) -> bool:
         inner.CopyFrom(node)
         steps, inputs, needed = [inner], list(dict.fromkeys(n for n in node.input if n)), list[str]()
         if wanted is None:
-            count = len(next((a.ints for a in node.attribute if a.name == "kernel_shape"), ()))
+            count = len(next((a.ints for a in node.attribute if a.name == "kernel_shape"), (0,)))
             needed = [OPEN, f"{AXES}{count}"]
             _openings(bare, count)
             for k, name in enumerate(node.output):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -19,33 +19,55 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.models.package import element_type
 from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
+from eqsat.onnx.blocks import as_blocks
 from eqsat.onnx.call import Call, schema, symbolic
 from eqsat.onnx.emit import spell_compute, spell_sizes, spell_view
-from eqsat.onnx.forms import recognise
+from eqsat.onnx.forms import call_of, recognise
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
 from eqsat.onnx.infer import subgraphs
 from eqsat.onnx.kernels import means_the_formula
-from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call, same_roles
+from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call
 from eqsat.onnx.read import OnnxProgram
 from eqsat.onnx.size_names import size_vector
+from eqsat.onnx.slices import joined
 from eqsat.onnx.tidy import tidy
 from eqsat.onnx.writer import DEFAULT_IR, Writer
+from eqsat.pricing.table import Table
+from eqsat.pricing.views import in_steps, is_quick
 
 
-def write(program: Program, like: OnnxProgram | None = None) -> ModelProto:
+def write(program: Program, like: OnnxProgram | None = None, domains: Collection[str] = ()) -> ModelProto:
     """The model of a program; inputs, outputs, metadata and opsets are those of `like`, else of the program itself.
 
-    A node that ONNX cannot express in the model's opset is an error that names it.
+    Operators are those of ONNX, and of further domains that are named or that the program has. A node that ONNX cannot
+    express in the model's opset is an error that names it.
+    """
+    return write_with_owners(program, like, domains)[0]
+
+
+def write_with_owners(
+    program: Program, like: OnnxProgram | None = None, domains: Collection[str] = (), table: Table | None = None
+) -> tuple[ModelProto, Mapping[str, int]]:
+    """As `write`, with the serial of the program's node for which each value was made.
+
+    table: the prices by which views are spelled in the quickest steps, rather than those that move the fewest bytes.
     """
     source = like if like is not None else program if isinstance(program, OnnxProgram) else None
-    model = _ProgramWriter(program, source).model()
+    writer = _ProgramWriter(program, source, domains, table)
+    model = writer.model()
     tidy(model.graph)
-    return model
+    return model, writer.owners
 
 
 class _ProgramWriter(Writer):
     """Spells the nodes of a program."""
+
+    def __init__(
+        self, program: Program, source: OnnxProgram | None, domains: Collection[str], table: Table | None
+    ) -> None:
+        super().__init__(program, source, domains, table)
+        self.owners: dict[str, int] = {}
 
     def tensors(self, roots: Iterable[Tensor]) -> None:
         """Write everything below some tensors, operands first."""
@@ -53,7 +75,11 @@ class _ProgramWriter(Writer):
             if isinstance(node, (Input, Constant)) or node.serial in self.absorbed or (node.serial, 0) in self.names:
                 continue
             clock.check()
+            start = len(self.nodes)
             self.node(node)
+            for made in self.nodes[start:]:  # the outputs of a Split are nodes of their own
+                own = [o for o in made.output if len(made.output) == 1 or o not in self.owners]
+                self.owners.update(dict.fromkeys(own, node.serial))
 
     def node(self, node: Node) -> None:
         if isinstance(node, Opaque):
@@ -65,20 +91,30 @@ class _ProgramWriter(Writer):
             return
         if isinstance(node, View) and self.split(node):
             return
-        found = None if node.serial in self.averages else self.recognised(node)
+        steps = isinstance(node, View) and self.table is not None and in_steps(node, self.table)
+        found = None if steps or node.serial in self.averages else self.recognised(node)
         if found is not None and symbolic(found.attrs.get("shape")):
             spell_sizes(self, node, found)
         elif found is not None:
             inputs = ["" if x is None else self.name(x) for x in found.operands]
-            self.call(found, inputs, [self.claim(Tensor(node), found.op.lower())])
+            name = self.claim(Tensor(node), found.op.lower())
+            self.call(found, inputs, [name])
+            if found.domain:  # inference knows ONNX alone
+                self.value_info.append(self.info(name, Tensor(node)))
         elif isinstance(node, View):
-            spell_view(self, node)
+            blocks = None if self.exact or steps else as_blocks(node, self.opset)
+            if blocks is not None and self.table is not None and not is_quick(node, blocks.op, self.table):
+                blocks = None
+            if blocks is None or not self.runs(blocks.op, node.outputs[0][1]):
+                spell_view(self, node)
+            else:
+                self.call(blocks, [self.name(node.source)], [self.claim(Tensor(node), blocks.op.lower())])
         else:
             spell_compute(self, node)
 
     def recognised(self, node: View | Compute) -> Call | None:
         """The call to write for a node whose operands are written; of a program of our own, one that means the same."""
-        found = recognise(node, self.opset)
+        found = recognise(node, self.opset, self.domains)
         if found is not None and found.tensors:
             runs = self.runs(found.op, found.tensors[-1].dtype)
             if not (means_the_formula(found) if self.exact else runs):
@@ -118,6 +154,7 @@ class _ProgramWriter(Writer):
             self.claim(by_place[k], "split") if k in by_place else self.fresh("split") for k in range(found.listed)
         ]
         self.call(found, [self.name(node.source)], outputs)
+        self.owners.update({self.names[x.key]: x.node.serial for x in by_place.values()})
         for x in group:  # the same Split may have been there twice
             if x.key not in self.names and isinstance(x.node, View) and x.node.tag is not None:
                 self.alias(x, self.name(by_place[x.node.tag.get(OUTPUT)]))
@@ -139,7 +176,8 @@ class _ProgramWriter(Writer):
             return
         made = apply(replace(call, types=tuple(node.outputs)))[0].node
         ours = made.signature if isinstance(made, Opaque) else None
-        if ours is None or node.signature is None or not same_roles(ours, node.signature):
+        shapes = [*(x.shape for x in node.operands), *(s for s, _ in node.outputs)]
+        if ours is None or node.signature is None or not ours.matches(node.signature, shapes):
             raise FrontendError(f"operator {node.op}", f"ONNX has it as {ours}, the program needs {node.signature}")
         inputs = ["" if x is None else self.name(x) for x in call.operands]
         self.call(call, inputs, [self.claim(Tensor(node, n), call.op.lower()) for n in range(len(node.outputs))])
@@ -147,9 +185,7 @@ class _ProgramWriter(Writer):
     def opaque_call(self, node: Opaque) -> Call | None:
         """The ONNX call of an operator that has one in this opset."""
         if OPSET not in node.attrs:
-            named = {"softmax": "Softmax"}.get(node.op)
-            usable = named is not None and self.opset >= 13
-            return Call(named, node.operands, node.attrs, self.opset) if named is not None and usable else None
+            return call_of(node, self.opset)
         call = opaque_call(node)
         ours, theirs = schema(call.op, self.opset), schema(call.op, call.opset)
         if ours is None or theirs is None or ours.since_version != theirs.since_version:
@@ -184,11 +220,8 @@ class _ProgramWriter(Writer):
             if inner not in table and inner not in carried and inner not in loose:
                 table[inner] = self.keep(inner)
         for child in graph.node:
-            copy = NodeProto()
-            copy.CopyFrom(child)
-            _rename(copy, table)
-            self.nodes.append(copy)
-            self.written(copy.output)
+            self.nodes.append(renamed(child, table))
+            self.written(self.nodes[-1].output)
         for info in graph.value_info:
             info.name = table.get(info.name, info.name)
             self.value_info.append(info)
@@ -240,6 +273,7 @@ class _ProgramWriter(Writer):
                 self.average(node, uses)
         self.tensors(self.program.outputs.values())
         self.finish_outputs()
+        joined(self, self.cuts)
         return self.assembled()
 
     def check_names(self) -> None:
@@ -293,6 +327,9 @@ class _ProgramWriter(Writer):
             model.functions.extend(self.functions.values())
         else:
             model.CopyFrom(self.envelope.shell)
+            known = {o.domain for o in model.opset_import}
+            new = sorted((d, v) for d, v in self.opsets.items() if d and d not in known)
+            model.opset_import.extend(helper.make_opsetid(d, v) for d, v in new)
             model.graph.initializer.extend(self.envelope.defaults)
             for loose in self.envelope.carried:
                 if isinstance(loose, TensorProto):
@@ -337,8 +374,10 @@ def _is_output(call: Call, x: Tensor) -> bool:
     return isinstance(node, View) and node.tag is not None and matches(call, node, node.tag.get(OUTPUT, 0))
 
 
-def _rename(node: NodeProto, table: Mapping[str, str]) -> None:
-    """Rename the values a node reads and makes, outer values in its subgraphs included."""
+def renamed(original: NodeProto, table: Mapping[str, str]) -> NodeProto:
+    """A node with the values that it reads and makes renamed, outer values in its subgraphs included."""
+    node = NodeProto()
+    node.CopyFrom(original)
     for names in (node.input, node.output):
         for n, name in enumerate(names):
             names[n] = table.get(name, name)
@@ -353,3 +392,4 @@ def _rename(node: NodeProto, table: Mapping[str, str]) -> None:
             stack.extend((g, inner) for g in subgraphs(child))
         for output in graph.output:
             output.name = inner.get(output.name, output.name)
+    return node

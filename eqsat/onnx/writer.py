@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -21,18 +21,39 @@ from eqsat.onnx.barrier import GRAPH, OPSETS, unpack
 from eqsat.onnx.call import Call, accepts, to_node
 from eqsat.onnx.infer import subgraphs
 from eqsat.onnx.kernels import runs
-from eqsat.onnx.ops.table import OPSET, PREFIX
+from eqsat.onnx.ops.table import OPSET, PREFIX, domain_of
 from eqsat.onnx.read import Envelope, OnnxProgram
+from eqsat.pricing.table import Table
 
 DEFAULT_OPSET, BITS_OPSET, DEFAULT_IR = 17, 18, 8
 BITS = ("bitand", "bitor", "bitxor", "bitnot")
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A Slice that keeps some positions of one axis: which tensor of which type it reads, and how long the axis is."""
+
+    node: NodeProto
+    source: str
+    dtype: str
+    axis: int
+    start: int
+    end: int
+    extent: int
+
+
 class Writer(ABC):
     """Names and nodes of the model being written; how a program's nodes are spelled is left to `write`."""
 
-    def __init__(self, program: Program, source: OnnxProgram | None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        source: OnnxProgram | None,
+        domains: Collection[str] = (),
+        table: Table | None = None,
+    ) -> None:
         self.program = program
+        self.table = table
         self.envelope = envelope = None if source is None else source.envelope
         self.native = {
             (n.tag.name.removeprefix(PREFIX), n.operands[-1].dtype)
@@ -40,6 +61,7 @@ class Writer(ABC):
             if isinstance(n, (View, Compute)) and n.tag is not None and n.operands
         }
         self.opsets = _opsets(program, envelope)
+        self.domains = {*domains, *(domain_of(op) for op, _ in self.native)}
         self.opset = self.opsets.get("", DEFAULT_OPSET)
         self.names: dict[tuple[int, int], str] = {}
         self.nodes: list[NodeProto] = []
@@ -59,6 +81,7 @@ class Writer(ABC):
         self.claimed: dict[str, Shape] = {}
         self.tokens: set[str] = set()
         self.splits: dict[tuple[object, ...], list[Tensor]] = {}
+        self.cuts: list[Cut] = []
         self.absorbed: set[int] = set()
         self.averages: set[int] = set()
         self.exact = envelope is None
@@ -129,7 +152,8 @@ class Writer(ABC):
 
     def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str], dtype: str = "") -> None:
         """Write one call; `dtype` is that of its data where the call's operands do not tell."""
-        call = replace(call, opset=self.opset)
+        opset = self.opsets.setdefault(call.domain, 1) if call.domain else self.opset
+        call = replace(call, opset=opset)
         dtype = dtype or (call.tensors[-1].dtype if call.tensors else "")
         if not self.runs(call.op, dtype):
             raise FrontendError(f"ONNX {call.op}", f"onnxruntime does not have it for {dtype}, nor has the model")

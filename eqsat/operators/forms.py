@@ -4,7 +4,7 @@ kind; orders that are not asked for are completed from those that are."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 from eqsat.backends.targets import TARGETS
 from eqsat.formulas import accesses
@@ -13,21 +13,39 @@ from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
-from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Labelled, Name, OpaqueKind, Signed, Slot, order_map
+from eqsat.ir.terms.walk import nodes_of
+from eqsat.operators.bundles import bundle_order
+from eqsat.operators.labels import (
+    ComputeKind,
+    Coordinate,
+    Kind,
+    Labelled,
+    Name,
+    OpaqueKind,
+    Signed,
+    Slot,
+    order_map,
+)
+from eqsat.operators.products import producing, reading
+from eqsat.operators.turns import turned, turns
 from eqsat.operators.universe import Form, Universe
 
-Freedom = Literal["written", "any", "contract"]
+Freedom = Literal["written", "any", "contract", "turned", "bundles", "axis"]
 
 
 def freedom(signed: Signed, node: Node, target: str) -> Freedom:
     """What a target can do with the label orders of an operator.
 
     written: only as the program spells it; any: every output order, the operands follow; contract: a matrix product,
-    whose operands are (batch, rows, inner) and (batch, inner, columns) in either order of the two.
+    whose operands are (batch, rows, inner) and (batch, inner, columns) in either order of the two; turned: such a
+    product, whose operands may have their last two exchanged; bundles: the dimensions stay, the labels of each bundle
+    lie in any order, which is the same wherever the bundle occurs; axis: every order in which the labels at the axis of
+    an operator without a formula stay together.
     """
     if isinstance(node, Opaque):
-        return "any" if _axis_only(node) else "written"
+        if node.signature is None or not node.pure:
+            return "written"
+        return "axis" if turns(node) else "bundles"
     if not isinstance(node, Compute) or not isinstance(signed.kind, ComputeKind):
         return "written"
     kind = signed.kind
@@ -37,7 +55,9 @@ def freedom(signed: Signed, node: Node, target: str) -> Freedom:
         return "any"
     plain = all(not x.name for x in signed.labels)
     if plain and _is_product(signed):
-        return "contract"
+        matrices = set(signed.operands[0]).isdisjoint(i for i in signed.operands[1] if i in signed.outputs[0])
+        known = TARGETS[target].turned_matrices if matrices else TARGETS[target].turned_batches
+        return "turned" if kind.dtypes[0] in known else "contract"
     if plain and (node.combiner is None or len(signed.operands) == 1):
         return "any"
     return "any" if node.combiner is None and _is_selection(signed) else "written"
@@ -49,20 +69,6 @@ def operator_name(node: Node) -> str:
         return node.op
     tag = node.tag if isinstance(node, (Compute, View)) else None
     return "" if tag is None else tag.name
-
-
-def _axis_only(node: Opaque) -> bool:
-    """Whether only the place of one axis, kept in the attribute `axis`, ties an operator to an order of its axes.
-
-    A caller's own implementation does not see attributes, so moving its axis would change what it computes.
-    """
-    if node.own_impl:
-        return False
-    s = node.signature
-    if s is None or len(s.operands) != 1 or len(s.outputs) != 1 or s.operands[0] != s.outputs[0]:
-        return False
-    tied = [d for d, labels in enumerate(s.operands[0]) if any(s.role(x) != "map" for x in labels)]
-    return not tied or (len(tied) == 1 and node.attrs.get("axis") in (tied[0], tied[0] - len(s.operands[0])))
 
 
 def _is_product(signed: Signed) -> bool:
@@ -91,7 +97,7 @@ def is_selection_node(node: Compute) -> bool:
 def selects(body: Term) -> bool:
     """Whether a formula is a tree of `where` over loads, conditions and coordinates by position."""
     while body.op == "where":
-        if not _by_position(body.args[1]) or leaves("load", body.args[0]):
+        if not _by_position(body.args[1]) or nodes_of("load", body.args[0]):
             return False
         body = body.args[2]
     return _by_position(body)
@@ -99,7 +105,7 @@ def selects(body: Term) -> bool:
 
 def _by_position(load: Term) -> bool:
     """Whether a term is the load of a cell whose place no other load tells."""
-    return load.op == "load" and not leaves("load", *load.args)
+    return load.op == "load" and not nodes_of("load", *load.args)
 
 
 class FormMaker:
@@ -118,6 +124,8 @@ class FormMaker:
         op = _labelled(signed)
         back = inverse(layout)
         order = None if back is None else op.arrange(op.outputs[output], back)
+        if order is not None and isinstance(op.kind, OpaqueKind):
+            return self._placed(number, op, len(op.operands) + output, order)
         return None if order is None else self._complete(number, op, order)
 
     def for_operand(self, number: int, operand: int, layout: Map) -> list[int]:
@@ -126,12 +134,19 @@ class FormMaker:
         op = _labelled(signed)
         back = inverse(layout)
         order = None if back is None else op.arrange(op.operands[operand], back)
-        if order is None or len(op.outputs) != 1:
+        if order is None:
             return []
-        output = _induced(op, op.outputs[0], order)
-        outputs = _product_outputs(op, output) if self.freedom(number) == "contract" else [output]
-        found = [self._complete(number, op, out, {operand: order}) for out in outputs]
-        return [f for f in found if f is not None]
+        if isinstance(op.kind, OpaqueKind):
+            form = self._placed(number, op, operand, order)
+            return [] if form is None else [form]
+        if len(op.outputs) != 1:
+            return []
+        mode = self.freedom(number)
+        if mode in ("contract", "turned"):
+            made = reading(op, operand, order, mode == "turned")
+            return list(dict.fromkeys(self.intern(number, op, orders, [out]) for out, orders in made))
+        found = self._complete(number, op, _induced(op, op.outputs[0], order), {operand: order})
+        return [] if found is None else [found]
 
     def _complete(
         self, number: int, op: Labelled, order: list[int], fixed: dict[int, list[int]] | None = None
@@ -140,13 +155,22 @@ class FormMaker:
         if mode == "written" or len(op.outputs) != 1:
             return None
         known = fixed or {}
-        if mode == "contract":
-            orders = _contraction(op, order, known)
-            if orders is None:
+        if mode in ("contract", "turned"):
+            made = producing(op, order)
+            if made is None:
                 return None
+            orders = made[1]
         else:
             orders = [known.get(k) or _induced(op, base, order) for k, base in enumerate(op.operands)]
         return self.intern(number, op, orders, [order])
+
+    def _placed(self, number: int, op: Labelled, place: int, order: list[int]) -> int | None:
+        """The form of an operator without a formula in which one operand, or output (counted after them), has an
+        order."""
+        mode = self.freedom(number)
+        orders = None if mode == "written" else (turned if mode == "axis" else _bundled)(op, place, order)
+        count = len(op.operands)
+        return None if orders is None else self.intern(number, op, orders[:count], orders[count:])
 
     def intern(self, number: int, op: Labelled, operands: Sequence[list[int]], outputs: Sequence[list[int]]) -> int:
         u = self.universe
@@ -179,6 +203,26 @@ def _labelled(signed: Signed) -> Labelled:
     )
 
 
+def _bundled(op: Labelled, place: int, order: list[int]) -> list[list[int]] | None:
+    """The orders of all operands and outputs where one of them, by number, has this one, if its bundles stay in place;
+    the labels of other bundles as the longest operand that has them."""
+    dims = cast(OpaqueKind, op.kind).dims
+    bundles = _by_bundle(op, order)
+    if [i for x in bundle_order(dims[place]) for i in bundles.get(x, ())] != order:
+        return None
+    for base in [*sorted(op.operands, key=len, reverse=True), *op.outputs]:
+        bundles = _by_bundle(op, base) | bundles
+    return [[i for x in bundle_order(d) for i in bundles.get(x, ())] for d in dims]
+
+
+def _by_bundle(op: Labelled, order: Sequence[int]) -> dict[Name, list[int]]:
+    """The labels of each bundle in the order in which a tensor has them."""
+    found: dict[Name, list[int]] = {}
+    for i in order:
+        found.setdefault(op.labels[i].name, []).append(i)
+    return found
+
+
 def _slots(op: Labelled) -> dict[Name, list[Name]]:
     """For each coordinate of an access the axes that occur in its formula."""
     if not isinstance(op.kind, ComputeKind):
@@ -186,7 +230,7 @@ def _slots(op: Labelled) -> dict[Name, list[Name]]:
     table: dict[Name, list[Name]] = {}
     for access in accesses(op.kind.body):
         for j, coordinate in enumerate(access.args):
-            table[Coordinate(access.payload, j)] = [Slot(a.payload[1]) for a in leaves("axis", coordinate)]
+            table[Coordinate(access.payload, j)] = [Slot(a.payload[1]) for a in nodes_of("axis", coordinate)]
     return table
 
 
@@ -212,38 +256,3 @@ def _induced(op: Labelled, base: Sequence[int], leading: Sequence[int]) -> list[
             last = hits[0] if hits else last
         keys.append((last, n))
     return [base[n] for _, n in sorted(keys)]
-
-
-def _product_outputs(op: Labelled, output: list[int]) -> list[list[int]]:
-    """Both spellings of a matrix product's result, batch axes first."""
-    left, right = set(op.operands[0]), set(op.operands[1])
-    batch = [i for i in output if i in left and i in right]
-    rows = [i for i in output if i not in right]
-    columns = [i for i in output if i not in left]
-    return [[*batch, *rows, *columns], [*batch, *columns, *rows]]
-
-
-def _contraction(op: Labelled, output: list[int], known: dict[int, list[int]]) -> list[list[int]] | None:
-    """Operand orders of a matrix product with this output order; None where no product is spelled like that."""
-    left, right = set(op.operands[0]), set(op.operands[1])
-    kinds = ["b" if i in left and i in right else "l" if i in left else "r" for i in output]
-    text = "".join(kinds)
-    inner = [i for i in op.operands[0] if i not in output]
-    if any(i not in right for i in inner) or any(i not in output and i not in inner for i in op.operands[1]):
-        return None
-    for order in known.values():
-        inner = [i for i in order if i not in output]
-    batch = [i for i, k in zip(output, kinds, strict=True) if k == "b"]
-    rows = [i for i, k in zip(output, kinds, strict=True) if k == "l"]
-    columns = [i for i, k in zip(output, kinds, strict=True) if k == "r"]
-    first = "b" * len(batch) + "l" * len(rows) + "r" * len(columns)
-    second = "b" * len(batch) + "r" * len(columns) + "l" * len(rows)
-    if text == first:
-        orders = [[*batch, *rows, *inner], [*batch, *inner, *columns]]
-    elif text == second:
-        orders = [[*batch, *inner, *rows], [*batch, *columns, *inner]]
-    else:
-        return None
-    if any(orders[k] != order for k, order in known.items()):
-        return None
-    return orders

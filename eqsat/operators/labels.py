@@ -3,12 +3,8 @@ follows from these lists, which come from its index formula or its signature, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, cast
-
-import numpy as np
 
 from eqsat.formulas import accesses as accesses_of
 from eqsat.formulas import renumbered, without_units
@@ -18,13 +14,15 @@ from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, mul, product
 from eqsat.ir.flat.table import Map
-from eqsat.ir.tensors.tensor import Compute, Opaque
+from eqsat.ir.tensors.signature import Dims
+from eqsat.ir.tensors.tensor import Compute
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Dim, Shape, same_dim
+from eqsat.ir.terms.shape import Shape, same_dim
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder
+from eqsat.ir.terms.walk import nodes_of, postorder
 
-SPLITTABLE = ("map", "reduce")
+SPLITTABLE = ("map", "equivariant", "reduce")
+"""Roles of axes whose positions may stand in any order, as long as it is the same everywhere."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,11 @@ Name = str | Slot | Coordinate
 @dataclass(frozen=True)
 class Label:
     """One axis of an operator. A label with a name means something to the operator's kind (a window axis, the axis of a
-    softmax); one without is interchangeable. `stride` places a piece within the axis it was split from."""
+    softmax, a bundle); labels of one name, or without any, are interchangeable."""
 
     role: str
     extent: Size
     name: Name = ""
-    stride: Size = 1
 
 
 @dataclass(frozen=True)
@@ -84,12 +81,16 @@ class ComputeKind:
 
 @dataclass(frozen=True)
 class OpaqueKind:
-    """An operator without a formula; `identity` is its own for impure ones, so that they are never merged."""
+    """An operator without a formula: each dimension of its operands, then outputs, holds labels of the bundles named.
+
+    `identity` is its own for impure ones, so that they are never merged.
+    """
 
     op: str
     attrs: str
     dtypes: tuple[str, ...]
     operand_dtypes: tuple[str, ...]
+    dims: tuple[Dims, ...] = ()
     identity: int = 0
 
 
@@ -146,12 +147,9 @@ class Labelled:
         """Replace a label by pieces, outermost first, everywhere; returns the new label numbers."""
         if len(extents) == 1:
             return [label]
-        old, numbers = self.labels[label], list[int]()
-        inner = old.stride
-        for extent in reversed(extents):
-            numbers.insert(0, len(self.labels))
-            self.labels.append(Label(old.role, extent, old.name, inner if old.name else 1))
-            inner = mul(inner, extent)
+        old = self.labels[label]
+        numbers = list(range(len(self.labels), len(self.labels) + len(extents)))
+        self.labels += [Label(old.role, extent, old.name) for extent in extents]
         for order in self.lists():
             if label in order:
                 at = order.index(label)
@@ -228,7 +226,7 @@ def of_compute(node: Compute) -> Labelled:
         coordinates[access] = [access.args[n] for n in computed]
     body = renumbered(node.body, coordinates, slots)
     outputs = [[numbers[t.ax(n, d)] for n, d in enumerate(shape)]]
-    seen = set(leaves("axis", node.body))
+    seen = set(nodes_of("axis", node.body))
     idle = tuple(as_size(d) for n, d in enumerate(reduced) if t.red(n, d) not in seen and not same_dim(d, 1))
     kind = ComputeKind(body, node.combiner, node.ordered, (node.body.dtype,), idle)
     return Labelled(kind, labels, operands, outputs, accesses)
@@ -264,50 +262,6 @@ def _plain_axes(node: Compute, loads: Sequence[Term], axes: set[Term]) -> set[Te
         used[node.body] = 1
     repeated = {a for access in loads for a in access.args if a in axes and sum(a is b for b in access.args) > 1}
     return {a for a in axes if used.get(a, 0) == inside.get(a, 0) and a not in repeated}
-
-
-def _meaning(node: Opaque) -> str:
-    """What tells operators of one name apart: attributes, arrays by their bits, and a caller's own implementation."""
-    return _exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if node.own_impl else "")
-
-
-def _exact(value: Any) -> str:
-    """A text that differs where values differ; numpy elides and rounds long arrays."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        array = np.asarray(cast(Any, value))
-        return f"{array.dtype}{array.shape}{blake2b(array.tobytes(), digest_size=16).hexdigest()}"
-    if isinstance(value, Mapping):
-        return "{" + ",".join(f"{k!r}:{_exact(v)}" for k, v in cast("Mapping[Any, Any]", value).items()) + "}"
-    if isinstance(value, (tuple, list)):
-        return "(" + ",".join(_exact(v) for v in cast("Sequence[Any]", value)) + ")"
-    return f"term {value.digest.hex()}" if isinstance(value, Term) else repr(value)
-
-
-def of_opaque(node: Opaque) -> Labelled:
-    """The labels of an operator from its signature; without one, every axis is fixed."""
-    kind = OpaqueKind(
-        node.op, _meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands),
-        0 if node.pure else node.serial,
-    )  # fmt: skip
-    labels: list[Label] = []
-    shapes = ([x.shape for x in node.operands], [s for s, _ in node.outputs])
-    if node.signature is None:
-        sides: list[list[list[int]]] = []
-        for side, group in enumerate(shapes):
-            rows: list[list[int]] = []
-            for k, shape in enumerate(group):
-                rows.append(list(range(len(labels), len(labels) + len(shape))))
-                labels.extend(Label("fixed", as_size(d), f"{'io'[side]}{k}.{n}") for n, d in enumerate(shape))
-            sides.append(rows)
-        return Labelled(kind, labels, sides[0], sides[1], list(range(len(node.operands))))
-    extents: dict[str, Dim] = node.signature.check(shapes[0], shapes[1], node.op)
-    numbers = {name: n for n, name in enumerate(extents)}
-    labels = [Label(node.signature.role(name), as_size(extent), name) for name, extent in extents.items()]
-    groups = [
-        [[numbers[name] for dim in dims for name in dim] for dims in side]
-        for side in (node.signature.operands, node.signature.outputs)
-    ]
-    return Labelled(kind, labels, groups[0], groups[1], list(range(len(node.operands))))
 
 
 # -- normal form ------------------------------------------------------------------------------------------------------
@@ -365,7 +319,7 @@ def _merge_one(op: Labelled) -> bool:
         users = [order for order in orders if a in order or b in order]
         if all(a in o and b in o and o.index(b) == o.index(a) + 1 for o in users):
             x, y = op.labels[a], op.labels[b]
-            op.labels[a] = Label(x.role, mul(x.extent, y.extent), x.name, y.stride)
+            op.labels[a] = Label(x.role, mul(x.extent, y.extent), x.name)
             for order in users:
                 order.remove(b)
             return True
@@ -373,8 +327,4 @@ def _merge_one(op: Labelled) -> bool:
 
 
 def _mergeable(a: Label, b: Label) -> bool:
-    if a.role != b.role or a.role not in SPLITTABLE:
-        return False
-    if not a.name and not b.name:
-        return True
-    return a.name == b.name and a.stride == mul(b.stride, b.extent)
+    return a.role == b.role and a.name == b.name and a.role in SPLITTABLE

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
 from eqsat.ir.flat.align import common_refinement
-from eqsat.ir.flat.map import Digit, FlatMap, from_digits, identity
+from eqsat.ir.flat.formula import composed
+from eqsat.ir.flat.map import Digit, FlatMap, from_digits
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.refine import Part, refine
-from eqsat.ir.flat.sizes import Size, add, mul, product
-from eqsat.ir.flat.table import Map, TableMap, from_array, widened
+from eqsat.ir.flat.sizes import Size, add, mul
+from eqsat.ir.flat.table import Listed, Map, TableMap, rows_in
+from eqsat.ir.flat.tabled import tabled
+from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 from eqsat.operators.labels import ComputeKind, Coordinate, Label, Labelled, Signed, Slot, finish
+
+
+@dataclass(frozen=True)
+class Under:
+    """An operator over what its operands are views of, and the layout in which it has the result."""
+
+    signed: Signed
+    layout: Map
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ def _followed(signed: Signed, k: int, i: int) -> int | None:
     """The label of the result that a label of operand k is, or that the operand's coordinate there is."""
     name = signed.labels[i].name
     if isinstance(name, Coordinate) and isinstance(signed.kind, ComputeKind):
-        load = next(x for x in leaves("load", signed.kind.body) if x.payload == k)
+        load = next(x for x in nodes_of("load", signed.kind.body) if x.payload == k)
         index = load.args[name.number]
         if index.op != "axis":
             return None
@@ -77,10 +88,18 @@ def _output(signed: Signed) -> list[tuple[int, Label]]:
     return [(i, signed.labels[i]) for i in signed.outputs[0]]
 
 
-def under(signed: Signed, size: Size) -> Signed:
-    """The element-wise operator over flat operands of a size."""
+def under(signed: Signed, size: Size, layouts: Mapping[int, Map] | None = None) -> Under | None:
+    """The element-wise operator over flat operands of a size, some of them in layouts: operand k is View(x, layout of
+    k). None where labels cannot follow a layout."""
     orders = [[0] if order else list[int]() for order in signed.operands]
-    return finish(Labelled(signed.kind, [Label("map", size)], orders, [[0]], [])).signed
+    op = Labelled(signed.kind, [Label("map", size)], orders, [[0]], [])
+    for k, layout in (layouts or {}).items():
+        order = op.arrange(op.operands[k], layout)
+        if order is None:
+            return None
+        op.operands[k] = order
+    done = finish(op)
+    return Under(done.signed, done.output_maps[0])
 
 
 def over(signed: Signed, view: Map, fills: bool) -> Over | None:
@@ -91,7 +110,9 @@ def over(signed: Signed, view: Map, fills: bool) -> Over | None:
     """
     if not is_pointwise(signed):
         return None
-    found = _by_digits(signed, view) if isinstance(view, FlatMap) else _by_rows(signed, view)
+    found: Over | None = None
+    if not isinstance(view, TermMap):
+        found = _by_digits(signed, view) if isinstance(view, FlatMap) else _by_tables(signed, view)
     if found is None:
         found = _flat(signed, view)
     if found is None or (not fills and not all(m is None or m.is_total for m in found.views)):
@@ -123,35 +144,43 @@ def _by_digits(signed: Signed, view: FlatMap) -> Over | None:
     return Over(done.signed, done.output_maps[0], tuple(views))
 
 
-def _by_rows(signed: Signed, view: TableMap) -> Over | None:
-    """Rows by a table, where the operator's axes can be cut at them: an operand that does not have the rows stays."""
-    order = signed.outputs[0]
-    pieces = common_refinement(signed.extents(order), [view.outer, view.table_in, view.inner])
-    if pieces is None:
-        return None
-    labels = [Label("map", len(view.table) if part == 1 else extent) for _, part, extent in pieces]
-    rows = [n for n, (_, part, _) in enumerate(pieces) if part == 1]
-    of_label = {i: [n for n, (at, _, _) in enumerate(pieces) if order[at] == i] for i in order}
+def _by_tables(signed: Signed, view: TableMap) -> Over | None:
+    """An operand has those digits of the view that its cells depend on, and its own part of the view over them."""
+    reads: list[Listed | None] = []
+    for k, order in enumerate(signed.operands):
+        at = access(signed, k) if order else None
+        read = None if at is None else compose(at, view)
+        if order and (read is None or isinstance(read, TermMap)):
+            return None
+        reads.append(read if isinstance(read, FlatMap | TableMap) else None)
+    extents = list[Size]()
+    cut = [d.extent for d in view.digits]
+    for read in reads:
+        pieces = None if read is None else common_refinement(cut, [d.extent for d in read.digits])
+        if read is not None and pieces is None:
+            return None
+        cut = cut if pieces is None else [extent for _, _, extent in pieces]
+    extents = cut
     operands: list[list[int]] = []
     views: list[Map | None] = []
-    for own in signed.operands:
-        mine = [n for i in own for n in of_label[i]]
-        here = [n for n in mine if n in rows]
-        if not here and (view.is_total or not own):
-            operands.append(mine)
-            views.append(identity(signed.size(own)) if own else None)
-            continue
-        if here != rows:
-            return None
-        first = mine.index(rows[0])
-        if mine[first : first + len(rows)] != rows:
-            return None
-        outer, inner = (product(pieces[n][2] for n in part) for part in (mine[:first], mine[first + len(rows) :]))
-        operands.append([*mine[:first], rows[0], *mine[first + len(rows) :]])
-        views.append(widened(outer, from_array(view.table.array, view.table_in), inner))
-    outputs = [n for n in range(len(pieces)) if n not in rows[1:]]
-    done = finish(Labelled(signed.kind, labels, operands, [outputs], []))
+    for read in reads:
+        own, m = ([], None) if read is None else _own_digits(read, extents)
+        operands.append(own)
+        views.append(m)
+    labels = [Label("map", extent) for extent in extents]
+    done = finish(Labelled(signed.kind, labels, operands, [list(range(len(extents)))], []))
     return Over(done.signed, done.output_maps[0], tuple(views))
+
+
+def _own_digits(m: Listed, extents: Sequence[Size]) -> tuple[list[int], Map | None]:
+    """The pieces of an output on which a map depends, and the map over these alone."""
+    pieces = common_refinement([d.extent for d in m.digits], extents)
+    assert pieces is not None  # the extents refine the digits of every operand
+    places = m.looked_up if isinstance(m, TableMap) else frozenset[int]()
+    kept = [n for n, d in enumerate(m.digits) if n in places or d.stride != 0 or not d.is_full]
+    number = {n: at for at, n in enumerate(kept)}
+    rows = [r._replace(places=tuple(number[p] for p in r.places)) for r in rows_in(m)]
+    return [k for n, k, _ in pieces if n in number], tabled(m.n_in, [m.digits[n] for n in kept], rows, m.offset)
 
 
 def _flat(signed: Signed, view: Map) -> Over | None:
@@ -159,11 +188,12 @@ def _flat(signed: Signed, view: Map) -> Over | None:
     views: list[Map | None] = []
     for k, order in enumerate(signed.operands):
         read = access(signed, k) if order else None
-        whole = None if read is None else compose(read, view)
+        whole = None if read is None else composed(read, view)
         if order and whole is None:
             return None
         views.append(whole)
-    return Over(under(signed, view.n_out), identity(view.n_out), tuple(views))
+    flat = under(signed, view.n_out)
+    return None if flat is None else Over(flat.signed, flat.layout, tuple(views))
 
 
 def _windowed(p: Part) -> bool:
@@ -211,7 +241,7 @@ def applied(signed: Signed, values: Sequence[Term]) -> Term | None:
     kind = signed.kind
     if not isinstance(kind, ComputeKind) or kind.combiner is not None or len(values) != len(signed.operands):
         return None
-    if leaves("axis", kind.body) or leaves("hole", kind.body):
+    if nodes_of("axis", kind.body) or nodes_of("hole", kind.body):
         return None
     arrays = [np.asarray(t.const_value(v)) for v in values]
 

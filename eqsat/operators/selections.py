@@ -3,18 +3,22 @@ alone, and one over views of one value is a view (law: where(c, x[e1], x[e2]) = 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.flat.sizes import numbers
-from eqsat.ir.flat.table import Map, from_array
+from eqsat.ir.flat.sizes import numbers, value
+from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.tabled import from_array
+from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.operators.forms import selects
 from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.operators.stacks import stacked
 
 MAX_CELLS = 1 << 20
 
@@ -25,24 +29,32 @@ def is_selection(signed: Signed) -> bool:
     return isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body)
 
 
+@lru_cache(maxsize=16)
 def owners(signed: Signed) -> tuple[NDArray, NDArray] | None:
-    """For every flat cell of the result, the operand it is copied from and the flat cell of that operand."""
+    """For every flat cell of the result, the operand it is copied from and the flat cell of that operand; None for more
+    than `MAX_CELLS`."""
     size = signed.size(signed.outputs[0])
-    extents = signed.extents(range(len(signed.labels)))
-    lengths = numbers(extents)
-    if not isinstance(size, int) or size > MAX_CELLS or lengths is None:
-        return None
-    order = signed.outputs[0]
+    if not isinstance(size, int) or size > MAX_CELLS or numbers(signed.extents(range(len(signed.labels)))) is None:
+        return None  # no cells of symbolic rows, too
+    return owners_at(signed, np.arange(size, dtype=np.int64), {})
+
+
+def owners_at(signed: Signed, cells: NDArray, sizes: Mapping[Term, int]) -> tuple[NDArray, NDArray] | None:
+    """The same for some cells, at values of the symbols; None where one of them is copied from outside of an operand.
+
+    Errors: a symbol has no value (LayoutError).
+    """
+    lengths = [value(extent, sizes) for extent in signed.extents(range(len(signed.labels)))]
     positions: dict[int, NDArray] = {}
-    for n, label in enumerate(order):
-        shape = [-1 if k == n else 1 for k in range(len(order))]
-        positions[label] = np.arange(lengths[label], dtype=np.int64).reshape(shape)
+    inner = 1
+    for label in reversed(signed.outputs[0]):
+        positions[label] = cells // inner % max(lengths[label], 1)
+        inner *= lengths[label]
     assert isinstance(signed.kind, ComputeKind)
+    table = {s: t.index_const(n) for s, n in sizes.items()}
+    body = substitute(signed.kind.body, table)
     slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
-    env: dict[Term, NDArray] = {}
-    for axis in leaves("axis", signed.kind.body):
-        env[axis] = positions[slots[axis.payload[1]]]
-    full = tuple(lengths[label] for label in order)
+    env: dict[Term, NDArray] = {axis: positions[slots[axis.payload[1]]] for axis in nodes_of("axis", body)}
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
         assert isinstance(source, int)
@@ -57,11 +69,11 @@ def owners(signed: Signed) -> tuple[NDArray, NDArray] | None:
             flat = flat * extent + np.clip(at, 0, extent - 1)
         return flat * len(signed.operands) + source, bad
 
-    value, bad = evaluate_masked([signed.kind.body], env, load)[0]
+    found, bad = evaluate_masked([body], env, load)[0]
     if bad is not None and bool(np.any(bad)):
         return None
-    cells = np.broadcast_to(value, full).reshape(-1)
-    return cells % len(signed.operands), cells // len(signed.operands)
+    read = np.broadcast_to(found, cells.shape)
+    return read % len(signed.operands), read // len(signed.operands)
 
 
 def part(signed: Signed, sizes: Sequence[int], m: Map) -> tuple[int, Map] | None:
@@ -82,8 +94,13 @@ def part(signed: Signed, sizes: Sequence[int], m: Map) -> tuple[int, Map] | None
 
 def merged(signed: Signed, maps: Sequence[Map]) -> Map | None:
     """The selection over views by `maps` of one value, as one view of it; None where one pads or a table is too big."""
+    if not all(m.is_total for m in maps):
+        return None
+    whole = stacked(signed, maps)
+    if whole is not None:
+        return whole
     found = owners(signed)
-    if found is None or not all(m.is_numeric and m.is_total for m in maps):
+    if found is None or not all(m.is_numeric for m in maps):
         return None
     owner, address = found
     cells = np.zeros(owner.shape, np.int64)

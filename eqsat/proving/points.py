@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.ir.dtypes import INDEX, NDArray, itemsize
+from eqsat.ir.points import first_repeated, row_keys
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.exact import integers
@@ -220,13 +221,17 @@ def confirms_collision(question: Question, first: Sequence[Any], second: Sequenc
     return rows[0] == rows[1]
 
 
+def _every_point(question: Question) -> tuple[dict[Term, NDArray], tuple[int, ...]]:
+    """All points of a finite question, one broadcastable array for each variable, and their common shape."""
+    values = [_all_values(v) for v in question.variables]
+    sides = [[len(x) if d == k else 1 for d in range(len(values))] for k, x in enumerate(values)]
+    env = {v.leaf: x.reshape(s) for v, x, s in zip(question.variables, values, sides, strict=True)}
+    return env, tuple(len(x) for x in values)
+
+
 def tabulate(question: Question) -> list[NDArray]:
     """Every output at every point of a finite question, flat."""
-    values = [_all_values(v) for v in question.variables]
-    rank, shape = len(values), tuple(len(v) for v in values)
-    env: dict[Term, NDArray] = {}
-    for k, (v, x) in enumerate(zip(question.variables, values, strict=True)):
-        env[v.leaf] = x.reshape([len(x) if d == k else 1 for d in range(rank)])
+    env, shape = _every_point(question)
     return [np.broadcast_to(v, shape).ravel() for v, _ in evaluate_masked(question.outputs, env, load_table)]
 
 
@@ -237,49 +242,20 @@ def enumerate_collisions(question: Question, limit: int) -> Answer:
         return UNKNOWN
     if count <= 1:
         return Answer("proved", "enumeration", note="at most one point")
-    values = [_all_values(v) for v in question.variables]
-    rank, shape = len(values), tuple(len(v) for v in values)
-    env: dict[Term, NDArray] = {}
-    for k, (v, x) in enumerate(zip(question.variables, values, strict=True)):
-        env[v.leaf] = x.reshape([len(x) if d == k else 1 for d in range(rank)])
+    env, shape = _every_point(question)
     found = evaluate_masked([*question.outputs, *question.facts], env, load_table)
     n = len(question.outputs)
     inside = np.ones(shape, bool)
     for value, _ in found[n:]:
         inside = np.logical_and(inside, value)
     kept = np.flatnonzero(inside.ravel())
-    key: NDArray = np.zeros(kept.size, np.int64)
-    for value, _ in found[:n]:
-        digit = np.broadcast_to(value, shape).ravel()[kept]
-        if digit.dtype == object:
-            digit = np.unique(digit, return_inverse=True)[1].astype(np.int64)
-        digit = digit - digit.min(initial=0)
-        span = int(digit.max(initial=0)) + 1
-        if (int(key.max(initial=0)) + 1) * span >= _INT64:
-            key = np.unique(key, return_inverse=True)[1].astype(np.int64)
-        key = key * span + digit
-    pair = _duplicate(key)
+    rows = (np.broadcast_to(value, shape).ravel()[kept] for value, _ in found[:n])
+    pair = first_repeated(row_keys(rows, kept.size))
     if pair is None:
         return Answer("proved", "enumeration", note=f"{count} points")
+    values = [env[v.leaf].ravel() for v in question.variables]
     points = [_pick(values, [int(x) for x in np.unravel_index(int(kept[k]), shape)]) for k in pair]
     return Answer("refuted", "enumeration", points[0], points[1])
-
-
-def _duplicate(key: NDArray) -> tuple[int, int] | None:
-    """Two positions with the same number, the first such pair in order, or None."""
-    span = int(key.max(initial=0)) + 1
-    if span <= 8 * key.size + 1024:
-        counts = np.zeros(span, bool)
-        counts[key] = True
-        if int(np.count_nonzero(counts)) == key.size:
-            return None
-    order = np.argsort(key, kind="stable")
-    ordered = key[order]
-    same = np.flatnonzero(ordered[1:] == ordered[:-1])
-    if not same.size:
-        return None
-    best = int(same[np.argmin(order[same + 1])])
-    return int(order[best]), int(order[best + 1])
 
 
 def trivial(question: Question) -> Answer:

@@ -7,7 +7,7 @@ from eqsat.ir.rule import Kind
 from eqsat.ir.terms.term import Term
 from eqsat.rewriting import coefficient as co
 from eqsat.rewriting.coefficient import Coefficient
-from eqsat.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step
+from eqsat.rewriting.match_state import UNBOUND, Found, Go, Monomial, State, Step, bind
 from eqsat.rewriting.match_sums import lower
 
 
@@ -104,13 +104,7 @@ class Constants:
             bound = state.values[slot]
             if bound is not UNBOUND:
                 return go(state) if co.same(bound, number) else None
-            if least is not None and number < least:
-                return None
-            state.values[slot] = number
-            result = go(state)
-            if result is None:
-                state.values[slot] = UNBOUND
-            return result
+            return None if least is not None and number < least else bind(slot, state, number, go)
 
         return step
 

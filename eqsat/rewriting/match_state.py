@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +50,30 @@ def _whole(new: Term) -> Term:
 
 Go = Callable[[State], "Found | None"]
 Step = Callable[[State, Term, Go], "Found | None"]
+
+
+def bind(slot: int, state: State, value: Any, go: Go) -> Found | None:
+    """Go on with the value of a variable, if it has none or this one."""
+    known = state.values[slot]
+    if known is not UNBOUND:
+        return go(state) if known is value else None
+    state.values[slot] = value
+    result = go(state)
+    if result is None:
+        state.values[slot] = UNBOUND
+    return result
+
+
+def in_order(steps: Sequence[Step]) -> Callable[[State, Sequence[Term], Go], Found | None]:
+    """Match terms one after the other."""
+    if len(steps) == 1:
+        only = steps[0]
+        return lambda state, args, go: only(state, args[0], go)
+    if len(steps) == 2:
+        first, second = steps
+        return lambda state, args, go: first(state, args[0], lambda s2: second(s2, args[1], go))
+    first, rest = steps[0], in_order(steps[1:])
+    return lambda state, args, go: first(state, args[0], lambda s2: rest(s2, args[1:], go))
 
 
 def compile_condition(

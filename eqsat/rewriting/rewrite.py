@@ -20,7 +20,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.rewriting.context import Context, Ranges
-from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match import Pattern, pattern_of
 from eqsat.rewriting.match_looks import Looks
 from eqsat.rewriting.match_sums import is_total, slack
 
@@ -64,8 +64,8 @@ class Rewriter:
         self.candidates: dict[Hashable, list[tuple[str, Pattern]]] = {}
         self.beyond: dict[Rewriter, Rewriter] = {}
         for rule in self.rules:
-            for instance in rule.instances:
-                pattern = Pattern(rule, instance)
+            for number in range(len(rule.instances)):
+                pattern = pattern_of(rule, number)
                 for op in pattern.look.roots:
                     self.by_root.setdefault(op, []).append((rule.name, pattern))
         for op, patterns in self.by_root.items():
@@ -232,22 +232,13 @@ class Session:
             key = (id(context), node.serial)
             target = forward.get(key)
             if target is not None:
-                if target in done:
-                    done[node] = done[target]
-                    stack.pop()
-                elif any(n is target and c is context for c, n in stack):  # a circle through what is below the target
-                    self.limit_reached = True
-                    done[node] = node
-                    stack.pop()
-                else:
-                    stack.append((context, target))
+                self._follow(stack, target, done)
                 continue
             left = self._left_by(context, node) if self.earlier else None
             if key not in tried:
                 tried.add(key)
                 if left is not None and left.by_root.keys().isdisjoint(context.occurring(node)):
                     done[node] = node
-                    stack.pop()
                     continue
                 if budget and (left is None or node.op == "sum"):
                     early = self._early(node, context) if left is None else left.applied(node, context)
@@ -257,35 +248,24 @@ class Session:
                         if log is not None:
                             log.append(early)
                         continue
-            args = _arguments(self, context, node)
-            if isinstance(args, tuple):
-                stack.append(args)
+            new = self._rebuilt(context, node)
+            if isinstance(new, tuple):
+                stack.append(new)
                 continue
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            new = node if same else t.rebuild(node, args)
             rule = ""
             if new is node:
-                step = None
-                if budget and left is not None:
-                    step = left.applied(node, context)
-                elif budget and node.op != "sum":  # all that is known of sums was tried early
-                    step = self.rewriter.step(node, context)
+                step = self._late(node, context, left) if budget else None
                 self.limit_reached = self.limit_reached or not budget
-                if step is None and budget and self.beside and node.op in ("and", "or"):
-                    beside = _beside(self, context, node)
-                    if isinstance(beside, tuple):
-                        stack.append(beside)
-                        continue
-                    step = beside
+                if isinstance(step, tuple):
+                    stack.append(step)
+                    continue
                 if step is None:
                     done[node] = node
-                    stack.pop()
                     continue
                 new, rule = step.after, step.rule
             if (id(context), new.serial) in forward and new not in done:  # a circle: rules that are not normal
                 self.limit_reached = True
                 done[node] = node
-                stack.pop()
                 continue
             forward[key] = new
             if rule:
@@ -293,6 +273,37 @@ class Session:
                 if log is not None:
                     log.append(Step(rule, node, new))
         return self.found(self.top)[term]
+
+    def _rebuilt(self, context: Context, node: Term) -> Term | tuple[Context, Term]:
+        """The term over the normal forms of its arguments, or an argument that has none yet."""
+        args = _arguments(self, context, node)
+        if isinstance(args, tuple):
+            return args
+        return node if all(a is b for a, b in zip(args, node.args, strict=True)) else t.rebuild(node, args)
+
+    def _follow(self, stack: list[tuple[Context, Term]], target: Term, done: dict[Term, Term]) -> None:
+        """The normal form of the last term is that of what it was rewritten to."""
+        context, node = stack[-1]
+        if target in done:
+            done[node] = done[target]
+            stack.pop()
+        elif any(n is target and c is context for c, n in stack):  # a circle through what is below the target
+            self.limit_reached = True
+            done[node] = node
+            stack.pop()
+        else:
+            stack.append((context, target))
+
+    def _late(self, node: Term, context: Context, left: Rewriter | None) -> Step | tuple[Context, Term] | None:
+        """What is done where all arguments are normal, or what must be normal before that can be said."""
+        step = None
+        if left is not None:
+            step = left.applied(node, context)
+        elif node.op != "sum":  # all that is known of sums was tried early
+            step = self.rewriter.step(node, context)
+        if step is None and self.beside and node.op in ("and", "or"):
+            return _beside(self, context, node)
+        return step
 
     def _early(self, node: Term, context: Context) -> Step | None:
         """What is done before the arguments: a term of one value needs none of them, and digits merge before their own

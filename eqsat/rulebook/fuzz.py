@@ -16,7 +16,7 @@ from eqsat.ir.rule import BufferParameter, Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder, substitute
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute
 
 POINTS = 120_000
 SAMPLES = 20_000
@@ -77,7 +77,7 @@ def counterexample(rule: Rule, instance: Instance) -> tuple[dict[str, Any] | Non
     {'x': 1, 'c': 2}
     """
     variables = variables_of(rule, instance)
-    sources = {n.payload for n in leaves("load", instance.left, instance.right)}
+    sources = {n.payload for n in nodes_of("load", instance.left, instance.right)}
     buffers = [s for s in sources if isinstance(s, BufferParameter)]
     tried = 0
     for length in BUFFER_LENGTHS if buffers else (0,):

@@ -42,6 +42,10 @@ def _select(condition: str, operands: Any) -> Any:
     return p.TWhere(condition, operands[0], _select(condition + "'", rest)) if rest else operands[0]
 
 
+def _reached(_: str, index: Any, access: str) -> p.IAccess:
+    return p.IAccess(access, index)
+
+
 _BUILD: dict[str, Callable[..., Any]] = {
     "tensor": p.TVal,
     "map": p.MVar,
@@ -66,6 +70,8 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "gather": p.IGather,
     "valid": p.HValid,
     "takes": p.HCondition,
+    "reached": _reached,
+    "reduces": p.HReduced,
     "inside": p.HInside,
     "same_index": p.HSameIndex,
     "same_value": _same_value,

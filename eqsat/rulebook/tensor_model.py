@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from eqsat.ir import clock
@@ -251,7 +251,12 @@ class _World:
     # -- formulas ------------------------------------------------------------------------------------------------------
 
     def place(self, i: p.IndexExpr, env: dict[str, Any]) -> Any:
-        return env[i.name] if isinstance(i, p.IVar) else self.map(i.map, self.place(i.index, env)).gather
+        if isinstance(i, p.IVar):
+            return env[i.name]
+        at = self.place(i.index, env)
+        if isinstance(i, p.IAccess):
+            return self.index(f"access {i.access}", at, env[i.reduced.name])
+        return self.map(i.map, at).gather
 
     def worth(self, v: p.VAt | p.VFill, env: dict[str, Any]) -> Any:
         x = self.place(v.index, env)
@@ -271,6 +276,8 @@ class _World:
         if isinstance(f, p.HSameIndex):
             return self.place(f.a, env) == self.place(f.b, env)
         x = self.place(f.index, env)
+        if isinstance(f, p.HReduced):
+            return self.predicate(f"reduced box {f.op}", x)
         if isinstance(f, p.HCondition):
             return self.predicate(f"condition {f.name}", x)
         if isinstance(f, p.HValid):
@@ -304,7 +311,7 @@ class _World:
                     self.once(done, ("bijection", m, place), lambda m=m, x=x: self.bijection(m, x))
             for f in hypotheses:
                 names = sorted(_index_names(f))
-                for choice in itertools.product(self.universe_indices(), repeat=len(names)):
+                for choice in itertools.product(*(self.candidates(f, name) for name in names)):
                     env = {name: x for name, (_, x) in zip(names, choice, strict=True)}
                     self.once(done, (f, tuple(c for c, _ in choice)), lambda f=f, env=env: self.formula(f, env))
             if len(done) > MOST_INSTANCES:
@@ -316,6 +323,12 @@ class _World:
     def universe_indices(self) -> list[tuple[int, Any]]:
         """Where universal statements are instantiated, by identity."""
         return [(e.get_id(), e) for e in self.universe] if self.universe else list(self.indices.items())
+
+    def candidates(self, f: p.Formula, name: str) -> list[tuple[int, Any]]:
+        """Where an index variable of a hypothesis is instantiated: a reduced one, for a proof, at reduced indices."""
+        ops = () if self.universe else _reduced_by(f, name)
+        found = {j.get_id(): j for op in ops for j in self.reduced.get(op, ())}
+        return list(found.items()) if ops else self.universe_indices()
 
     def once(self, done: set[Any], key: Any, make: Callable[[], Any]) -> None:
         if key not in done and len(done) <= MOST_INSTANCES:
@@ -350,18 +363,25 @@ class _World:
                 self.constraints.append(z3.Or(left.value == right.value, apart))
 
 
-def _index_names(node: Any) -> set[str]:
-    """The index variables of a formula."""
-    if isinstance(node, p.IVar):
-        return {node.name}
-    found: set[str] = set()
+def _parts(node: Any) -> Iterator[Any]:
+    """A formula and all that it is made of."""
+    yield node
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         for field in dataclasses.fields(node):
-            found |= _index_names(getattr(node, field.name))
+            yield from _parts(getattr(node, field.name))
     elif isinstance(node, tuple):
         for part in node:  # pyright: ignore[reportUnknownVariableType]
-            found |= _index_names(part)
-    return found
+            yield from _parts(part)
+
+
+def _index_names(f: p.Formula) -> set[str]:
+    """The index variables of a formula."""
+    return {x.name for x in _parts(f) if isinstance(x, p.IVar)}
+
+
+def _reduced_by(f: p.Formula, name: str) -> set[str]:
+    """The operators that a formula says to reduce over an index variable."""
+    return {x.op for x in _parts(f) if isinstance(x, p.HReduced) and x.index.name == name}
 
 
 def _negated(world: _World, lhs: p.TensorExpr, rhs: p.TensorExpr) -> Any:

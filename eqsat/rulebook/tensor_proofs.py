@@ -216,7 +216,16 @@ class IGather:
     index: IndexExpr
 
 
-IndexExpr = IVar | IGather
+@dataclass(frozen=True)
+class IAccess:
+    """Where a Compute reads an operand: access(index, j), j an index that it reduces over."""
+
+    access: str
+    index: IndexExpr
+    reduced: IVar = IVar("j")
+
+
+IndexExpr = IVar | IGather | IAccess
 
 
 @dataclass(frozen=True)
@@ -249,6 +258,14 @@ class HInside:
 
     of: TensorExpr | MapExpr
     index: IndexExpr = IVar()
+
+
+@dataclass(frozen=True)
+class HReduced:
+    """The index is inside of the box that a Compute reduces over."""
+
+    op: str
+    index: IVar = IVar("j")
 
 
 @dataclass(frozen=True)
@@ -305,7 +322,7 @@ class HIff:
     b: Formula
 
 
-Formula = HValid | HInside | HCondition | HSameValue | HSameIndex | HNot | HAnd | HImplies | HIff
+Formula = HValid | HInside | HReduced | HCondition | HSameValue | HSameIndex | HNot | HAnd | HImplies | HIff
 
 
 def same_valid(a: MapExpr, b: MapExpr) -> Formula:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from eqsat.index_graph.graph import Unsound
 from eqsat.index_graph.stage import Known, may_be_stuck, other_form
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.fast import fast_paths
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
@@ -60,19 +61,6 @@ def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = No
     return Session(normaliser(), ranges, assuming)
 
 
-def tidy(terms: Sequence[Term], ranges: Mapping[Term, Any] | None = None) -> list[Term]:
-    """Terms in normal form, as they are shown: no solver is asked, and nothing is compared with what was there before.
-
-    ranges: half-open ranges of leaves; the others range over their extents.
-
-    >>> i = t.ax(0, 16)
-    >>> [str(e) for e in tidy([i // 4 * 4 + i % 4, t.compare("ne", i % 4, 2)])]
-    ['i0', 'i0 % 4 != 2']
-    """
-    normal, finish = session(ranges), Session(_rewriter(None, "finish"), ranges, beside=False)
-    return [finish.normal(normal.normal(e)) for e in terms]
-
-
 def simplify(
     e: Any,
     ranges: Mapping[str, Any] | None = None,
@@ -115,7 +103,7 @@ def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = No
     if term.op in LEAVES and assuming is None and not _is_single(term, box or {}):
         return term
     key = tuple(sorted(((leaf, r) for leaf, r in (box or {}).items()), key=lambda item: hash(item[0])))
-    return _simplified(term, key, assuming, rules)
+    return _simplified(term, key, assuming, rules, fast_paths())
 
 
 def _is_single(leaf: Term, box: Box) -> bool:
@@ -126,18 +114,22 @@ def _is_single(leaf: Term, box: Box) -> bool:
 
 @lru_cache(maxsize=4096)
 def _simplified(
-    term: Term, key: tuple[tuple[Term, tuple[int | None, int | None]], ...], assuming: Term | None, rules: Rules
+    term: Term,
+    key: tuple[tuple[Term, tuple[int | None, int | None]], ...],
+    assuming: Term | None,
+    rules: Rules,
+    fast: bool,
 ) -> Term:
     box = dict(key)
     trial = Trial(term, box, assuming)
     if trial.empty:  # then every statement holds, and nothing may be concluded
         return term
-    maker = _Maker(term, box, assuming, trial, rules)
+    maker = _Maker(term, box, assuming, trial, rules, fast)
     best = maker.least(term)
-    if trial.possible and best is not term:
+    if trial.possible and (best is not term or not fast):
         best = maker.by_graph(term, best)
     for _ in range(MOST_ROUNDS if trial.possible else 0):  # until asking again would change nothing
-        before, best = best, maker.by_graph(best, best)
+        before, best = best, maker.by_graph(best if fast else term, best)
         if best is before:
             break
     return best if best is term or maker.checked(best) else term
@@ -147,11 +139,14 @@ class _Maker:
     """Terms equal to one over its box; the passes remember what they have rewritten.
 
     `borrowed` are forms that isl or the algebra of bits proposed: they, and what was made of them, have to be proved;
-    the others come from proved rules, so trying them at points is a check of the rules.
+    the others come from proved rules, so trying them at points is a check of the rules. Where they are not made by the
+    `fast` path, the e-graph makes all.
     """
 
-    def __init__(self, term: Term, box: Box, assuming: Term | None, trial: Trial, rules: Rules) -> None:
-        self.rules = rules
+    def __init__(
+        self, term: Term, box: Box, assuming: Term | None, trial: Trial, rules: Rules, fast: bool = True
+    ) -> None:
+        self.rules, self.fast = rules, fast
         self.term, self.box, self.assuming, self.trial = term, box, assuming, trial
         self.residues = None if assuming is None else residues(assuming, box, {leaf_name(x) for x in trial.ranges})
         self.ranges: dict[Term, Any] = {}
@@ -238,6 +233,8 @@ class _Maker:
 
     def least(self, term: Term) -> Term:
         """The first stage: the cheapest form that the rewriter finds, of equal ones the first."""
+        if not self.fast:
+            return term
         best = term
         for _ in range(MOST_ROUNDS):
             before, best = best, min(self.forms(best), key=cost)
@@ -247,12 +244,12 @@ class _Maker:
 
     def by_graph(self, term: Term, best: Term) -> Term:
         """The second stage: what an e-graph finds for two equal terms, and the rewriter makes of that."""
-        if self.rules is None and not may_be_stuck(best):
+        if self.rules is None and self.fast and not may_be_stuck(best):
             return best
         try:
             points = self.trial.points
             known = Known(self.ranges, None if points is None else points.ranges, self.assuming, self.rules)
-            other = other_form(term, best, known, self.session("normal").top)
+            other = other_form(term, best, known, self.session("normal").top if self.fast else None)
         except Unsound as error:
             warnings.warn(f"simplify {self.term}: {error}", UnsoundWarning, stacklevel=5)
             return best

@@ -7,8 +7,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-import numpy as np
-
 from eqsat.graph.encode import encode
 from eqsat.graph.holes_search import assignments, holes_of
 from eqsat.graph.rebuild import with_operands
@@ -16,7 +14,6 @@ from eqsat.graph.search import Limits, task_of
 from eqsat.graph.search_worker import search
 from eqsat.ir import clock
 from eqsat.ir.decide import Proof
-from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.bind import unified
 from eqsat.ir.tensors.tensor import Node, Program, Tensor, as_program
@@ -25,7 +22,6 @@ from eqsat.verifying.cells import equal_cells
 from eqsat.verifying.runs import Outcome, compare
 from eqsat.workers.call import WorkerLimit
 
-TOLERANCE = {"float16": 1e-2, "float32": 1e-4, "float64": 1e-10}
 SECONDS = 10.0
 SECONDS_OF_RUNS = 3.0
 ALARM = "was proved ({}), and this input contradicts it: a defect of eqsat, please report it"
@@ -133,21 +129,3 @@ def _by_rules(p: Program, q: Program, limits: Limits) -> Proof | None:
         if snapshot.roots[:half] == snapshot.roots[half:]:
             return Proof("proved", method="e-graph")
     return None
-
-
-def equal_arrays(a: NDArray, b: NDArray, exact: bool) -> bool:
-    """Equal bit by bit (any NaN for any NaN), or within what the type resolves of the largest value, NaN and inf in the
-    same places."""
-    if a.shape != b.shape or a.dtype != b.dtype:
-        return False
-    if not is_float(a.dtype.name):
-        return bool(np.array_equal(a, b))
-    if exact:
-        signs = np.signbit(a[~np.isnan(a)]), np.signbit(b[~np.isnan(b)])
-        return bool(np.array_equal(a, b, equal_nan=True)) and bool(np.array_equal(*signs))
-    finite = np.isfinite(a)
-    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
-        return False
-    scale = float(np.max(np.abs(a[finite]), initial=0.0))
-    gap = np.abs(a[finite].astype(np.float64) - b[finite].astype(np.float64))
-    return bool(np.all(gap <= TOLERANCE[a.dtype.name] * scale))

@@ -14,7 +14,8 @@ import numpy.typing as npt
 from eqsat.ir.errors import LayoutError, ShapeError
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.sizes import Size, add, at_most, mul, number, product
-from eqsat.ir.flat.table import Map, from_array, widened
+from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.tabled import from_array, widened
 
 
 def weights(shape: Sequence[Size]) -> list[Size]:
@@ -149,7 +150,7 @@ def take(shape: Sequence[Size], axis: int, indices: npt.ArrayLike) -> Map:
     """The positions ``indices`` of one axis (negative: padding); the axis has an extent in numbers.
 
     >>> print(take((2, 3, 4), 1, [2, 0, 1]))
-    (2 x table of 3 x 4) of 24
+    (2:12, 3:table, 4:1) by table of 1 in steps of 4 of 24
     """
     outer, inner = product(shape[:axis]), product(shape[axis + 1 :])
     core = from_array(indices, number(shape[axis]))

@@ -1,21 +1,24 @@
 """What is known about a flat map: inverse, injective, surjective, the part of the source it reads, its core.
 
-Answers are exact; ``None`` means that the question was too large or symbolic to decide.
+Answers are exact; ``None`` means that the question was too large or symbolic to decide, or about a formula.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits, identity
-from eqsat.ir.flat.ops import TABLE_LIMIT, compose
+from eqsat.ir.flat.ops import compose
+from eqsat.ir.flat.recognise import Rows
 from eqsat.ir.flat.refine import refine, step_on
 from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, numbers
-from eqsat.ir.flat.table import Map, TableMap, from_array, widened
+from eqsat.ir.flat.table import Lookup, Map, TableMap, rows_in
+from eqsat.ir.flat.table_facts import apart, table_injective, table_inverse, table_surjective
+from eqsat.ir.flat.tabled import tabled
+from eqsat.ir.flat.term_map import TermMap
 
 
 @lru_cache(maxsize=1 << 14)
@@ -25,10 +28,10 @@ def inverse(m: Map) -> Map | None:
     >>> print(inverse(from_digits(6, [digit(3, 1), digit(2, 3)])))
     (2:1, 3:2) of 6
     """
+    if isinstance(m, TermMap):
+        return None
     if isinstance(m, TableMap):
-        if not is_bijective(m):
-            return None
-        return widened(m.outer, from_array(np.argsort(m.table.array), m.table_in), m.inner)
+        return table_inverse(m)
     chain = _chain(m)
     if chain is None or m.n_in == 0:
         return None if chain is None else m
@@ -70,8 +73,10 @@ def is_bijective(m: Map) -> bool:
     >>> is_bijective(identity(6)), is_bijective(from_digits(6, [digit(3, 2)]))
     (True, False)
     """
+    if isinstance(m, TermMap):
+        return False
     if isinstance(m, TableMap):
-        return m.n_in == m.n_out and m.is_total and is_injective(m) is True
+        return table_inverse(m) is not None
     return _chain(m) is not None
 
 
@@ -93,9 +98,10 @@ def is_injective(m: Map) -> bool | None:
     >>> is_injective(from_digits(9, [digit(3, 2), digit(3, 1)]))
     False
     """
+    if isinstance(m, TermMap):
+        return None
     if isinstance(m, TableMap):
-        read = m.table.array[m.table.array >= 0]
-        return len(np.unique(read)) == len(read)
+        return table_injective(m)
     active = [(d.stride, d.width) for d in m.digits if d.width != 1]
     if m.is_all_padding or _chain(m) is not None:
         return True
@@ -105,27 +111,7 @@ def is_injective(m: Map) -> bool | None:
     if known is None:
         return None
     moves = sorted((abs(stride), count) for stride, count in zip(known[::2], known[1::2], strict=True))
-    return _apart(moves)
-
-
-def _apart(moves: list[tuple[int, int]]) -> bool | None:
-    """Whether all sums of steps differ; moves are (stride, positions), ascending."""
-    reach = sum(stride * (positions - 1) for stride, positions in moves)
-    while moves and moves[-1][0] > reach - moves[-1][0] * (moves[-1][1] - 1):
-        reach -= moves[-1][0] * (moves[-1][1] - 1)
-        moves = moves[:-1]
-    below = 0
-    for cut in range(1, len(moves)):
-        below += moves[cut - 1][0] * (moves[cut - 1][1] - 1)
-        if math.gcd(*(stride for stride, _ in moves[cut:])) > below:
-            halves = _apart(moves[:cut]), _apart(moves[cut:])
-            return False if False in halves else None if None in halves else True
-    if math.prod(positions for _, positions in moves) > TABLE_LIMIT:
-        return None
-    sums = np.zeros(1, dtype=np.int64)
-    for stride, positions in moves:
-        sums = (sums[:, None] + stride * np.arange(positions, dtype=np.int64)).reshape(-1)
-    return len(np.unique(sums)) == len(sums)
+    return apart(moves)
 
 
 def is_surjective(m: Map) -> bool | None:
@@ -134,8 +120,10 @@ def is_surjective(m: Map) -> bool | None:
     >>> is_surjective(from_digits(3, [digit(2, 0), digit(3, 1)]))
     True
     """
+    if isinstance(m, TermMap):
+        return None
     if isinstance(m, TableMap):
-        return len(np.unique(m.table.array[m.table.array >= 0])) == m.table_in
+        return table_surjective(m)
     if m.n_in == 0 or m.is_all_padding:
         return m.n_in == 0
     if m.is_numeric:
@@ -154,17 +142,14 @@ def read_interval(m: Map) -> tuple[int, int] | None:
     >>> read_interval(from_digits(10, [digit(3, 2)], 1))
     (1, 6)
     """
-    if not m.is_numeric or m.is_all_padding:
+    if isinstance(m, TermMap) or not m.is_numeric or m.is_all_padding:
         return None
-    if isinstance(m, TableMap):
-        read = m.table.array[m.table.array >= 0]
-        first, last = int(read.min()), int(read.max())
-        blocks, inner = number(m.outer), number(m.inner)
-        return first * inner, ((blocks - 1) * m.table_in + last + 1) * inner
     first = last = number(m.offset)
     for d in m.digits:
         ends = number(d.stride) * number(d.lo), number(d.stride) * (number(d.hi) - 1)
         first, last = first + min(ends), last + max(ends)
+    for x in m.lookups if isinstance(m, TableMap) else ():
+        last += number(x.unit) * int(x.table.array.max())
     return first, last + 1
 
 
@@ -174,7 +159,7 @@ def read_box(m: Map, shape: Sequence[Size]) -> tuple[tuple[Size, Size], ...] | N
     >>> read_box(from_digits(20, [digit(3, 5), digit(2, 1)], 6), (4, 5))
     ((1, 4), (1, 3))
     """
-    if isinstance(m, TableMap) or m.is_all_padding:
+    if not isinstance(m, FlatMap) or m.is_all_padding:
         return None
     refined = refine(m.digits, m.offset, shape)
     if refined is None:
@@ -210,15 +195,15 @@ def split_core(m: Map) -> tuple[Map, Map]:
     """
     if is_permutation(m):
         return identity(m.n_in), m
-    if isinstance(m, TableMap) or m.is_all_padding:
+    if isinstance(m, TermMap) or m.is_all_padding:
         return m, identity(m.n_out)
-    core, layout = _sorted_digits(m)
+    core, layout = _sorted_digits(m) if isinstance(m, FlatMap) else _sorted_tables(m)
     if core == m:
         return m, identity(m.n_out)
     # Sorted neighbours may have merged into digits that sort differently.
     deeper, again = split_core(core)
     joined = compose(again, layout)
-    return (core, layout) if joined is None else (deeper, joined)
+    return (core, layout) if joined is None or not is_permutation(joined) else (deeper, joined)
 
 
 def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:
@@ -231,6 +216,47 @@ def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:
         weight = mul(weight, digits[j].extent)
     layout = from_digits(m.n_out, [digit(d.extent, weights[j]) for j, d in enumerate(digits)])
     return from_digits(m.n_in, [digits[j] for j in order], m.offset), layout
+
+
+def _sorted_tables(m: TableMap) -> tuple[Map, Map]:
+    """The digits of a table stand together, at the place of its longest step, in the order of their first steps."""
+    keys: dict[int, tuple[object, ...]] = {}
+    for n, d in enumerate(m.digits):
+        if n not in m.looked_up:
+            keys[n] = (*_core_key(d), ())
+    for x in m.lookups:
+        keys |= _table_keys(m, x)
+    order = sorted(range(len(m.digits)), key=lambda n: keys[n])
+    if order == list(range(len(m.digits))):
+        return m, identity(m.n_out)
+    weights: dict[int, Size] = {}
+    weight: Size = 1
+    for n in reversed(order):
+        weights[n] = weight
+        weight = mul(weight, m.digits[n].extent)
+    layout = from_digits(m.n_out, [digit(d.extent, weights[n]) for n, d in enumerate(m.digits)])
+    place = {n: at for at, n in enumerate(order)}
+    rows: list[Rows] = []
+    for r in rows_in(m):
+        shape = [number(m.digits[p].extent) for p in r.places]
+        turn = sorted(range(len(shape)), key=lambda k: place[r.places[k]])
+        values = r.values.reshape(shape).transpose(turn).reshape(-1)
+        valid = r.valid.reshape(shape).transpose(turn).reshape(-1)
+        rows.append(Rows(tuple(place[r.places[k]] for k in turn), values, valid, r.unit))
+    core = tabled(m.n_in, [m.digits[n] for n in order], rows, m.offset)
+    return (m, identity(m.n_out)) if core is None else (core, layout)
+
+
+def _table_keys(m: TableMap, x: Lookup) -> dict[int, tuple[object, ...]]:
+    longest = mul(x.unit, int(x.table.array.max()))
+    shape = [number(m.digits[p].extent) for p in x.places]
+    cells = x.table.array.reshape(shape)
+    keys: dict[int, tuple[object, ...]] = {}
+    for k, p in enumerate(x.places):
+        steps = [int(v) for v in np.take(cells, 1, k).reshape(-1)[:1] - cells.reshape(-1)[:1]]
+        head = _core_key(Digit(m.digits[p].extent, longest, 0, m.digits[p].extent))[:5]
+        keys[p] = (*head, (), (), (), True, (x.places[0], [-abs(s) for s in steps], -shape[k]))
+    return keys
 
 
 def _in_chains(digits: Sequence[Digit], order: Sequence[int]) -> list[int]:

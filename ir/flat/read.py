@@ -1,7 +1,7 @@
-"""Reading the index formula of a View as a flat map: which digits of the output index make every source address affine.
+"""Reading index formulas as digits: which digits of the output index make every source address affine.
 
 `//` and `%` cut an axis into digits; a formula whose cuts nest, and whose parts never carry, is a digit map of any
-size, symbolic ones included. What no cuts explain is read from the table of its values, where that is small enough.
+size, symbolic ones included.
 """
 
 from __future__ import annotations
@@ -9,43 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum, plus
-from eqsat.ir.flat.size_terms import as_size, shape_size
+from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, at_most, mul
-from eqsat.ir.flat.table import Map, from_array
-from eqsat.ir.tensors.tensor import View
-from eqsat.ir.tensors.views import flatten
-from eqsat.ir.terms.evaluate import evaluate_masked
-from eqsat.ir.terms.shape import output_axes, static_shape
-from eqsat.ir.terms.tables import load_table
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import symbols
-
-TABLE_POINTS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A View read under fitting cuts: the source address, and the claims (each: sum >= 0) of a valid cell."""
+    """Formulas read under fitting cuts: the source address, and the claims (each: sum >= 0) of a valid cell."""
 
     reader: Reader
     address: Sum
     claims: tuple[Sum, ...]
 
 
-def read_view(view: View, grown: bool = False) -> Reading | None:
-    """The formulas of a View as sums over pieces of its axes; None where no cuts explain them."""
-    extents = [as_size(d) for d in view.outputs[0][0]]
+def read_formulas(shape: Shape, address: Term, valid: Term, grown: bool = False) -> Reading | None:
+    """Formulas over the axes of a shape as sums over pieces of these; None where no cuts explain them."""
+    extents = [as_size(d) for d in shape]
     cuts: list[list[Size]] = [[1] for _ in extents]
-    address = flatten(view.gather, view.source.shape)
     for _ in range(64):
         try:
             reader = Reader(extents, cuts, grown)
-            return Reading(reader, reader.read(address), tuple(_claims(reader, view.valid)))
+            return Reading(reader, reader.read(address), tuple(_claims(reader, valid)))
         except Cut as cut:
             strides = cuts[cut.axis]
             if cut.stride in strides:
@@ -104,8 +92,14 @@ def _int_window(k: int, slack: int, lo: Size, hi: Size) -> tuple[Size, Size]:
     return (max(lo, -(slack // k)), hi) if k > 0 else (lo, min(hi, slack // -k + 1))
 
 
-def _digits(view: View) -> FlatMap | None:
-    reading = read_view(view)
+def digits_of(shape: Shape, n_in: Size, address: Term, valid: Term) -> FlatMap | None:
+    """The digit map of formulas over the axes of a shape; None where no cuts explain them.
+
+    >>> from eqsat.ir.terms.term import TRUE, ax
+    >>> print(digits_of((6,), 6, ax(0, 6) % 2 * 3 + ax(0, 6) // 2, TRUE))
+    (3:1, 2:3) of 6
+    """
+    reading = read_formulas(shape, address, valid)
     if reading is None:
         return None
     try:
@@ -116,34 +110,4 @@ def _digits(view: View) -> FlatMap | None:
         digit(extent, reading.address.parts.get(p, 0), *bounds.get(p, (0, extent)))
         for p, (extent, _) in sorted(reading.reader.pieces.items())
     ]
-    return from_digits(shape_size(view.source.shape), digits, reading.address.constant)
-
-
-def _table(view: View, shape: tuple[int, ...], limit: int) -> Map | None:
-    source = static_shape(view.source.shape)
-    points = int(np.prod(shape, dtype=np.int64))
-    if source is None or points > limit or symbols(*view.gather, view.valid):
-        return None
-    env: dict[Term, NDArray] = {}
-    for n, axis in enumerate(output_axes(shape)):
-        env[axis] = np.arange(shape[n], dtype=np.int64).reshape([-1 if k == n else 1 for k in range(len(shape))])
-    (address, bad), (valid, bad_valid) = evaluate_masked([flatten(view.gather, source), view.valid], env, load_table)
-    if bad_valid is not None and bool(np.any(bad_valid)):
-        return None
-    if bad is not None and bool(np.any(np.logical_and(bad, valid))):
-        return None
-    cells = np.where(valid, address, -1)
-    return from_array(np.broadcast_to(cells, shape).reshape(-1), int(np.prod(source, dtype=np.int64)))
-
-
-def map_of_view(view: View, limit: int = TABLE_POINTS) -> Map | None:
-    """The flat map of a View, its fill left out; None where neither digits nor a small table describe it.
-
-    >>> import eqsat.ir.tensors.tensor as T
-    >>> print(map_of_view(T.input("x", (2, 3), "float32").permute_dims((1, 0)).node))
-    (3:1, 2:3) of 6
-    """
-    shape = view.outputs[0][0]
-    found = _digits(view)
-    numbers = static_shape(shape)
-    return found if found is not None or numbers is None else _table(view, numbers, limit)
+    return from_digits(n_in, digits, reading.address.constant)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from eqsat.ir.flat.map import Digit
-from eqsat.ir.flat.sizes import Size, add, at_most, div, mul
+from eqsat.ir.flat.sizes import Size, add, at_most, div, mul, numbers
 
 
 class Part(NamedTuple):
@@ -59,7 +59,8 @@ def refine(digits: Sequence[Digit], offset: Size, shape: Sequence[Size]) -> tupl
     if len(set(moved)) < len(moved):
         for axis, extent in enumerate(shape):
             together = [p for p in parts for a, _ in p.steps if a == axis]
-            if len(together) > 1 and not _no_carry(axis, start[axis], together, extent):
+            moves = [(step_on(p, axis), p.width) for p in together]
+            if len(together) > 1 and not stays(start[axis], moves, extent):
                 return None
     parts.reverse()
     return parts, start
@@ -109,9 +110,7 @@ def _steps(stride: Size, shape: Sequence[Size]) -> list[tuple[int, Size]]:
 
 def _fits(start: Size, step: Size, count: Size, extent: Size) -> bool:
     """Whether start + step * (count - 1) < extent is certain."""
-    if isinstance(step, int) and isinstance(count, int) and isinstance(extent, int) and isinstance(start, int):
-        return start + step * (count - 1) < extent
-    return start == 0 and at_most(mul(step, count), extent)
+    return stays(start, [(step, count)], extent)
 
 
 def _split(d: Digit, start: list[Size], shape: Sequence[Size]) -> list[Part] | None:
@@ -149,23 +148,99 @@ def step_on(part: Part, axis: int) -> Size:
     return next(step for a, step in part.steps if a == axis)
 
 
-def _no_carry(axis: int, start: Size, parts: list[Part], extent: Size) -> bool:
-    """Whether several pieces together stay inside of one axis."""
-    moves = [(step_on(p, axis), p.width) for p in parts]
-    total: Size | None = start
-    for step, count in moves:
-        room = add(count, -1)
-        total = None if total is None or room is None else add(total, mul(step, room))
-    if isinstance(total, int) and isinstance(extent, int):
-        return total < extent
-    # With symbols: nested steps, each at least as long as all that the smaller ones cover.
-    moves.sort(key=lambda move: order_key(move[0]))
-    limits = [step for step, _ in moves[1:]] + [extent]
-    return start == 0 and all(
-        at_most(mul(step, count), limit) for (step, count), limit in zip(moves, limits, strict=True)
-    )
+def stays(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool:
+    """Whether several moves, each of a step and a number of positions, together stay inside of one axis.
+
+    >>> from eqsat.ir.flat.sizes import monomial
+    >>> from eqsat.ir.terms.term import sym
+    >>> n = monomial(1, sym("N"))
+    >>> stays(1, [(1, 2), (3, n)], mul(3, n)), stays(2, [(1, 2), (3, n)], mul(3, n))
+    (True, False)
+    """
+    below = add(start, 1)  # all positions so far are below this
+    for step, count in sorted(moves, key=lambda move: order_key(move[0])):
+        if isinstance(below, int) and isinstance(step, int) and isinstance(count, int):
+            below += step * (count - 1)
+        elif below is not None and at_most(below, step):
+            below = mul(step, count)
+        else:
+            return False
+    return below is not None and at_most(below, extent)
 
 
 def order_key(a: Size) -> tuple[int, int]:
     """A sort key that puts sizes in ascending order where symbols are large."""
     return (0, a) if isinstance(a, int) else (len(a.factors), a.coef)
+
+
+# -- windows -----------------------------------------------------------------------------------------------------------
+
+Reach = tuple[int, Size, Size]
+"""A piece, its step on an axis, and how many positions it has there."""
+Cut = tuple[int, Size, Size]
+"""A piece (-1: none of them), and the steps [first, stop) of it that stay; none where first == stop."""
+
+
+def pulled(d: Digit, start: Size, reach: Sequence[Reach], bounds: list[tuple[Size, Size]]) -> bool | None:
+    """Narrow the steps [first, stop) of pieces to those that stay in the window of a digit, counted from `start`.
+
+    Returns whether none do; None where that is not a box.
+    """
+    cuts = _pull_window(d.lo, d.hi, start, list(reach))
+    if cuts is None:
+        return None
+    for index, low, high in cuts:
+        joint = (low, high) if index < 0 else _intersect(bounds[index], (low, high))
+        if joint is None:
+            return None
+        if joint[0] == joint[1]:
+            return True
+        if index >= 0:
+            bounds[index] = joint
+    return False
+
+
+def _intersect(a: tuple[Size, Size], b: tuple[Size, Size]) -> tuple[Size, Size] | None:
+    low = a[0] if at_most(b[0], a[0]) else b[0] if at_most(a[0], b[0]) else None
+    high = a[1] if at_most(a[1], b[1]) else b[1] if at_most(b[1], a[1]) else None
+    if low is None or high is None:
+        return None
+    return (0, 0) if at_most(high, low) else (low, high) if at_most(low, high) else None
+
+
+def _pull_window(lo: Size, hi: Size, start: Size, reach: list[Reach]) -> list[Cut] | None:
+    """Which steps keep start + sum(step * t) in [lo, hi), if that is a box; reach lists (piece, step, width)."""
+    if not reach:
+        if start == 0:
+            return [(-1, 0, 1 if lo == 0 else 0)]
+        known = numbers([lo, start, hi])
+        return None if known is None else [(-1, 0, 1 if known[0] <= known[1] < known[2] else 0)]
+    reach = sorted(reach, key=lambda move: order_key(move[1]), reverse=True)
+    known = numbers([lo, hi, start, *(part for move in reach for part in move)])
+    if known is not None:
+        return _pull_numbers(known[0], known[1], known[2], known[3:])
+    # With symbols the steps are nested: the smaller ones together never reach the next multiple of the largest.
+    index, step, _ = reach[0]
+    low, high = div(lo, step), div(hi, step)
+    return [(index, low, high)] if start == 0 and low is not None and high is not None else None
+
+
+def _pull_numbers(lo: int, hi: int, start: int, reach: list[int]) -> list[Cut] | None:
+    """The same in numbers; reach is piece, step, width, piece, step, width, ..., the largest step first."""
+    index, step, width = reach[:3]
+    spread = sum(s * (w - 1) for s, w in zip(reach[4::3], reach[5::3], strict=True))
+
+    def reaching(distance: int) -> int:
+        return min(width, max(0, -(-distance // step)))
+
+    first, first_some = reaching(lo - start), reaching(lo - start - spread)
+    stop, stop_some = reaching(hi - start - spread), reaching(hi - start)
+    if first_some >= stop_some:
+        return [(-1, 0, 0)]
+    if first == first_some and stop == stop_some:
+        return [(index, first, stop)]
+    if stop_some - first_some > 1:
+        return None
+    # The window lies inside of one step of this piece: the others decide.
+    inner = _pull_numbers(lo, hi, start + step * first_some, reach[3:])
+    return None if inner is None else [(index, first_some, stop_some), *inner]

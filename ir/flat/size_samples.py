@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
 
-from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, symbols
 
@@ -32,6 +30,7 @@ def symbol_sample(symbol: Term, wish: int = SAMPLE) -> int:
 def sampled(size: Size, given: Mapping[Term, int] | None = None) -> int:
     """The number that a size counts as; `given` are the values of symbols that are known.
 
+    >>> from eqsat.ir.flat.size_terms import as_size
     >>> n = t.sym("N")
     >>> sampled(as_size(3 * n)), sampled(as_size(n + 3), {n: 5}), sampled(7)
     (192, 8, 7)
@@ -39,11 +38,6 @@ def sampled(size: Size, given: Mapping[Term, int] | None = None) -> int:
     if isinstance(size, int):
         return size
     return size.coef * prod(_value(f, given) if given else _sample(f) for f in size.factors)
-
-
-def sampled_cells(shape: Shape, given: Mapping[Term, int] | None = None) -> int:
-    """The number that the elements of a shape count as."""
-    return prod(sampled(as_size(d), given) for d in shape)
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.facts import atoms
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
-from eqsat.ir.flat.ops import narrowed, surroundings
+from eqsat.ir.flat.ops import TABLE_LIMIT, compose
 from eqsat.ir.flat.refine import Part, order_key, refine
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, product, total
@@ -37,7 +37,9 @@ from eqsat.ir.flat.steps import (
     moved_cells,
     shape_after,
 )
-from eqsat.ir.flat.table import IntTable, Map, TableMap
+from eqsat.ir.flat.table import IntTable, Listed, Map, TableMap, narrowed, surroundings
+from eqsat.ir.flat.tabled import looked_up_first
+from eqsat.ir.flat.term_map import TermMap
 
 
 class _Draft:
@@ -60,7 +62,7 @@ class _Draft:
 def spell(m: Map, src_shape: Shape | None = None, dst_shape: Shape | None = None) -> Spelling | None:
     """The steps that make the view by m of a tensor of src_shape, as a tensor of dst_shape (default: both flat).
 
-    None only for maps with symbols that no steps describe. The fill of padded cells is the caller's.
+    None only for maps with symbols that no steps describe, and for formulas. The fill of padded cells is the caller's.
 
     >>> from eqsat.ir.flat.build import permute
     >>> spell(permute((1, 8, 8, 3), (0, 3, 1, 2)), (1, 8, 8, 3), (1, 3, 8, 8)).steps
@@ -68,20 +70,27 @@ def spell(m: Map, src_shape: Shape | None = None, dst_shape: Shape | None = None
 
     Errors: a shape of another size than the map's.
     """
+    return min(spellings(m, src_shape, dst_shape), key=_effort, default=None)
+
+
+def spellings(m: Map, src_shape: Shape | None = None, dst_shape: Shape | None = None) -> list[Spelling]:
+    """All that `spell` chooses from."""
     src = (m.n_in,) if src_shape is None else src_shape
     dst = (m.n_out,) if dst_shape is None else dst_shape
     if product(src) != m.n_in or product(dst) != m.n_out:
         raise LayoutError(f"spell {m} from {src} to {dst}", "a shape has another size than the map")
     if m.is_all_padding:
-        return Spelling(src, (Fill(dst),))
+        return [Spelling(src, (Fill(dst),))]
+    if isinstance(m, TermMap):
+        return []
     if isinstance(m, TableMap):
-        return _finished(_gather_table(_Draft(src), m), dst)
+        read = _spell_tables(m, src, dst)
+        return [] if read is None else [read]
     drafts = list(_drafts(m, src, dst))
     if not drafts:
         read = _gathered(m, src, dst)
-        return None if read is None else _finished(read, dst)
-    spellings = [_finished(draft, dst) for draft in drafts]
-    return min(spellings, key=_effort)
+        drafts = [] if read is None else [read]
+    return [_finished(draft, dst) for draft in drafts]
 
 
 def _effort(spelling: Spelling) -> tuple[int, int, int]:
@@ -349,33 +358,53 @@ def _gathered(m: FlatMap, src: Shape, dst: Shape) -> _Draft | None:
     if offset is None:
         return None
     reads = from_digits(m.n_in, [digit(d.width, d.stride) for d in m.digits if d.stride != 0], offset)
-    outer, inner = surroundings(reads)
-    core = narrowed(reads, outer, inner)
-    if core is None or not core.is_numeric:
+    core = _core(reads)
+    if core is None:
         return None
-    draft = _gather_table(_Draft(src), TableMap(m.n_in, outer, IntTable(core.to_array()), inner))
+    draft = _gather_table(_Draft(src), *core)
     parts = [Part(d.extent, d.lo, d.hi, d.width, False, ((0, 1),) if d.stride != 0 else ()) for d in m.digits]
     moving = [i for i, p in enumerate(parts) if p.steps and p.width != 1]
     return draft if _arrange(draft, parts, moving, dst) else None
 
 
-def _gather_table(draft: _Draft, m: TableMap) -> _Draft:
+def _spell_tables(m: TableMap, src: Shape, dst: Shape) -> Spelling | None:
+    """One gather of all tables, if that has not too many rows, else a gather for each."""
+    core = _core(m)
+    if core is not None:
+        return _finished(_gather_table(_Draft(src), *core), dst)
+    apart = looked_up_first(m)
+    core = None if apart is None else _core(apart[0])
+    if apart is None or core is None or compose(*apart) != m:
+        return None
+    draft = _gather_table(_Draft(src), *core)
+    rest = spell(apart[1], draft.shape, dst)
+    return None if rest is None else Spelling(src, (*draft.steps, *rest.steps))
+
+
+def _core(m: Listed) -> tuple[Size, Listed, Size] | None:
+    """A map as blocks of runs: how many blocks, the map of one, which has numbers, and how long runs are."""
+    outer, inner = surroundings(m)
+    core = narrowed(m, outer, inner)
+    return None if core is None or not core.is_numeric or not at_most(core.n_out, TABLE_LIMIT) else (outer, core, inner)
+
+
+def _gather_table(draft: _Draft, outer: Size, core: Listed, inner: Size) -> _Draft:
     """Gather along the axis of the table, and mask what is invalid."""
-    axis = _axis_for(draft.shape, m)
+    axis = _axis_for(draft.shape, outer, core.n_in)
     if axis is None:
-        ends = [e for e in (m.outer,) if e != 1], [e for e in (m.inner,) if e != 1]
-        draft.reshape((*ends[0], m.table_in, *ends[1]))
+        ends = [e for e in (outer,) if e != 1], [e for e in (inner,) if e != 1]
+        draft.reshape((*ends[0], core.n_in, *ends[1]))
         axis = len(ends[0])
-    table = m.table.array
+    table = core.to_array()
     draft.add(Gather(axis, IntTable(np.maximum(table, 0))))
-    if not m.is_total:
+    if not core.is_total:
         draft.add(Mask(axis, IntTable(table >= 0)))
     return draft
 
 
-def _axis_for(shape: Shape, m: TableMap) -> int | None:
+def _axis_for(shape: Shape, outer: Size, rows: Size) -> int | None:
     """The axis of a shape that is the axis of the table."""
     for axis, extent in enumerate(shape):
-        if extent == m.table_in and product(shape[:axis]) == m.outer:
+        if extent == rows and product(shape[:axis]) == outer:
             return axis
     return None

@@ -12,15 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.flat.facts import is_bijective
+from eqsat.ir.flat.formula import formula_of_view, map_of_view
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
-from eqsat.ir.flat.read import Reading, map_of_view, read_view, windows
+from eqsat.ir.flat.read import Reading, read_formulas, windows
 from eqsat.ir.flat.reader import NoDigits, Piece, plus
+from eqsat.ir.flat.recognise import SMALL
 from eqsat.ir.flat.refine import order_key
 from eqsat.ir.flat.size_terms import as_size, shape_size
 from eqsat.ir.flat.sizes import Size, at_most, div, mul, numbers, product
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import View
+from eqsat.ir.tensors.views import flatten
 
 
 @dataclass
@@ -41,8 +44,9 @@ class _Number:
             self.hi = min(self.hi, constant // -unit - self.low + 1)
 
 
-def maps_of_view(view: View) -> tuple[Map, ...] | None:
-    """The maps that a View applies one after another to its flat source, padding with its fill: digits if possible.
+def maps_of_view(view: View, read_only: bool = False) -> tuple[Map, ...] | None:
+    """The maps that a View applies one after another to its flat source, padding with its fill: digits if possible,
+    then a table, then formulas in their shortest form. `read_only`: no further than the formulas as they are written.
 
     >>> import eqsat.ir.tensors.tensor as T
     >>> x = T.input("x", (1, 30, 7, 7), "float32")
@@ -50,18 +54,21 @@ def maps_of_view(view: View) -> tuple[Map, ...] | None:
     >>> print(*maps_of_view(y.node), sep=" then ")
     (1568:1[0,1470)) of 1470 then (2:784, 49:1, 16:49) of 1568
     """
-    whole = map_of_view(view)
+    whole: Map | None = map_of_view(view, SMALL)
     if isinstance(whole, FlatMap):
         return (whole,)
     try:
         return _chain(view)
     except NoDigits:
+        if whole is None and not read_only:
+            whole = map_of_view(view) or formula_of_view(view)
         return None if whole is None else (whole,)
 
 
 def _chain(view: View) -> tuple[FlatMap, ...]:
     """The pad, the digits and the crop that a View is, without those that it does not need."""
-    reading = read_view(view, grown=True)
+    address = flatten(view.gather, view.source.shape)
+    reading = read_formulas(view.outputs[0][0], address, view.valid, grown=True)
     if reading is None or any(extent == 0 for extent, _ in reading.reader.pieces.values()):
         raise NoDigits
     shape, grown = [as_size(d) for d in view.outputs[0][0]], reading.reader.shape

@@ -166,15 +166,22 @@ class Buffer:
 
     @property
     def root(self) -> Buffer:
-        """The buffer that owns the memory."""
+        """The buffer that owns the memory: itself, or that of `data`.
+
+        >>> x = Buffer("x", (2, 8), "float32")
+        >>> Buffer("v", (16,), "float32", data=x).root is x
+        True
+        """
         return self if self.data is None else self.data.root
 
     @property
     def source_key(self) -> str:
+        """A name for the buffer that no other one of this process has."""
         return f"buffer {self.serial}"
 
     @property
     def rank(self) -> int:
+        """The number of logical axes."""
         return len(self.shape)
 
     def _groups(self) -> list[range]:
@@ -208,9 +215,12 @@ class Buffer:
 
     @property
     def flat_shape(self) -> Shape:
-        """The shape of the memory from its first element on: one extent per physical axis.
+        """The shape of the memory from its first element on, in elements: one extent per physical axis.
 
         With strides or an offset it ends at the last element that an index reaches.
+
+        >>> Buffer("x", (2, 8), "float32").flat_shape, Buffer("y", (2, 8), "float32", strides=(16, 1)).flat_shape
+        ((16,), (24,))
         """
         if self.memory is not None:
             return self.memory
@@ -283,14 +293,22 @@ class Buffer:
 
     @property
     def byte_size(self) -> Term:
-        """Bytes from the start of the memory to the end of the last element."""
+        """Bytes from the start of the memory to the end of the last element.
+
+        >>> Buffer("x", (2, 8), "float32").byte_size
+        64
+        """
         return t.product([t.index_const(self.element_bytes), *(t.as_index(d) for d in self.flat_shape)])
 
     # -- flattening ---------------------------------------------------------------------------------------------------
 
     @property
     def is_flat(self) -> bool:
-        """Whether every axis is a physical axis of its own, without strides or offset."""
+        """Whether every axis is a physical axis of its own, without strides or offset.
+
+        >>> Buffer("x", (16,), "int8").is_flat, Buffer("y", (2, 8), "int8").is_flat
+        (True, False)
+        """
         plain = self.strides is None and self.elem_offset is t.index_const(0)
         return plain and self.rank == len(self.axis_separators) + 1
 
@@ -307,13 +325,25 @@ class Buffer:
         return Buffer(f"{self.name}_flat", shape, self.dtype, axis_separators=range(1, len(shape)), data=self)
 
     def transform_layout(self, index_map: Any, pad_value: Any = None) -> Buffer:
-        """The buffer that replaces this one in the physical layout of an index map; see `buffer_layout`."""
+        """The buffer that replaces this one in the physical layout of an index map; see `buffer_layout`.
+
+        `pad_value` is what the cells hold that the map adds. Raises LayoutError where the map does not fit the shape.
+
+        >>> Buffer("x", (2, 6), "float32").transform_layout("n, c -> n, c//4, c%4", pad_value=0).shape
+        (2, 2, 4)
+        """
         from eqsat.ir.layouts.buffer_layout import transform_buffer
 
         return transform_buffer(self, index_map, pad_value)
 
     def view_layout(self, index_map: Any) -> Buffer:
-        """This buffer's own memory seen through a layout that keeps its order; see `buffer_layout`."""
+        """This buffer's own memory seen through a layout that keeps its order; see `buffer_layout`.
+
+        Raises LayoutError where elements would have to move.
+
+        >>> Buffer("x", (2, 8), "float32").view_layout("n, c -> n, c//4, c%4").shape
+        (2, 2, 4)
+        """
         from eqsat.ir.layouts.buffer_layout import view_buffer
 
         return view_buffer(self, index_map)
@@ -374,7 +404,11 @@ class Buffer:
                 raise BoundsError(f"access of {self.name}[{', '.join(map(str, terms))}]", problem, "stay in the shape")
 
     def access_dtype(self, index: Any) -> str:
-        """The type of an access: the lanes of the index times those of the buffer."""
+        """The type of an access: the lanes of the index times those of the buffer.
+
+        >>> Buffer("x", (64,), "float32").access_dtype((t.ramp(0, 1, 4),))
+        'float32x4'
+        """
         lanes = max((i.lanes for i in self._indices(index)), default=1)
         return join_lanes(self.scalar, lanes * self.lanes)
 
@@ -385,7 +419,10 @@ class Buffer:
         return t.make("load", terms, self, join_lanes(self.scalar, lanes), lanes)
 
     def check_store(self, index: Any, value: Any) -> None:
-        """Refuse a value whose type or lanes are not those of the access."""
+        """Refuse a value whose type or lanes are not those of the access, with TypeMismatch.
+
+        >>> Buffer("x", (64,), "float32").check_store((0,), t.const(1.5, "float32"))
+        """
         wanted = self.access_dtype(index)
         if not isinstance(value, Term):
             raise TypeMismatch(

@@ -20,7 +20,7 @@ from eqsat.ir.layouts.padding import Padding, PadStep, negated
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim, format_shape, output_axes, same_shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, leaves, map_loads, substitute, transform
+from eqsat.ir.terms.walk import free_variables, map_loads, nodes_of, substitute, transform
 
 
 def transform_buffer(buffer: Buffer, index_map: Any, pad_value: Any = None) -> Buffer:
@@ -255,7 +255,7 @@ def vectorize_accesses(
     All or nothing: one access that is no aligned vector is a LayoutError that names it, since memory declared as
     vectors cannot be read by scalars.
     """
-    for load in leaves("load", term):
+    for load in nodes_of("load", term):
         if load.payload is buffer and load.lanes == 1:
             raise LayoutError(f"access {load} as a vector of {vector.name}", "it reads one element", "keep the scalars")
 

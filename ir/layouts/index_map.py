@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from keyword import iskeyword
 from typing import Any, cast
 
@@ -19,8 +18,8 @@ from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.json_data import JsonReader, write_json
-from eqsat.ir.layouts.map_claims import equivalent, require_defined
-from eqsat.ir.layouts.map_extent import NegativeOutput, declared_extent, from_zero
+from eqsat.ir.layouts.map_claims import equivalent, on_box
+from eqsat.ir.layouts.map_extent import NegativeOutput, from_zero
 from eqsat.ir.layouts.map_text import check_output, check_separators, index_parameters, split_indices
 from eqsat.ir.layouts.term_json import TermReader, TermWriter
 from eqsat.ir.map_on_box import MapInverse, MapOnBox
@@ -31,7 +30,7 @@ from eqsat.ir.terms.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, leaf_name, names_in, parse_expr
-from eqsat.ir.terms.walk import free_variables, leaves, substitute, symbols
+from eqsat.ir.terms.walk import free_variables, nodes_of, substitute, symbols
 
 SEPARATOR_NAME = "AXIS_SEPARATOR"
 _PRINTED_NODES = 10_000
@@ -158,7 +157,11 @@ class IndexMap:
 
     @staticmethod
     def identity(rank: int) -> IndexMap:
-        """The map that moves nothing."""
+        """The map of so many inputs that moves nothing.
+
+        >>> print(IndexMap.identity(2))
+        i0, i1 -> i0, i1
+        """
         names = tuple(f"i{n}" for n in range(rank))
         return IndexMap(names, tuple(t.var(n) for n in names))
 
@@ -171,18 +174,26 @@ class IndexMap:
 
     @property
     def inputs(self) -> tuple[Term, ...]:
-        """The inputs as variables."""
+        """The inputs as variables.
+
+        >>> IndexMap.parse("n, c -> n, c//4, c%4").inputs
+        (n, c)
+        """
         return self._variables
 
     @property
     def outputs(self) -> tuple[Term, ...]:
-        """The outputs as terms over the inputs."""
+        """The outputs as terms over the inputs.
+
+        >>> IndexMap.parse("n, c -> n, c//4, c%4").outputs
+        (n, c // 4, c % 4)
+        """
         return self.final_indices
 
     @property
     def is_table(self) -> bool:
         """Whether an output loads from a constant table, because no formula is known."""
-        return bool(leaves("load", *self.final_indices))
+        return bool(nodes_of("load", *self.final_indices))
 
     def __str__(self) -> str:
         names = names_in(*self._variables, *self.final_indices)
@@ -227,7 +238,12 @@ class IndexMap:
 
     @staticmethod
     def from_json(text: str) -> IndexMap:
-        """The map of a JSON text; ParseError for anything that `to_json` would not write."""
+        """The map of a JSON text; ParseError for anything that `to_json` would not write.
+
+        >>> m = IndexMap.parse("i -> i//4, i%4")
+        >>> IndexMap.from_json(m.to_json()) == m
+        True
+        """
         reader = JsonReader("index map")
         fields = reader.header(reader.parse(text), "index_map")
         names = [reader.string(n, "input") for n in reader.items(reader.field(fields, "inputs"), "inputs")]
@@ -335,7 +351,11 @@ class IndexMap:
         return IndexMap(self.names, outputs, self.axis_separators, back)
 
     def on_shape(self, extents: Shape) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-        """Inputs and outputs over variables for a shape; these carry their extents where they are symbolic."""
+        """Inputs and outputs over variables for a shape; these carry their extents where they are symbolic.
+
+        >>> IndexMap.parse("i -> i//4, i%4").on_shape((8,))
+        ((i,), (i // 4, i % 4))
+        """
         self._check_rank(len(extents), "extents")
         if self.names and not any(isinstance(e, Term) for e in extents):
             return self._variables, self.final_indices
@@ -379,7 +399,11 @@ class IndexMap:
         return _map_of(question, found), substitute(found.padding, question.plain)
 
     def first_padding(self, shape: Any) -> tuple[int, ...] | None:
-        """The first physical cell that no index reaches; None without padding, or where sizes are symbolic."""
+        """The first physical cell that no index reaches; None without padding, or where sizes are symbolic.
+
+        >>> IndexMap.parse("i -> i//4, i%4").first_padding((6,))
+        (1, 2)
+        """
         return decider().map_inverse(self._on_box(as_shape(shape))).first_padding
 
     def is_injective(self, shape: Any) -> Proof:
@@ -404,11 +428,20 @@ class IndexMap:
             return decider().injective(outputs, box)
 
     def is_bijective(self, shape: Any) -> Proof:
-        """Whether every cell of the declared shape belongs to exactly one index."""
+        """Whether every cell of the declared shape belongs to exactly one index.
+
+        >>> m = IndexMap.parse("i -> i//4, i%4")
+        >>> m.is_bijective((8,)).verdict, m.is_bijective((6,)).verdict
+        ('proved', 'refuted')
+        """
         return decider().map_bijective(self._on_box(as_shape(shape)))
 
     def is_equivalent_to(self, other: IndexMap, shape: Any) -> Proof:
-        """Whether both maps send every index of a shape to the same place."""
+        """Whether both maps send every index of a shape to the same place.
+
+        >>> IndexMap.parse("i -> i + i").is_equivalent_to(IndexMap.parse("i -> 2*i"), (4,)).verdict
+        'proved'
+        """
         extents = as_shape(shape)
         first, second = self.on_shape(extents), other.on_shape(extents)
         rename = dict(zip(second[0], first[0], strict=True))
@@ -479,7 +512,7 @@ class IndexMap:
         return IndexMap(self.names, outputs, self.axis_separators, self.inverse_index_map)
 
     def _on_box(self, extents: Shape) -> MapOnBox:
-        return _on_box(self, tuple(t.as_index(e) for e in extents))
+        return on_box(self, tuple(t.as_index(e) for e in extents))
 
 
 def _map_of(question: MapOnBox, found: MapInverse) -> IndexMap:
@@ -487,22 +520,3 @@ def _map_of(question: MapOnBox, found: MapInverse) -> IndexMap:
     if not found.values and not physical:
         return IndexMap((), ())
     return IndexMap(tuple(leaf_name(p) for p in physical), tuple(substitute(v, plain) for v in found.values))
-
-
-@lru_cache(maxsize=1024)
-def _on_box(m: IndexMap, sizes: tuple[Term, ...]) -> MapOnBox:
-    extents = as_shape(sizes)
-    variables, outputs = m.on_shape(extents)
-
-    def title() -> str:
-        return f"map {m} on {format_shape(extents)}"
-
-    axes = dict(zip(variables, extents, strict=True))
-    declared = tuple(declared_extent(o, axes, title) for o in outputs)
-    prefix = next(p for p in ("p", "q", "phys_") if not any(n.startswith(p) for n in m.names) or p == "phys_")
-    physical = tuple(t.var(f"{prefix}{n}", e if isinstance(e, Term) else None) for n, e in enumerate(declared))
-    back = m.inverse_index_map
-    given = None if back is None else tuple(t.as_index(i) for i in back.map_indices(physical))
-    question = MapOnBox(title, variables, extents, outputs, physical, declared, given)
-    require_defined(question)
-    return question

@@ -7,7 +7,7 @@ axis, the first one written being the outermost; brackets pack blocks into one p
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -25,7 +25,7 @@ _MAX_BLOCK = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Part:
+class AxisPart:
     """A digit of a logical axis: `factor` positions of weight `weight`; no factor means all the rest."""
 
     letter: str
@@ -40,7 +40,7 @@ class Part:
 class LayoutAxis:
     """One physical axis: an axis letter, a block, or a packed group of blocks, outermost first."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[AxisPart, ...]
 
     @property
     def extent(self) -> int | None:
@@ -101,12 +101,20 @@ class Layout:
 
     @property
     def letters(self) -> str:
-        """The logical axes, in the order of their capital letters."""
+        """The logical axes, in the order of their capital letters.
+
+        >>> Layout("NCHW16c").letters
+        'NCHW'
+        """
         return "".join(a.parts[0].letter for a in self.axes if a.extent is None)
 
     @property
     def primal(self) -> Layout:
-        """The layout of the logical axes alone."""
+        """The layout of the logical axes alone.
+
+        >>> print(Layout("NCHW16c").primal)
+        NCHW
+        """
         return Layout(self.letters)
 
     @property
@@ -131,13 +139,21 @@ class Layout:
 
         return layout_of_map(m, letters)
 
-    def parts_of(self, letter: str) -> list[Part]:
-        """The digits of a logical axis, outermost first."""
+    def parts_of(self, letter: str) -> list[AxisPart]:
+        """The digits of a logical axis, outermost first.
+
+        >>> [part.weight for part in Layout("NCHW16c").parts_of("C")]
+        [16, 1]
+        """
         found = [p for a in self.axes for p in a.parts if p.letter == letter]
         return sorted(found, key=lambda p: (p.factor is not None, -p.weight))
 
     def convertible_to(self, other: str | Layout) -> bool:
-        """Whether both layouts have the same logical axes."""
+        """Whether both layouts have the same logical axes.
+
+        >>> Layout("NCHW16c").convertible_to("NHWC"), Layout("NCHW").convertible_to("NC")
+        (True, False)
+        """
         return sorted(self.letters) == sorted(Layout(other).letters)
 
     def to(self, other: str | Layout) -> LayoutPair:
@@ -161,6 +177,9 @@ _layouts: dict[str, Layout] = {}
 _pairs: dict[tuple[str, str], LayoutPair] = {}
 
 
+Fail = Callable[..., ParseError]
+
+
 def _parse(name: str) -> tuple[LayoutAxis, ...]:
     shown = name if len(name) <= 80 else name[:77] + "..."
 
@@ -169,6 +188,24 @@ def _parse(name: str) -> tuple[LayoutAxis, ...]:
 
     if not name:
         raise fail("is empty", "one capital letter per axis")
+    groups = _groups(name, fail)
+    weights = _weights([p for g in groups for p in g], fail)
+    remaining = dict(weights)
+    result: list[LayoutAxis] = []
+    for group in groups:
+        parts: list[AxisPart] = []
+        for letter, factor in group:
+            if factor is None:
+                parts.append(AxisPart(letter, None, weights[letter]))
+            else:
+                remaining[letter] //= factor
+                parts.append(AxisPart(letter, factor, remaining[letter]))
+        result.append(LayoutAxis(_merged(parts)))
+    return tuple(result)
+
+
+def _groups(name: str, fail: Fail) -> list[list[tuple[str, int | None]]]:
+    """The axes (letter, None) and blocks (letter, size) of a name, those that are packed together."""
     groups: list[list[tuple[str, int | None]]] = []
     place, packed = 0, False
     while place < len(name):
@@ -200,38 +237,32 @@ def _parse(name: str) -> tuple[LayoutAxis, ...]:
             packed = False
     if packed:
         raise fail("brackets are not closed", "add ]")
-    axes = [p[0] for g in groups for p in g if p[1] is None]
+    return groups
+
+
+def _weights(parts: Sequence[tuple[str, int | None]], fail: Fail) -> dict[str, int]:
+    """How many positions the blocks of each axis hold together."""
+    axes = [p[0] for p in parts if p[1] is None]
     for letter in axes:
         if axes.count(letter) > 1:
             raise fail(f"axis {letter} occurs twice", f"write its blocks as 4{letter.lower()}")
     weights: dict[str, int] = {}
-    for letter, factor in (p for g in groups for p in g):
+    for letter, factor in parts:
         if letter not in axes:
             raise fail(f"block {factor}{letter.lower()} has no axis {letter}", f"add {letter}, the rest of that axis")
         weights[letter] = weights.get(letter, 1) * (factor or 1)
         if weights[letter] > _MAX_BLOCK:
             raise fail(f"the blocks of {letter} hold more than 2**63 - 1 positions", "use smaller blocks")
-    remaining = dict(weights)
-    result: list[LayoutAxis] = []
-    for group in groups:
-        parts: list[Part] = []
-        for letter, factor in group:
-            if factor is None:
-                parts.append(Part(letter, None, weights[letter]))
-            else:
-                remaining[letter] //= factor
-                parts.append(Part(letter, factor, remaining[letter]))
-        result.append(LayoutAxis(_merged(parts)))
-    return tuple(result)
+    return weights
 
 
-def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
+def _merged(parts: Sequence[AxisPart]) -> tuple[AxisPart, ...]:
     """The parts of an axis with neighbouring blocks as one: [4n2n] is 8n, [1c4c] is 4c."""
-    result: list[Part] = []
+    result: list[AxisPart] = []
     for part in [p for p in parts if p.factor != 1] or parts[:1]:
         last = result[-1] if result else None
         if last and part.factor and last.letter == part.letter:  # written one after the other, they are next in weight
-            result[-1] = Part(part.letter, (last.factor or 1) * part.factor, part.weight)
+            result[-1] = AxisPart(part.letter, (last.factor or 1) * part.factor, part.weight)
         else:
             result.append(part)
     return tuple(result)
@@ -358,7 +389,7 @@ def _convert(pair: LayoutPair) -> IndexMap:
     return IndexMap(tuple(names), tuple(outputs))
 
 
-def _digit(digits: Sequence[tuple[int, int | None, Term]], part: Part) -> Term:
+def _digit(digits: Sequence[tuple[int, int | None, Term]], part: AxisPart) -> Term:
     """The digit of an axis whose digits are (weight, factor, value): only those that matter enter the formula."""
     low = part.weight
     high = None if part.factor is None else low * part.factor

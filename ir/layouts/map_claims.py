@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
+from typing import TYPE_CHECKING
 
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
+from eqsat.ir.layouts.map_extent import declared_extent
 from eqsat.ir.map_on_box import MapOnBox
 from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Shape
+from eqsat.ir.terms.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, postorder
+
+if TYPE_CHECKING:
+    from eqsat.ir.layouts.index_map import IndexMap
 
 _DIVIDING = frozenset(("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"))
 
@@ -66,3 +72,23 @@ def equivalent(inputs: Sequence[Term], extents: Shape, first: Sequence[Term], se
 
 def _reflexive(claim: Term) -> bool:
     return claim.op == "eq" and claim.args[0] is claim.args[1]
+
+
+@lru_cache(maxsize=1024)
+def on_box(m: IndexMap, sizes: tuple[Term, ...]) -> MapOnBox:
+    """A map on a shape as a prover is asked about it; LayoutError where an output is negative or undefined there."""
+    extents = as_shape(sizes)
+    variables, outputs = m.on_shape(extents)
+
+    def title() -> str:
+        return f"map {m} on {format_shape(extents)}"
+
+    axes = dict(zip(variables, extents, strict=True))
+    declared = tuple(declared_extent(o, axes, title) for o in outputs)
+    prefix = next(p for p in ("p", "q", "phys_") if not any(n.startswith(p) for n in m.names) or p == "phys_")
+    physical = tuple(t.var(f"{prefix}{n}", e if isinstance(e, Term) else None) for n, e in enumerate(declared))
+    back = m.inverse_index_map
+    given = None if back is None else tuple(t.as_index(i) for i in back.map_indices(physical))
+    question = MapOnBox(title, variables, extents, outputs, physical, declared, given)
+    require_defined(question)
+    return question

@@ -24,7 +24,7 @@ from eqsat.ir.terms.holes import UNDEF, new_hole
 from eqsat.ir.terms.shape import Shape, size, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder, symbols
+from eqsat.ir.terms.walk import nodes_of, postorder, symbols
 
 _PARTIAL = ("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr", "pow")
 """Operations that are undefined for some integers."""
@@ -126,7 +126,7 @@ def _cast_index(source: Source, value: Term, axes: Sequence[Term], shape: Shape,
 
 
 def _check_reads(source: Source, value: Term, axes: Sequence[Term], shape: Shape, operation: str) -> None:
-    for node in leaves("load", value):
+    for node in nodes_of("load", value):
         if node.payload is not source and node.payload != source and not isinstance(node.payload, Table):
             other = getattr(node.payload, "name", node.payload)
             raise LayoutError(operation, f"the pad value reads {other}", f"it may read {source.name} only")

@@ -134,44 +134,30 @@ def by_digits(predicate: Term, extents: Mapping[Term, int]) -> Term:
             return predicate
         reach += c * (extents[x] - 1)
     # number >= -constant, or number <= constant, which is not number >= constant + 1
-    return _from(digits, extents, -constant) if at_least else _below(digits, extents, constant + 1)
+    return _compared(digits, extents, -constant if at_least else constant + 1, at_least)
 
 
-def _from(digits: Sequence[tuple[int, Term]], extents: Mapping[Term, int], limit: int) -> Term:
-    """number >= limit, digit by digit."""
+def _compared(digits: Sequence[tuple[int, Term]], extents: Mapping[Term, int], limit: int, up: bool) -> Term:
+    """number >= limit, or number < limit where not `up`, digit by digit."""
     if limit <= 0:
-        return t.TRUE
+        return t.bool_const(up)
     if not digits:
-        return t.FALSE
+        return t.bool_const(not up)
     (c, x), rest = digits[0], digits[1:]
     q = limit // c
     if q >= extents[x]:
-        return t.FALSE
-    tail = _from(rest, extents, limit - c * q)
+        return t.bool_const(not up)
+    tail = _compared(rest, extents, limit - c * q, up)
     if tail is t.TRUE:
-        return _whole(q, x, extents[x])
-    above = t.FALSE if q + 1 >= extents[x] else _whole(q + 1, x, extents[x])
-    here = t.FALSE if tail is t.FALSE else t.logical_and(t.compare("eq", x, q), tail)
-    return t.logical_or(above, here)
+        return _part(x, extents[x], q if up else q + 1, up)
+    beyond = _part(x, extents[x], q + 1 if up else q, up)
+    return beyond if tail is t.FALSE else t.logical_or(beyond, t.logical_and(t.compare("eq", x, q), tail))
 
 
-def _below(digits: Sequence[tuple[int, Term]], extents: Mapping[Term, int], limit: int) -> Term:
-    """number < limit, digit by digit."""
-    if limit <= 0:
-        return t.FALSE
-    if not digits:
-        return t.TRUE
-    (c, x), rest = digits[0], digits[1:]
-    q = limit // c
-    if q >= extents[x]:
-        return t.TRUE
-    tail = _below(rest, extents, limit - c * q)
-    lower = t.FALSE if q == 0 else t.compare("lt", x, q) if q > 1 else t.compare("eq", x, 0)
-    if tail is t.TRUE:
-        return t.TRUE if q + 1 >= extents[x] else t.compare("lt", x, q + 1) if q else t.compare("eq", x, 0)
-    return lower if tail is t.FALSE else t.logical_or(lower, t.logical_and(t.compare("eq", x, q), tail))
-
-
-def _whole(low: int, x: Term, extent: int) -> Term:
-    """x >= low, as an equation where only one value is left."""
-    return t.compare("le", low, x) if low + 1 < extent else t.compare("eq", x, low)
+def _part(x: Term, extent: int, limit: int, up: bool) -> Term:
+    """x >= limit, or x < limit, as an equation where only one value is left."""
+    if limit >= extent:
+        return t.bool_const(not up)
+    if up:
+        return t.compare("le", limit, x) if limit + 1 < extent else t.compare("eq", x, limit)
+    return t.FALSE if limit == 0 else t.compare("lt", x, limit) if limit > 1 else t.compare("eq", x, 0)

@@ -29,7 +29,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
 Interval = tuple[int | None, int | None]
-Ranges = Mapping[Term, tuple[int, int]]
+Ranges = Mapping[Term, tuple[End, End]]
 INT32 = 32
 
 
@@ -173,14 +173,18 @@ class Bounds:
         for c, x in parts:
             factors = list(x.args) if x.op == "prod" else [x]
             grows = c > 0 and all(self.span(f)[0] >= 0 for f in factors)
-            if grows and any(_is_open(f, self) for f in factors):
-                factors = [t.add(f.args[0], -1) if _is_open(f, self) else f for f in factors]
+            if grows and any(self._is_open(f) for f in factors):
+                factors = [t.add(f.args[0], -1) if self._is_open(f) else f for f in factors]
                 changed = True
             replaced.append((c, _expand(factors)))
         if not changed:
             return math.inf
         largest = t.linear(constant, replaced)
         return self._linear(*t.linear_parts(largest))[1]
+
+    def _is_open(self, factor: Term) -> bool:
+        """An axis bounded only by a symbolic extent of at least 1."""
+        return factor.op in ("axis", "var") and bool(factor.args) and self.span(factor) == (0, math.inf)
 
     def _comparison(self, op: str, a: Term, b: Term) -> Span:
         if a.dtype == INDEX:
@@ -198,11 +202,6 @@ class Bounds:
         if op == "ne":
             never, always = always, never
         return int(always), int(not never)
-
-
-def _is_open(factor: Term, box: Bounds) -> bool:
-    """An axis bounded only by a symbolic extent of at least 1."""
-    return factor.op in ("axis", "var") and bool(factor.args) and box.span(factor) == (0, math.inf)
 
 
 def _expand(factors: Sequence[Term]) -> Term:

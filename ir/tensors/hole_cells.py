@@ -13,7 +13,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, postorder
+from eqsat.ir.terms.walk import nodes_of, postorder
 
 if TYPE_CHECKING:
     from eqsat.ir.tensors.tensor import Tensor
@@ -31,7 +31,7 @@ def reads_a_hole(body: Term, shape: Shape, reduce: Shape, operands: Sequence[Ten
     None where there is no such load, and where sizes are symbolic or large: then evaluation finds out.
     """
     places = [
-        x for x in leaves("load", body) if any(_reads(i) for i in x.args) and not isinstance(x.payload, Table)
+        x for x in nodes_of("load", body) if any(_reads(i) for i in x.args) and not isinstance(x.payload, Table)
     ]  # fmt: skip
     if not places or not any(_has_holes(x) for x in operands):
         return None
@@ -47,7 +47,7 @@ def reads_a_hole(body: Term, shape: Shape, reduce: Shape, operands: Sequence[Ten
 
 
 def _reads(term: Term) -> bool:
-    return any(not isinstance(x.payload, Table) for x in leaves("load", term))
+    return any(not isinstance(x.payload, Table) for x in nodes_of("load", term))
 
 
 def _formulas(x: Tensor) -> list[Term]:
@@ -63,7 +63,7 @@ def _has_holes(root: Tensor) -> bool:
         if x.node.serial in seen:
             continue
         seen.add(x.node.serial)
-        if any(leaves("hole", f) for f in _formulas(x)):
+        if any(nodes_of("hole", f) for f in _formulas(x)):
             return True
         waiting.extend(x.node.operands)
     return False

@@ -1,45 +1,44 @@
-"""Operators that are one node for a target but have a definition: name -> outputs, signature and definition.
+"""Operators that are one node for a target: their formulas by name.
 
-Adding one is one function here: it answers an `OperatorSpec` for given operands and attributes.
+Adding one is one function here, its formula. The output types follow from it, and the signature: which axes of operands
+and outputs are one, and what layouts may do to them.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import EqsatError, TypeMismatch
+from eqsat.ir.tensors.incidence import signature_of
+from eqsat.ir.tensors.reductions import softmax_formula
 from eqsat.ir.tensors.signature import Signature
-from eqsat.ir.tensors.tensor import Opaque, Tensor, data_dtype
-from eqsat.ir.terms.shape import Shape, as_shape, normalize_axis
+from eqsat.ir.tensors.tensor import Definition, Opaque, Tensor, data_dtype, input
+from eqsat.ir.terms.shape import as_shape, normalize_axis
 
-Definition = Callable[..., "Tensor | Sequence[Tensor]"]
-
-
-@dataclass(frozen=True)
-class OperatorSpec:
-    """What an operator makes of its operands: output types, what layouts may do to it, and its meaning."""
-
-    outputs: tuple[tuple[Shape, str], ...]
-    signature: Signature
-    definition: Definition
+_operators: dict[str, Definition] = {}
 
 
-Spec = Callable[..., OperatorSpec]
-_operators: dict[str, Spec] = {}
+def define(name: str) -> Callable[[Definition], Definition]:
+    """Register an operator by its formula: the decorated function makes outputs of operands and attributes.
 
+    >>> import eqsat as eq
+    >>> @define("swish")
+    ... def swish(x, slope=1.0):
+    ...     return x * eq.sigmoid(x * slope)
+    >>> y = operator("swish", [eq.input("x", (2, 3), "float32")], {"slope": 2.0})[0]
+    >>> str(y.node.signature), y.shape
+    ('a0 a1 -> a0 a1', (2, 3))
+    """
 
-def define(name: str) -> Callable[[Spec], Spec]:
-    """Register an operator; the decorated function answers its OperatorSpec from (operands, attrs)."""
-
-    def register(spec: Spec) -> Spec:
+    def register(definition: Definition) -> Definition:
         if name in _operators:
             raise EqsatError(f"operator {name}", "is defined twice")
-        _operators[name] = spec
-        return spec
+        _operators[name] = definition
+        return definition
 
     return register
 
@@ -49,16 +48,22 @@ def operator_names() -> tuple[str, ...]:
     return tuple(_operators)
 
 
-def specification(name: str, operands: Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> OperatorSpec:
-    """What a defined operator makes of these operands; an error where the name or the attributes are not known."""
+def operator_node(name: str, operands: Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> Opaque:
+    """The node of a defined operator; an error where the name or the attributes are not known."""
     if name not in _operators:
         known = ", ".join(sorted(_operators))
         raise EqsatError(f"operator {name!r}", "is not defined", f"one of {known}, or eq.opaque")
+    values = dict(attrs or {})
     try:
-        inspect.signature(_operators[name]).bind(tuple(operands), **dict(attrs or {}))
+        inspect.signature(_operators[name]).bind(*operands, **values)
     except TypeError as error:
         raise EqsatError(f"operator {name}", str(error)) from error
-    return _operators[name](tuple(operands), **dict(attrs or {}))
+    definition = partial(_operators[name], **values)
+    inputs = [input(f"operand{n}", x.shape, x.dtype) for n, x in enumerate(operands)]
+    made = definition(*inputs)
+    outputs = [made] if isinstance(made, Tensor) else list(made)
+    types = [(y.shape, y.dtype) for y in outputs]
+    return Opaque(name, operands, types, values, signature_of(inputs, outputs), definition=definition)
 
 
 def operator(name: str, operands: Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> list[Tensor]:
@@ -68,10 +73,8 @@ def operator(name: str, operands: Sequence[Tensor], attrs: Mapping[str, Any] | N
     >>> operator("softmax", [eq.input("x", (2, 3), "float32")], {"axis": 1})[0].shape
     (2, 3)
     """
-    spec = specification(name, operands, attrs)
-    values = dict(attrs or {})
-    node = Opaque(name, operands, spec.outputs, values, spec.signature, definition=spec.definition)
-    return [Tensor(node, k) for k in range(len(spec.outputs))]
+    node = operator_node(name, operands, attrs)
+    return [Tensor(node, k) for k in range(len(node.outputs))]
 
 
 def opaque(
@@ -96,20 +99,7 @@ def opaque(
 
 
 @define("softmax")
-def _softmax(operands: tuple[Tensor, ...], axis: int) -> OperatorSpec:
-    from eqsat.ir.tensors.reductions import softmax_definition
-
-    if len(operands) != 1:
-        raise TypeMismatch("softmax", f"{len(operands)} operands, expected 1")
-    x = operands[0]
+def _softmax(x: Tensor, axis: int) -> Tensor:
     if not is_float(x.dtype):
         raise TypeMismatch(f"softmax of {x!r}", f"needs a float type, not {x.dtype}")
-    n = normalize_axis(axis, x.rank, "softmax")
-    labels = tuple((f"a{k}",) for k in range(x.rank))
-    roles = {f"a{k}": "equivariant" if k == n else "map" for k in range(x.rank)}
-    signature = Signature((labels,), (labels,), roles)
-
-    def definition(y: Tensor) -> Tensor:
-        return softmax_definition(y, n)
-
-    return OperatorSpec(((x.shape, x.dtype),), signature, definition)
+    return softmax_formula(x, (normalize_axis(axis, x.rank, "softmax"),))

@@ -17,7 +17,7 @@ from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.layouts.term_json import TermReader, TermWriter, decode_base64
-from eqsat.ir.tensors.library import operator_names, specification
+from eqsat.ir.tensors.library import operator_names, operator_node
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tag, Tensor, View, data_dtype
 from eqsat.ir.terms import term as t
@@ -219,7 +219,7 @@ class _Reader:
         definition = None
         types = self.types(entry)
         if reader.boolean(reader.field(entry, "defined"), "defined"):
-            spec = specification(op, operands, values)
+            spec = operator_node(op, operands, values)
             definition = spec.definition
             if [d for _, d in spec.outputs] != [d for _, d in types] or len(spec.outputs) != len(types):
                 reader.fail(f"operator {op} does not give the outputs that are declared")

@@ -28,7 +28,7 @@ def format_program(program: Program, limit: int = MAX_LINES) -> str:
       y = relu maximum(t0[i0, i1], float32(0.0))        # float32(3, 2)
     """
     nodes = [n for n in program.nodes() if not isinstance(n, Input)]
-    names = _names(program, nodes)
+    names = tensor_names(program)
     labels = _labels(program)
     inputs = ", ".join(f"{x.name}: {x.dtype}{format_shape(x.shape, labels)}" for x in program.inputs)
     lines = [f"{program.name}({inputs}) -> {', '.join(program.outputs)}"]
@@ -46,8 +46,16 @@ def format_program(program: Program, limit: int = MAX_LINES) -> str:
     return "\n".join(lines)
 
 
-def _names(program: Program, nodes: list[Node]) -> dict[tuple[int, int], str]:
-    """Inputs and outputs have their own names; the rest count from t0."""
+def tensor_names(program: Program) -> dict[tuple[int, int], str]:
+    """The names of the tensors of a program, by node and output: inputs and outputs have their own, the rest count from
+    t0.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (2, 3), "float32")
+    >>> list(tensor_names(eq.Program([x], {"y": x.permute_dims((1, 0)).relu()})).values())
+    ['x', 'y', 't0']
+    """
+    nodes = [n for n in program.nodes() if not isinstance(n, Input)]
     names: dict[tuple[int, int], str] = {x.key: x.name for x in program.inputs}
     for name, x in program.outputs.items():
         names.setdefault(x.key, name)

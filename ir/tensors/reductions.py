@@ -187,13 +187,13 @@ def split(x: Tensor, indices_or_sections: int | Sequence[int], axis: int) -> lis
     return parts
 
 
-def softmax_definition(x: Tensor, axis: int) -> Tensor:
-    """softmax as reductions and element-wise operators."""
-    if same_dim(x.shape[axis], 0):
+def softmax_formula(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """exp(x - max) / sum over some axes together, as reductions and element-wise operators."""
+    if any(same_dim(x.shape[a], 0) for a in axes):
         return x
-    shifted = pointwise("sub", lambda a, b: a - b, x, reduce(x, "max", axis, True))
+    shifted = pointwise("sub", lambda a, b: a - b, x, reduce(x, "max", axes, True))
     e = pointwise("exp", lambda a: t.unary("exp", a), shifted)
-    return pointwise("div", lambda a, b: a / b, e, reduce(e, "sum", axis, True))
+    return pointwise("div", lambda a, b: a / b, e, reduce(e, "sum", axes, True))
 
 
 def softmax(x: Tensor, axis: int) -> Tensor:

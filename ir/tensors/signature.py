@@ -20,9 +20,9 @@ class Signature:
     """Axis labels per operand and output, and a role per label.
 
     Roles: `map` (every position computed alike and independently: may be permuted, split, merged), `equivariant`
-    (permuting its positions permutes the result, as the axis of a softmax: no split), `reduce` (read in any order,
-    absent from the outputs), `fixed` (stays as it is). A dimension may be a product of labels, most significant first:
-    `(g c)`.
+    (permuting its positions permutes the result, as the axis of a softmax: it stays one axis), `reduce` (read in any
+    order, absent from the outputs), `fixed` (stays as it is). A dimension may be a product of labels, most significant
+    first: `(g c)`.
 
     >>> s = Signature.parse("n c h w, o c kh kw -> n o y x", map="n o", reduce="c")
     >>> s.role("n"), s.role("h")
@@ -55,14 +55,23 @@ class Signature:
         return hash((self.operands, self.outputs, frozenset(self.roles.items())))
 
     def role(self, label: str) -> str:
-        """The role of a label; fixed unless said otherwise."""
+        """The role of a label; fixed unless said otherwise.
+
+        >>> s = Signature.parse("n k, k m -> n m", map="n m", reduce="k")
+        >>> s.role("k"), s.role("n")
+        ('reduce', 'map')
+        """
         return self.roles.get(label, "fixed")
 
     @staticmethod
     def parse(text: str, map: str = "", equivariant: str = "", reduce: str = "") -> Signature:
         """Read `operand, operand -> output, output`: labels between blanks, products in brackets.
 
-        `1` is an axis of extent 1, `()` alone is a scalar.
+        `1` is an axis of extent 1, `()` alone is a scalar. `map`, `equivariant`, `reduce` list labels of these roles.
+        Raises ParseError for other text, ShapeError for roles that no axis can have.
+
+        >>> print(Signature.parse("n c h w -> n (c h w)", map="n c h w"))
+        n c h w -> n (c h w)
         """
         sides = text.split("->")
         if len(sides) != 2:
@@ -77,7 +86,11 @@ class Signature:
         return Signature(left, right, roles)
 
     def check(self, operands: Sequence[Shape], outputs: Sequence[Shape], op: str) -> dict[str, Dim]:
-        """The extent of every label; an error where the signature does not fit the shapes."""
+        """The extent of every label; an error where the signature does not fit the shapes.
+
+        >>> Signature.parse("n k, k m -> n m").check([(2, 3), (3, 4)], [(2, 4)], "matmul")
+        {'n': 2, 'k': 3, 'm': 4}
+        """
         extents: dict[str, Dim] = {}
         groups = (*zip(self.operands, operands, strict=False), *zip(self.outputs, outputs, strict=False))
         if len(self.operands) != len(operands) or len(self.outputs) != len(outputs):
@@ -98,6 +111,30 @@ class Signature:
                 if len(labels) != 1:
                     _solve(labels, extent, extents, f"{op} with signature {self}")
         return extents
+
+    def matches(self, other: Signature, shapes: Sequence[Shape]) -> bool:
+        """Whether two signatures of operands and outputs of these shapes are one up to the names of their labels, those
+        of extent 1 left out.
+
+        >>> a, b = (Signature.parse(x, map=x[0]) for x in ("n k -> n", "m k -> m"))
+        >>> a.matches(b, [(2, 3), (2,)]), a.matches(Signature.parse("n k -> n"), [(2, 3), (2,)])
+        (True, False)
+        """
+        names: dict[str, str] = {}
+        back: dict[str, str] = {}
+        mine, theirs = ((*s.operands, *s.outputs) for s in (self, other))
+        if [len(d) for d in mine] != [len(d) for d in theirs]:
+            return False
+        for dims, own, shape in zip(mine, theirs, shapes, strict=True):
+            for d, e, extent in zip(dims, own, shape, strict=True):
+                if same_dim(extent, 1):
+                    continue
+                if len(d) != len(e):
+                    return False
+                for x, y in zip(d, e, strict=True):
+                    if names.setdefault(x, y) != y or back.setdefault(y, x) != x or self.role(x) != other.role(y):
+                        return False
+        return True
 
     def __str__(self) -> str:
         left = ", ".join(_format(d) for d in self.operands)

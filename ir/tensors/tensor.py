@@ -175,6 +175,13 @@ class OperatorImpl(ABC):
     ) -> Opaque:
         """The operator of a node over other operands and with other attributes; EqsatError where there is none."""
 
+    def padded(
+        self, node: Opaque, operands: Sequence[Tensor], pads: Sequence[tuple[int, int]], fill: Term | None
+    ) -> Opaque:
+        """The operator of a node over a first operand around which it adds cells that hold `fill` itself, so many
+        before and after along each axis; EqsatError where there is none."""
+        raise EqsatError(f"operator {node.op}", "does no padding of its own")
+
 
 Definition = Callable[..., "Tensor | Sequence[Tensor]"]
 
@@ -233,14 +240,17 @@ class Tensor(TensorMethods):
 
     @property
     def shape(self) -> Shape:
+        """The extents, numbers or terms of symbols."""
         return self.node.outputs[self.index][0]
 
     @property
     def dtype(self) -> str:
+        """The element type, as `float32`."""
         return self.node.outputs[self.index][1]
 
     @property
     def rank(self) -> int:
+        """The number of axes."""
         return len(self.shape)
 
     @property
@@ -250,10 +260,12 @@ class Tensor(TensorMethods):
 
     @property
     def source_key(self) -> str:
+        """A name for the tensor that no other one of this process has."""
         return f"tensor {self.node.serial}.{self.index}"
 
     @property
     def name(self) -> str:
+        """The name of an input; of another tensor, one made of its node's number."""
         node = self.node
         return node.name if isinstance(node, Input) else f"t{node.serial}"
 
@@ -325,7 +337,12 @@ class Program:
                 raise ShapeError("program", f"input {node.name!r} is used but not listed", "add it to inputs")
 
     def nodes(self) -> list[Node]:
-        """All nodes, operands before users."""
+        """All nodes, operands before users.
+
+        >>> x = input("x", (2,), "float32")
+        >>> [type(node).__name__ for node in Program([x], {"y": x.relu()}).nodes()]
+        ['Input', 'Compute']
+        """
         return list(node_order(self.outputs.values()))
 
     def bind(self, values: Mapping[Any, Any]) -> Program:
@@ -355,7 +372,13 @@ class Program:
         return program_from_json, (program_to_json(self, drop_impl=True), functions)
 
     def all_nodes(self) -> list[Node]:
-        """The nodes, inputs that nothing uses included: operands before users."""
+        """The nodes, inputs that nothing uses included: operands before users.
+
+        >>> x, unused = input("x", (2,), "float32"), input("z", (2,), "float32")
+        >>> program = Program([x, unused], {"y": x.relu()})
+        >>> len(program.nodes()), len(program.all_nodes())
+        (2, 3)
+        """
         return list(node_order([*self.inputs, *self.outputs.values()]))
 
 

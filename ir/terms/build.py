@@ -73,7 +73,11 @@ def cast(a: TermLike, dtype: Any) -> Term:
 
 
 def ramp(base: TermLike, stride: TermLike, lanes: int) -> Term:
-    """The index vector base, base + stride, ... of `lanes` elements."""
+    """The index vector base, base + stride, ... of `lanes` elements.
+
+    >>> ramp(axis("i"), 2, 4).evaluate({"i": 10})
+    array([10, 12, 14, 16])
+    """
     return t.ramp(base, stride, lanes)
 
 

@@ -100,7 +100,12 @@ class Term:
         return self.known_order or find_order(self), self.digest
 
     def same(self, other: Term) -> bool:
-        """Structural equality (`==` builds a term instead)."""
+        """Structural equality (`==` builds a term instead).
+
+        >>> from eqsat.ir.terms.term import var
+        >>> (var("i") + 1).same(1 + var("i"))
+        True
+        """
         return self is other
 
     def evaluate(self, env: Mapping[Any, Any] | None = None) -> Any:

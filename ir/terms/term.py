@@ -322,7 +322,12 @@ def where(condition: Any, a: TermLike, b: TermLike) -> Term:
 
 
 def given(condition: Any, a: Term) -> Term:
-    """a where the condition holds; unconstrained elsewhere. For the engine: erased before extraction."""
+    """a where the condition holds; unconstrained elsewhere. For the engine: erased before extraction.
+
+    >>> i = var("i")
+    >>> given(i < 4, i % 4)
+    given(i < 4, i % 4)
+    """
     c = as_bool(condition)
     return a if c is TRUE else make("given", (c, a), None, a.dtype)
 

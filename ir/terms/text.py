@@ -33,7 +33,8 @@ _INFIX: dict[str, tuple[int, str]] = {
 _NOT, _COMPARE, _SUM, _PRODUCT, _UNARY, _POWER, _ATOM = 3, 4, 9, 10, 11, 12, 20
 _CALL_NAMES = {"min": "minimum", "max": "maximum"}
 
-Part = tuple[int, str]
+Printed = tuple[int, str]
+"""How tightly the outermost operation of a text binds, and the text."""
 
 
 def leaf_name(node: Term) -> str:
@@ -94,7 +95,7 @@ def _digits(value: int) -> str:
     return str(value) if value.bit_length() < 3 * MAX_DIGITS else hex(value)
 
 
-def _number(node: Term) -> Part:
+def _number(node: Term) -> Printed:
     if node.dtype == BOOL:
         return _ATOM, "True" if node.payload else "False"
     if node.dtype == INDEX:
@@ -106,11 +107,11 @@ def _number(node: Term) -> Part:
     return _ATOM, f"{node.dtype}({text})"
 
 
-def _wrap(part: Part, level: int) -> str:
+def _wrap(part: Printed, level: int) -> str:
     return part[1] if part[0] >= level else f"({part[1]})"
 
 
-def _multiple(factor: int, node: Term, part: Part) -> Part:
+def _multiple(factor: int, node: Term, part: Printed) -> Printed:
     """factor * summand, for a factor of at least 1."""
     if factor == 1:
         return part if part[0] >= _PRODUCT else (_ATOM, f"({part[1]})")
@@ -119,7 +120,7 @@ def _multiple(factor: int, node: Term, part: Part) -> Part:
     return _PRODUCT, f"{_digits(factor)}*{part[1] if node.op == 'prod' else _wrap(part, _UNARY)}"
 
 
-def _sum(node: Term, parts: Mapping[Term, Part]) -> Part:
+def _sum(node: Term, parts: Mapping[Term, Printed]) -> Printed:
     constant, items = t.linear_parts(node)
     shown = [(c < 0, -abs(c), _multiple(abs(c), x, parts[x]), x) for c, x in items]
     shown.sort(key=lambda item: (item[0], item[1], item[3].op != "prod", len(item[2][1]), item[2][1]))
@@ -137,7 +138,7 @@ def _sum(node: Term, parts: Mapping[Term, Part]) -> Part:
     return (_PRODUCT if single else _SUM), text
 
 
-def _format(node: Term, parts: Mapping[Term, Part], names: Mapping[Term, str]) -> Part:
+def _format(node: Term, parts: Mapping[Term, Printed], names: Mapping[Term, str]) -> Printed:
     op = node.op
     if op == "const":
         return _number(node)
@@ -223,7 +224,7 @@ def format_term(term: Term, limit: int | None = MAX_PRINTED, names: Mapping[Term
     shown = names or {}
     taken = {shown.get(n) or leaf_name(n) for n in leaves}
     fresh = (name for name in (f"t{k}" for k in range(len(nodes) + len(taken))) if name not in taken)
-    parts: dict[Term, Part] = {}
+    parts: dict[Term, Printed] = {}
     depth: dict[Term, int] = {}
     lines: list[str] = []
     for n in nodes:

@@ -92,8 +92,13 @@ def renumber_loads(term: Term, sources: Mapping[Any, Any]) -> Term:
     return transform(term, change)
 
 
-def leaves(op: str, *roots: Term) -> list[Term]:
-    """The distinct subterms with this operation, in order of appearance."""
+def nodes_of(op: str, *roots: Term) -> list[Term]:
+    """The distinct subterms with this operation, inner nodes as well as leaves, operands before what uses them.
+
+    >>> from eqsat.ir.terms.parse import parse_expr
+    >>> nodes_of("floordiv", parse_expr("(i // 2) // 3 + j // 2"))
+    [i // 2, i // 2 // 3, j // 2]
+    """
     return [n for n in postorder(*roots) if n.op == op]
 
 
@@ -104,7 +109,7 @@ def free_variables(*roots: Term) -> list[Term]:
 
 def symbols(*roots: Term) -> list[Term]:
     """Symbolic sizes, in order of appearance."""
-    return leaves("sym", *roots)
+    return nodes_of("sym", *roots)
 
 
 def occurs(table: Iterable[Term], *roots: Term) -> bool:

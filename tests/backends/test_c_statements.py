@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from eqsat.backends.c.cc import load_library
-from eqsat.backends.c.code import print_unit
-from eqsat.backends.call import Runner
+from eqsat.backends.c.runner import Runner
+from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.lowered import Lowered
 from eqsat.ir.errors import BackendError

@@ -306,13 +306,18 @@ def test_files_that_may_not_grow(limit: int, tmp_path: Path) -> None:
     assert not files(tmp_path / "cache") and not files(tmp_path / "tmp")
 
 
+def taken(path: Path) -> int:
+    """The bytes of a device that a file takes."""
+    return path.stat().st_blocks * 512
+
+
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A device of 16 kB, with a cache in it."""
+    """A device of 4 MB, with a cache in it."""
     device = tmp_path / "device"
     device.mkdir()
     try:
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(device)], check=True, capture_output=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(device)], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("no device can be mounted")
     (device / "cache").mkdir(mode=0o700)
@@ -320,14 +325,27 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(device)], check=True)
 
 
+def fill(device: Path, left: int) -> None:
+    """Write zeros until a device has no more room than this, whatever the size of its pages is."""
+    with open(device / "ballast", "wb", buffering=0) as ballast:
+        with pytest.raises(OSError, match="No space left"):
+            while True:
+                ballast.write(bytes(4096))
+        ballast.truncate(taken(device / "ballast") - left)
+
+
 @posix
-def test_a_full_device(small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "refused"), [(0.0, 0), (0.5, 2)])
+def test_a_full_device(part: float, refused: int, small: Path, tmp_path: Path) -> None:
+    """Nothing can be written there (Python then has another folder for temporary files), or half of a program."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
+    assert "written" not in on_full(tmp_path / "cache", scratch)
+    fill(small, int(part * min(taken(made) for made in (tmp_path / "cache").rglob("*.so"))))
     said = on_full(small / "cache", scratch)
     assert said.count("CacheWarning") == 1 and f"the cache {small}/cache is not used: No space left" in said
     assert "written" not in said
-    assert on_full(small / "cache", small).count(NO_ROOM.format("No space left on device")) >= 1
+    assert on_full(small / "cache", small).count(NO_ROOM.format("No space left on device")) == refused
     assert not list(scratch.iterdir()) and not [p for p in small.rglob("*") if p.name.startswith((DRAFTS, SCRATCH))]
 
 

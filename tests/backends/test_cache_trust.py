@@ -291,7 +291,7 @@ def test_binaries_of_drivers_are_data(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
     monkeypatch.setattr("pyopencl.characterize.has_src_build_cache", no_cache)
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path))
-    where, source = device.place(), "__kernel void f(__global int *x) { x[get_global_id(0)] = 7; }"
+    where, source = device.open_device(), "__kernel void f(__global int *x) { x[get_global_id(0)] = 7; }"
 
     def runs() -> None:
         cl = device.opencl()

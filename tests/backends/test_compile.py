@@ -15,8 +15,8 @@ import pytest
 from kernel_checks import sample
 
 from eqsat.backends.c import cc
-from eqsat.backends.c.code import print_unit
 from eqsat.backends.c.kernel import CKernel
+from eqsat.backends.c.unit import print_unit
 from eqsat.backends.compile import compile
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import Machine
@@ -344,7 +344,7 @@ import sys, eqsat
 y = eqsat.input("x", (3, 4), "float32") * 2
 eqsat.compile(y)
 modules = (
-    "subprocess", "tempfile", "shutil", "concurrent.futures", "eqsat.backends.lowering.lower", "eqsat.backends.c.code"
+    "subprocess", "tempfile", "shutil", "concurrent.futures", "eqsat.backends.lowering.lower", "eqsat.backends.c.unit"
 )
 print([module for module in modules if module in sys.modules])
 """
@@ -409,7 +409,7 @@ def test_sources_of_moves(golden: Callable[[str, str], None]) -> None:
     chosen = {
         "nchw_nhwc": x.permute_dims((0, 2, 3, 1)), "nchw_nchw16c": blocked,
         "rgb_nchw16c": padded, "rgb_nhwc": image.permute_dims((0, 2, 3, 1)), "heads": heads.permute_dims((0, 2, 1, 3)),
-        "pad_rows": x.pad(((0, 0), (0, 0), (1, 1), (1, 1)), 1), "braid": pairs,
+        "pad_rows": x.pad(((0, 0), (0, 0), (1, 1), (1, 1)), 1), "interleave": pairs,
         "large_transpose": matrix.permute_dims((1, 0)), "large_heads": heads.permute_dims((0, 2, 1, 3)),
         "large_nchw16c": blocked,
     }  # fmt: skip

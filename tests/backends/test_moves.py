@@ -22,15 +22,24 @@ from kernel_moves import (
 )
 
 from eqsat.backends.c.cc import load_library
-from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.runner import Runner
+from eqsat.backends.c.unit import print_unit
 from eqsat.backends.c.vector import HEADER
-from eqsat.backends.call import Runner
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine
-from eqsat.backends.schedules.choose import schedule
-from eqsat.backends.schedules.schedule import TILE_I, TILE_J, Blend, Plan, Run, Shear, Turn, Zip
-from eqsat.backends.schedules.variants import candidates
+from eqsat.backends.schedules.candidates import candidates
+from eqsat.backends.schedules.choose import schedule_moves
+from eqsat.backends.schedules.schedule import (
+    TILE_I,
+    TILE_J,
+    ContiguousCopy,
+    Interleave,
+    PointwiseTiles,
+    Schedule,
+    StreamingTranspose,
+    TransposeTiles,
+)
 from eqsat.ir.dtypes import DATA
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.run import evaluate_outputs
@@ -116,7 +125,7 @@ def test_many_layouts_bit_by_bit(number: int) -> None:
         check_bits(chosen_cases((dtype,)), (number + 1) % 3 + 1, MACHINES[number], 3 * number)
 
 
-def blends() -> dict[str, Tensor]:
+def pointwise_bodies() -> dict[str, Tensor]:
     """Bodies over operands of which some are transposed."""
     x, r = input("x", (2, 40, 9, 15), "float32"), input("r", (2, 9, 15, 40), "float32")
     u, n = input("u", (2, 20, 70), "uint8"), input("n", (70, 130), "int64")
@@ -136,79 +145,91 @@ def blends() -> dict[str, Tensor]:
 
 # feature: K1
 @pytest.mark.parametrize("threads", [1, 2])
-def test_blends_equal_numpy(threads: int) -> None:
-    outputs = blends()
+def test_pointwise_tiles_equal_numpy(threads: int) -> None:
+    outputs = pointwise_bodies()
     inputs = {x.name: x for y in outputs.values() for x in leaves_of(y)}
     feeds = {n: sample(tuple(extents_of(x)), x.dtype) for n, x in inputs.items()}
     low = lower(Program(list(inputs.values()), outputs))
-    assert sum(isinstance(plan, Blend) for _, plan in parts(low, MACHINES[0])) >= len(outputs)
+    assert sum(isinstance(schedule, PointwiseTiles) for _, schedule in parts(low, MACHINES[0])) >= len(outputs)
     check(outputs, feeds, threads=threads)
 
 
-FEATURES: dict[str, Callable[[Move, Plan], bool]] = {
-    "run": lambda m, p: isinstance(p, Run) and m.is_copy,
-    "run with border": lambda m, p: isinstance(p, Run) and bool(m.boxed),
-    "run backwards": lambda m, p: isinstance(p, Run) and m.is_copy and m.operands[0].strides[-1] == -1,
-    "run backwards, streamed": lambda m, p: isinstance(p, Run) and p.stream and m.operands[0].strides[-1:] == (-1,),
-    "run in pieces": lambda m, p: isinstance(p, Run) and p.tiled is not None and m.extents[p.tiled] % p.tile > 0,
-    "fill": lambda m, p: isinstance(p, Run) and m.is_fill,
-    "run streamed": lambda m, p: isinstance(p, Run) and p.stream,
-    "turn": lambda m, p: isinstance(p, Turn),
-    "turn packed": lambda m, p: isinstance(p, Turn) and p.pack,
-    "turn staged": lambda m, p: isinstance(p, Turn) and p.stage,
-    "turn with border": lambda m, p: isinstance(p, Turn) and bool(m.boxed),
-    "turn in bands": lambda m, p: isinstance(p, Turn) and p.band > 0,
-    "turn in bands, staged": lambda m, p: isinstance(p, Turn) and p.band > 0 and p.stage,
-    "turn of few columns": lambda m, p: isinstance(p, Turn) and p.tj == 8 and p.ti * m.out.size == 512,
-    "turn packed and staged": lambda m, p: isinstance(p, Turn) and p.pack and p.stage and not p.stream,
-    "turn packed, not staged": lambda m, p: isinstance(p, Turn) and p.pack and not p.stage,
-    "turn of rows": lambda m, p: isinstance(p, Turn) and not p.stream and p.ti == p.i.size > 64,
-    "turn of chains": lambda m, p: isinstance(p, Turn) and not p.i.plain,
-    "turn dense": lambda m, p: isinstance(p, Turn) and p.dense,
-    "shear": lambda m, p: isinstance(p, Shear),
-    "shear packed": lambda m, p: isinstance(p, Shear) and p.pack,
-    "shear of several lines": lambda m, p: isinstance(p, Shear) and p.lines > 1,
-    "shear of one line": lambda m, p: isinstance(p, Shear) and p.lines == 1,
-    "shear of chains": lambda m, p: isinstance(p, Shear) and not (p.i.plain and p.j.plain),
-    "zip": lambda m, p: isinstance(p, Zip),
-    "braid": lambda m, p: isinstance(p, Zip) and p.braid,
-    "odd braid": lambda m, p: isinstance(p, Zip) and p.braid and m.extents[p.small[0]] % 2 == 1,
-    "taken apart": lambda m, p: isinstance(p, Zip) and p.braid and m.out.strides[p.long] == 1,
-    "zip streamed": lambda m, p: isinstance(p, Zip) and p.stream,
+FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
+    "copy": lambda m, p: isinstance(p, ContiguousCopy) and m.is_copy,
+    "copy with border": lambda m, p: isinstance(p, ContiguousCopy) and bool(m.boxed),
+    "copy backwards": lambda m, p: isinstance(p, ContiguousCopy) and m.is_copy and m.operands[0].strides[-1] == -1,
+    "copy backwards, non-temporal": lambda m, p: (
+        isinstance(p, ContiguousCopy) and p.nontemporal and m.operands[0].strides[-1:] == (-1,)
+    ),
+    "tiled copy": lambda m, p: (
+        isinstance(p, ContiguousCopy) and p.tiled is not None and m.extents[p.tiled] % p.tile > 0
+    ),
+    "fill": lambda m, p: isinstance(p, ContiguousCopy) and m.is_fill,
+    "copy, non-temporal": lambda m, p: isinstance(p, ContiguousCopy) and p.nontemporal,
+    "transpose": lambda m, p: isinstance(p, TransposeTiles),
+    "transpose packed": lambda m, p: isinstance(p, TransposeTiles) and p.pack,
+    "transpose staged": lambda m, p: isinstance(p, TransposeTiles) and p.stage,
+    "transpose with border": lambda m, p: isinstance(p, TransposeTiles) and bool(m.boxed),
+    "transpose in bands": lambda m, p: isinstance(p, TransposeTiles) and p.band > 0,
+    "transpose in bands, staged": lambda m, p: isinstance(p, TransposeTiles) and p.band > 0 and p.stage,
+    "transpose of few columns": lambda m, p: isinstance(p, TransposeTiles) and p.tj == 8 and p.ti * m.out.size == 512,
+    "transpose packed and staged": lambda m, p: (
+        isinstance(p, TransposeTiles) and p.pack and p.stage and not p.nontemporal
+    ),
+    "transpose packed, not staged": lambda m, p: isinstance(p, TransposeTiles) and p.pack and not p.stage,
+    "transpose of whole rows": lambda m, p: (
+        isinstance(p, TransposeTiles) and not p.nontemporal and p.ti == p.i.size > 64
+    ),
+    "transpose of several loops": lambda m, p: isinstance(p, TransposeTiles) and not p.i.single,
+    "contiguous transpose": lambda m, p: isinstance(p, TransposeTiles) and p.contiguous,
+    "streaming transpose": lambda m, p: isinstance(p, StreamingTranspose),
+    "streaming transpose packed": lambda m, p: isinstance(p, StreamingTranspose) and p.pack,
+    "streaming transpose of several lines": lambda m, p: isinstance(p, StreamingTranspose) and p.lines > 1,
+    "streaming transpose of one line": lambda m, p: isinstance(p, StreamingTranspose) and p.lines == 1,
+    "streaming transpose of several loops": lambda m, p: (
+        isinstance(p, StreamingTranspose) and not (p.i.single and p.j.single)
+    ),
+    "interleave": lambda m, p: isinstance(p, Interleave),
+    "interleave in registers": lambda m, p: isinstance(p, Interleave) and p.in_registers,
+    "interleave of an odd number of rows": lambda m, p: (
+        isinstance(p, Interleave) and p.in_registers and m.extents[p.small] % 2 == 1
+    ),
+    "separation in registers": lambda m, p: isinstance(p, Interleave) and p.in_registers and m.out.strides[p.long] == 1,
+    "interleave, non-temporal": lambda m, p: isinstance(p, Interleave) and p.nontemporal,
 }
 
 
 # feature: K2
-def test_every_template_is_chosen_somewhere() -> None:
+def test_every_schedule_is_chosen_somewhere() -> None:
     cases = chosen_cases()
     inputs = {x.name: x for y in cases.values() for x in leaves_of(y)}
     low = lower(Program(list(inputs.values()), cases))
     seen: Counter[str] = Counter()
     for machine in MACHINES:
-        for move, plan in parts(low, machine):
-            seen.update(name for name, test in FEATURES.items() if test(move, plan))
+        for move, schedule in parts(low, machine):
+            seen.update(name for name, test in FEATURES.items() if test(move, schedule))
     assert set(FEATURES) == set(seen), set(FEATURES) - set(seen)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_every_candidate_computes_the_same(stream: bool) -> None:
-    machine = Machine(32, last=1 << 8) if stream else this_machine()
+@pytest.mark.parametrize("nontemporal", [False, True])
+def test_every_candidate_computes_the_same(nontemporal: bool) -> None:
+    machine = Machine(32, last=1 << 8) if nontemporal else this_machine()
     shapes = [((130, 77), "float32"), ((2, 3, 40, 64), "int8"), ((40, 6, 50), "float64"), ((64, 1024), "uint16")]
     orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0)]
     for (shape, dtype), order in zip(shapes, orders, strict=True):
         y = input("x", shape, dtype).permute_dims(order)
         low = lower(Program(leaves_of(y), {"y": y}))
         ((name, moves),) = low.moves.items()
-        ((move, _),) = schedule(moves, machine, 1) or []
+        ((move, _),) = schedule_moves(moves, machine, 1) or []
         feed = random_bits(tuple(extents_of(leaves_of(y)[0])), y.dtype)
         want = evaluate_outputs(Program(leaves_of(y), {"y": y}), {"x": feed})["y"]
-        plans = candidates(move, machine, 1)
-        assert len(set(plans)) == len(plans) >= 2
-        for plan in plans:
-            unit = print_unit(low, 1, machine, {name: [(move, plan)]})
+        schedules = candidates(move, machine, 1)
+        assert len(set(schedules)) == len(schedules) >= 2
+        for schedule in schedules:
+            unit = print_unit(low, 1, machine, {name: [(move, schedule)]})
             out = np.zeros(want.shape, want.dtype)
             Runner(low, unit, load_library(unit.source)).run({"x": feed}, {"y": out})
-            assert np.array_equal(out.view(np.uint8), want.view(np.uint8)), plan
+            assert np.array_equal(out.view(np.uint8), want.view(np.uint8)), schedule
 
 
 def test_threads_write_near_results_in_parts() -> None:
@@ -216,9 +237,9 @@ def test_threads_write_near_results_in_parts() -> None:
     (moves,) = lower(as_program(y), {}).moves.values()
 
     def outermost(threads: int, machine: Machine) -> int:
-        ((_, plan),) = schedule(moves, machine, threads) or []
-        assert isinstance(plan, Turn)
-        return plan.order[0]
+        ((_, schedule),) = schedule_moves(moves, machine, threads) or []
+        assert isinstance(schedule, TransposeTiles)
+        return schedule.order[0]
 
     # One thread reads the source along; two that hold the result in their caches each write a part of its rows.
     assert outermost(1, Machine()) == outermost(2, Machine(second=256 << 10)) == TILE_I

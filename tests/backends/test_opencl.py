@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from kernel_checks import assert_same, inputs_of, program_of, programs, sample
 from kernel_views import VIEWS, operations, reducing_and_gathering
 
-from eqsat.backends.lowering.affine import Folder
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.opencl.accumulators import split_accumulators
 from eqsat.backends.opencl.grid import independent
 from eqsat.backends.opencl.kernel import ClKernel, make_unit
-from eqsat.backends.opencl.lanes import apart
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import DATA, INTS, NDArray, is_float
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Store, format_stmt
@@ -148,17 +148,17 @@ def test_only_what_is_proved_independent_is_divided() -> None:
     x = input("x", (64, 100), "float32")
     assert "6400 work-items" in ClKernel(program_of({"y": x.flip(1)}), kind="gpu").header
     i, j, y = t.ax(0, 8), t.ax(1, 4), t.load("x", [t.ax(1, 4)], "int8")
-    folder = Folder()
+    simplifier = IndexSimplifier()
     apart: list[tuple[Term, bool]] = [
         (4 * i + j, True), (5 * i + j, True), (3 * i + j, False), (i + 8 * j, True), (i + 7 * j, False), (j, False),
         (28 - 4 * i + j, True), (4 * (i // 2) + j, False), (8 * i + (j // 2) % 8, True), (2 * i + j % 3, False),
     ]  # fmt: skip
     for cell, expected in apart:
-        assert independent((i,), For(j, Store("y", (cell,), y)), folder) is expected, str(cell)
+        assert independent((i,), For(j, Store("y", (cell,), y)), simplifier) is expected, str(cell)
     for cells, expected in (((8 * i, 8 * i + 7), True), ((4 * i, 4 * i + 4), False), ((4 * i, 3 * i + 1), False)):
         stores = Seq(tuple(Store("y", (cell,), y) for cell in cells))
-        assert independent((i,), For(j, stores), folder) is expected, str(cells)
-    assert not independent((i,), For(j, Store("x", (4 * i + j,), y)), folder)
+        assert independent((i,), For(j, stores), simplifier) is expected, str(cells)
+    assert not independent((i,), For(j, Store("x", (4 * i + j,), y)), simplifier)
 
 
 def test_accumulators_that_meet_stay_together() -> None:
@@ -167,7 +167,7 @@ def test_accumulators_that_meet_stay_together() -> None:
     clear, own = For(v, Store("acc", (v,), t.const(0.0, "float32"))), t.load("acc", [v], "float32")
     add = For(k, For(v, Store("acc", (v,), own + t.load("x", [4 * k + v], "float32"))))
     end = For(v, Store("y", (v,), own))
-    found = apart(Alloc(width, Seq((clear, add, end))))
+    found = split_accumulators(Alloc(width, Seq((clear, add, end))))
     assert found is not None and found.extent == 4
     text = "\n".join(format_stmt(found))
     assert text.count("acc[0]") == 4 and text.count("for") == 2
@@ -175,7 +175,7 @@ def test_accumulators_that_meet_stay_together() -> None:
     total = Store("y", (t.index_const(0),), t.load("acc", [t.index_const(0)], "float32"))
     mixed = For(v, Store("y", (v,), own + t.load("acc", [3 - v], "float32")))
     for last in (other, total, mixed, Seq((end, total))):
-        assert apart(Alloc(width, Seq((clear, add, last)))) is None
+        assert split_accumulators(Alloc(width, Seq((clear, add, last)))) is None
 
 
 def test_sources_are_deterministic() -> None:

@@ -19,7 +19,7 @@ from eqsat.backends.opencl import device as opencl_device
 from eqsat.backends.opencl.image import CHANNEL_TYPES, plan_images
 from eqsat.backends.opencl.kernel import ClKernel, make_unit
 from eqsat.backends.opencl.profile import Profile
-from eqsat.backends.opencl.run import ClRunner
+from eqsat.backends.opencl.runner import ClRunner
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
 from eqsat.ir.layouts.buffer import Buffer
@@ -102,7 +102,7 @@ WRONG_CALLS: list[tuple[str, Call]] = [
 def elsewhere(array: NDArray) -> Any:
     """A device array of another context."""
     cl, arrays = pytest.importorskip("pyopencl"), pytest.importorskip("pyopencl.array")
-    device = opencl_device.place().device
+    device = opencl_device.open_device().device
     return arrays.to_device(cl.CommandQueue(cl.Context([device])), array)
 
 
@@ -142,7 +142,7 @@ def test_another_queue_of_the_same_context(kernel: ClKernel) -> None:
 
 
 def test_devices_are_chosen_as_by_pyopencl(monkeypatch: pytest.MonkeyPatch) -> None:
-    where = opencl_device.place()
+    where = opencl_device.open_device()
     array = sample((3, 4), "float32")
     for given in (where.device, where.context, where.queue):
         np.testing.assert_array_equal(compile(double(), "opencl", device=given)(x=array), array + array)
@@ -163,7 +163,7 @@ def test_threads_are_compute_units() -> None:
     one = ClKernel(as_program(double()), threads=1)
     assert one.where.device.max_compute_units == 1
     np.testing.assert_array_equal(one(x=array), array + array)
-    assert ClKernel(as_program(double()), threads=4096).where.profile.units == opencl_device.place().profile.units
+    assert ClKernel(as_program(double()), threads=4096).where.profile.units == opencl_device.open_device().profile.units
 
 
 def test_missing_pyopencl_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from eqsat.backends.compile import compile
 from eqsat.backends.opencl import probe as opencl_probe
-from eqsat.backends.opencl.device import place
+from eqsat.backends.opencl.device import open_device
 from eqsat.backends.opencl.image import CHANNEL_TYPES, Image
 from eqsat.backends.opencl.probe import check_images, sample
 from eqsat.ir.errors import BackendError
@@ -59,10 +59,10 @@ def test_the_trial_notices_each_fault(wrong: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(opencl_probe, "SOURCE", source)
     images = {"x": Image(3, 40, 4, "float32")}
     if not wrong:
-        check_images(place(), images)
+        check_images(open_device(), images)
         return
     with pytest.raises(BackendError, match=f"image2d_t of 10 x 3 pixels RGBA FLOAT: .* {wrong} such an image wrongly"):
-        check_images(place(), images)
+        check_images(open_device(), images)
 
 
 def test_a_trial_is_made_once(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,17 +75,17 @@ def test_a_trial_is_made_once(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return tried(where, image)
 
     monkeypatch.setattr(opencl_probe, "_tried", spy)
-    check_images(place(), {"x": Image(3, 40, 4, "uint8"), "y": Image(30, 4, 4, "uint8")})
-    check_images(place(), {"x": Image(3, 40, 4, "uint8")})
+    check_images(open_device(), {"x": Image(3, 40, 4, "uint8"), "y": Image(30, 4, 4, "uint8")})
+    check_images(open_device(), {"x": Image(3, 40, 4, "uint8")})
     assert len(trials) == 1
     opencl_probe._found.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    check_images(place(), {"x": Image(3, 40, 4, "uint8")})
+    check_images(open_device(), {"x": Image(3, 40, 4, "uint8")})
     assert len(trials) == 1
     for text in ("", "[]", json.dumps({"wrong": 3})):
         opencl_probe._found.cache_clear()  # pyright: ignore[reportPrivateUsage]
         (path,) = (fresh / "opencl").glob("*.json")
         path.write_text(text)
-        check_images(place(), {"x": Image(3, 40, 4, "uint8")})
+        check_images(open_device(), {"x": Image(3, 40, 4, "uint8")})
     assert len(trials) == 4
-    check_images(place(), {"x": Image(3, 40, 4, "int8")})
+    check_images(open_device(), {"x": Image(3, 40, 4, "int8")})
     assert len(trials) == 5

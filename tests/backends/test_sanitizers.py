@@ -6,11 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from kernel_halves import all_halves, images, odd_rows
+from kernel_float16 import all_halves, images, odd_rows
 from kernel_moves import BITS, DTYPES, MACHINES, bodies, chosen_cases, leaves_of, rotated, small_orders, swizzled
 
 from eqsat.backends.c.cc import find_compiler
-from eqsat.backends.c.code import print_unit
+from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.lower import lower
 from eqsat.ir.tensors.tensor import Program, Tensor
 

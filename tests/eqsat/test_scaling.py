@@ -7,17 +7,19 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from program_checks import equal_arrays
 
 import eqsat as eq
+from eqsat.backends.targets import ONNX
 from eqsat.engine import extract_program, measure
 from eqsat.graph.encode import encode
 from eqsat.graph.search import Limits, Snapshot, task_of
 from eqsat.graph.search_worker import search
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.tensor import as_program
+from eqsat.ir.tensors.tensor import Compute
+from eqsat.operators.forms import is_selection_node
 from eqsat.testing import arrays_for, programs
-from eqsat.verifying.verify import equal_arrays
 
 
 def chain(blocks: int) -> eq.Tensor:
@@ -75,14 +77,23 @@ def test_models_of_equal_blocks() -> None:
         assert again.model is many.model, "what was optimised is not changed again"
 
 
+def cost(program: eq.Program) -> int:
+    """Bytes, and what a move costs as a node."""
+    measured = measure(program)
+    return measured.bytes_moved + ONNX.node_bytes * measured.layout_ops
+
+
+@settings(max_examples=60)
 @given(programs(max_ops=6))
 def test_programs_can_be_built_before_the_first_iteration(program: eq.Program) -> None:
     encoded = encode(program)
     seen: list[Snapshot] = []
     search(task_of(encoded, "onnx", Limits(seconds=20)), seen.append)
-    found, _ = extract_program(encoded, seen[0], "onnx", 5.0)
+    found = extract_program(encoded, seen[0], "onnx", 5.0).program
     assert found is not None and seen[0].progress.iterations == 0
-    assert measure(found).bytes_moved <= measure(as_program(program)).bytes_moved
+    # A selection that is one view of its source may move some bytes more as that.
+    merged = any(isinstance(n, Compute) and is_selection_node(n) for n in program.nodes())
+    assert merged or cost(found) <= cost(program), f"{program}\n{found}"
     feeds = arrays_for(program)
     with np.errstate(all="ignore"):
         expected, values = evaluate_outputs(program, feeds), evaluate_outputs(found, feeds)
@@ -103,4 +114,7 @@ def test_views_are_kept_as_they_were_written() -> None:
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", (1, 16, 64, 64)), ("y", None))]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    assert sorted(n.op_type for n in eq.onnx.optimize(model).model.graph.node) == ["DepthToSpace", "Relu"]
+    assert sorted(n.op_type for n in eq.onnx.optimize(model, objective="bytes").model.graph.node) == [
+        "DepthToSpace",
+        "Relu",
+    ]

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from program_checks import equal_arrays
+from symbolic_programs import TRIPS, sizes_for, symbolic_programs
 
 from eqsat.backends.compile import compile
 from eqsat.engine import Limits, optimize
@@ -18,8 +20,6 @@ from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Compute, Program
 from eqsat.ir.terms.term import Term
 from eqsat.testing import arrays_for
-from eqsat.testing.symbols import TRIPS, sizes_for, symbolic_programs
-from eqsat.verifying.verify import equal_arrays
 
 LIMITS = Limits(nodes=3000, seconds=5, iterations=60)
 LONG = int(os.environ.get("EQSAT_LONG", "3000"))

@@ -15,7 +15,7 @@ from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
 from eqsat.ir.terms.shape import Shape
-from eqsat.operators.labels import of_opaque
+from eqsat.operators.bundles import of_opaque
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -34,7 +34,7 @@ def test_a_new_target_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     y = x.permute_dims((1, 0)).relu().permute_dims((1, 0))
     assert eq.optimize(y, target="twin").bytes_moved == 0
     assert np.array_equal(eq.compile(y, target="twin")(x=-np.ones((2, 3), np.float32)), np.zeros((2, 3)))
-    with pytest.raises(EqsatError, match="one of c, numpy, onnx, opencl, twin"):
+    with pytest.raises(EqsatError, match="one of c, numpy, onnx, onnxruntime, opencl, twin"):
         eq.optimize(y, target="third")
 
 

@@ -1,10 +1,12 @@
-"""Writes for each scalar rule a smallest expression whose answer changes where the rule is left out.
+"""Writes for each rule and law a smallest example whose answer changes where it is left out: the mutation campaign.
 
     python tests/expressions/find_examples.py [--rules NAME,NAME]
 
-Looked at are the table, the expressions with known sizes, more of the grammars, all small terms over two variables, and
-instances of the rules; of those in whose simplification a rule takes part, the smallest one whose result gets larger
-without it, or at least another one. Rules for which nothing is found are printed.
+For scalar rules the table is looked at, the expressions with known sizes, more of the grammars, all small terms over
+two variables, instances of the rules, and some written by hand; of those in whose simplification a rule takes part, the
+smallest one whose result gets larger without it, or at least another one: by the rewriter, or else by the e-graph with
+the rewriter off, or else by the inverse of an index map. For laws of tensors it is the smallest program of the tests of
+laws whose result moves more bytes. Those for which nothing is found are printed; `campaign.py` prints what was found.
 """
 
 from __future__ import annotations
@@ -18,31 +20,47 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest import mock
 
 from grammars import GROUPS, Profile, expression
 from make_sizes import SIZES
 from make_table import TABLE, points
+from programs_of_laws import corpus, swapped_twice
 from terms_by_size import Search
-from without import answer, forget, leaving_out, simplified
+from without import answer, fired, forget, leaving_out, simplified
 
 from eqsat.index_graph.cost import cost
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.rule import Instance, Kind, Rule, variable
+from eqsat.ir.tensors.program_json import program_to_json
+from eqsat.ir.tensors.tensor import as_program
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
-from eqsat.ir.terms.walk import substitute
-from eqsat.rewriting.context import Context
-from eqsat.rewriting.rewrite import Rewriter, Step
-from eqsat.rules import scalar_rules
+from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.rules import all_rules, scalar_rules, tensor_laws
+from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 EXAMPLES = Path(__file__).parent / "examples.json"
 CANDIDATES = 20_000
 SEEDS = range(200_000, 200_600)  # of expressions that neither the table nor the sizes have
 INSTANCES = 80
 NAMES = tuple("xyzwvutsrq")
+IN_GRAPH = 60  # rows that the e-graph is asked about for one rule
+MAP_SIZES, MAPS = (24, 300, 10**5), range(12)
+SIZED = {"N": [1, None], "M": [1, None]}
+BY_HAND: list[dict[str, Any]] = [
+    {"text": "(M - 1 - y % M) // (2*M)", "ranges": {"M": [1, None]}},
+    {"text": "x // N % M * N + x % N", "ranges": SIZED},
+    {"text": "x // 2 * 2", "assuming": "x % 4 == 2"},
+    {"text": "x % 4 <= x"},
+    {"text": "0 == w + where(x < 2, y, x)", "ranges": {"x": [1, 13], "y": [0, 1], "w": [0, 3]}},
+    {"text": "minimum(x // 4, y // 4)"},
+    {"text": "maximum(x // 4, y // 4)"},
+    {"text": "where(x < 2, where(y < 2, z, w), w)"},
+    {"text": "where(x < 2, z, where(y < 2, z, w))"},
+]
 
 
 def small_terms() -> Iterator[dict[str, Any]]:
@@ -105,6 +123,8 @@ def instance(rule: Rule, theorem: Instance, source: Random) -> dict[str, Any] | 
             table[v] = t.cast_to(leaf, v.dtype)
         else:
             table[v] = -leaf if p.kind is Kind.NEG else source.choice([leaf, leaf, leaf, t.var("x")])
+    if source.random() < 0.5:
+        solve(theorem, table)
     try:
         left = substitute(theorem.left, table)
         if left.dtype == "index" and source.random() < 0.2:
@@ -114,30 +134,25 @@ def instance(rule: Rule, theorem: Instance, source: Random) -> dict[str, Any] | 
         return None
 
 
-def fired(row: dict[str, Any]) -> set[str]:
-    """The rules that take part in simplifying a row."""
-    names: set[str] = set()
-    match = Rewriter.match
-
-    def recorded(self: Rewriter, node: Term, context: Context) -> Step | None:
-        step = match(self, node, context)
-        if step is not None:
-            names.add(step.rule)
-        return step
-
-    forget()
-    with mock.patch.object(Rewriter, "match", recorded):
-        simplified(row)
-    return names
+def solve(theorem: Instance, table: dict[Term, Term]) -> None:
+    """Give a variable of each condition that says what a remainder is a value for which it holds."""
+    for condition in theorem.conditions:
+        digit, value = condition.args if condition.op == "eq" else (t.TRUE, t.TRUE)
+        if digit.op == "mod" and t.int_value(value) == 0:
+            single = [x for k, x in t.linear_parts(digit.args[0])[1] if k == 1 and x.op == "var"]
+            for x in single[:1]:
+                table[x] = substitute(x - digit.args[0], table)
 
 
-def candidates(rules: Iterable[Rule]) -> dict[str, list[dict[str, Any]]]:
+def candidates(rules: Iterable[Rule], question: str = "") -> dict[str, list[dict[str, Any]]]:
     """For each rule the smallest rows in which it takes part."""
-    rows = [*json.loads(TABLE.read_text()), *json.loads(SIZES.read_text()), *small_terms(), *of_grammars()]
+    rows = [*json.loads(TABLE.read_text()), *json.loads(SIZES.read_text()), *BY_HAND]
+    rows += [] if question else [*small_terms(), *of_grammars()]
     rows += [row for rule in rules for row in instances(rule)]
     found: dict[str, dict[str, tuple[tuple[int, int], dict[str, Any]]]] = {}
     for row in rows:
         kept = {k: row[k] for k in ("text", "ranges", "assuming") if row.get(k)}
+        kept.update({"question": question} if question else {})
         try:
             size = (cost(parse_expr(row["text"])), len(json.dumps(kept)))
             names = fired(kept)
@@ -148,20 +163,71 @@ def candidates(rules: Iterable[Rule]) -> dict[str, list[dict[str, Any]]]:
     return {n: [row for _, row in sorted(those.values(), key=lambda x: x[0])] for n, those in found.items()}
 
 
-def example(name: str, rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The first of these rows that gets larger without a rule, or else the first whose answer changes."""
+def maps() -> list[dict[str, Any]]:
+    """Index maps of all families, the shorter ones first."""
+    rows: list[dict[str, Any]] = []
+    for family in MAP_FAMILIES:
+        for size in MAP_SIZES:
+            for n in MAPS:
+                m, shape = random_map(family, Random(f"campaign {family} {size} {n}"), size)
+                if not nodes_of("load", *m.final_indices):  # a table has no text
+                    rows.append({"question": "inverse", "map": str(m), "shape": list(shape)})
+    return sorted(rows, key=lambda row: len(json.dumps(row)))
+
+
+def programs() -> list[dict[str, Any]]:
+    """The programs of the tests of laws, the smaller ones first."""
+    texts = sorted((program_to_json(as_program(p)) for p in (*corpus(), swapped_twice())), key=len)
+    return [{"question": "optimize", "program": text} for text in texts]
+
+
+def weighed(row: dict[str, Any]) -> tuple[float, str]:
+    """What is said to a row, and how large that is: bytes, or the cost of terms; a table is larger than any."""
+    said = answer(row)
+    if row.get("question") == "optimize":
+        return int(said.split()[0]), said
+    if row.get("question") == "inverse":
+        known = " -> " in said
+        return sum(cost(x) for x in IndexMap.parse(said).final_indices) if known else float("inf"), said
+    return cost(simplified(row)), said
+
+
+Asked = list[tuple[dict[str, Any], float, str]]
+
+
+def asked(rows: Iterable[dict[str, Any]]) -> Asked:
+    """What is said to rows with all rules, and how large that is."""
     forget()
-    before = [(cost(simplified(row)), answer(row)) for row in rows[:CANDIDATES]]
+    return [(row, *weighed(row)) for row in rows]
+
+
+def example(name: str, before: Asked) -> dict[str, Any] | None:
+    """The first of these rows that gets larger without a rule or law, or else the first whose answer changes."""
     other: dict[str, Any] | None = None
     with leaving_out(name):
-        for row, (size, said) in zip(rows, before, strict=False):
-            now = simplified(row)
-            if str(now) != said:
-                made = {"rule": name, **row, "answer": said, "without": str(now)}
-                if cost(now) > size:
+        for row, size, said in before:
+            larger, now = weighed(row)
+            if now != said:
+                made = {"rule": name, **row, "answer": said, "without": now}
+                if larger > size:
                     return made
                 other = other or made
     return other
+
+
+def found_by(names: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """An example for each of these rules and laws that has one: one question after the other."""
+    laws = [law.name for law in tensor_laws() if law.name in names and not law.axiom]
+    before = asked(programs()) if laws else []
+    yield from (made for name in laws if (made := example(name, before)) is not None)
+    rules = [r for r in scalar_rules() if r.name in names]
+    for question, most in (("", CANDIDATES), ("graph", IN_GRAPH)):
+        chosen = candidates(rules, question) if rules else {}
+        made = [e for r in rules if (e := example(r.name, asked(chosen.get(r.name, [])[:most]))) is not None]
+        yield from made
+        rules = [r for r in rules if r.name not in {e["rule"] for e in made}]
+    before = asked(maps()) if rules else []
+    yield from (made for rule in rules if (made := example(rule.name, before)) is not None)
 
 
 def main(arguments: list[str]) -> int:
@@ -169,18 +235,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rules", default="")
     options = parser.parse_args(arguments)
     os.environ["EQSAT_CACHE"] = "off"
-    asked = [r for r in scalar_rules() if not options.rules or r.name in options.rules.split(",")]
-    rows = candidates(asked)
-    found = [made for rule in asked if (made := example(rule.name, rows.get(rule.name, []))) is not None]
-    known: list[dict[str, Any]] = []
-    if EXAMPLES.exists() and options.rules:
-        known = json.loads(EXAMPLES.read_text())
-    kept = [e for e in known if e["rule"] not in {r.name for r in asked}]
-    order = {r.name: k for k, r in enumerate(scalar_rules())}
-    result = sorted((*kept, *found), key=lambda e: order.get(e["rule"], -1))
+    names = [r.name for r in all_rules() if not options.rules or r.name in options.rules.split(",")]
+    found = {e["rule"]: e for e in found_by(names)}
+    known: list[dict[str, Any]] = json.loads(EXAMPLES.read_text()) if EXAMPLES.exists() and options.rules else []
+    order = {r.name: k for k, r in enumerate(all_rules())}
+    result = [*found.values(), *(e for e in known if e["rule"] not in names)]
+    result.sort(key=lambda e: order.get(e["rule"], -1))
     EXAMPLES.write_text("[\n" + ",\n".join(json.dumps(e) for e in result) + "\n]\n")
-    missing = [r.name for r in asked if r.name not in {e["rule"] for e in found}]
-    print(f"{len(found)} of {len(asked)} rules have an example; none: {', '.join(missing)}")
+    missing = [name for name in names if name not in found]
+    print(f"{len(found)} of {len(names)} rules and laws have an example; none: {', '.join(missing)}")
     return 0
 
 

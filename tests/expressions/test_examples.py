@@ -1,17 +1,18 @@
-"""Each scalar rule's smallest example: leaving the rule out changes the answer."""
+"""The smallest example of each rule and law: leaving it out changes the answer."""
 
 import json
+from pathlib import Path
 from typing import Any
 
+import campaign
 import find_examples
 import pytest
 from find_examples import EXAMPLES
 from without import answer, forget, leaving_out
 
-from eqsat.rules import scalar_rules
+from eqsat.rules import all_rules
 
 ROWS: list[dict[str, Any]] = json.loads(EXAMPLES.read_text())
-WITHOUT_EXAMPLE = 43
 
 
 @pytest.fixture(autouse=True)
@@ -21,19 +22,40 @@ def no_verdicts_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     forget()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["rule"])
+LONG = ("inverse-pair",)
+"""Examples of half a minute; tests of the laws ask the same of smaller programs."""
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(r, id=r["rule"], marks=[pytest.mark.slow] if r["rule"] in LONG else []) for r in ROWS]
+)
 def test_leaving_a_rule_out_changes_its_example(row: dict[str, Any]) -> None:
     assert answer(row) == row["answer"]
     with leaving_out(row["rule"]):
         assert answer(row) == row["without"] != row["answer"]
 
 
-def test_rules_have_examples() -> None:
-    """All but some old ones: what they say, interval analysis or other rules say as well."""
-    names = [r.name for r in scalar_rules()]
-    shown = {row["rule"] for row in ROWS}
-    assert len(shown) == len(ROWS) and shown <= set(names)
-    assert len(names) - len(shown) <= WITHOUT_EXAMPLE
+def test_rules_and_laws_have_examples() -> None:
+    """All but those that nothing could go without."""
+    shown = [row["rule"] for row in ROWS]
+    assert sorted([*shown, *campaign.REASONS]) == sorted(r.name for r in all_rules())
+
+
+def test_the_campaign_prints_what_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["div-div", "compose", "absorb"]
+    assert campaign.main(names) == 0
+    said = capsys.readouterr().out
+    assert len(said.splitlines()) == 3 and all(name in said for name in (*names, "optimize", "bytes"))
+
+
+def test_the_campaign_tells_what_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [{"rule": "div-div", "text": "x % 2 % 2", "answer": "x % 2", "without": "x % 2"}]
+    (tmp_path / "examples.json").write_text(json.dumps(rows))
+    monkeypatch.setattr(campaign, "EXAMPLES", tmp_path / "examples.json")
+    assert campaign.main(["div-div", "mod-mod"]) == 1
+    assert [line[0] for line in capsys.readouterr().out.splitlines()] == ["!", "!"]
 
 
 @pytest.mark.slow

@@ -1,24 +1,43 @@
-"""Answers of the rewriter with one rule left out: what `simplify` and `decide` say then, without the e-graph, which may
-find another way."""
+"""Answers with one rule or law left out: what `simplify` and `decide` say then by the rewriter alone, or by the e-graph
+alone; each may find another way where the other does not. What `inverse` and `optimize` say, by the e-graphs alone. And
+the rules that take part in an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+import sys
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 from unittest import mock
 
+import eqsat as eq
+from eqsat import engine
+from eqsat.graph.search import Snapshot, Task, run
+from eqsat.index_graph import graph as index_graph
+from eqsat.index_graph.graph import IndexGraph, Outcome
+from eqsat.index_graph.pool import Engine, all_ways
+from eqsat.index_graph.turned import SUFFIX
+from eqsat.ir.errors import LayoutError
+from eqsat.ir.fast import by_rules_alone
+from eqsat.ir.law import Law
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.rule import Rule
+from eqsat.ir.tensors.program_json import program_from_json
 from eqsat.ir.terms.term import Term
 from eqsat.proving import rules as deciding
 from eqsat.proving.prover import decide
+from eqsat.rewriting.context import Context
 from eqsat.rewriting.match_looks import Looks
-from eqsat.rewriting.rewrite import Rewriter
+from eqsat.rewriting.rewrite import Rewriter, Step
 from eqsat.simplifying import simplify as simplifying
 
+PATIENT = eq.Limits(seconds=1000)  # whatever the machine does beside
 Row = Mapping[str, Any]
 _compiled: Callable[..., Rewriter] = simplifying._rewriter  # pyright: ignore[reportPrivateUsage]
 _normaliser = deciding.normaliser
+_take = index_graph.take
+_admitted = engine.admitted
 
 
 def reduced(rewriter: Rewriter, name: str) -> Rewriter:
@@ -34,14 +53,22 @@ def reduced(rewriter: Rewriter, name: str) -> Rewriter:
     return result
 
 
+REMEMBERING = ("eqsat.simplifying.simplify", "eqsat.maps.", "eqsat.ir.layouts.", "eqsat.ir.flat.")
+
+
 def forget() -> None:
     """Forget the answers, so that rules decide them again; verdicts on disk have to be off (EQSAT_CACHE=off)."""
-    simplifying._simplified.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    for name, module in list(sys.modules.items()):
+        if name.startswith(REMEMBERING):
+            for key, value in list(vars(module).items()):
+                clear = getattr(value, "cache_clear", None)
+                if clear is not None and key != "_rewriter":  # the compiled rules
+                    clear()
 
 
 @contextmanager
 def leaving_out(name: str) -> Generator[None]:
-    """Within it, simplifying and deciding go without this rule."""
+    """Within it, no question is answered by this rule or law."""
 
     @cache
     def rewriter(rules: object, *tags: str) -> Rewriter:
@@ -51,8 +78,21 @@ def leaving_out(name: str) -> Generator[None]:
     def normaliser() -> Rewriter:
         return reduced(_normaliser(), name)
 
+    def take(rules: Sequence[Rule] | None = None) -> Engine:
+        chosen = all_ways() if rules is None else rules
+        return _take(tuple(r for r in chosen if r.name.removesuffix(SUFFIX) != name))
+
+    def admitted(rules: Iterable[str | Law | Rule] | None) -> tuple[tuple[Law, ...], tuple[Rule, ...]]:
+        laws, scalars = _admitted(rules)
+        return tuple(law for law in laws if law.name != name), scalars
+
     forget()
-    with mock.patch.object(simplifying, "_rewriter", rewriter), mock.patch.object(deciding, "normaliser", normaliser):
+    with (
+        mock.patch.object(simplifying, "_rewriter", rewriter),
+        mock.patch.object(deciding, "normaliser", normaliser),
+        mock.patch.object(index_graph, "take", take),
+        mock.patch.object(engine, "admitted", admitted),
+    ):
         yield
     forget()
 
@@ -64,9 +104,37 @@ def ranges_of(row: Row) -> dict[str, Any]:
 
 def answer(row: Row) -> str:
     """What is said to a row: its text simplified, or decided."""
-    if row.get("question") == "decide":
+    question = row.get("question")
+    if question == "decide":
         return decide(row["text"], ranges_of(row), row.get("assuming"))
+    if question == "inverse":
+        return inverted(row)
+    if question == "optimize":
+        return f"{optimised(row).cost_after} bytes"
     return str(simplified(row))
+
+
+def inverted(row: Row) -> str:
+    """The inverse of the map of a row, by the index e-graph alone."""
+    with by_rules_alone():
+        try:
+            found, _ = IndexMap.parse(row["map"]).non_surjective_inverse(tuple(row["shape"]))
+        except LayoutError:
+            return "none"
+    return "a table" if found.is_table else str(found)
+
+
+def here(task: Task) -> Snapshot:
+    """The last snapshot of a search that is run in this process, where rules are left out."""
+    last: list[Snapshot] = []
+    run(task, last.append)
+    return last[-1]
+
+
+def optimised(row: Row) -> eq.Result:
+    """The program of a row optimised by the e-graphs alone."""
+    with by_rules_alone(), mock.patch.object(engine, "search", here):
+        return eq.optimize(program_from_json(row["program"]), limits=PATIENT)
 
 
 def _never(_: Term) -> bool:
@@ -74,6 +142,31 @@ def _never(_: Term) -> bool:
 
 
 def simplified(row: Row) -> Term:
-    """The text of a row simplified by the rewriter."""
+    """The text of a row simplified by the rewriter, or, where that is the question, by the e-graph."""
+    if row.get("question") == "graph":
+        with by_rules_alone():
+            return simplifying.simplify(row["text"], ranges_of(row), row.get("assuming"))
     with mock.patch.object(simplifying, "may_be_stuck", _never):
         return simplifying.simplify(row["text"], ranges_of(row), row.get("assuming"))
+
+
+def fired(row: Row) -> set[str]:
+    """The rules that take part in simplifying a row."""
+    names: set[str] = set()
+    match, run = Rewriter.match, IndexGraph.run
+
+    def recorded(self: Rewriter, node: Term, context: Context) -> Step | None:
+        step = match(self, node, context)
+        if step is not None:
+            names.add(step.rule)
+        return step
+
+    def counted(self: IndexGraph, *args: Any) -> Outcome:
+        outcome = run(self, *args)
+        names.update(name.removesuffix(SUFFIX) for name in outcome.matches)
+        return outcome
+
+    forget()
+    with mock.patch.object(Rewriter, "match", recorded), mock.patch.object(IndexGraph, "run", counted):
+        simplified(row)
+    return names

@@ -10,8 +10,8 @@ from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.lowering.lower import Lowered
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine
-from eqsat.backends.schedules.choose import schedule
-from eqsat.backends.schedules.schedule import Plan
+from eqsat.backends.schedules.choose import schedule_moves
+from eqsat.backends.schedules.schedule import Schedule
 from eqsat.ir.dtypes import NDArray, is_float, itemsize
 from eqsat.ir.tensors import tensor
 from eqsat.ir.tensors.run import evaluate_outputs
@@ -124,8 +124,8 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
     return cases
 
 
-def parts(low: Lowered, machine: Machine) -> list[tuple[Move, Plan]]:
-    return [part for moves in low.moves.values() for part in schedule(moves, machine, 1) or []]
+def parts(low: Lowered, machine: Machine) -> list[tuple[Move, Schedule]]:
+    return [part for moves in low.moves.values() for part in schedule_moves(moves, machine, 1) or []]
 
 
 def small_orders(dtype: str) -> dict[str, Tensor]:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import ModelProto, TensorShapeProto, checker, helper, shape_inference
+from onnx_more_recipes import RECIPES
 from onnx_random import SIZES, TRIED, Builder, Rejected, info, run
-from onnx_recipes import RECIPES, barrier
+from onnx_recipes import barrier
 
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.tensors.run import evaluate_outputs

@@ -479,6 +479,10 @@ def gather(b: Builder, op: str) -> None:
     indices: Any = np.array(b.random.integers(low, extent, tuple(shape)), kind)
     if b.chance(0.3) and len(shape) == 1:
         indices = np.array(range(0, extent, b.pick((1, 2))), np.int64)
+    if b.chance(0.25) and b.opset >= 10:  # computed
+        looked = b.add("Mod", [b.input("int64", shape), b.constant(np.array(extent, np.int64))])[0]
+        b.add(op, [v, looked], {"axis": axis}, digits=v.digits, positive=v.positive)
+        return
     b.add(op, [v, b.constant(indices)], {"axis": axis}, digits=v.digits, positive=v.positive)
 
 
@@ -654,6 +658,13 @@ def einsum(b: Builder, op: str) -> None:
     if v.dynamic or 0 in v.shape:
         raise Rejected("onnxruntime ends the process where there is no cell")
     left = "abc"[: v.rank]
+    if b.chance(0.2):
+        labels = "ab"[: v.rank - 1] if v.rank > 1 and v.shape[-1] == v.shape[-2] else ""
+        dotted = f"...{left[-1]},...{left[-1]}->...{b.pick(('', left[-1]))}"
+        same = f"{labels}{labels[-1:]}->{labels if b.chance(0.5) else labels[:-1]}"
+        equation, count = (same, 1) if labels and b.chance(0.6) else (dotted, 2)
+        b.add(op, [v] * count, {"equation": equation}, digits=digits_of([v] * count, sum))
+        return
     if b.chance(0.3):
         out = "".join(b.random.permutation(list(left))[: b.whole(0, v.rank)].tolist())
         b.add(op, [v], {"equation": f"{left}->{out}"}, digits=v.digits)
@@ -726,7 +737,7 @@ def layer_normalization(b: Builder, op: str) -> None:
     own = v.shape[axis:]
     bias = [b.constant(b.numbers(v.dtype, own))] if b.chance(0.5) else []
     given = axis - v.rank if b.chance(0.5) else axis
-    b.add(op, [v, b.constant(b.numbers(v.dtype, own)), *bias], {"axis": given})
+    b.add(op, [v, b.constant(b.numbers(v.dtype, own)), *bias], {"axis": given}, b.pick((1, 1, 1, 2, 3)))
 
 
 @recipe("InstanceNormalization BatchNormalization GroupNormalization")

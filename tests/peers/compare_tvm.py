@@ -18,7 +18,7 @@ from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, substitute
+from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, shape_from_tvm, to_tvm
 
@@ -275,7 +275,7 @@ def _twin(m: IndexMap, shape: Point, rng: Random, equal: bool) -> IndexMap:
 
 def _remainders(outputs: Sequence[Term]) -> list[Term]:
     """Remainders that hold no others."""
-    return [x for x in leaves("mod", *outputs) if not leaves("mod", *x.args)]
+    return [x for x in nodes_of("mod", *outputs) if not nodes_of("mod", *x.args)]
 
 
 def equivalent(c: Case, equal: bool) -> Row:

@@ -12,7 +12,7 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term
-from eqsat.ir.terms.walk import leaves, renumber_loads
+from eqsat.ir.terms.walk import nodes_of, renumber_loads
 
 Point = tuple[int, ...]
 OUTSIDE = 1 << 80  # what a load outside of its table gives: no index is that large
@@ -49,7 +49,7 @@ def function_of(terms: Sequence[Term], names: Sequence[str]) -> Callable[..., tu
         "minimum": min, "maximum": max, "where": _where, "truncdiv": _truncdiv, "truncmod": _truncmod,
     }  # fmt: skip
     tables: dict[Any, int] = {}  # a load prints the number of its table, $0, which here is a name
-    for load in leaves("load", *terms):
+    for load in nodes_of("load", *terms):
         number = tables.setdefault(load.payload, len(tables))
         known[f"table{number}_"] = _Table([int(x) for x in load.payload.array])
     terms = [renumber_loads(term, tables) for term in terms]

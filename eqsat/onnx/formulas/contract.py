@@ -23,7 +23,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Dim, Shape, as_dim, output_axes, reduce_axes, same_shape, size_term, static_shape
 from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, occurs, postorder, substitute
+from eqsat.ir.terms.walk import nodes_of, occurs, postorder, substitute
 from eqsat.onnx.call import Call
 from eqsat.onnx.formulas.data_terms import zero_of
 from eqsat.onnx.formulas.formula import outside_checks, view_of
@@ -243,7 +243,7 @@ def _replaced(i: Term, both: Sequence[Term], table: dict[Term, Term]) -> Term:
 
 def _pure(a: Term, both: Sequence[Term]) -> bool:
     """Whether a term has no other axes than these."""
-    return all(y in set(both) for y in leaves("axis", a) + leaves("var", a))
+    return all(y in set(both) for y in nodes_of("axis", a) + nodes_of("var", a))
 
 
 # -- matrix products -------------------------------------------------------------------------------------------------
@@ -266,6 +266,11 @@ def as_matmul(node: Compute) -> Tensor | None:
     batch = [a for a, (p, q) in zip(spatial, kinds, strict=True) if p == q]
     rows = [a for a, (p, q) in zip(spatial, kinds, strict=True) if p and not q]
     columns = [a for a, (p, q) in zip(spatial, kinds, strict=True) if q and not p]
+    shown = [a for a in spatial if a not in set(batch)]
+    if all(
+        a is b for a, b in zip(shown, [*columns, *rows], strict=True)
+    ):  # the result is laid out as the other product
+        left, right, guards, rows, columns = right, left, guards[::-1], columns, rows
     a = _factor(node, left, guards[0], [*([x] for x in batch), rows, list(summed)])
     b = _factor(node, right, guards[1], [*([x] for x in batch), list(summed), columns])
     inner = via("MatMul", dtype)
@@ -278,7 +283,7 @@ def _sides(node: Compute, found: Factors, dtype: str) -> tuple[list[Term], list[
     left, right = found.loads
     sides: tuple[list[Term], list[Term]] = ([], [])
     for claim in found.guard:
-        axes = leaves("axis", claim)
+        axes = nodes_of("axis", claim)
         own = [all(occurs([a], *x.args) for a in axes) for x in (left, right)]
         if not any(own):
             return None

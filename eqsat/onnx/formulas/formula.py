@@ -22,7 +22,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Dim, Shape, as_dim, output_axes, same_dim, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves, occurs, postorder, substitute
+from eqsat.ir.terms.walk import nodes_of, occurs, postorder, substitute
 from eqsat.models.package import element_type
 from eqsat.onnx.formulas.data_terms import as_data, const_data, reads_data, zero_of
 from eqsat.onnx.formulas.lower import PRIMITIVES, lowered
@@ -317,9 +317,9 @@ def outside_checks(shape: Shape, index: Sequence[Term], valid: Term) -> list[Ter
 
 def _always(check: Term, valid: Term) -> bool:
     """Whether a small box shows that a condition holds wherever another does."""
-    axes = leaves("axis", check, valid)
+    axes = nodes_of("axis", check, valid)
     shape = static_shape(tuple(as_dim(a.args[0]) for a in axes))
-    if shape is None or leaves("sym", check, valid) or int(np.prod(shape, dtype=object)) > TABLE_CELLS:
+    if shape is None or nodes_of("sym", check, valid) or int(np.prod(shape, dtype=object)) > TABLE_CELLS:
         return False
     grid = dict(zip(axes, np.indices(shape, dtype=np.int64, sparse=True), strict=True)) if shape else {}
     (holds, undefined), (reached, bad) = evaluate_masked([check, valid], grid, load_table)

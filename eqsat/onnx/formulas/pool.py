@@ -17,7 +17,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes, same_dim, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 from eqsat.onnx.call import Call
 from eqsat.onnx.formulas.contract import MAX_WINDOWS, factors, operand, placed, relaid, total
 from eqsat.onnx.formulas.data_terms import reads_data
@@ -153,7 +153,7 @@ def _counts_padding(node: Compute, count: Term, windows: Sequence[Sliding]) -> b
         return any(max(w.pads or (0, 0)) for w in windows) if float(t.const_value(count)) == taps else None
     shape = static_shape(node.shape)
     axes = output_axes(node.shape)
-    if shape is None or reads_data(count) or leaves("sym", count):
+    if shape is None or reads_data(count) or nodes_of("sym", count):
         return None
     cells: NDArray = np.ones((1,) * len(shape), np.int64)
     for w in windows:

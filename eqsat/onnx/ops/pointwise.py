@@ -8,16 +8,20 @@ from collections.abc import Callable
 from functools import lru_cache, reduce
 from typing import Any
 
+import numpy as np
+
 from eqsat.ir.dtypes import is_float, is_int
 from eqsat.ir.tensors import pointwise
-from eqsat.ir.tensors.signature import Dims, Signature
-from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor import Tensor, constant
+from eqsat.ir.tensors.views import broadcast_to
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import same_dim, same_shape
+from eqsat.ir.terms.shape import same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.models.package import dtype_name
 from eqsat.onnx.call import Call, Declined, single
-from eqsat.onnx.ops.table import define, opaque
+from eqsat.onnx.ops.signatures import named
+from eqsat.onnx.ops.table import Signed, define, signed
 
 
 def _max(*xs: Any) -> Term:
@@ -121,6 +125,10 @@ def _swish(x: Term, *, alpha: float) -> Term:
     return x * _sigmoid(alpha * x)
 
 
+def _swiglu(a: Term, b: Term, *, alpha: float) -> Term:
+    return a * _sigmoid(alpha * a) * b
+
+
 def _shrink(x: Term, *, lambd: float, bias: float) -> Term:
     return t.where(x < -lambd, x + bias, t.where(x > lambd, x - bias, 0))
 
@@ -180,6 +188,7 @@ FORMULAS: dict[str, Callable[..., Term]] = {
     "HardSigmoid": _hard_sigmoid,
     "Gelu": _gelu,
     "Swish": _swish,
+    "SwiGLU": _swiglu,
     "Shrink": _shrink,
     "Mod": _mod,
     "Max": _max,
@@ -201,6 +210,14 @@ def _parameters() -> dict[str, tuple[tuple[inspect.Parameter, ...], tuple[str, .
     return table
 
 
+def elementwise(c: Call) -> Signature:
+    """Of an operator that treats every broadcast element alike."""
+    shape = pointwise.broadcast_shapes(*(x.shape for x in c.tensors))
+    names = [f"a{n}" for n in range(len(shape))]
+    ins = [names[len(names) - x.rank :] for x in c.tensors]
+    return named(ins, [names], [x.shape for x in c.tensors], [shape], dict.fromkeys(names, "map"))
+
+
 def formula(c: Call) -> Tensor:
     function = FORMULAS[c.op]
     attrs = {name: c.parameter(name) for name in _parameters()[c.op][1]}
@@ -209,7 +226,7 @@ def formula(c: Call) -> Tensor:
     try:
         made = pointwise.pointwise(c.op, lambda *xs: function(*xs, **attrs), *c.tensors)
     except Declined:
-        return elementwise(c)[0]
+        return Signed(elementwise)(c)[0]
     if c.op == "PRelu" and not same_shape(made.shape, c.tensors[0].shape):
         raise Declined(c.op, "the slope is larger than the tensor")
     return made
@@ -221,9 +238,9 @@ CHOICES = {"approximate": "=none|tanh", "fmod": "=0|1"}
 
 def _declare_formulas() -> None:
     """A formula's signature is its declaration: arguments are inputs, those by keyword attributes."""
-    for name, (free, named) in _parameters().items():
+    for name, (free, given) in _parameters().items():
         inputs = " ".join(f"{p.name}*" if p.kind is inspect.Parameter.VAR_POSITIONAL else p.name for p in free)
-        define(name, inputs, " ".join(f"{n}{CHOICES.get(n, '')}" for n in named))(formula)
+        define(name, inputs, " ".join(f"{n}{CHOICES.get(n, '')}" for n in given))(formula)
 
 
 _declare_formulas()
@@ -266,46 +283,18 @@ def is_inf(c: Call) -> Tensor:
     return pointwise.pointwise(c.op, body, c.one())
 
 
-def elementwise(c: Call) -> tuple[Tensor, ...]:
-    """An operator that treats every broadcast element alike, as a signature."""
-    shape = pointwise.broadcast_shapes(*(x.shape for x in c.tensors))
-
-    def labels(x: Tensor) -> Dims:
-        start = len(shape) - x.rank
-        return tuple((f"a{start + n}",) if same_dim(d, shape[start + n]) else () for n, d in enumerate(x.shape))
-
-    out: Dims = tuple((f"a{n}",) for n in range(len(shape)))
-    signature = Signature(tuple(labels(x) for x in c.tensors), (out,), {x[0]: "map" for x in out})
-    dtype = c.types[0][1] if c.types and c.types[0] is not None else c.tensors[0].dtype
-    return opaque(c, signature, [(shape, dtype)])
-
-
-@define("BitShift", "x y", "direction=LEFT|RIGHT")
-def bit_shift(c: Call) -> tuple[Tensor, ...]:
-    return elementwise(c)
-
-
-@define("QuantizeLinear", "x y_scale y_zero_point?", "axis saturate=0|1 output_dtype precision block_size=0")
-@define("DequantizeLinear", "x x_scale x_zero_point?", "axis output_dtype block_size=0")
-def quantize(c: Call) -> tuple[Tensor, ...]:
-    x, *parameters = c.tensors
-    if c.get("block_size", 0) or not c.types or c.types[0] is None:
-        raise Declined(c.op, "blocks, or an unknown result")
-    axis = int(c.get("axis", 1)) % max(x.rank, 1)
-    dims: Dims = tuple((f"a{n}",) for n in range(x.rank))
-    own: list[Dims] = [() if p.rank == 0 else (dims[axis],) for p in parameters if p.rank < 2]
-    if len(own) != len(parameters):
-        raise Declined(c.op, "the scale is not a vector")
-    own = [((),) if d and same_dim(p.shape[0], 1) else d for d, p in zip(own, parameters, strict=True)]
-    return opaque(c, Signature((dims, *own), (dims,), {d[0]: "map" for d in dims}), [(x.shape, c.types[0][1])])
+signed("BitShift", "x y", "direction=LEFT|RIGHT")(elementwise)
+signed("BitCast", "input", "to")(elementwise)
 
 
 @define("Dropout", "data ratio? training_mode?", "ratio seed is_test=0|1", "ratio training_mode")
-def dropout(c: Call) -> Tensor:
+def dropout(c: Call) -> list[Tensor]:
+    """The operand, and a mask that keeps everything."""
     training = c.get("training_mode", False) or (c.opset < 7 and not c.get("is_test", 0))
-    if training or c.count > 1:
-        raise Declined(c.op, "training, or its mask is used")
-    return c.one()
+    if training or (c.count > 1 and c.opset < 12):
+        raise Declined(c.op, "training, or a mask of before opset 12")
+    x = c.one()
+    return [x] if c.count == 1 else [x, broadcast_to(constant(np.ones((), bool)), x.shape)]
 
 
 @define("Identity", "input")

@@ -13,20 +13,27 @@ from typing import Any
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.signature import Signature
-from eqsat.ir.tensors.tensor import Compute, Opaque, OperatorImpl, Tag, Tensor, View
-from eqsat.ir.terms.shape import Shape
-from eqsat.onnx.call import Call, Declined, Type, items_of, symbolic, to_node
+from eqsat.ir.tensors.signature import Dims, Signature
+from eqsat.ir.tensors.tensor import Compute, Constant, Definition, Node, Opaque, OperatorImpl, Tag, Tensor, View, input
+from eqsat.ir.terms.shape import Shape, normalize_axis
+from eqsat.ir.terms.term import Term
+from eqsat.onnx.call import Call, Declined, TensorAttr, Type, items_of, schema_default, symbolic, to_node
 from eqsat.onnx.declare import Declared, declare
+from eqsat.onnx.slots import Slot
 
 PREFIX = "onnx:"
 OPSET, SLOTS, OUTPUT, LISTED = "onnx.opset", "onnx.slots", "onnx.output", "onnx.listed"
 TIED = "onnx.tied."
 """Prefix of a parameter that looks like an axis, but does not follow one axis alone."""
-TABLES = ("math", "pointwise", "signatures", "views")
+TABLES = (
+    "along", "attention", "conv", "images", "integer", "loss", "math", "norm", "picks", "pointwise", "pool", "quantize",
+    "reduce", "resize", "signatures", "views",
+)  # fmt: skip
 """The modules of entries."""
 SMALL = 64
 """Parameters longer than this are not kept in tags; the formula has them."""
+LARGE = 4096
+"""Constant operands of more cells are not kept in tags, either."""
 
 Entry = Callable[[Call], "Tensor | Sequence[Tensor]"]
 
@@ -37,19 +44,24 @@ class Operator:
 
     entry: Entry
     declared: Declared
+    domain: str = ""
+    slot: Slot | None = None
 
 
 _operators: dict[str, Operator] = {}
 
 
-def define(names: str, inputs: str, attributes: str = "", constants: str = "") -> Callable[[Entry], Entry]:
-    """Register one entry for operators of the default domain, with all that it understands (see `declare`)."""
+def define(
+    names: str, inputs: str, attributes: str = "", constants: str = "", domain: str = "", slot: Slot | None = None
+) -> Callable[[Entry], Entry]:
+    """Register one entry for operators of a domain, with all that it understands (see `declare`), and how they pad
+    their first operand, if they do."""
 
     def register(entry: Entry) -> Entry:
         for name in names.split():
             if name in _operators:
                 raise EqsatError(f"ONNX operator {name}", "is defined twice")
-            _operators[name] = Operator(entry, declare(inputs, attributes, constants))
+            _operators[name] = Operator(entry, declare(inputs, attributes, constants), domain, slot)
         return entry
 
     return register
@@ -63,13 +75,19 @@ def lookup(op: str, domain: str = "") -> Operator | None:
     """
     for table in TABLES:
         import_module(f"eqsat.onnx.ops.{table}")
-    return _operators.get(op) if domain in ("", "ai.onnx") else None
+    found = _operators.get(op)
+    return found if found is not None and found.domain == ("" if domain == "ai.onnx" else domain) else None
+
+
+def domain_of(op: str) -> str:
+    """The domain of an operator with an entry."""
+    return _operators[op].domain if op in _operators else ""
 
 
 def operator_names() -> tuple[str, ...]:
-    """All ONNX operators with an entry."""
+    """All operators of ONNX itself with an entry."""
     lookup("Add")
-    return tuple(sorted(_operators))
+    return tuple(sorted(name for name, found in _operators.items() if not found.domain))
 
 
 def apply(call: Call) -> tuple[Tensor, ...]:
@@ -87,8 +105,28 @@ def apply(call: Call) -> tuple[Tensor, ...]:
     old = {x.node.serial for x in call.tensors}
     for n, x in enumerate(outputs):
         if isinstance(x.node, (View, Compute)) and x.node.serial not in old:
-            x.node.tag = _tag(call, n if call.op == "Split" else None)
+            x.node.tag = _tag(_folded(call, x.node, found.declared), n if call.op == "Split" else None)
     return outputs
+
+
+def _folded(call: Call, node: Node, declared: Declared) -> Call:
+    """The call with constant operands that its formula no longer reads among the parameters."""
+    left = {x.key for x in node.operands}
+    gone = [
+        n
+        for n, x in enumerate(call.operands)
+        if x is not None and x.key not in left and isinstance(x.node, Constant) and x.node.array.size <= LARGE
+    ]
+    if not gone or {x.key for n, x in enumerate(call.operands) if x is not None and n not in gone} != left:
+        return call
+    values = {declared.inputs[n]: _tensor_attr(call.operands[n]) for n in gone}
+    kept = tuple(None if n in gone else x for n, x in enumerate(call.operands))
+    return replace(call, operands=kept, attrs={**call.attrs, **values})
+
+
+def _tensor_attr(x: Tensor | None) -> TensorAttr:
+    assert x is not None and isinstance(x.node, Constant)
+    return TensorAttr(x.dtype, tuple(x.node.array.shape), x.node.array.tobytes())
 
 
 def _may_agree(a: Shape, b: Shape) -> bool:
@@ -113,10 +151,9 @@ def tag_call(tag: Tag, operands: Sequence[Tensor], opset: int) -> Call | None:
     if not tag.name.startswith(PREFIX):
         return None
     attrs = {k: v for k, v in tag.attrs if not k.startswith("onnx.")}
-    listed = tag.get(LISTED, 1)
-    return Call(
-        tag.name.removeprefix(PREFIX), in_slots(operands, tag.get(SLOTS, ())), attrs, opset, count=listed, listed=listed
-    )
+    listed, op = tag.get(LISTED, 1), tag.name.removeprefix(PREFIX)
+    slotted = in_slots(operands, tag.get(SLOTS, ()))
+    return Call(op, slotted, attrs, opset, domain_of(op), count=listed, listed=listed)
 
 
 def in_slots(operands: Sequence[Tensor], slots: Sequence[int]) -> tuple[Tensor | None, ...]:
@@ -130,10 +167,12 @@ def in_slots(operands: Sequence[Tensor], slots: Sequence[int]) -> tuple[Tensor |
 
 @dataclass(frozen=True)
 class OnnxImpl(OperatorImpl):
-    """The numpy meaning of an operator: the node alone in a model, run."""
+    """The numpy meaning of an operator: the node alone in a model, run. `loose` is one whose types are only known from
+    the model: over other shapes nobody knows them."""
 
     call: Call
     types: tuple[Type, ...]
+    loose: bool = False
 
     def __call__(self, *arrays: NDArray) -> list[Any]:
         from onnx import TensorProto, helper, numpy_helper
@@ -166,50 +205,94 @@ class OnnxImpl(OperatorImpl):
     def with_attrs(
         self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[Type], attrs: Mapping[str, Any]
     ) -> Opaque:
+        if self.loose:
+            raise Declined(self.call.op, "has no formula for this use")
         return with_attrs(node, operands, outputs, attrs)
+
+    def padded(
+        self, node: Opaque, operands: Sequence[Tensor], pads: Sequence[tuple[int, int]], fill: Term | None
+    ) -> Opaque:
+        found = lookup(self.call.op, self.call.domain)
+        if self.loose or found is None or found.slot is None or len(node.outputs) != 1:
+            return super().padded(node, operands, pads, fill)
+        call = replace(opaque_call(node), operands=in_slots(operands, node.attrs[SLOTS]))
+        made = apply(replace(found.slot.padded(call, pads, fill), types=()))[0].node
+        if not isinstance(made, Opaque) or made.outputs != node.outputs:
+            raise Declined(node.op, "does no such padding of its own")
+        return made
+
+
+@dataclass(frozen=True)
+class Signed:
+    """An operator of which only the signature is known; the types of its outputs come from the model.
+
+    `build` names the axes of all operands and of all outputs that the operator has. The parameter `axis` counts from
+    the front, so that a layout that moves it has a number to change; it is that of the schema, or else the given one.
+    """
+
+    build: Callable[[Call], Signature]
+    axis: int | None = None
+
+    def __call__(self, call: Call) -> tuple[Tensor, ...]:
+        """The node of a call."""
+        if self.axis is not None:
+            axis = call.get("axis", schema_default(call, "axis", self.axis))
+            call = merged(call, axis=normalize_axis(int(axis), call.tensors[0].rank, call.op))
+        known = [k for k in call.types[: call.count] if k is not None]
+        if len(known) < call.count:
+            raise Declined(call.op, "the type of an output is not known")
+        whole = self.build(call)
+        outputs = whole.outputs[: call.count]
+        return opaque(call, labelled(whole.operands, outputs, whole.roles), known)
+
+
+def labelled(operands: Sequence[Dims], outputs: Sequence[Dims], roles: Mapping[str, str]) -> Signature:
+    """A signature in which labels without an axis here, or without an output, lose their role.
+
+    >>> str(labelled([(("n",), ("k",))], [(("n",),)], {"n": "map", "k": "map", "z": "map"}).roles)
+    "{'n': 'map'}"
+    """
+    read, written = ({x for dims in side for d in dims for x in d} for side in (operands, outputs))
+    kept = {x: r for x, r in roles.items() if (x in written if r != "reduce" else x in read - written)}
+    return Signature(tuple(operands), tuple(outputs), kept)
+
+
+def signed(
+    names: str, inputs: str, attributes: str = "", constants: str = "", *, axis: int | None = None
+) -> Callable[[Callable[[Call], Signature]], Callable[[Call], Signature]]:
+    """Register the signature of operators that have no formula, with all that it understands (see `declare`)."""
+
+    def register(build: Callable[[Call], Signature]) -> Callable[[Call], Signature]:
+        define(names, inputs, attributes, constants)(Signed(build, axis))
+        return build
+
+    return register
 
 
 def opaque(
-    call: Call, signature: Signature, outputs: Sequence[Type] | None = None, tied: Sequence[str] = ()
+    call: Call,
+    signature: Signature,
+    types: Sequence[Type],
+    tied: Sequence[str] = (),
+    definition: Definition | None = None,
+    loose: bool = False,
 ) -> tuple[Tensor, ...]:
-    """An operator as one node with a signature; output types come from the model, else from the labels.
-
-    `tied` names parameters that nobody may change to move an axis.
-    """
-    types = list(outputs) if outputs is not None else _types(call, signature)
+    """An operator as one node with a signature; `tied` names parameters that nobody may change to move an axis."""
     try:
         signature.check([x.shape for x in call.tensors], [s for s, _ in types], call.op)
     except EqsatError as error:
         raise Declined(call.op, error.problem) from error
     attrs = {f"{TIED}{k}" if k in tied else k: v for k, v in call.attrs.items()}
     attrs.update({OPSET: call.opset, SLOTS: call.slots})
-    from eqsat.onnx.defined.definitions import definition
-
     bare = replace(call, operands=tuple(call.operands), types=())
-    impl = OnnxImpl(_without_tensors(bare), tuple(types))
-    node = Opaque(PREFIX + call.op, call.tensors, types, attrs, signature, impl, definition(call, types))
+    impl = OnnxImpl(_without_tensors(bare), tuple(types), loose)
+    node = Opaque(PREFIX + call.op, call.tensors, types, attrs, signature, impl, definition)
     return tuple(Tensor(node, n) for n in range(len(types)))
 
 
 def _without_tensors(call: Call) -> Call:
     """The call with stand-ins for its operands, so that an implementation does not keep a program alive."""
-    from eqsat.ir.tensors.tensor import input
-
     return replace(call, operands=tuple(None if x is None else input("x", (), x.dtype) for x in call.operands))
-
-
-def _types(call: Call, signature: Signature) -> list[Type]:
-    if call.types and all(x is not None for x in call.types):
-        return [x for x in call.types if x is not None]
-    extents: dict[str, Any] = {}
-    for dims, x in zip(signature.operands, call.tensors, strict=True):
-        extents.update({d[0]: e for d, e in zip(dims, x.shape, strict=True) if len(d) == 1})
-    types: list[Type] = []
-    for dims in signature.outputs:
-        if any(len(d) > 1 or (d and d[0] not in extents) for d in dims):
-            raise Declined(call.op, "the shape of its output is not known")
-        types.append((tuple(extents[d[0]] if d else 1 for d in dims), call.tensors[0].dtype))
-    return types
 
 
 def _parameters(attrs: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,25 +310,10 @@ def opaque_call(node: Opaque) -> Call:
         operands,
         attrs,
         node.attrs[OPSET],
+        domain_of(node.op.removeprefix(PREFIX)),
         types=tuple(node.outputs),
         count=len(node.outputs),
     )
-
-
-def same_roles(a: Signature, b: Signature) -> bool:
-    """Whether two signatures are equal up to the names of their labels."""
-    if [len(d) for d in (*a.operands, *a.outputs)] != [len(d) for d in (*b.operands, *b.outputs)]:
-        return False
-    names: dict[str, str] = {}
-    back: dict[str, str] = {}
-    for p, q in zip((*a.operands, *a.outputs), (*b.operands, *b.outputs), strict=True):
-        for d, e in zip(p, q, strict=True):
-            if len(d) != len(e):
-                return False
-            for x, y in zip(d, e, strict=True):
-                if names.setdefault(x, y) != y or back.setdefault(y, x) != x or a.role(x) != b.role(y):
-                    return False
-    return True
 
 
 def with_attrs(node: Opaque, operands: Sequence[Tensor], types: Sequence[Type], attrs: Mapping[str, Any]) -> Opaque:
@@ -258,34 +326,6 @@ def with_attrs(node: Opaque, operands: Sequence[Tensor], types: Sequence[Type], 
     if not isinstance(made, Opaque):
         raise Declined(node.op, "is no single node with these parameters")
     return made
-
-
-def moved(node: Opaque, operands: Sequence[Tensor], types: Sequence[Type], signature: Signature) -> Opaque | None:
-    """The same operator over re-laid operands, with outputs of the given types, where ONNX can spell it; else None.
-
-    `signature` is the node's own one with its axes in the wanted order. Only axis parameters change.
-    """
-    if OPSET not in node.attrs:
-        return None
-    for attrs in _axis_candidates(opaque_call(node), signature):
-        try:
-            made = with_attrs(node, operands, types, attrs)
-        except EqsatError:
-            continue
-        if made.signature is not None and same_roles(made.signature, signature):
-            return made
-    return None
-
-
-def _axis_candidates(call: Call, wanted: Signature) -> list[Mapping[str, Any]]:
-    dims = wanted.operands[0]
-    special = tuple(n for n, d in enumerate(dims) if any(wanted.role(x) != "map" for x in d))
-    result: list[Mapping[str, Any]] = [{}]
-    if "axis" in call.attrs:
-        result += [{"axis": n} for n in range(len(dims))]
-    if "axes" in call.attrs:
-        result.append({"axes": special})
-    return result
 
 
 def merged(call: Call, **attrs: Any) -> Call:

@@ -14,7 +14,6 @@ from eqsat.ir.tensors.tensor import Compute, Tensor, constant, from_body
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import (
     Dim,
-    Shape,
     as_dim,
     normalize_axes,
     normalize_axis,
@@ -25,7 +24,8 @@ from eqsat.ir.terms.shape import (
 )
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, TensorAttr, ints, items_of
-from eqsat.onnx.ops.table import SMALL, define
+from eqsat.onnx.ops.signatures import named
+from eqsat.onnx.ops.table import SMALL, define, opaque
 from eqsat.onnx.slice import taken
 
 
@@ -190,39 +190,6 @@ def concat(c: Call) -> Tensor:
     return reductions.concat(c.tensors, int(c.get("axis", 1)))
 
 
-@define("Gather", "data indices", "axis")
-def gather(c: Call) -> Tensor:
-    x, index = c.operands[0], c.operands[1] if len(c.operands) > 1 else None
-    from eqsat.ir.tensors.tensor import Constant
-
-    if x is None or index is None or not isinstance(index.node, Constant):
-        raise Declined(c.op, "the indices are not constant")
-    axis = normalize_axis(int(c.get("axis", 0)), x.rank, c.op)
-    extent, positions = x.shape[axis], index.node.array.astype(np.int64)
-    if not isinstance(extent, int):
-        raise Declined(c.op, "picks from a symbolic axis")
-    positions = np.where(positions < 0, positions + extent, positions)
-    if positions.size and not (positions.min() >= 0 and positions.max() < extent):
-        raise Declined(c.op, f"an index is outside of 0..{extent - 1}")
-    shape: Shape = (*x.shape[:axis], *(int(d) for d in positions.shape), *x.shape[axis + 1 :])
-    axes = output_axes(shape)
-    inner = axes[axis : axis + positions.ndim]
-    place = _position(positions.reshape(-1), views.flatten(inner, tuple(int(d) for d in positions.shape)))
-    return views.view(x, shape, [*axes[:axis], place, *axes[axis + positions.ndim :]])
-
-
-def _position(positions: np.ndarray[Any, np.dtype[np.int64]], flat: Term) -> Term:
-    """positions[flat] as a formula: start + step * flat where they are evenly spaced, else a table."""
-    from eqsat.ir.terms.tables import table_load
-
-    if positions.size == 0:
-        return flat
-    step = int(positions[1] - positions[0]) if positions.size > 1 else 0
-    if bool(np.all(np.diff(positions) == step)):
-        return int(positions[0]) + step * flat
-    return table_load(positions, flat)
-
-
 @define("DepthToSpace", "input", "blocksize mode=DCR|CRD")
 def depth_to_space(c: Call) -> Tensor:
     x, s = c.one(), int(c.attrs["blocksize"])
@@ -253,8 +220,14 @@ def space_to_depth(c: Call) -> Tensor:
 
 
 @define("Trilu", "input k?", "upper=0|1", "k")
-def trilu(c: Call) -> Tensor:
-    x, k = c.one(), int(c.get("k", 0))
+def trilu(c: Call) -> Tensor | tuple[Tensor, ...]:
+    x, *computed = c.tensors
+    if computed:  # a diagonal that is known when the model runs
+        names = [f"a{n}" for n in range(x.rank)]
+        sides = [names, ["k"] * computed[0].rank]
+        signature = named(sides, [names], [x.shape, computed[0].shape], [x.shape], dict.fromkeys(names[:-2], "map"))
+        return opaque(c, signature, [(x.shape, x.dtype)])
+    k = int(c.get("k", 0))
     axes = output_axes(x.shape)
     row, column = axes[-2], axes[-1]
     keep = row + k <= column if c.get("upper", 1) else column <= row + k

@@ -22,7 +22,7 @@ typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
     0, 1, 2, 3, 4, 5, 6, 7)
 
 /* 8 rows of 4 elements at s become 4 rows of 8 at d. */
-static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
 {
 #ifdef EQSAT_VECTORS
     v32u32 x[4], y[4];
@@ -37,36 +37,36 @@ static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *res
 #endif
 }
 
-#define STREAM_BYTES 32
+#define NT_BYTES 32
 #ifdef EQSAT_VECTORS
-typedef long long stream_line __attribute__((vector_size(32)));
-typedef long long stream_any __attribute__((vector_size(32), aligned(1), may_alias));
+typedef long long nt_line __attribute__((vector_size(32)));
+typedef long long nt_any __attribute__((vector_size(32), aligned(1), may_alias));
 #endif
-/* Streaming stores go to memory past the caches; FENCE orders them before what follows. */
+/* Non-temporal stores go to memory past the caches; FENCE orders them before what follows. */
 #if defined(EQSAT_VECTORS) && defined(__clang__)
-#define STREAM(d, v) __builtin_nontemporal_store((v), (stream_line *)(void *)(d))
-#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && STREAM_BYTES == 64
-#define STREAM(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__AVX__) && STREAM_BYTES == 32
-#define STREAM(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && STREAM_BYTES == 16
-#define STREAM(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
+#define NT_STORE(d, v) __builtin_nontemporal_store((v), (nt_line *)(void *)(d))
+#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && NT_BYTES == 64
+#define NT_STORE(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__AVX__) && NT_BYTES == 32
+#define NT_STORE(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && NT_BYTES == 16
+#define NT_STORE(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
 #endif
-#if defined(STREAM) && defined(__SSE2__)
+#if defined(NT_STORE) && defined(__SSE2__)
 #define FENCE() __builtin_ia32_sfence()
 #else
 #define FENCE() ((void)0)
 #endif
-#ifdef STREAM
-#define STREAM_LINE(d, s) do { const stream_line v0 = *(const stream_any *)((s) + 0), v32 = *(const stream_any *)((s) + 32); \
-    STREAM((d) + 0, v0); STREAM((d) + 32, v32); } while (0)
+#ifdef NT_STORE
+#define NT_STORE_LINE(d, s) do { const nt_line v0 = *(const nt_any *)((s) + 0), v32 = *(const nt_any *)((s) + 32); \
+    NT_STORE((d) + 0, v0); NT_STORE((d) + 32, v32); } while (0)
 #else
-#define STREAM_LINE(d, s) memcpy((d), (s), 64)
+#define NT_STORE_LINE(d, s) memcpy((d), (s), 64)
 #endif
 
 /* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
    Lines leave whole: one that two runs share is put together in `line`, which has 64 bytes to spare on both sides. */
-static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
+static inline void nt_append(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
 {
     const ptrdiff_t shared = (ptrdiff_t)((uintptr_t)d & 63);
     if (shared != 0) {
@@ -75,11 +75,11 @@ static inline void stream_next(char *restrict d, const char *restrict s, ptrdiff
             memcpy(d, s, (size_t)rest);
         } else {
             memcpy(line + shared, s, 64);
-            STREAM_LINE(d - shared, line);
+            NT_STORE_LINE(d - shared, line);
         }
         d += rest, s += rest, n -= rest;
     }
-    for (; n >= 64; n -= 64, d += 64, s += 64) STREAM_LINE(d, s);
+    for (; n >= 64; n -= 64, d += 64, s += 64) NT_STORE_LINE(d, s);
     if (n > 0) memcpy(line + n - 64, s + n - 64, 64);
 }
 
@@ -93,12 +93,12 @@ static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdi
             char *dk = stage + 4 * (16 * k);
             {
                 const ptrdiff_t c = 0;
-                turn_u32_8x4(sk + 16 * c, 384, dk + 640 * (4 * c), 640);
-                turn_u32_8x4(sk + 16 * c + 384 * 8, 384, dk + 640 * (4 * c) + 32, 640);
+                transpose_u32_8x4(sk + 16 * c, 384, dk + 640 * (4 * c), 640);
+                transpose_u32_8x4(sk + 16 * c + 384 * 8, 384, dk + 640 * (4 * c) + 32, 640);
             }
         }
     }
-    stream_next(d + 640 * done, stage + 640 * done, 2560 - 640 * done, line, first);
+    nt_append(d + 640 * done, stage + 640 * done, 2560 - 640 * done, line, first);
 }
 
 /* permute_dims */

@@ -22,7 +22,7 @@ typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
     0, 1, 2, 3, 4, 5, 6, 7)
 
 /* 8 rows of 4 elements at s become 4 rows of 8 at d. */
-static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
 {
 #ifdef EQSAT_VECTORS
     v32u32 x[4], y[4];
@@ -42,8 +42,8 @@ static inline void kernel_0_tile(const char *restrict s, char *restrict d)
 {
     for (ptrdiff_t c = 0; c < 11; ++c) {
         const ptrdiff_t at = 4 * c > 38 ? 38 : 4 * c;
-        turn_u32_8x4(s + 4 * at, 168, d + 256 * (at), 256);
-        turn_u32_8x4(s + 4 * at + 168 * 8, 168, d + 256 * (at) + 32, 256);
+        transpose_u32_8x4(s + 4 * at, 168, d + 256 * (at), 256);
+        transpose_u32_8x4(s + 4 * at + 168 * 8, 168, d + 256 * (at) + 32, 256);
     }
 }
 

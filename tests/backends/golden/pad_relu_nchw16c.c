@@ -27,7 +27,7 @@ typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
     0, 1, 2, 3, 4, 5, 6, 7)
 
 /* 8 rows of 4 elements at s become 4 rows of 8 at d. */
-static inline void turn_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
 {
 #ifdef EQSAT_VECTORS
     v32u32 x[4], y[4];
@@ -48,8 +48,8 @@ static inline void kernel_0_tile(const float *restrict a0, float *restrict o)
     float t0[7 * 16] __attribute__((aligned(64)));
     for (ptrdiff_t c = 0; c < 2; ++c) {
         const ptrdiff_t at = 4 * c > 3 ? 3 : 4 * c;
-        turn_u32_8x4((const char *)a0 + 4 * at + 0, 168, (char *)t0 + 64 * at + 0, 64);
-        turn_u32_8x4((const char *)a0 + 4 * at + 1344, 168, (char *)t0 + 64 * at + 32, 64);
+        transpose_u32_8x4((const char *)a0 + 4 * at + 0, 168, (char *)t0 + 64 * at + 0, 64);
+        transpose_u32_8x4((const char *)a0 + 4 * at + 1344, 168, (char *)t0 + 64 * at + 32, 64);
     }
     for (ptrdiff_t c = 0; c < 7; ++c) {
         const float *restrict p0 = t0 + 16 * c;

@@ -17,7 +17,7 @@ typedef uint8_t v16u8 __attribute__((vector_size(16), aligned(1), may_alias));
     8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 
 /* 16 rows of 16 elements at s become 16 rows of 16 at d. */
-static inline void turn_u8_16x16_0to3or0(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
+static inline void transpose_u8_16x16_0to3or0(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
 {
 #ifdef EQSAT_VECTORS
     v16u8 x[16], y[16];
@@ -56,7 +56,7 @@ static inline void turn_u8_16x16_0to3or0(const char *restrict s, ptrdiff_t row, 
 static inline void kernel_0_tile(const char *restrict s, char *restrict d)
 {
     for (ptrdiff_t c = 0; c < 5; ++c) {
-        turn_u8_16x16_0to3or0(s + 16 * c, 80, d + 16 * (16 * c), 16);
+        transpose_u8_16x16_0to3or0(s + 16 * c, 80, d + 16 * (16 * c), 16);
     }
 }
 

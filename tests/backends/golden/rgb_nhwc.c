@@ -12,7 +12,7 @@
 typedef uint8_t v32u8 __attribute__((vector_size(32), aligned(1), may_alias));
 
 /* 3 rows of 32 bytes at s, element by element. */
-static inline void braid_3_u8_32(char *restrict d, const char *restrict s, ptrdiff_t row)
+static inline void interleave_3_u8_32(char *restrict d, const char *restrict s, ptrdiff_t row)
 {
 #ifdef EQSAT_VECTORS
     v32u8 x[3], y[3];
@@ -49,7 +49,7 @@ static void kernel_0(const uint8_t *restrict in0, uint8_t *restrict out0)
             uint8_t *restrict o = (uint8_t *)(void *)(d + 240 * i0);
             for (ptrdiff_t k = 0; k < 80; k += 32) {
                 const ptrdiff_t from = k > 48 ? 48 : k;
-                braid_3_u8_32((char *)o + 3 * from, (const char *)a + from, 80);
+                interleave_3_u8_32((char *)o + 3 * from, (const char *)a + from, 80);
             }
         }
     }

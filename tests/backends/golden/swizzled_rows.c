@@ -9,15 +9,15 @@
 #endif
 #endif
 
-/* Byte k of d is byte k ^ turn of s: in blocks of 16 bytes, whose bytes all change places alike. */
-static inline void swizzle_bytes(char *restrict d, const char *restrict s, ptrdiff_t n, ptrdiff_t turn)
+/* Byte k of d is byte k ^ mask of s: in blocks of 16 bytes, whose bytes all change places alike. */
+static inline void swizzle_bytes(char *restrict d, const char *restrict s, ptrdiff_t n, ptrdiff_t mask)
 {
     ptrdiff_t k = 0;
 #if defined(EQSAT_VECTORS) && (defined(__SSSE3__) || !defined(__clang__))
     typedef char bytes __attribute__((vector_size(16)));
     typedef char any_bytes __attribute__((vector_size(16), aligned(1), may_alias));
-    const bytes places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, order = places ^ (char)(turn & 15);
-    const ptrdiff_t block = turn & ~(ptrdiff_t)15;
+    const bytes places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, order = places ^ (char)(mask & 15);
+    const ptrdiff_t block = mask & ~(ptrdiff_t)15;
     for (; k <= n - 16; k += 16) {
         const bytes x = *(const any_bytes *)(s + (k ^ block));
 #ifdef __SSSE3__
@@ -27,7 +27,7 @@ static inline void swizzle_bytes(char *restrict d, const char *restrict s, ptrdi
 #endif
     }
 #endif
-    for (; k < n; ++k) d[k] = s[k ^ turn];
+    for (; k < n; ++k) d[k] = s[k ^ mask];
 }
 
 /* compute */

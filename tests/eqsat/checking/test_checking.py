@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mutants import programs_with_a_fault
+from program_checks import equal_arrays
 
 import eqsat as eq
 from eqsat import engine
@@ -31,7 +32,6 @@ from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Compute, Constant, Node, Opaque, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.testing import arrays_for, programs
-from eqsat.verifying.verify import equal_arrays
 
 X = eq.input("x", (5, 5), "float32")
 TURNED = X.permute_dims((1, 0))
@@ -446,6 +446,46 @@ def test_inputs_hold_numbers_of_floats() -> None:
     strict = program(eq.compute(y.shape, lambda i, j: eq.where(y[i, j] < 0.75, y[i, j], 0.0)), inputs=[y])
     loose = program(eq.compute(y.shape, lambda i, j: eq.where(y[i, j] <= 0.75, y[i, j], 0.0)), inputs=[y])
     assert check_programs(loose, strict, 10.0).difference is not None
+
+
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_inputs_hold_numbers_that_are_computed(number: int) -> None:
+    """Of an equality with one number that no constant of the region is, in a few cells."""
+    x = eq.input("x", (3, 2), "int8")
+
+    def below(n: int) -> Program:
+        twice = eq.compute(x.shape, lambda i, j: x[i, j] * 2 + n)
+        return program(eq.compute(x.shape, lambda i, j: x[i, j] < twice[i, j]), inputs=[x])
+
+    assert check_programs(below(number), below(number + 1), 10.0).difference is not None
+
+
+def test_inputs_hold_equal_numbers() -> None:
+    """Of two inputs too, although each of them has many."""
+    x, y = eq.input("x", (4, 4, 4), "int8"), eq.input("y", (4, 4, 4), "int8")
+    least = eq.compute(x.shape, lambda i, j, k: eq.minimum(x[i, j, k], x[i, j, 0]))
+    equal = eq.compute(x.shape, lambda i, j, k: t.compare("eq", y[i, j, k], least[i, j, k]))
+
+    def made(turned: bool) -> Program:
+        def body(i: t.Term, j: t.Term, k: t.Term) -> t.Term:
+            other = equal[k, 3, i] if turned else equal[i, 3, k]
+            return t.compare("ne", equal[i, j, k], other)
+
+        return program(eq.compute(x.shape, body), inputs=[x, y])
+
+    assert check_programs(made(False), made(True), 10.0).difference is not None
+
+
+@pytest.mark.parametrize("kinds", [("max", "min"), ("sum", "prod"), ("min", "sum")])
+def test_a_reduction_of_nothing_has_a_kind(kinds: tuple[str, str]) -> None:
+    """What no cell is read for is no proof that two reductions are one."""
+    x = eq.input("x", (3, 4), "int32")
+
+    def over_nothing(kind: str) -> Program:
+        return program(eq.compute((3,), lambda i, k: x[i, k], reduce=(0,), combiner=kind), inputs=[x])
+
+    assert check_programs(over_nothing(kinds[0]), over_nothing(kinds[1]), 10.0).difference is not None
+    assert check_programs(over_nothing(kinds[0]), over_nothing(kinds[0]), 10.0).difference is None
 
 
 TYPES = ("float32", "float16", "int32", "int8")

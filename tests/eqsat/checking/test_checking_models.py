@@ -25,7 +25,6 @@ from eqsat.checking.models import check_models  # noqa: E402
 from eqsat.checking.verdict import CheckFailure  # noqa: E402
 from eqsat.cli import main, optimize_job  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
-from eqsat.onnx import write as onnx_write  # noqa: E402
 from eqsat.onnx.check import compare_models  # noqa: E402
 
 pytestmark = pytest.mark.onnx
@@ -134,8 +133,8 @@ def test_a_wrong_model_is_not_returned(name: str, monkeypatch: pytest.MonkeyPatc
     """The fault injected where models are written: the input comes back, with a note."""
     before, after = WRONG[name](False), WRONG[name](True)
 
-    def written(*_: Any) -> ModelProto:
-        return after
+    def written(*_: Any) -> tuple[ModelProto, dict[str, int]]:
+        return after, {}
 
     def price(m: ModelProto, values: Any) -> int:
         return 2 if m is before else 1
@@ -143,15 +142,15 @@ def test_a_wrong_model_is_not_returned(name: str, monkeypatch: pytest.MonkeyPatc
     def changed(*_: Any) -> bool:
         return False
 
-    monkeypatch.setattr(onnx_write, "write", written)
+    monkeypatch.setattr("eqsat.onnx.spelling.write_with_owners", written)
     monkeypatch.setattr("eqsat.onnx.bytes.price", price)
     monkeypatch.setattr("eqsat.onnx._is_unchanged", changed)
     monkeypatch.setenv("EQSAT_DEBUG", "1")
     with pytest.raises(CheckFailure):
-        eq.onnx.optimize(before)
+        eq.onnx.optimize(before, objective="bytes")
     monkeypatch.delenv("EQSAT_DEBUG")
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-    found = eq.onnx.optimize(before)
+    found = eq.onnx.optimize(before, objective="bytes")
     assert found.model is before and found.cost_after == found.cost_before
     assert any("defect" in n and str(tmp_path) in n for n in found.notes)
     assert found.checked.difference is not None
@@ -162,12 +161,12 @@ def test_a_failure_while_writing_gives_the_model_back(monkeypatch: pytest.Monkey
         raise ValueError("invalid literal for int() with base 10: 'D'")
 
     before = nets.conv_chain()
-    monkeypatch.setattr(onnx_write, "write", broken)
+    monkeypatch.setattr("eqsat.onnx.spelling.write_with_owners", broken)
     with pytest.raises(ValueError, match="literal"):
-        eq.onnx.optimize(before)
+        eq.onnx.optimize(before, objective="bytes")
     monkeypatch.delenv("EQSAT_DEBUG")
     monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
-    found = eq.onnx.optimize(before)
+    found = eq.onnx.optimize(before, objective="bytes")
     assert found.model is before and "ValueError" in " ".join(found.notes)
 
 
@@ -184,8 +183,8 @@ def test_the_command_line_tells(
     assert main(["optimize", str(path)]) == 0
     assert "checked: 1 of 1 changed regions proved" in capsys.readouterr().out
 
-    def broken(*_: Any) -> ModelProto:
-        return nets.conv_chain(seed=1)
+    def broken(*_: Any) -> tuple[ModelProto, dict[str, int]]:
+        return nets.conv_chain(seed=1), {}
 
     def here(job: str, argument: optimize_job.Job, *, report: Callable[[str], None], **_: float) -> optimize_job.Answer:
         return optimize_job.run(argument, report)
@@ -197,7 +196,7 @@ def test_the_command_line_tells(
 
     monkeypatch.setattr("eqsat.cli.optimize.call", here)
     monkeypatch.setattr("eqsat.onnx.bytes.price", price)
-    monkeypatch.setattr(onnx_write, "write", broken)
+    monkeypatch.setattr("eqsat.onnx.spelling.write_with_owners", broken)
     out = tmp_path / "out.onnx"
     assert main(["optimize", str(path), "-o", str(out)]) == 0
     shown = capsys.readouterr().out
@@ -422,3 +421,26 @@ def test_axes_of_any_extent_are_shrunk(shape: tuple[int, int]) -> None:
     ]  # fmt: skip
     found = eq.onnx.optimize(model(nodes, [("x", F, shape)], [("y", F, shape)]), limits=eq.Limits(seconds=20))
     assert found.cost_after == 0 and found.checked.count("proved") == len(found.checked) == 1
+
+
+def test_constants_made_of_others_are_what_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A weight is read as it is and, on one side, turned beforehand: no other numbers than its own say anything, and
+    all from the inputs on would take too long."""
+    monkeypatch.setattr("eqsat.checking.drive.GRACE", 0.0)
+    rng = np.random.default_rng(0)
+    w: Any = np.asarray(rng.uniform(0.5, 1, (8, 8)) / 8, "float32")  # in any order, products overflow alike
+    wide = np.asarray(rng.normal(size=(1024, 1024)), "float32")
+    ends: Any = [("x", F, [1024, 1024])], [("y", F, [1024, 8])]
+    first = [
+        N("MatMul", ["x", "wide"], ["a"]),
+        N("MatMul", ["a", "wide"], ["b"]),
+        N("Slice", ["b", "at", "to", "axis"], ["c"]),
+    ]
+    constants: dict[str, Any] = {"w": w, "wide": wide, "at": np.array([0]), "to": np.array([8]), "axis": np.array([1])}
+    two = [N("MatMul", ["c", "w"], ["d"]), N("Transpose", ["w"], ["t"], perm=[1, 0]), N("MatMul", ["d", "t"], ["y"])]
+    before = model([*first, *two], ends[0], ends[1], constants)
+    for wrong in (False, True):
+        turned = np.asarray(w.T + 0.1 * wrong, "float32")
+        one = [N("MatMul", ["w", "t"], ["d"]), N("MatMul", ["c", "d"], ["y"])]
+        after = model([*first, *one], ends[0], ends[1], {**constants, "t": turned})
+        assert (check_models(before, after).difference is not None) == wrong

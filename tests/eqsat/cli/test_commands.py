@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from eqsat.backends.call import named_arguments
+from eqsat.backends.arguments import named_arguments
 from eqsat.backends.compile import compile
 from eqsat.cli import main, optimize_job
 from eqsat.cli.kernel import conversion_of, shape_of, timed
@@ -103,7 +103,8 @@ def test_a_failed_verification_writes_nothing(run: Run, models: Path, monkeypatc
     class Broken:
         def __init__(self, *args: Any, **options: Any) -> None:
             self.result = honest(*args, **options).result
-            self.model, self.notes = eqsat.onnx.load_model(models / "wrong.onnx"), ()
+            self.model, self.notes, self.left = eqsat.onnx.load_model(models / "wrong.onnx"), (), ()
+            self.confirmation = None
 
     def here(job: str, argument: optimize_job.Job, *, report: Callable[[str], None], **_: float) -> optimize_job.Answer:
         return optimize_job.run(argument, report)
@@ -213,6 +214,7 @@ def test_rules(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     laws = {r["name"]: r for r in listed}
     assert laws["split-merge"]["family"] == "split_merge" and len(laws) == len(listed) > 50
     assert laws["split-merge"]["acts"] == ["rewriter", "graph"] and laws["min-div"]["acts"] == ["graph"]
+    assert set(laws["min-div"]["fires"]) == {"graph"} and laws["min-div"]["fires"]["graph"]["text"]
     assert "split-merge" in run("rules", "list").out
     checked = run("rules", "check", "split-merge", "compose", "--json")
     assert (checked.code, checked.data["counts"]) == (0, {"proved": 2})

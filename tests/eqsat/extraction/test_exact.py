@@ -12,7 +12,7 @@ import eqsat as eq
 from eqsat.extraction.cheapest import Extraction, cheapest
 from eqsat.extraction.extract import Alternative, Bridge, Take
 from eqsat.extraction.frontier import Found, cheapest_in
-from eqsat.extraction.parts import Part
+from eqsat.extraction.parts import Component
 from eqsat.graph.nodes import ClassId, Spell
 
 Table = dict[ClassId, list[Alternative]]
@@ -125,9 +125,9 @@ def test_rows_of_blocks_are_solved_exactly() -> None:  # feature: G12
 def test_equal_parts_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from eqsat.extraction import cheapest as extract_cheapest
 
-    asked: list[Part] = []
+    asked: list[Component] = []
 
-    def counted(part: Part, deadline: float) -> Found | None:
+    def counted(part: Component, deadline: float) -> Found | None:
         asked.append(part)
         return cheapest_in(part, deadline)
 
@@ -159,3 +159,26 @@ def test_results_tell_their_gap() -> None:  # feature: G12
     assert eq.optimize(y).gap == 0.0
     kept = eq.optimize(x.layout_transform("NCHW", "NHWC"))
     assert kept.gap == 0.0 and kept.bytes_moved > 0
+
+
+def test_every_part_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One part that takes all the time it is given leaves some to the others."""
+    table: Table = {}
+    for part in range(3):  # unequal parts, each with a choice
+        first = 4 * part
+        table[first] = [Alternative(Spell(first, 0, (first + 1,)), 1 + part, (first + 1,))]
+        table[first].append(Alternative(Spell(first + 1, 0, (first + 2,)), 5, (first + 2,)))
+        table[first + 1] = [Alternative(Take(first), 9, ())]
+        table[first + 2] = [Alternative(Take(first + 1), 2, ())]
+    left: list[float] = []
+
+    def slow(part: Component, deadline: float) -> Found | None:
+        left.append(deadline - time.monotonic())
+        while time.monotonic() < deadline:
+            pass
+        return cheapest_in(part, deadline)
+
+    monkeypatch.setattr("eqsat.extraction.cheapest.cheapest_in", slow)
+    found = cheapest(table, [0, 4, 8], 0.3)
+    assert found is not None and found.cost == _least(table, [0, 4, 8])
+    assert len(left) == 3 and min(left) > 0.02

@@ -297,7 +297,7 @@ def test_compiled_rules_are_those_of_arithmetic() -> None:
     with pytest.raises(RuleError, match=r"K\*x \+ y"):
         compile_rule(bare, 0)
     with pytest.raises(NotCompiled, match="not about indices"):
-        compile_rule(next(r for r in scalar_rules() if r.name == "where-then"), 0)
+        compile_rule(next(r for r in scalar_rules() if r.name == "where-and"), 0)
 
 
 def test_rules_from_right_to_left_are_the_same_laws() -> None:

@@ -61,7 +61,7 @@ def solved(inputs: Sequence[Axis], outputs: Sequence[Axis]) -> bool:
     points = np.indices([e for _, e in inputs])
     env = {str(x): p for (x, _), p in zip(inputs, points, strict=True)}
     cells = {str(p): x.evaluate(env) for p, (x, _) in zip(names, outputs, strict=True)}
-    for (x, _), back in zip(inputs, found, strict=True):
+    for (x, _), back in zip(inputs, found.values, strict=True):
         assert np.array_equal(np.broadcast_to(back.evaluate(cells), points[0].shape), env[str(x)]), (outputs, back)
     return True
 
@@ -86,7 +86,7 @@ def test_the_graph_alone_cancels_compositions() -> None:
         names = [t.var(f"p{n}") for n in range(len(outputs))]
         ranges = {x: (0, e) for x, e in (*inputs, *zip(names, (e for _, e in outputs), strict=True))}
         found = solve([x for x, _ in inputs], [x for x, _ in outputs], names, ranges)
-        for (x, _), back in zip(inputs, found or (), strict=True):
+        for (x, _), back in zip(inputs, found.values if found else (), strict=True):
             whole = substitute(back, dict(zip(names, (o for o, _ in outputs), strict=True)))
             if whole is not x:
                 known = Known({v: (0, e) for v, e in inputs})

@@ -1,4 +1,4 @@
-"""Forms mean what their terms mean, and lie in their intervals; direct and piecewise solutions say what is padding."""
+"""What solutions rest on: outputs read over few operations, conditions said shortly, cells that are not reached."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import pytest
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.points import grid, values_at
+from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.maps.direct import direct
-from eqsat.maps.form_values import values_of
-from eqsat.maps.forms import Forms
-from eqsat.maps.pieces import joined
+from eqsat.maps.padding import first_astray
 from eqsat.maps.points import plain_values, probe
 from eqsat.maps.problem import problem_of
+from eqsat.maps.read import plain
+from eqsat.maps.solution import solution
+from eqsat.maps.tidy import tidy
 
 NUMBERS = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24)
 
@@ -49,31 +50,30 @@ def on_box(terms: list[Term], box: dict[Term, tuple[int, int]]) -> list[NDArray]
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_forms_mean_their_terms(seed: int) -> None:
-    """Read as unknown (what is shared is kept) and as known (coefficients are made small)."""
+def test_readings_mean_their_terms(seed: int) -> None:
     rng = Random(seed)
     variables = [t.var(n) for n in "ijk"[: rng.randint(1, 3)]]
     box = {v: (low, low + rng.randint(1, 13)) for v in variables for low in [rng.choice((0, 0, 0, 1, -5, 7))]}
     for _ in range(25):
         term = random_index(rng, variables, rng.randint(1, 7))
-        for inputs in ([], variables):
-            forms = Forms(box, inputs)
-            form = forms.read(term)
-            wanted, found = on_box([term, forms.term(form)], box)
-            assert np.array_equal(wanted, found), (term, form, box)
-            assert (form.low is None or form.low <= wanted.min()) and (form.high is None or form.high >= wanted.max())
-            assert forms.term(form) is forms.term(forms.read(forms.term(form)))
-            flat = {v: np.broadcast_to(a, wanted.shape).ravel() for v, a in grid(box).items()}
-            values = values_of([form], flat)
-            assert values is None or np.array_equal(np.broadcast_to(values[0], wanted.size), wanted.ravel())
+        wanted, found = on_box([term, plain(term, Bounds(box))], box)
+        assert np.array_equal(wanted, found), (term, box)
 
 
-def test_inputs_restricted_on_other_terms_keep_their_ranges() -> None:
-    """`ranges` of a term that is not a leaf hold for every form of it."""
-    i = t.var("i")
-    forms = Forms({i: (0, 64), i % 4: (1, 2), i - 5: (0, 20)}, [i])
-    spans = [(forms.read(x).low, forms.read(x).high) for x in (i % 4, 2 * (i % 4) + 1, i - 5, i)]
-    assert spans == [(1, 1), (3, 3), (0, 19), (5, 24)]
+@pytest.mark.parametrize("seed", range(40))
+def test_shorter_conditions_hold_where_the_given_ones_do(seed: int) -> None:
+    rng = Random(seed)
+    variables = [t.var(n) for n in "ijk"[: rng.randint(1, 3)]]
+    box = {v: (low, low + rng.randint(2, 13)) for v in variables for low in [rng.choice((0, 0, 0, 1, -5, 7))]}
+    for _ in range(25):
+        factors = [rng.choice((1, 2, 3, 4, 6, 12, -1, -4)) for _ in variables]
+        sum_of = t.linear(rng.randint(-9, 9), [(c, v) for c, v in zip(factors, variables, strict=True)])
+        side = rng.choice((sum_of, sum_of // rng.choice(NUMBERS), random_index(rng, variables, 2)))
+        sides = (side, t.index_const(rng.randint(-9, 40)))
+        claim = t.compare(rng.choice(("le", "lt", "ne")), *rng.choice((sides, sides[::-1])))
+        (short,) = tidy([claim], box)
+        wanted, found = on_box([t.where(claim, 1, 0), t.where(short, 1, 0)], box)
+        assert np.array_equal(wanted, found), (claim, short, box)
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ MAPS = [
 
 @pytest.mark.parametrize(("text", "shape"), MAPS)
 def test_padding_is_what_no_point_reaches(text: str, shape: tuple[int, ...]) -> None:  # feature: A10
-    """The predicate, and the first padded cell, of a solution by equations or by pieces."""
+    """The predicate, and the first padded cell, of a solution by digits, pieces or congruence."""
     m = IndexMap.parse(text)
     problem = problem_of(m._on_box(shape))  # pyright: ignore[reportPrivateUsage]
-    found = direct(problem) or joined(problem)
-    assert found is not None and found.padding is not None
+    back, padding = m.non_surjective_inverse(shape)
     declared = tuple(int(str(n)) for n in m.map_shape(shape))
     reached = np.zeros(declared, np.bool_)
     reached[m.map_indices([a.ravel() for a in np.indices(shape)])] = True
-    env = dict(zip(problem.physical, (a.ravel() for a in np.indices(declared)), strict=True))
-    marked = values_at([t.where(found.padding, 1, 0)], env, prod(declared))
+    env = dict(zip(back.inputs, (a.ravel() for a in np.indices(declared)), strict=True))
+    marked = values_at([t.where(padding, 1, 0)], env, prod(declared))
     assert marked is not None and np.array_equal(marked[0] == 1, ~reached.ravel())
-    first = int(np.argmin(reached.ravel()))
-    assert found.missed() == tuple(int(c) for c in np.unravel_index(first, declared))
+    first = tuple(int(c) for c in np.unravel_index(int(np.argmin(reached.ravel())), declared))
+    solved = solution(problem)
+    assert solved is not None and first_astray(problem, solved.values) == first == m.first_padding(shape)
 
 
 def test_plain_values_decline_what_64_bits_may_not_hold() -> None:

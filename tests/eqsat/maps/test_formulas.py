@@ -55,7 +55,7 @@ FORMULAS = [
     ("i -> where(i%2 == 0, i//2, 5 + i//2)", (10,), "p -> where(p < 5, 2*p, 2*p - 9)", "False"),
     ("i, j -> i, where(i%2 == 0, j, 15 - j)", (17, 16), "p, q -> p, where(p%2 == 0, q, 15 - q)", "False"),
     ("i, j -> where(i < 3, i, i - 3), where(i < 3, j, j + 37)", (8, 37),
-        "p, q -> where(q < 37, p, p + 3), where(q < 37, q, q - 37)", "q < 37 and 3 <= p"),
+        "p, q -> where(q < 37, p, p + 3), where(q < 37, q, q - 37)", "3 <= p and q < 37"),
     ("i, j -> maximum(i, j) - minimum(i, j), minimum(i, j), j", (8, 7), "p, q, r -> where(q == r, p + q, q), r", None),
     ("i -> abs(i - 17), i", (21,), "p, q -> q", "abs(q - 17) != p"),
     ("i -> 2*abs(i - 43) + where(i < 43, 1, 0)", (80,), None, None),

@@ -21,6 +21,7 @@ pytest.importorskip("onnxruntime")
 
 from onnx import ModelProto, helper, numpy_helper  # noqa: E402
 from onnx_fuzz import PAIRS, Drawn, Run, differences, draw, meaning  # noqa: E402
+from onnx_random import run  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.errors import EqsatError, EvaluationError, FrontendError  # noqa: E402
@@ -36,6 +37,8 @@ pytestmark = pytest.mark.onnx
 
 COUNT, START = int(os.environ.get("EQSAT_ONNX_MODELS", 0)), int(os.environ.get("EQSAT_ONNX_SEED", 0))
 EVERY_THIRD = 3
+NO_KERNEL = {"Swish", "SwiGLU", "LinearAttention", "CausalConvWithState"}
+"""Operators that onnxruntime does not have, so that no model over them is drawn."""
 
 
 @pytest.fixture(autouse=True)
@@ -91,9 +94,12 @@ def _written(drawn: Drawn) -> list[str]:
         raise
 
 
-def test_random_models() -> None:
+@pytest.mark.parametrize("part", range(3))
+def test_random_models(part: int) -> None:
+    """300 models, in three parts that may run side by side."""
     used: Counter[tuple[str, int]] = Counter()
-    assert list(failures(range(START, START + 140), used)) == []
+    first = START + 100 * part
+    assert list(failures(range(first, first + 100), used)) == []
     assert len({op for op, _ in used}) > 100
 
 
@@ -108,7 +114,7 @@ def test_many_random_models() -> None:
         print(text, file=sys.stderr, flush=True)
     assert found == []
     if COUNT == 0:
-        assert {op for op, _ in used} >= set(operator_names()) - {"Swish"}
+        assert {op for op, _ in used} >= set(operator_names()) - NO_KERNEL
         assert len(used) > len(PAIRS) * 0.9
 
 
@@ -131,8 +137,16 @@ def test_the_check_of_results_agrees() -> None:
 
 def test_sizes_that_onnx_forbids_are_left_out() -> None:
     """An empty operand of Concat fits any other in onnxruntime, as long as nobody tells it the shapes."""
-    drawn = draw(7498)
-    assert drawn is not None and meaning(drawn) == []
+    ends = [
+        helper.make_tensor_value_info(n, 1, d) for n, d in (("a", ["N", "K"]), ("b", [None] * 2), ("y", [None] * 2))
+    ]
+    node = helper.make_node("Concat", ["a", "b"], ["y"], axis=0)
+    graph = helper.make_graph([node], "g", ends[:2], ends[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    feeds = {"a": np.ones((2, 3), np.float32), "b": np.ones((0, 4), np.float32)}
+    made = run(model, feeds)
+    drawn = Drawn(model, {}, [Run(feeds, made, False)])
+    assert made[0].shape == (2, 3) and meaning(drawn) == []
     drawn.runs = [Run(row.feeds, row.made, True) for row in drawn.runs]
     with pytest.raises(EvaluationError, match="does not accept the model"):
         meaning(drawn)
@@ -187,7 +201,7 @@ def _depth_to_space(c: Call) -> Any:
 
 def _taken(extent: int, start: int, end: int, step: int) -> tuple[int, int]:
     cells = range(extent)[slice(start, end, step)]
-    return (cells[0] if len(cells) else 0), len(cells)
+    return (cells[0] if len(cells) and step < 0 else 0), len(cells)  # forgets where it begins
 
 
 def _pad(c: Call) -> Any:

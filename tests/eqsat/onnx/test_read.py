@@ -263,7 +263,7 @@ def test_bfloat16_is_carried() -> None:
 
 
 def test_unknown_domains_and_optional_outputs() -> None:
-    fast = helper.make_node("FusedMatMul", ["x", "w"], ["h"], domain="com.microsoft", transB=1)
+    fast = helper.make_node("FusedGemm", ["x", "w"], ["h"], domain="com.microsoft", transB=1, activation="Relu")
     pool = helper.make_node("MaxPool", ["h4"], ["p", "i"], kernel_shape=[2, 2])
     nodes = [fast, node("Unsqueeze", "h axes", "h4"), pool, node("Cast", "i", "j", to=FLOAT), node("Add", "p j", "y")]
     constants = {"w": floats(4, 3), "axes": np.array([0, 1])}
@@ -272,7 +272,7 @@ def test_unknown_domains_and_optional_outputs() -> None:
     model.graph.output[0].CopyFrom(info("y", [1, 1, 3, 3]))
     model.graph.value_info.append(info("h", [4, 4]))
     program = same_after_round_trip(model, {"x": floats(4, 3)})
-    assert ops(program) == ["onnx:FusedMatMul", "onnx:MaxPool"]
+    assert ops(program) == ["onnx:FusedGemm", "onnx:MaxPool"]
     assert next(n for n in program.nodes() if isinstance(n, Opaque)).signature is None
 
 

@@ -270,3 +270,22 @@ def test_no_type_that_onnxruntime_lacks_is_brought_in() -> None:
     assert np.array_equal(run_session(session(case.model()), feeds)[0], run_session(session(after), feeds)[0])
     own = Case([n("Pad", "x p", "y")], case.inputs, [("y", TensorProto.INT16, [2, 5])], case.constants, [])
     assert [x.op_type for x in write(read(own.model())).graph.node] == ["Pad"]  # the model's own choice of runtime
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
+@pytest.mark.parametrize("extent", [1, 3])
+def test_a_backward_slice_is_written_so_that_all_read_it_alike(end: int, extent: int) -> None:
+    """Where onnxruntime infers shapes, the largest numbers are positions, as in onnx.reference; else the first cell."""
+    from onnx.reference import ReferenceEvaluator
+
+    names = ("starts", "ends", "axes", "steps")
+    numbers = zip(names, (-1, end, -1, -2), strict=True)
+    nodes = [helper.make_node("Constant", [], [n], value_ints=[v]) for n, v in numbers]
+    nodes += [helper.make_node("Slice", ["x", *names], ["s"]), helper.make_node("Neg", ["s"], ["y"])]
+    ends = [helper.make_tensor_value_info(n, FLOAT, [d]) for n, d in (("x", extent), ("y", None))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"x": np.arange(extent, dtype=np.float32)}
+    wanted = run_session(session(model), feeds)[0]
+    runner: Any = ReferenceEvaluator(write(read(model)))
+    np.testing.assert_array_equal(runner.run(None, feeds)[0], wanted)

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from eqsat.ir import clock
-from eqsat.ir.rule import Idx, rule
+from eqsat.ir.rule import Idx, Rule, rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, var
 from eqsat.proving.apart import is_tame, pack, timed, unpack
@@ -21,7 +22,8 @@ from eqsat.proving.z3_forms import NATIVE, ask
 from eqsat.rulebook import check_rule
 
 SECONDS = 1.0
-OVER = 1.0 if os.getloadavg()[0] < 4 else 3.0  # by which a question may miss its budget; others may be running
+TRIES = 3
+OVER = 1.0  # by which a question may miss its budget, of the time in which it was let run
 X, Y, Z, W = (var(name) for name in "xyzw")
 MANY = [var(f"s{k}") for k in range(60)]
 
@@ -109,10 +111,49 @@ NASTY: list[tuple[str, Term, dict[Term, Any], Term]] = [
 ]  # fmt: skip
 
 
+def kept_waiting(workers: bool = True) -> dict[int, float]:
+    """The seconds for which this process (and each of its workers) were ready to run, and others ran."""
+    found: dict[int, float] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        number = int(stat.parent.name)
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            if number == os.getpid() or (workers and parent == os.getpid()):
+                found[number] = int(stat.with_name("schedstat").read_text().split()[1]) * 1e-9
+        except OSError:  # it has ended, or the kernel does not count
+            continue
+    return found
+
+
+class Stopwatch:
+    """Seconds since it was made, without those in which others ran: what a busy machine takes is no overrun."""
+
+    def __init__(self, workers: bool = True) -> None:
+        self.workers, self.begun = workers, time.monotonic()  # before others could run while the waiting is read
+        self.waited = kept_waiting(workers)
+
+    def seconds(self) -> float:
+        waited = sum(s - self.waited.get(number, 0.0) for number, s in kept_waiting(self.workers).items())
+        return time.monotonic() - self.begun - waited
+
+
+def overran(limit: float, timed: Callable[[], float]) -> list[float]:
+    """The seconds of three tries that are all above a limit; nothing where one is not.
+
+    A question that heeds no clock overruns each time; pages, caches and other systems take time now and then.
+    """
+    found: list[float] = []
+    while len(found) < TRIES:
+        found.append(timed())
+        if found[-1] < limit:
+            return []
+    return found
+
+
 def asked(goal: Term, box: Any, given: Term, budget: Budget) -> tuple[str, float]:
-    begun = time.monotonic()
+    watch = Stopwatch()
     verdict = Portfolio(budget, cached=False).prove(goal, box, None if given is t.TRUE else given).verdict
-    return verdict, time.monotonic() - begun
+    return verdict, watch.seconds()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -123,18 +164,36 @@ def _a_warm_worker() -> None:
 
 @pytest.mark.parametrize(("goal", "box", "given"), [c[1:] for c in NASTY], ids=[c[0] for c in NASTY])
 def test_every_question_ends_in_time(goal: Term, box: Any, given: Term) -> None:  # feature: J2
-    verdict, seconds = asked(goal, box, given, replace(THOROUGH, seconds=SECONDS))
-    assert seconds < SECONDS + OVER, (verdict, seconds)
+    assert not overran(SECONDS + OVER, lambda: asked(goal, box, given, replace(THOROUGH, seconds=SECONDS))[1])
+
+
+def test_an_overrun_is_told_from_a_busy_machine() -> None:
+    """What a question computes counts, and what it sleeps; what others compute meanwhile does not."""
+    watch, begun, used = Stopwatch(workers=False), time.monotonic(), time.thread_time()
+    while time.thread_time() - used < 0.2:
+        pass
+    time.sleep(0.2)
+    assert 0.39 < watch.seconds() <= time.monotonic() - begun + 0.01
+
+
+def test_what_overruns_each_time_is_told_from_a_hiccup() -> None:
+    hiccup, always = iter([3.0, 1.5]), iter([3.0, 2.5, 2.1])
+    assert overran(2.0, lambda: next(hiccup)) == []
+    assert overran(2.0, lambda: next(always)) == [3.0, 2.5, 2.1]
 
 
 def test_a_solver_that_heeds_nothing_is_ended() -> None:
     """Asked for a chain of squares under a large budget, Z3 looks at neither it nor the clock for minutes."""
     question = claim(equal(nested(40, lambda r, k: r * (r + k)), X), {}).question
-    begun = time.monotonic()
-    with clock.at_most(SECONDS):
-        answer = ask(question, question.goal, NATIVE, frozenset(), 40_000_000)
-    assert answer.verdict == "unknown" and "clock" in answer.note
-    assert time.monotonic() - begun < SECONDS + OVER
+
+    def timed() -> float:
+        watch = Stopwatch()
+        with clock.at_most(SECONDS):
+            answer = ask(question, question.goal, NATIVE, frozenset(), 40_000_000)
+        assert answer.verdict == "unknown" and "clock" in answer.note
+        return watch.seconds()
+
+    assert not overran(SECONDS + OVER, timed)
 
 
 def test_a_rule_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,10 +208,13 @@ def test_a_rule_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
         return t.where(equal(power(x, 3) + power(y, 3) + power(z, 3), 42), x + 1, x), x
 
     for one in (hard, harder):
-        begun = time.monotonic()
-        report = check_rule(one)
-        assert report.status in {"proved", "tested", "unknown"}
-        assert time.monotonic() - begun < 2 * SECONDS + OVER, report  # numbers are tried, then it is proved
+
+        def timed(declared: Rule = one) -> float:
+            watch = Stopwatch()
+            assert check_rule(declared).status in {"proved", "tested", "unknown"}
+            return watch.seconds()
+
+        assert not overran(2 * SECONDS + OVER, timed)  # numbers are tried, then it is proved
 
 
 def test_a_clock_within_a_clock() -> None:

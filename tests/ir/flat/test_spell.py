@@ -19,7 +19,8 @@ from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.sizes import number
 from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.steps import Reshape, Spelling, Step, Transpose, run_steps, spelled_cost
-from eqsat.ir.flat.table import Map, from_array
+from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.tabled import from_array
 
 
 def names(spelling: Spelling | None) -> list[str]:

@@ -19,6 +19,7 @@ from eqsat.ir.flat.sizes import Size, add, at_most, common, div, monomial, mul, 
 from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
 from eqsat.ir.flat.table import Map, TableMap
+from eqsat.ir.flat.tabled import with_numbers
 from eqsat.ir.terms.term import Term, sym
 
 n, m = sym("N"), sym("M")
@@ -78,7 +79,8 @@ def at(m: Map, env: dict[Term, int]) -> Map:
     """The map with numbers put in."""
     if isinstance(m, FlatMap):
         return substitute(m, env)
-    return TableMap(value(m.n_in, env), value(m.outer, env), m.table, value(m.inner, env))
+    assert isinstance(m, TableMap)
+    return with_numbers(m, env)
 
 
 def numeric(spelling: Spelling, env: dict[Term, int]) -> Spelling:

@@ -23,7 +23,7 @@ from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.shape import require_static
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import leaves
+from eqsat.ir.terms.walk import nodes_of
 
 X = t.var("i")
 
@@ -65,7 +65,7 @@ def test_the_predicate_and_the_value_are_stored(pad_value: Any, value: str) -> N
     b = B.transform_layout(TEXT, pad_value=pad_value)
     assert str(padding(b).by_digits(["io", "ii"])) == "io == 3 and 2 <= ii" and str(padding(b).value) == value
     assert b[3, 3].op == "load", "it has a value"
-    assert all(n.payload is b for v in [padding(b).value] if v is not None for n in leaves("load", v))
+    assert all(n.payload is b for v in [padding(b).value] if v is not None for n in nodes_of("load", v))
 
 
 def test_undefined_and_bad_values() -> None:

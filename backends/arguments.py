@@ -1,0 +1,110 @@
+"""The arguments of a kernel call: all that can be wrong with arrays is found before any memory is touched.
+
+A call takes its inputs by name, and writes to new arrays or to those given as `out`. Errors: EvaluationError, which
+names the argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from eqsat.backends.interface import HostCall, Interface
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import EvaluationError
+
+
+def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, NDArray]:
+    """The input arrays by name, from the arguments of `k(x=array)` or `k({"x": array})`; all of `names`, no others.
+
+    >>> sorted(named_arguments(["x"], (), {"x": [1, 2]}))
+    ['x']
+    """
+    if len(args) > 1 or (args and kwargs) or (args and not isinstance(args[0], Mapping)):
+        raise EvaluationError("kernel call", "takes arrays by name, or one dict of them", f"inputs: {', '.join(names)}")
+    given = cast("Mapping[str, Any]", args[0]) if args else kwargs
+    missing, extra = [n for n in names if n not in given], [str(n) for n in given if n not in names]
+    if missing or extra:
+        fix = "an input named 'out' is passed in a dict" if "out" in missing else ""
+        raise EvaluationError("kernel call", f"missing inputs {missing}, unknown inputs {extra}", fix)
+    return {n: _array(n, given[n]) for n in names}
+
+
+def _array(name: str, value: Any) -> NDArray:
+    """What numpy makes of an argument."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise EvaluationError(f"input {name!r}", f"is no array: {error}") from error
+
+
+def readable(name: str, array: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
+    """An input as dense row-major memory in the byte order of the machine: itself where it is that, else a copy."""
+    if array.dtype.name != dtype or array.shape != shape:
+        got = f"{array.dtype.name}{array.shape}"
+        raise EvaluationError(f"input {name!r}", f"got {got}, expected {dtype}{shape}")
+    if array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
+        return array
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def check_output(name: str, out: Any, shape: tuple[int, ...], dtype: str, others: Mapping[str, NDArray]) -> NDArray:
+    """Refuse an `out` array that does not fit, cannot be written, or shares memory with another argument."""
+    what = f"out {name!r}"
+    if not isinstance(out, np.ndarray):
+        raise EvaluationError(what, f"is {type(out).__name__}, not a numpy array")
+    array = cast(NDArray, out)
+    if array.dtype.name != dtype or array.shape != shape or not array.dtype.isnative:
+        raise EvaluationError(what, f"is {array.dtype}{array.shape}, expected {dtype}{shape}")
+    if not array.flags.writeable:
+        raise EvaluationError(what, "is read-only")
+    if not array.flags.c_contiguous or not array.flags.aligned:
+        raise EvaluationError(what, "is not dense row-major memory", "pass a fresh array, or none")
+    for other, memory in others.items():
+        if np.may_share_memory(array, memory):
+            raise EvaluationError(what, f"shares memory with {other!r}", "pass a separate array")
+    return array
+
+
+def output_arrays(
+    out: Any, specs: Mapping[str, tuple[tuple[int, ...], str]], inputs: Mapping[str, NDArray]
+) -> dict[str, NDArray]:
+    """The arrays to write, by name: new ones of the shapes and dtypes in `specs`, or those given, checked."""
+    if out is None:
+        return {name: np.empty(shape, dtype) for name, (shape, dtype) in specs.items()}
+    given = dict(cast("Mapping[str, Any]", out)) if isinstance(out, Mapping) else dict.fromkeys(specs, out)
+    if set(given) != set(specs) or (not isinstance(out, Mapping) and len(specs) > 1):
+        raise EvaluationError("kernel call", f"out must give {sorted(specs)}", "pass a dict of arrays")
+    result: dict[str, NDArray] = {}
+    for name, (shape, dtype) in specs.items():
+        others = {**{f"input {n}": a for n, a in inputs.items()}, **{f"out {n}": a for n, a in result.items()}}
+        result[name] = check_output(name, given[name], shape, dtype, others)
+    return result
+
+
+def bound_output(out: Any) -> Any:
+    """The `out` of a bound call, which has no other way to give its results."""
+    if out is None:
+        raise EvaluationError("bind", "has no out=", "pass the array to fill, or a dict of arrays")
+    return out
+
+
+def host_results(step: HostCall, lowered: Interface, operands: Sequence[NDArray]) -> list[tuple[str, NDArray]]:
+    """(buffer, array) for each result of an operator's Python implementation; shapes and dtypes are as declared."""
+    what = f"operator {step.operator.op}"
+    assert step.operator.impl is not None
+    answer: Any = step.operator.impl(*operands)
+    results = list(cast("Sequence[Any]", answer)) if isinstance(answer, (list, tuple)) else [answer]
+    if len(results) != len(step.operator.outputs):
+        raise EvaluationError(what, f"answered {len(results)} arrays, declared {len(step.operator.outputs)}")
+    found: list[tuple[str, NDArray]] = []
+    for number, name in step.results:
+        buffer = lowered.buffers[name]
+        array: NDArray = np.asarray(results[number])
+        if array.shape != buffer.shape or array.dtype.name != buffer.dtype:
+            got = f"{array.dtype.name}{array.shape}"
+            raise EvaluationError(what, f"output {number} is {got}, declared {buffer.dtype}{buffer.shape}")
+        found.append((name, array))
+    return found

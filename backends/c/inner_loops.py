@@ -1,0 +1,159 @@
+"""Inner loops of the general nest whose index is no sum of strides, and what is printed for them.
+
+1. wrap-around    for k < n: d[k] = s[(k + e) % m]        # e the same in all steps, n <= m: wraps at most once
+   is split:      for k < cut: d[k] = s[k + e % m]        # both contiguous
+                  for cut <= k < n: d[k] = s[k + e % m - m]
+2. xor swizzle    for k < n: d[k] = s[k ^ e]              # blocks of 16 bytes change places, their bytes all alike
+   is shuffles:   for blocks of 16 bytes: d[block] = shuffle(s[block ^ e], e)
+3. gather         for k < n: d[k] = s[table[k]]           # stays a loop, which compilers must not vectorise:
+                                                          # their gather instructions are slower than loads
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.machine import BLOCK
+from eqsat.ir.dtypes import INDEX, itemsize
+from eqsat.ir.statements.stmt import For, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.terms.term import Term, int_value, linear_parts
+from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute
+
+SHORTEST = 8
+"""A loop of fewer steps than this is not split."""
+MOST_STORES = 4
+"""Nor is one around more stores than this, which would be printed twice."""
+
+SCALAR = """#if defined(__GNUC__) && !defined(__clang__)
+#define EQSAT_SCALAR __attribute__((optimize("no-tree-vectorize", "unroll-loops"))) /* loads beat gathers */
+#else
+#define EQSAT_SCALAR
+#endif"""
+
+SWIZZLE = """/* Byte k of d is byte k ^ mask of s: in blocks of 16 bytes, whose bytes all change places alike. */
+static inline void swizzle_bytes(char *restrict d, const char *restrict s, ptrdiff_t n, ptrdiff_t mask)
+{
+    ptrdiff_t k = 0;
+#if defined(EQSAT_VECTORS) && (defined(__SSSE3__) || !defined(__clang__))
+    typedef char bytes __attribute__((vector_size(16)));
+    typedef char any_bytes __attribute__((vector_size(16), aligned(1), may_alias));
+    const bytes places = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, order = places ^ (char)(mask & 15);
+    const ptrdiff_t block = mask & ~(ptrdiff_t)15;
+    for (; k <= n - 16; k += 16) {
+        const bytes x = *(const any_bytes *)(s + (k ^ block));
+#ifdef __SSSE3__
+        *(any_bytes *)(d + k) = __builtin_ia32_pshufb128(x, order);
+#else
+        *(any_bytes *)(d + k) = __builtin_shuffle(x, order);
+#endif
+    }
+#endif
+    for (; k < n; ++k) d[k] = s[k ^ mask];
+}"""
+
+
+@dataclass(frozen=True, eq=False)
+class WrapAround:
+    """The term `node` in a loop, (sign * axis + shift) % modulus, where `shift` is the same in all steps."""
+
+    node: Term
+    shift: Term
+    sign: int
+    modulus: int
+
+    def values(self, loop: For, start: Term) -> tuple[Term, Term]:
+        """What it is before and after it wraps round, where it is `start` in the first step."""
+        before = start + self.sign * loop.axis
+        return before, before - self.sign * self.modulus
+
+
+@dataclass(frozen=True, eq=False)
+class Swizzle:
+    """A copy of `nbytes` from element `source` of `operand` to element `index` of `buffer`: byte k is byte k ^ mask.
+
+    mask: in units of `unit` bytes.
+    """
+
+    buffer: str
+    index: Term
+    operand: str
+    source: Term
+    mask: Term
+    unit: int
+    nbytes: int
+
+
+def _inside(loop: For) -> set[Term]:
+    return {loop.axis, *(s.axis for s in statements(loop.body) if isinstance(s, For))}
+
+
+def _outside(term: Term, inside: set[Term]) -> bool:
+    """Whether a term is the same in every step of a loop, and safe to evaluate before it."""
+    return not inside & set(free_variables(term)) and not nodes_of("load", term)
+
+
+def find_wrap_around(loop: For) -> WrapAround | None:
+    """The first term that wraps round at most once in a loop."""
+    body = list(statements(loop.body))
+    stores = sum(isinstance(s, Store) for s in body)
+    if loop.extent < SHORTEST or stores > MOST_STORES or not all(isinstance(s, (For, Seq, Store)) for s in body):
+        return None
+    inside = _inside(loop)
+    for node in postorder(*(term for s in body for term in stmt_terms(s))):
+        modulus = int_value(node.args[1]) if node.op == "mod" and node.dtype == INDEX else None
+        if modulus is None or modulus < loop.extent:
+            continue
+        sign = dict((u, k) for k, u in linear_parts(node.args[0])[1]).get(loop.axis, 0)
+        shift = node.args[0] - sign * loop.axis
+        if sign in (1, -1) and _outside(shift, inside):
+            return WrapAround(node, shift, sign, modulus)
+    return None
+
+
+def replaced(stmt: Stmt, old: Term, new: Term) -> Stmt:
+    """A statement of loops and stores with another term for one."""
+    if isinstance(stmt, For):
+        return replace(stmt, body=replaced(stmt.body, old, new))
+    if isinstance(stmt, Seq):
+        return Seq(tuple(replaced(part, old, new) for part in stmt.parts))
+    assert isinstance(stmt, Store)
+    return Store(stmt.buffer, tuple(substitute(i, {old: new}) for i in stmt.index), substitute(stmt.value, {old: new}))
+
+
+def find_swizzle(loop: For, simplifier: IndexSimplifier) -> Swizzle | None:
+    """A loop, perhaps around one over the elements of a block, that copies from positions axis ^ mask."""
+    inner = loop.body if isinstance(loop.body, For) else None
+    store = loop.body if inner is None else inner.body
+    if not isinstance(store, Store) or store.value.op != "load" or store.value.dtype == INDEX or len(store.index) != 1:
+        return None
+    run, value = 1 if inner is None else inner.extent, store.value
+    size = run * itemsize(value.dtype)
+    (index,), (source,) = store.index, value.args
+    if size & (size - 1) or loop.extent * size < BLOCK:
+        return None
+    found = [u for k, u in linear_parts(source)[1] if u.op == "bitxor" and k == run]
+    places = [u for u in found if any(a is loop.axis for a in u.args)]
+    if len(places) != 1:
+        return None
+    mask = places[0].args[1 if places[0].args[0] is loop.axis else 0]
+    rest, there = source - run * places[0], index - run * loop.axis
+    if inner is not None:
+        rest, there = rest - inner.axis, there - inner.axis
+    known = simplifier.range(mask)
+    if known is None or known[0] < 0 or not all(_outside(x, _inside(loop)) for x in (mask, rest, there)):
+        return None
+    return Swizzle(store.buffer, there, value.payload, rest, mask, size, loop.extent * size)
+
+
+def is_gather(body: Stmt) -> bool:
+    """Whether all innermost loops copy elements from places that a table gives one by one."""
+    stores = [s for s in statements(body) if isinstance(s, Store)]
+    inner = [s for s in statements(body) if isinstance(s, For) and isinstance(s.body, Store)]
+    return len(stores) == len(inner) > 0 and all(_gathers(loop.axis, loop.body) for loop in inner)
+
+
+def _gathers(axis: Term, store: Stmt) -> bool:
+    if not isinstance(store, Store) or store.value.op != "load":
+        return False
+    return any(axis in set(free_variables(table)) for table in nodes_of("load", *store.value.args))

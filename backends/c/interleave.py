@@ -1,0 +1,86 @@
+"""Prints interleaves of few rows: a statement for each, which compilers make shuffles of, or vectors in registers."""
+
+from __future__ import annotations
+
+from eqsat.backends.c.copy_fill import define_nt_copy, emit_nt_copy
+from eqsat.backends.c.interleave_block import InterleaveBlock, block_width
+from eqsat.backends.c.nest import Level, address, nest, tile_start
+from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.machine import LINE
+from eqsat.backends.schedules.schedule import Interleave
+
+
+class InterleavePrinter(SchedulePrinter[Interleave]):
+    """Prints one Interleave."""
+
+    def print(self) -> None:
+        """Outer loops, blocks of the long loop, one pass over a block."""
+        move, schedule, text, size = self.move, self.schedule, self.text, self.size
+        source, out = move.operands[0], move.out
+        names = {n: text.name("i") for n in schedule.order}
+        extent, block = move.extents[schedule.long], schedule.block
+        levels = [Level(names[n], move.extents[n]) for n in schedule.order]
+        blocks = -(-extent // block)
+        levels.append(Level("block", blocks))
+        kind = f"uint{8 * size}_t"
+        with nest(text, levels, schedule.threads):
+            start = [(names[n], source.strides[n] * size) for n in schedule.order]
+            end = [(names[n], out.strides[n] * size) for n in schedule.order]
+            if blocks > 1:
+                text.add(f"const ptrdiff_t at = {tile_start(f'block * {block}', extent, block)};")
+                start.append(("at", source.strides[schedule.long] * size))
+                end.append(("at", out.strides[schedule.long] * size))
+            text.add(f"const {kind} *a = (const {kind} *)(const void *)({address('s', start, source.offset * size)});")
+            target = address("d", end, out.offset * size)
+            if schedule.nontemporal:
+                self.staged(kind, target)
+            else:
+                text.add(f"{kind} *restrict o = ({kind} *)(void *)({target});")
+                self.loop(out.strides[schedule.long], out.strides[schedule.small])
+
+    def staged(self, kind: str, target: str) -> None:
+        """Rows of the result collected in a local buffer, and written by non-temporal stores."""
+        move, schedule, text = self.move, self.schedule, self.text
+        define_nt_copy(text, self.vector)
+        count, out = move.extents[schedule.small], move.out
+        nbytes = schedule.block * self.size
+        text.add(f"{kind} o[{count * schedule.block}] __attribute__((aligned({LINE})));")
+        if out.strides[schedule.long] != 1:
+            # The small loop lies inside: one contiguous row.
+            self.loop(out.strides[schedule.long], out.strides[schedule.small])
+            emit_nt_copy(text, target, "(const char *)o", count * nbytes, self.vector)
+            return
+        self.loop(1, schedule.block)
+        for n in range(count):
+            there, here = f"{target} + {n * out.strides[schedule.small] * self.size}", f"(const char *)o + {n * nbytes}"
+            emit_nt_copy(text, there, here, nbytes, self.vector)
+
+    def loop(self, long: int, small: int) -> None:
+        """One pass of the long loop, a statement for each row; the strides in the result are `long` and `small`."""
+        move, schedule, text = self.move, self.schedule, self.text
+        source = move.operands[0]
+        if schedule.in_registers:
+            self.vectors(long, small)
+            return
+        with text.loop("k", schedule.block):
+            for n in range(move.extents[schedule.small]):
+                left = address("", [("k", long)], n * small).removeprefix(" + ") or "0"
+                right = address("", [("k", source.strides[schedule.long])], n * source.strides[schedule.small])
+                text.add(f"o[{left}] = a[{right.removeprefix(' + ') or '0'}];")
+
+    def vectors(self, long: int, small: int) -> None:
+        """The same, 16 or 32 bytes of every row at a time; the last ones overlap those before."""
+        schedule, text, size = self.schedule, self.text, self.size
+        count, nbytes = self.move.extents[schedule.small], schedule.block * size
+        separate = long == 1
+        width = block_width(count, nbytes, self.vector)
+        block = InterleaveBlock(count, size, separate, width)
+        block.define(text)
+        row = (small if separate else self.move.operands[0].strides[schedule.small]) * size
+        with text.block(f"for (ptrdiff_t k = 0; k < {nbytes}; k += {width})"):
+            at = "k"
+            if nbytes % width:
+                text.add(f"const ptrdiff_t from = {tile_start('k', nbytes, width)};")
+                at = "from"
+            d, s = (at, f"{count} * {at}") if separate else (f"{count} * {at}", at)
+            text.add(f"{block.name}((char *)o + {d}, (const char *)a + {s}, {row});")

@@ -1,0 +1,66 @@
+"""A kernel whose moves all have a schedule, as one C function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from eqsat.backends.c.contiguous_copy import ContiguousCopyPrinter
+from eqsat.backends.c.interleave import InterleavePrinter
+from eqsat.backends.c.nest import Text
+from eqsat.backends.c.pointwise_rows import PointwiseRowsPrinter
+from eqsat.backends.c.pointwise_tiles import PointwiseTilesPrinter
+from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.c.register_shuffle import RegisterShufflePrinter
+from eqsat.backends.c.streaming_transpose import StreamingTransposePrinter
+from eqsat.backends.c.transpose_tiles import TransposeTilesPrinter
+from eqsat.backends.c.vector import HEADER
+from eqsat.backends.lowering.moves import Move
+from eqsat.backends.machine import Machine
+from eqsat.backends.schedules import schedule as s
+from eqsat.backends.schedules.schedule import Schedule
+
+PRINTERS: Mapping[type[Schedule], type[SchedulePrinter[Any]]] = {
+    s.ContiguousCopy: ContiguousCopyPrinter,
+    s.TransposeTiles: TransposeTilesPrinter,
+    s.StreamingTranspose: StreamingTransposePrinter,
+    s.Interleave: InterleavePrinter,
+    s.PointwiseTiles: PointwiseTilesPrinter,
+    s.PointwiseRows: PointwiseRowsPrinter,
+    s.RegisterShuffle: RegisterShufflePrinter,
+}
+
+
+def print_moves(
+    name: str,
+    params: Sequence[tuple[str, str]],
+    buffers: Mapping[str, str],
+    moves: Sequence[tuple[Move, Schedule]],
+    machine: Machine,
+) -> tuple[list[str], dict[str, str], dict[str, None]]:
+    """The lines of the function, the pieces that it needs, by name, and the names of scalar helpers.
+
+    `params` are C types and names; `buffers` gives the C name of every buffer that a move touches.
+    """
+    text = Text()
+    threads = max(schedule.threads for _, schedule in moves)
+    if threads > 1:
+        text.add(f"#pragma omp parallel num_threads({threads})")
+        text.add("{")
+        text.depth += 1
+    for n, (move, schedule) in enumerate(moves):
+        printer = PRINTERS[type(schedule)](text, move, schedule, machine, f"{name}_{n}" if n else name, buffers)
+        with text.block(""):
+            if printer.in_bytes:
+                if move.operands:
+                    text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
+                text.add(f"char *d = (char *){buffers[move.out.buffer]};")
+            printer.print()
+    if any(schedule.nontemporal for _, schedule in moves):
+        text.add("FENCE();")
+    if threads > 1:
+        text.depth -= 1
+        text.add("}")
+    joined = ", ".join(f"{kind}{label}" for kind, label in params)
+    head = f"static void {name}({joined})"
+    return [head, "{", *text.lines, "}"], {"vectors": HEADER, **text.pieces}, text.helpers

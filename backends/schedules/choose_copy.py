@@ -1,0 +1,74 @@
+"""Schedules of contiguous copies and of fills."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from eqsat.backends.lowering.moves import Move
+from eqsat.backends.machine import LINE, Machine
+from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, exceeds_cache, writes_contiguously
+from eqsat.backends.schedules.schedule import TILE_I, ContiguousCopy
+
+COLLECTED = 1 << 10
+"""Bytes from which on a stretch of the result is long enough to be written by non-temporal stores: 16 lines, of which
+the two at its ends may be shared with its neighbours. Measured."""
+SHORT = 512
+"""Runs of fewer bytes are tiled such that so many bytes of the source are read one after the other. Measured."""
+GROUPED = 4 << 10
+"""Bytes of adjacent runs that are prefetched together: a page, beyond which hardware prefetchers do not follow."""
+STRETCH = 32 << 10
+"""Bytes of a stretch that is built with its padding before it is written: the size of the first cache."""
+
+
+def choose_copy(move: Move, machine: Machine, threads: int) -> ContiguousCopy:
+    """Contiguous copies: the source is read from its beginning to its end, the result written stretch by stretch."""
+    order = list(range(len(move.extents)))
+    nontemporal, size, boxed = bool(move.operands) and exceeds_cache(move, machine), move.out.size, move.boxed
+    count = len(order) - boxed[0] if boxed else 1
+    if nontemporal:
+        while count < len(order) and writes_contiguously(move, order[-count - 1]):
+            if prod(move.extents[-count:]) * size >= COLLECTED:
+                break
+            count += 1
+    outer, inner = order[: len(order) - count], order[len(order) - count :]
+    prefetch = 0
+    if move.operands:
+        strides = move.operands[0].strides
+        outer.sort(key=lambda k: -abs(strides[k]))
+        prefetch = abs(strides[outer[-1]]) * size if outer and nontemporal else 0
+    if move.operands and move.operands[0].strides[-1] == -1:
+        # Rows that are read backwards are reversed in a local buffer before they are written.
+        nontemporal = nontemporal and (len(move.extents) == 1 or prod(move.extents[-count:]) * size <= STRETCH)
+    plain = ContiguousCopy(
+        order=(*outer, *inner), nontemporal=nontemporal, inner=count, prefetch=prefetch, threads=threads
+    )
+    if nontemporal and count == 2 and outer and not boxed:
+        plain = replace(plain, prefetch_group=steps_together(move, machine, outer[-1], inner[0]))
+    return tiled_copy(move, plain) if move.operands and count == 1 and not (nontemporal or boxed) else plain
+
+
+def steps_together(move: Move, machine: Machine, outer: int, row: int) -> int:
+    """How many steps of the loop `outer` are prefetched together, where the runs that they read are adjacent.
+
+    0 where that does not pay: where the rows are few enough for the hardware, or a run is less than a line or more than
+    GROUPED. What is prefetched takes at most half of the second cache.
+    """
+    run = move.extents[-1]
+    adjacent = move.operands[0].strides[outer] == run
+    if not adjacent or move.extents[row] <= PREFETCH_STREAMS or not LINE < run * move.out.size < GROUPED:
+        return 0
+    most = min(GROUPED // (run * move.out.size), machine.second // (2 * move.extents[row] * run * move.out.size))
+    return max((n for n in range(1, most + 1) if move.extents[outer] % n == 0), default=0)
+
+
+def tiled_copy(move: Move, schedule: ContiguousCopy) -> ContiguousCopy:
+    """Short runs in tiles of a source loop and a result loop, both of which are then walked in longer stretches."""
+    *outer, inner = schedule.order
+    run = move.extents[inner]
+    tile = SHORT // (run * move.out.size)
+    n, k = (next((k for k in outer if a.strides[k] == run), None) for a in (move.operands[0], move.out))
+    if n is None or k is None or n == k or tile < 2 or move.extents[n] < 2 * tile:
+        return schedule
+    others = [m for m in outer if m not in (n, k)]
+    return replace(schedule, order=(*others, TILE_I, k, n, inner), tiled=n, tile=tile)

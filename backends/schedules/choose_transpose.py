@@ -1,0 +1,303 @@
+"""Schedules of transposes: the source is contiguous along one loop and the result along another.
+
+Four cases, by size and shape:
+
+1. The result exceeds the last cache, and a plane of both loops is small and contiguous in it: `contiguous_transpose`.
+2. The result exceeds the last cache, and its rows are long: `streaming_transpose`.
+3. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
+4. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from eqsat.backends.lowering.moves import Move
+from eqsat.backends.machine import BLOCK, LINE, Machine
+from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, nearly_aliases, rows_per_set, sets_reached
+from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, contiguous_loops, exceeds_cache, tile_extent
+from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, StreamingTranspose, TransposeTiles
+
+HELD_ROWS = 1024
+"""Rows of the result of which a streaming transpose holds the unfinished line: 64 to 128 KiB, of a second cache."""
+SHORT_ROW = 512
+"""Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
+LONG_ROW = PERIOD
+"""Rows longer than a page are written one by one, also where the second cache holds the plane that they are read from:
+the first cache's sets repeat within them."""
+COLLECTED = 1 << 10
+"""Bytes of such a stretch that are collected at a time. Measured, as the next four."""
+PREFETCHED = 8 << 10
+"""Bytes of the source between the tile that is transposed and the one that is prefetched."""
+PREFETCHED_FAR = 24 << 10
+"""So many where several lines of each row are written at a time."""
+ALONG_ROW = 512
+"""Rows of the source of so many bytes are prefetched along the row; shorter ones, where the next loop goes."""
+LINES = 16
+"""Lines of a row of the result that are written one after the other, where the second cache holds the source."""
+MOST_LINES = 8
+"""Lines of a row of the result that are written at a time at most, where rows alias: half a kilobyte of each."""
+PAGE_LINES = 2
+"""So many where several rows share a page, or lie in WAYS sets or fewer."""
+BLOCKS_PER_THREAD = 4
+"""Parts of the work for each thread, so that all end at about the same time."""
+CACHED_LINES, STREAMED_LINES = 4, 10
+"""Lines that make a run long enough, where a cache holds the result, and where none does. Measured."""
+CACHED_RUNS, STREAMED_RUNS = 4, 80
+"""A run may become so many times as long as that, where whole loops are left: its lines are then written once."""
+PLANES = 8
+"""Planes of the source that the second cache must hold for the next one to be prefetched whole. Measured."""
+CACHED_SHARE = 6
+"""A result of up to 1 / CACHED_SHARE of the last cache is found there, besides all else. Measured."""
+TILE_LINES = 4
+"""Lines of a row of a tile, where it is read from a cache or written to one: loops over its blocks are unrolled."""
+
+
+def thrashes(move: Move, machine: Machine, i: int, j: int) -> bool:
+    """Whether rows alias, and source and result together fill the last cache, of which few sets would be used."""
+    size = move.out.size
+    aliased = aliases(move.operands[0].strides[i] * size) or aliases(move.out.strides[j] * size)
+    return aliased and 2 * move.points * size >= machine.last
+
+
+def contiguous_tile(extent: int, row: int, e: int) -> int:
+    """Rows of a tile, of `row` bytes each, whose result is one stretch: about COLLECTED bytes, a multiple of e rows.
+
+    The last tile must not be less than a line: only whole lines are written by non-temporal stores.
+    """
+    best = max(e, COLLECTED // row // e * e)
+    if extent <= best + best // 2:
+        return extent
+    fitting = [w for w in range(best, e - 1, -e) if extent % w * row >= LINE or extent % w == 0]
+    return fitting[0] if fitting else extent
+
+
+def lines_per_step(row: int) -> int:
+    """How many lines of a row of `row` bytes are written at a time, where rows alias: 2 to 8, as divides it best.
+
+    More lines at a time mean fewer visits to each of the aliasing rows; what is left of a row is written apart.
+
+    >>> lines_per_step(4096), lines_per_step(9 * 64), lines_per_step(100)
+    (8, 3, 1)
+    """
+    counts = (k for k in range(MOST_LINES, 1, -1) if k * LINE <= row)
+    return min(counts, key=lambda k: row % (k * LINE) // LINE, default=1)
+
+
+def prefetch_distance(move: Move, j: ContiguousLoops, order: Sequence[int]) -> int:
+    """Bytes between what is read and what is prefetched: along a long row, else one step of the innermost loop."""
+    source = move.operands[0]
+    inner = [k for k in order if k >= 0]
+    if j.size * source.size >= ALONG_ROW or not inner:
+        return 2 * LINE
+    return abs(source.strides[inner[-1]]) * source.size
+
+
+def source_order(move: Move, schedule: TransposeTiles) -> tuple[int, ...]:
+    """The loop order that reads the source from its beginning to its end."""
+    strides = move.operands[0].strides
+    keys = {TILE_I: abs(strides[schedule.i.loops[0]]) * schedule.ti, TILE_J: schedule.tj}
+    return tuple(sorted(schedule.order, key=lambda k: -(keys[k] if k < 0 else abs(strides[k]))))
+
+
+def result_order(move: Move, schedule: TransposeTiles) -> tuple[int, ...]:
+    """The loop order that writes the result from its beginning to its end."""
+    strides = move.out.strides
+    keys = {TILE_I: schedule.ti, TILE_J: strides[schedule.j.loops[0]] * schedule.tj}
+    return tuple(sorted(schedule.order, key=lambda k: -(keys[k] if k < 0 else strides[k])))
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """A transpose, its contiguous loops i in the result and j in the source, and the schedule to start from."""
+
+    move: Move
+    i: int
+    j: int
+    plain: TransposeTiles
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.move.out.size
+
+    @property
+    def line(self) -> int:
+        """Elements of a cache line."""
+        return LINE // self.size
+
+    @property
+    def e(self) -> int:
+        """Elements of 16 bytes: the sides of a register block are multiples of it."""
+        return BLOCK // self.size
+
+    @property
+    def row_strides(self) -> tuple[int, int]:
+        """Bytes between rows of the source, and between rows of the result."""
+        return self.move.operands[0].strides[self.i] * self.size, self.move.out.strides[self.j] * self.size
+
+    @property
+    def row(self) -> int:
+        """Bytes of the result along its contiguous loop."""
+        return self.move.extents[self.i] * self.size
+
+    @property
+    def plane(self) -> int:
+        """Bytes of both loops."""
+        return self.row * self.move.extents[self.j]
+
+    @property
+    def plane_is_contiguous(self) -> bool:
+        """Whether the plane of both loops is one stretch of the result, and large enough for register blocks."""
+        extents = self.move.extents
+        return min(extents[self.i], extents[self.j]) >= self.e and self.move.out.strides[self.j] == extents[self.i]
+
+    @property
+    def source_in_one_set(self) -> bool:
+        """Whether all rows of the source meet in one set of the first cache."""
+        return self.plain.i.single and sets_reached(self.row_strides[0]) == 1
+
+
+def choose_transpose(
+    move: Move, machine: Machine, threads: int, i: int, j: int
+) -> TransposeTiles | StreamingTranspose | None:
+    """Register transposes, where both runs are long enough for them."""
+    size = move.out.size
+    e, line = BLOCK // size, LINE // size
+    nontemporal = exceeds_cache(move, machine) or thrashes(move, machine, i, j)
+    enough = (STREAMED_LINES if nontemporal else CACHED_LINES) * line
+    most = (STREAMED_RUNS if nontemporal else CACHED_RUNS) * enough
+    # One loop of whole lines has its rows of the source at one stride: no table of their offsets is needed.
+    lines_only = all(n == 1 or n % line == 0 for n in (move.extents[i], *move.out.strides))
+    run_i = contiguous_loops(move, move.out, i, [j], line if lines_only and not nontemporal else enough, most)
+    run_j = contiguous_loops(move, move.operands[0], j, run_i.loops, enough, most)
+    if run_i.size < e or run_j.size < e:
+        return None
+    ti = run_i.size if move.boxed else tile_extent(run_i.size, line, e)
+    tj = tile_extent(run_j.size, line if nontemporal else TILE_LINES * line, e)
+    used = {*run_i.loops, *run_j.loops}
+    loops = tuple(k for k in range(len(move.extents)) if k not in used)
+    plain = TransposeTiles(run_i, run_j, ti, tj, order=(*loops, TILE_I, TILE_J), threads=threads)
+    it = Transpose(move, i, j, plain)
+    if not nontemporal:
+        return cached_transpose(it, machine)
+    near = it.row <= LONG_ROW and it.plane <= machine.second
+    if it.plane_is_contiguous and (it.row <= SHORT_ROW or near):
+        return contiguous_transpose(it, machine)
+    order = source_order(move, plain)
+    if not move.boxed and run_i.size >= 2 * line:
+        return streaming_transpose(it, order, threads)
+    prefetch = prefetch_distance(move, run_j, order)
+    return replace(plain, order=order, pack=it.source_in_one_set, stage=True, nontemporal=True, prefetch=prefetch)
+
+
+def contiguous_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
+    """Planes that are one stretch of the result, which is written in whole lines whatever the length of its rows."""
+    move, i, j, e = it.move, it.i, it.j, it.e
+    source, height, width = move.operands[0], move.extents[i], move.extents[j]
+    others = [k for k in range(len(move.extents)) if k not in (i, j)]
+    others.sort(key=lambda k: -abs(source.strides[k]))
+    # Where a small plane has more rows than the hardware follows, all of the next plane is prefetched meanwhile.
+    many = height > PREFETCH_STREAMS and PLANES * it.plane <= machine.second
+    following = others[-1] if others and many else None
+    # Lines that would not stay in the first cache until the next tile are read in wider pieces.
+    lost = following is not None and rows_per_set(abs(it.row_strides[0]), height) > WAYS
+    tj = contiguous_tile(width, it.row, 2 * e if lost and width >= 4 * e else e)
+    return replace(
+        it.plain, i=ContiguousLoops((i,), height), j=ContiguousLoops((j,), width), ti=height, tj=tj,
+        order=(*others, TILE_J), pack=it.source_in_one_set, stage=True, nontemporal=True, contiguous=True,
+        prefetch=LINE, prefetch_loop=following,
+    )  # fmt: skip
+
+
+def streaming_transpose(it: Transpose, order: Sequence[int], threads: int) -> StreamingTranspose:
+    """Large transposes whose rows of the result are written in whole lines, by non-temporal stores."""
+    move, line, e, (run_i, run_j) = it.move, it.line, it.e, (it.plain.i, it.plain.j)
+    outer = tuple(k for k in order if k >= 0)
+    turns = prod(move.extents[k] for k in outer)
+    blocks = max(-(-run_j.size // HELD_ROWS), -(-BLOCKS_PER_THREAD * threads // turns) if threads > 1 else 1)
+    blocks = min(blocks, max(run_j.size // (TILE_LINES * line), 1))
+    # Where rows alias, fewer of them at a time, and more of each.
+    paged = it.plane_is_contiguous and it.row <= LONG_ROW
+    lines, far = 1, PREFETCHED
+    if any(aliases(step) for step in it.row_strides) or (
+        run_j.single and nearly_aliases(it.row_strides[1]) and not paged
+    ):
+        lines, far = lines_per_step(run_i.size * it.size), 0
+    elif paged or any(sets_reached(step) <= WAYS for step in it.row_strides):
+        lines, far = PAGE_LINES, PREFETCHED_FAR
+    prefetch = max(1, far // (lines * LINE * line))
+    pack = it.source_in_one_set or (
+        run_i.single and e > WAYS // 2 and rows_per_set(abs(it.row_strides[0]), line) >= WAYS
+    )
+    return StreamingTranspose(
+        run_i, run_j, line, blocks, lines, pack, prefetch,
+        order=(*outer, TILE_J), threads=threads, nontemporal=True,
+    )  # fmt: skip
+
+
+def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
+    """Transposes of which a cache holds much, so that ordinary stores serve."""
+    move, plain, line, e, size = it.move, it.plain, it.line, it.e, it.size
+    run_i, run_j = plain.i, plain.j
+    # What far exceeds the caches comes from memory either way: there other tiles pay where rows alias exactly.
+    inside = any(aliases(step) for step in it.row_strides) or CACHED_SHARE * move.points * size <= machine.last
+    if inside and run_i.size >= TILE_LINES * line and run_j.size >= TILE_LINES * line and not move.boxed:
+        aliased = aliased_transpose(move, plain)
+        if aliased is not None:
+            return replace(aliased, order=source_order(move, aliased))
+    # What fits into the second caches of all threads is better written in parts: each finds its own when it reads on.
+    parted = plain.threads > 1 and move.points * size <= plain.threads * machine.second
+    if not parted and reads_along(move, machine, plain):
+        return replace(plain, order=source_order(move, plain))
+    plane = run_i.size * run_j.size * size
+    resident = 2 * plane <= machine.second < 2 * move.points * size and sets_reached(it.row_strides[0]) > WAYS // 2
+    if not move.boxed and resident and run_j.size > 2 * line:
+        # What is read stays in the second cache: the result is written from its beginning to its end.
+        wide = tile_extent(run_j.size, line, e) if run_j.size > TILE_LINES * line else run_j.size
+        rows = tile_extent(run_i.size, LINES * line // wide * line, e)
+        tile = replace(plain, ti=rows, tj=wide)
+        if rows > line and move.out.strides[it.j] == run_i.size:
+            return replace(tile, order=result_order(move, tile))
+    if it.source_in_one_set and not move.boxed and e <= WAYS:
+        return replace(plain, order=result_order(move, plain), band=WAYS)
+    return replace(plain, order=result_order(move, plain), pack=it.source_in_one_set and not move.boxed)
+
+
+def aliased_transpose(move: Move, plain: TransposeTiles) -> TransposeTiles | None:
+    """Tiles for rows of which too many meet in a set of the first cache: few of those at a time, each for long."""
+    size, line = move.out.size, LINE // move.out.size
+    e, i, j, source, result = BLOCK // size, plain.i, plain.j, move.operands[0].strides, move.out.strides
+    source_aliases = i.single and rows_per_set(abs(source[i.loops[0]]) * size, line) >= WAYS
+    result_aliases = j.single and rows_per_set(result[j.loops[0]] * size, TILE_LINES * line) >= line
+    # Such rows of the source are read few at a time or, where a register block has many of them, copied side by side.
+    many = source_aliases and e > WAYS // 2
+    plain = replace(plain, band=0 if many or not source_aliases else WAYS, pack=many)
+    if source_aliases and (not result_aliases or e > WAYS):
+        return replace(plain, ti=line, tj=TILE_LINES * line)
+    if result_aliases and not source_aliases and e <= WAYS:
+        return replace(plain, ti=min(2 * TILE_LINES * line, i.size), tj=WAYS)
+    return (
+        replace(plain, ti=TILE_LINES * line, tj=2 * line if many else TILE_LINES * line, stage=True)
+        if result_aliases
+        else None
+    )
+
+
+def reads_along(move: Move, machine: Machine, schedule: TransposeTiles) -> bool:
+    """Whether the order of the source is better, for a source that exceeds the second cache.
+
+    A few of its rows are read from end to end, which the hardware prefetches well. But the lines that rows of the
+    result share must then stay in the cache until they are whole.
+    """
+    order, size = source_order(move, schedule), move.out.size
+    rows = [k for k in range(len(move.extents)) if k not in schedule.i.loops]
+    at = order.index(TILE_I)
+    if TILE_J not in order[at:] or schedule.i.size <= schedule.ti or move.boxed:
+        return False
+    written = schedule.j.size * prod(move.extents[k] for k in order[at:] if k >= 0)
+    whole = schedule.ti * size % LINE == 0 and all(move.out.strides[k] * size % LINE == 0 for k in rows)
+    exceeds_second = written * schedule.i.size * size > machine.second
+    return exceeds_second and (whole or 2 * LINE * written <= machine.second // 4)

@@ -1,0 +1,41 @@
+"""`eqsat calibrate`: the prices of this machine, measured, shown, and kept for `eqsat optimize`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from eqsat.cli.output import Output, writable, write_text
+from eqsat.ir.errors import EqsatError
+from eqsat.onnx.calibrate import measured, thread_counts
+from eqsat.pricing.table import Table, own_file, written
+
+
+def run_calibrate(output: Path | None, out: Output) -> int:
+    """Measure, write and print the prices."""
+    file = own_file() if output is None else output
+    if file is None:
+        raise EqsatError("prices", "there is no folder to keep them in: the cache is off", "use --output FILE")
+    if output is None:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    place = writable(file) or file
+    tables: list[Table] = []
+    for threads in thread_counts():
+        with out.progress(f"measuring with {threads} threads"):
+            tables.append(measured(threads))
+    write_text(place, written(tables))
+    data = {"tables": [table.data() for table in tables], "written": [str(file)]}
+    out.answer(data, "\n\n".join([*map(table_text, tables), f"written: {file}"]))
+    return 0
+
+
+def table_text(table: Table) -> str:
+    """A table of prices for readers: a line for each way of moving bytes, a column for each length of a run."""
+    runs = sorted({int(run) for points in table.moves.values() for run, _ in points})
+    lines = [f"{table.source}, {table.threads} thread{'s' if table.threads > 1 else ''}"]
+    lines.append(f"{'ns per KiB in runs of bytes':28}" + "".join(f"{run:>8}" for run in runs))
+    for kind, points in table.moves.items():
+        prices = {int(run): f"{price * 1.024:8.0f}" for run, price in points}
+        lines.append(f"  {kind:26}" + "".join(prices.get(run, " " * 8) for run in runs).rstrip())
+    lines += [f"{name + ': ns per operator':28}{price / 1000:8.0f}" for name, price in table.operators.items()]
+    lines += [f"{name + ': ps per multiplication':40}{price:8.2f}" for name, price in table.products.items()]
+    return "\n".join(lines)

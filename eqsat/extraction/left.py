@@ -1,0 +1,167 @@
+"""Why a move is left: what lies on both sides of it, and what kept each of them in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eqsat.extraction.cost import layout_nodes
+from eqsat.formulas import as_formula
+from eqsat.ir.flat.facts import is_bijective
+from eqsat.ir.flat.sizes import at_most
+from eqsat.ir.flat.split import maps_of_view
+from eqsat.ir.tensors.program_text import tensor_names
+from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View
+from eqsat.ir.terms.shape import format_shape
+from eqsat.operators.bundles import of_opaque
+from eqsat.operators.forms import Freedom, freedom, operator_name
+from eqsat.operators.labels import finish, of_compute
+
+KEPT: Mapping[Freedom, str] = {
+    "written": "is taken only as it is written",
+    "contract": "takes rows and columns as a matrix product has them",
+    "turned": "takes rows and columns as a matrix product has them",
+    "bundles": "keeps its dimensions in their places",
+}
+"""What ties an operator to an order of its axes; one that takes any order is not listed."""
+SHOWN = 3
+FREE = "in any other place it moves as many bytes or more"
+
+
+@dataclass(frozen=True)
+class Move:
+    """A layout operator that is left in a result.
+
+    `name` is the tensor that it makes, of `shape`; `moved` are bytes; `source` made the cells, `readers` read them;
+    `reason` says why it was not removed.
+    """
+
+    name: str
+    shape: str
+    moved: int
+    source: str
+    readers: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        to = ", ".join(self.readers[:SHOWN]) + (" and more" if len(self.readers) > SHOWN else "")
+        return f"{self.name} {self.shape} moves {self.moved} bytes from {self.source} to {to}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class _Side:
+    """What is before or behind a move: its name, and what keeps its order ('' where nothing does)."""
+
+    name: str
+    kept: str = ""
+
+
+def moves_left(
+    program: Program,
+    target: str,
+    stopped: str = "",
+    unproved: Sequence[str] = (),
+    names: Mapping[tuple[int, int], str] | None = None,
+) -> list[Move]:
+    """The moves of a program, those of the most bytes first, each with the reason why it is there.
+
+    stopped: the limit that ended the search, '' where it was searched to the end. unproved: the side conditions that
+    did not hold, as questions, which name the maps that they are about. names: of tensors, by node and
+    output (default: those that the printed program has).
+
+    >>> from eqsat.ir.tensors.tensor import as_program, input
+    >>> (left,) = moves_left(as_program(input("x", (2, 3), "float32").permute_dims((1, 0))), "c")
+    >>> left.moved, left.reason
+    (48, "the input 'x' is given in its order; the output 'out' is wanted in its order")
+    """
+    walk = _Walk(program, target, stopped, unproved, tensor_names(program) if names is None else names)
+    left = [walk.move(node, moved) for node, moved in layout_nodes(program)]
+    return sorted(left, key=lambda m: -m.moved)
+
+
+@dataclass
+class _Walk:
+    program: Program
+    target: str
+    stopped: str
+    unproved: Sequence[str]
+    names: Mapping[tuple[int, int], str]
+    users: dict[tuple[int, int], list[Node]] = field(default_factory=dict[tuple[int, int], list[Node]])
+
+    def __post_init__(self) -> None:
+        for node in self.program.nodes():
+            for x in dict.fromkeys(node.operands):
+                self.users.setdefault(x.key, []).append(node)
+
+    def move(self, node: Node, moved: int) -> Move:
+        before = list(dict.fromkeys(self.side(_made(x)) for x in node.operands))
+        behind = list(dict.fromkeys(self.readers(Tensor(node)))) or [_Side("nothing")]
+        source = ", ".join(s.name for s in before[:SHOWN]) + (" and more" if len(before) > SHOWN else "")
+        reason = _reads(node, behind) or _tied(before, behind, self.stopped)
+        maps = maps_of_view(node) if isinstance(node, View) else None
+        failed = [q for q in self.unproved if any(str(m) in q for m in maps or ())]
+        reason += f"; not proved: {failed[0]}" if failed else ""
+        shape = f"{node.outputs[0][1]}{format_shape(node.outputs[0][0])}"
+        return Move(self.name(Tensor(node)), shape, moved, source, tuple(s.name for s in behind), reason)
+
+    def readers(self, x: Tensor) -> Iterator[_Side]:
+        """The operators that read a tensor, through views, and the outputs that it is."""
+        for name, output in self.program.outputs.items():
+            if output == x:
+                yield _Side(f"the output {name!r}", "is wanted in its order")
+        for user in self.users.get(x.key, ()):
+            if isinstance(user, View):
+                yield from self.readers(Tensor(user))
+            else:
+                yield self.side(user)
+
+    def side(self, node: Node) -> _Side:
+        if isinstance(node, Input):
+            return _Side(f"the input {node.name!r}", "is given in its order")
+        return _Side(self.label(node), KEPT.get(_freedom(node, self.target), ""))
+
+    def label(self, node: Node) -> str:
+        op = operator_name(node).rpartition(":")[2] or type(node).__name__.lower()
+        name = self.names.get((node.serial, 0))
+        return op if name is None else f"{op} {name!r}"
+
+    def name(self, x: Tensor) -> str:
+        return self.names.get(x.key) or f"a {operator_name(x.node).rpartition(':')[2] or 'view'}"
+
+
+def _made(x: Tensor) -> Node:
+    """The operator that made the cells of a tensor."""
+    while isinstance(x.node, View):
+        x = x.node.source
+    return x.node
+
+
+def _freedom(node: Node, target: str) -> Freedom:
+    if isinstance(node, Opaque):
+        return freedom(finish(of_opaque(node)).signed, node, target)
+    if not isinstance(node, (Compute, View)):
+        return "any"
+    formula = as_formula(node) if isinstance(node, View) else node
+    return freedom(finish(of_compute(formula)).signed, formula, target)
+
+
+def _reads(node: Node, behind: list[_Side]) -> str:
+    """What a view shows beside the cells of its source in another order, and so has to be made for its readers."""
+    maps = maps_of_view(node) if isinstance(node, View) else None
+    if not isinstance(node, View):
+        return f"{behind[0].name} reads the parts as one"
+    if maps is None or all(is_bijective(m) for m in maps):
+        return ""
+    if not all(m.is_total for m in maps):
+        return f"{behind[0].name} reads its padding"
+    m = maps[-1]
+    return f"{behind[0].name} reads {'a part of it' if at_most(m.n_out, m.n_in) else 'cells more than once'}"
+
+
+def _tied(before: list[_Side], behind: list[_Side], stopped: str) -> str:
+    tied = [next((s for s in side if s.kept), None) for side in (before, behind)]
+    said = "; ".join(f"{s.name} {s.kept}" for s in tied if s is not None)
+    if all(tied):
+        return said
+    rest = f"the search was ended by its {stopped}" if stopped else FREE
+    return f"{said}; {rest}" if said else rest

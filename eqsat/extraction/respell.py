@@ -1,0 +1,162 @@
+"""An operator without a formula over other shapes: what it does alike at every position may stand in any dimensions.
+
+Axes that only its first operand and its outputs have, and that it treats position by position, are *free*: they are
+split, merged and moved as a neighbour has them. Any other dimension stays whole; the attribute `axis` follows it. What
+is proposed counts only if the operator, made anew from its table, has the signature that the labels ask for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eqsat.extraction.decode_view import reshaped
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, product
+from eqsat.ir.tensors.library import operator_node
+from eqsat.ir.tensors.signature import Dims, Signature
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
+from eqsat.ir.terms.shape import Shape
+from eqsat.operators.labels import Name, OpaqueKind
+from eqsat.operators.turns import free_bundles
+from eqsat.operators.universe import Form
+
+
+@dataclass(frozen=True)
+class _Dim:
+    """A dimension to be: of free labels (a name of its own, an extent), an old dimension by its number, or a unit."""
+
+    name: str = ""
+    extent: Size = 1
+    labels: tuple[int, ...] = ()
+    old: int = -1
+
+
+class Respelling:
+    """The ways to spell a form over shapes that are there."""
+
+    def __init__(self, form: Form, kind: OpaqueKind, origin: Opaque) -> None:
+        self.form, self.kind, self.origin = form, kind, origin
+        self.orders = (*form.operands, *form.outputs)
+        self.free = free_bundles(kind, form.labels, len(form.operands))
+        self.moving = [0, *range(len(form.operands), len(self.orders))]
+        """The tensors whose dimensions move: the first operand and the outputs."""
+
+    def first(self, operands: Sequence[Tensor], wanted: Shape | None, output: int) -> Opaque | None:
+        """The operator over its operands in the first way that it has: as the result is wanted, as the first operand
+        is, in the dimensions of the program, label by label."""
+        place = len(operands) + output
+        shapes = [(place, wanted), (0, operands[0].shape), (0, self._plain())]
+        for at, shape in shapes:
+            dims = None if shape is None else self._dims(at, shape)
+            made = None if dims is None else self._made(dims, operands)
+            if made is not None:
+                return made
+        return None
+
+    def _name(self, i: int) -> Name:
+        return self.form.labels[i].name
+
+    def _plain(self) -> Shape:
+        """One dimension for each free label, and for each old dimension that stays whole."""
+        found: list[tuple[object, list[Size]]] = []
+        for i in self.orders[0]:
+            name, extent = self._name(i), self.form.labels[i].extent
+            old = i if name in self.free else self._old(0, name)
+            if found and name not in self.free and found[-1][0] == ("old", old):
+                found[-1][1].append(extent)
+            else:
+                found.append(((("free" if name in self.free else "old"), old), [extent]))
+        return tuple(as_extent(product(extents)) for _, extents in found)
+
+    def _old(self, t: int, name: Name) -> int | None:
+        """The one dimension of a tensor that has a bundle."""
+        found = [n for n, d in enumerate(self.kind.dims[t]) if name in d]
+        return found[0] if len(found) == 1 else None
+
+    def _dims(self, t: int, shape: Shape) -> list[_Dim] | None:
+        """The labels of a tensor cut into the dimensions of a shape."""
+        order, labels = self.orders[t], self.form.labels
+        cut = common_refinement([labels[i].extent for i in order], [as_size(d) for d in shape])
+        if cut is None:
+            return None
+        found: list[_Dim] = []
+        for n, extent in enumerate(shape):
+            held = list(dict.fromkeys(order[p] for p, d, _ in cut if d == n))
+            if not held:
+                found.append(_Dim())
+            elif all(self._name(i) in self.free for i in held):
+                found.append(_Dim(f"free{n}", as_size(extent), tuple(held)))
+            else:
+                old = self._old(t, self._name(held[0]))
+                whole = old is not None and [i for i in order if self._name(i) in self.kind.dims[t][old]] == held
+                if old is None or not whole or product(labels[i].extent for i in held) != as_size(extent):
+                    return None
+                found.append(_Dim(old=old))
+        return found
+
+    def _made(self, dims: list[_Dim], operands: Sequence[Tensor]) -> Opaque | None:
+        attrs = dict(self.origin.attrs)
+        axis, first = attrs.get("axis"), self.kind.dims[0]
+        if isinstance(axis, int) and -len(first) <= axis < len(first):
+            axis %= len(first)
+            if not first[axis]:  # of extent 1, so no label: it stands last
+                dims = [*dims, _Dim(old=axis)]
+            if _Dim(old=axis) in dims:
+                attrs["axis"] = dims.index(_Dim(old=axis))
+        shapes: list[Shape] = [*(x.shape for x in self.origin.operands), *(s for s, _ in self.origin.outputs)]
+        names: list[Dims] = list(self.kind.dims)
+        for t in self.moving:
+            found = self._of(t, dims)
+            if found is None:
+                return None
+            names[t], shapes[t] = found
+        count = len(operands)
+        given = [reshaped(x, shape) for x, shape in zip(operands, shapes[:count], strict=True)]
+        outputs = [(shape, dtype) for shape, (_, dtype) in zip(shapes[count:], self.origin.outputs, strict=True)]
+        roles = {str(x.name): x.role for x in self.form.labels} | {d.name: "map" for d in dims if d.name}
+        used = {x for tensor in names for d in tensor for x in d}
+        wanted = Signature(tuple(names[:count]), tuple(names[count:]), {x: r for x, r in roles.items() if x in used})
+        try:
+            made = self._node(given, outputs, attrs, wanted)
+        except EqsatError:
+            return None
+        return made if made.signature is not None and made.signature.matches(wanted, shapes) else None
+
+    def _of(self, t: int, dims: Sequence[_Dim]) -> tuple[Dims, Shape] | None:
+        """What the dimensions are for one of the moving tensors, if its labels then lie as in the form."""
+        old = self.kind.dims[t]
+        ranked = len(old) == len(self.kind.dims[0])
+        order, found = self.orders[t], list[tuple[tuple[str, ...], Size]]()
+        line: list[int] = []
+        for d in dims:
+            if d.name:
+                found.append(((d.name,), d.extent))
+                line += [i for i in d.labels if i not in line[-1:]]
+            elif d.old < 0:
+                found += [((), 1)] if ranked else []
+            else:
+                bundles = old[d.old] if ranked else next((x for x in old if x and x == self.kind.dims[0][d.old]), None)
+                if bundles is not None:
+                    held = [i for i in order if self._name(i) in bundles]
+                    line += held
+                    found.append((bundles, product(self.form.labels[i].extent for i in held)))
+        if line != list(order):
+            return None
+        return tuple(names for names, _ in found), tuple(as_extent(extent) for _, extent in found)
+
+    def _node(
+        self,
+        operands: Sequence[Tensor],
+        outputs: Sequence[tuple[Shape, str]],
+        attrs: dict[str, object],
+        signature: Signature,
+    ) -> Opaque:
+        origin = self.origin
+        if isinstance(origin.impl, OperatorImpl):
+            return origin.impl.with_attrs(origin, operands, outputs, attrs)
+        if origin.definition is not None:
+            return operator_node(origin.op, operands, attrs)
+        return Opaque(origin.op, operands, outputs, attrs, signature, origin.impl)

@@ -1,0 +1,103 @@
+"""Padding that an operator does itself: a padded first operand becomes the operand, the padding the operator's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from eqsat.graph.encode import Encoded
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.flat.map import Digit, FlatMap, from_digits
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, add, mul, number, product
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
+from eqsat.ir.terms.shape import Shape
+from eqsat.operators.forms import operator_name
+from eqsat.operators.universe import Reindex
+
+Pads = tuple[tuple[int, int], ...]
+
+
+def pads_of(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
+    """The shape of the source, and the cells before and after along each axis, of a view that pads to a shape; None
+    for any other, and perhaps where an axis of the source has extent 1.
+
+    >>> from eqsat.ir.flat.map import digit
+    >>> pads_of(from_digits(6, [digit(4, 2, 1, 4), digit(2, 1)], -2), (4, 2))
+    ((3, 2), ((1, 0), (0, 0)))
+    """
+    sizes = [as_size(d) for d in shape]
+    if m.n_out != product(sizes):
+        return None
+    windows: dict[Size, tuple[Size, Size]] = {}
+    below: Size = 1
+    for d in reversed(m.digits):
+        windows[mul(below, d.extent)] = mul(below, d.lo), mul(below, d.hi)
+        below = mul(below, d.extent)
+    pads: list[tuple[int, int]] = []
+    inner: Size = 1
+    for size in reversed(sizes):
+        inside, inner = inner, mul(inner, size)
+        lo, hi = windows.get(inner, (0, inner)) if size != 1 else (0, inner)
+        numbers = lo, hi, inside, size
+        if (lo, hi) == (0, inner):
+            pads.insert(0, (0, 0))
+        elif not all(isinstance(n, int) for n in numbers) or number(lo) % number(inside) or number(hi) % number(inside):
+            return None
+        else:
+            pads.insert(0, (number(lo) // number(inside), number(size) - number(hi) // number(inside)))
+    source = [s if p == (0, 0) else number(s) - sum(p) for s, p in zip(sizes, pads, strict=True)]
+    if product(source) != m.n_in or not any(map(any, pads)):
+        return None
+    digits: list[Digit] = []
+    offset: Size | None = 0
+    stride: Size = 1
+    for s, rest, (before, after) in reversed(list(zip(sizes, source, pads, strict=True))):
+        hi = s if not after else number(s) - after
+        digits.insert(0, Digit(s, stride, before, hi))
+        offset = None if offset is None else add(offset, mul(-before, stride))
+        stride = mul(stride, rest)
+    if offset is None or from_digits(m.n_in, digits, offset) != m:
+        return None
+    return tuple(as_extent(s) for s in source), tuple(pads)
+
+
+class Slots:
+    """Which operators of a program take up a padding, and what they then are."""
+
+    def __init__(self, encoded: Encoded) -> None:
+        self.encoded, self.universe = encoded, encoded.universe
+        self.source = cache(self._source)
+
+    def padded(self, form: int, view: int, operands: Sequence[Tensor]) -> Opaque | None:
+        """The operator of a form over the source of a view that pads its first operand; `operands` in the shapes that
+        it takes."""
+        origin, read = self.encoded.spelled(self.universe.forms[form].signed).node, self.universe.reindexes[view]
+        assert isinstance(origin, Opaque) and isinstance(read.map, FlatMap)
+        found = pads_of(read.map, origin.operands[0].shape)
+        if found is None or not isinstance(origin.impl, OperatorImpl):
+            return None
+        try:
+            return origin.impl.padded(origin, operands, found[1], read.fill)
+        except EqsatError:
+            return None
+
+    def takes(self, form: int, view: Reindex) -> bool:
+        """Whether the operator of a form does the padding of a view of its first operand itself."""
+        return self.source(form, self.universe.reindexes.number(view)) is not None
+
+    def _source(self, form: int, view: int) -> Shape | None:
+        """The shape of what the operator then reads."""
+        read, spelled = self.universe.reindexes[view], self.universe.forms[form]
+        if read.fill is None or not isinstance(read.map, FlatMap) or not self.encoded.in_place(spelled):
+            return None
+        origin = self.encoded.spelled(spelled.signed).node
+        assert isinstance(origin, Opaque)
+        if operator_name(origin) in self.encoded.frozen:
+            return None
+        found = pads_of(read.map, origin.operands[0].shape)
+        if found is None:
+            return None
+        first, *rest = origin.operands
+        made = self.padded(form, view, [input("padded", found[0], first.dtype), *rest])
+        return None if made is None else found[0]

@@ -1,0 +1,208 @@
+"""Bodies of If, Loop and Scan as programs of their own: each is a model whose inputs are its own and the outer values.
+
+Every body is optimised and checked by itself, and put back under its own names. What is assumed of the extents of its
+inputs holds in every iteration: an extent of a state is what it is at first only if the body leaves it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+
+from eqsat.checking.guard import failed
+from eqsat.engine import Limits
+from eqsat.ir import clock
+from eqsat.ir.errors import EqsatError
+from eqsat.models.guarded import check_model, infer_shapes
+from eqsat.models.package import element_type
+from eqsat.onnx.barrier import uses_function
+from eqsat.onnx.infer import SMALL_TENSOR, captured, elements, subgraphs
+from eqsat.onnx.read import Values
+from eqsat.onnx.write import renamed
+
+Optimize = Callable[..., Any]
+STATES = {"Loop": (2, 2, 1), "Scan": (0, 0, 0)}
+"""Where the states begin among the inputs of the node, the inputs of its body, and the outputs of that."""
+
+
+@dataclass
+class Bodies:
+    """A model in which bodies were replaced by better ones; `changed` of `tried`, and why others stayed."""
+
+    model: ModelProto
+    tried: int = 0
+    changed: int = 0
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to tell the user."""
+        if not self.tried:
+            return ()
+        said = f"{self.changed} of {self.tried} bodies of If, Loop and Scan are better as programs of their own"
+        return (said, *dict.fromkeys(self.reasons))
+
+
+def optimized(model: ModelProto, values: Values, optimize: Optimize, limits: Limits) -> Bodies:
+    """The model with its bodies optimised; the model itself where none is better, or there is none.
+
+    Each body may take a quarter of the time that is left.
+    """
+    result = Bodies(model)
+    named = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim if d.dim_param}
+    for place, node in enumerate(model.graph.node):
+        for number, attribute in enumerate(node.attribute):
+            if attribute.type != AttributeProto.GRAPH or not _lays_out(attribute.g):
+                continue
+            clock.check()
+            result.tried += 1
+            what = f"{attribute.name} of {node.op_type} {node.name or node.output[0]!r}"
+            share = replace(limits, seconds=min(limits.seconds, clock.left()) / 4)
+            try:
+                own = _model_of(attribute.g, node, model, values, named)
+                after = optimize(own, limits=share).model
+                if after is not own:
+                    candidate = ModelProto()
+                    candidate.CopyFrom(result.model)
+                    _put_back(candidate, candidate.graph.node[place].attribute[number].g, after, own)
+                    check_model(candidate)
+                    result.model, result.changed = candidate, result.changed + 1
+            except (clock.OutOfTime, MemoryError):
+                raise
+            except EqsatError as error:
+                result.reasons = (*result.reasons, f"{what} stays as it is: {error}")
+            except BaseException as error:
+                result.reasons = (*result.reasons, failed(what, error))
+    return result
+
+
+def _lays_out(graph: GraphProto) -> bool:
+    """Whether there is anything to gain: two nodes or more, in the body or inside of one of its nodes."""
+    return len(graph.node) > 1 or any(_lays_out(g) for n in graph.node for g in subgraphs(n))
+
+
+def _model_of(graph: GraphProto, node: NodeProto, outer: ModelProto, values: Values, named: set[str]) -> ModelProto:
+    """The body as a model; EqsatError where the type of an input is not known to programs."""
+    own = GraphProto()
+    own.CopyFrom(graph)
+    known = {x.name: x for x in outer.graph.initializer if elements(x) <= SMALL_TENSOR}
+    listed = {x.name for x in outer.graph.input}
+    free = captured(helper.make_node("If", ["c"], ["y"], then_branch=graph))
+    if {o.name for o in graph.output} & {*free, *(x.name for x in graph.input)}:
+        raise EqsatError("body", "hands an outer value or an input through")
+    for name in free:
+        if name in known and name not in listed and known[name].data_location != TensorProto.EXTERNAL:
+            own.initializer.append(known[name])
+        elif name in values.types:
+            own.input.append(ValueInfoProto(name=name, type=_type(name, values, named)))
+        else:
+            raise EqsatError("body", f"the type of the outer value {name!r} is not known")
+    states = _states(node, graph)
+    for x in own.input:
+        if x.name in states:
+            source = states[x.name][0]
+            if source not in values.types:
+                raise EqsatError("body", f"the type of the state {x.name!r} is not known")
+            x.type.CopyFrom(_type(source, values, named))
+        else:
+            _forget(x.type, named)
+    del own.value_info[:]
+    for x in own.output if node.op_type in STATES else ():
+        x.type.tensor_type.ClearField("shape")  # what the first iteration makes
+    own.name = graph.name or "body"
+    model = ModelProto(ir_version=max(4, outer.ir_version), graph=own)
+    model.opset_import.extend(outer.opset_import)
+    local = {(f.domain, f.name) for f in outer.functions}
+    if any(uses_function(n, local) for n in own.node):
+        model.functions.extend(outer.functions)
+    _settle(model, {x: after for x, (_, after) in states.items()})
+    return model
+
+
+def _type(name: str, values: Values, named: set[str]) -> TypeProto:
+    """The type of an outer value: sizes that an input of the model names keep their name, others are open."""
+    shape, dtype = values.types[name]
+    names = [d if isinstance(d, int) else values.symbol_names.get(d) for d in shape]
+    dims = [d if isinstance(d, int) or d in named else None for d in names]
+    return helper.make_tensor_type_proto(element_type(dtype), dims)
+
+
+def _forget(kind: TypeProto, named: set[str]) -> None:
+    """Leave extents open that only the body has a name for: they may be 0."""
+    for d in kind.tensor_type.shape.dim:
+        if d.dim_param and d.dim_param not in named:
+            d.ClearField("dim_param")
+
+
+def _states(node: NodeProto, graph: GraphProto) -> dict[str, tuple[str, str]]:
+    """Inputs of a body that hold what its outputs were before: the outer value at first, and that output."""
+    if node.op_type not in STATES:
+        return {}
+    first, inner, after = STATES[node.op_type]
+    scanned = next((int(a.i) for a in node.attribute if a.name == "num_scan_inputs"), 0)
+    count = len(graph.input) - inner - scanned
+    return {
+        graph.input[inner + k].name: (node.input[first + k], graph.output[after + k].name)
+        for k in range(count)
+        if first + k < len(node.input) and after + k < len(graph.output)
+    }
+
+
+def _settle(model: ModelProto, states: Mapping[str, str]) -> None:
+    """Open the extents of states that an iteration may change, until what is left stays the same."""
+    inputs = {x.name: x.type.tensor_type for x in model.graph.input}
+    while states:
+        found = {x.name: x.type.tensor_type for x in infer_shapes(model).graph.output}
+        changed = False
+        for name, output in states.items():
+            before, after = inputs[name], found[output]
+            if len(before.shape.dim) != len(after.shape.dim) or not after.HasField("shape"):
+                raise EqsatError("body", f"the rank of the state {name!r} is not known")
+            for d, e in zip(before.shape.dim, after.shape.dim, strict=True):
+                fixed = (d.HasField("dim_value") and e.HasField("dim_value") and d.dim_value == e.dim_value) or (
+                    d.dim_param and d.dim_param == e.dim_param
+                )
+                if not fixed and d.WhichOneof("value"):
+                    d.Clear()
+                    changed = True
+        if not changed:
+            return
+
+
+def _put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: ModelProto) -> None:
+    """Replace a body by its optimised model, whose inner values get names that nothing else in the model has."""
+    before = {x.name for x in graph.initializer}
+    outer = {x.name: x.SerializeToString() for x in own.graph.initializer if x.name not in before}
+    constants = [x for x in after.graph.initializer if outer.get(x.name) != x.SerializeToString()]
+    taken = {*_names(model.graph)}
+    kept = {x.name for x in (*own.graph.input, *own.graph.output)}
+    table: dict[str, str] = {}
+    for name in (*(o for n in after.graph.node for o in n.output if o), *(x.name for x in constants)):
+        if name in kept:
+            continue
+        wish, number = name, 0
+        while wish in taken:
+            number += 1
+            wish = f"{name}_{number}"
+        taken.add(wish)
+        table[name] = wish
+    nodes = [renamed(n, table) for n in after.graph.node]
+    for x in constants:
+        x.name = table[x.name]
+    for entries in (graph.node, graph.initializer, graph.sparse_initializer, graph.value_info):
+        del entries[:]
+    graph.node.extend(nodes)
+    graph.initializer.extend(constants)
+    graph.sparse_initializer.extend(after.graph.sparse_initializer)
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    """Every name of a value in a graph and in the graphs inside of it."""
+    yield from (x.name for x in (*graph.input, *graph.output, *graph.initializer))
+    for node in graph.node:
+        yield from (*node.input, *node.output)
+        for inner in subgraphs(node):
+            yield from _names(inner)

@@ -1,1 +1,0 @@
-"""Formulas of ONNX operators that stay one node."""

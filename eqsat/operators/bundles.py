@@ -1,0 +1,104 @@
+"""Operators without a formula by their bundles: labels that an operator treats alike wherever it has them, so that any
+order of them will do as long as it is the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, cast
+
+import numpy as np
+
+from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.flat.sizes import Size, mul
+from eqsat.ir.tensors.signature import Dims, Signature
+from eqsat.ir.tensors.tensor import Opaque
+from eqsat.ir.terms.shape import Dim, Shape, same_dim
+from eqsat.ir.terms.term import Term
+from eqsat.operators.labels import Label, Labelled, Name, OpaqueKind, Order
+
+
+def _meaning(node: Opaque) -> str:
+    """What tells operators of one name apart: attributes, arrays by their bits, and a caller's own implementation."""
+    return _exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if node.own_impl else "")
+
+
+def _exact(value: Any) -> str:
+    """A text that differs where values differ; numpy elides and rounds long arrays."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(cast(Any, value))
+        return f"{array.dtype}{array.shape}{blake2b(array.tobytes(), digest_size=16).hexdigest()}"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{k!r}:{_exact(v)}" for k, v in cast("Mapping[Any, Any]", value).items()) + "}"
+    if isinstance(value, (tuple, list)):
+        return "(" + ",".join(_exact(v) for v in cast("Sequence[Any]", value)) + ")"
+    return f"term {value.digest.hex()}" if isinstance(value, Term) else repr(value)
+
+
+def of_opaque(node: Opaque) -> Labelled:
+    """The bundles of an operator by its signature, each one label; without one, every axis is fixed."""
+    shapes = [x.shape for x in node.operands], [s for s, _ in node.outputs]
+    signature = node.signature or _barrier(*shapes)
+    extents: dict[str, Dim] = signature.check(shapes[0], shapes[1], node.op)
+    names = _bundles(signature, extents)
+    dims = tuple(tuple(tuple(dict.fromkeys(names[x] for x in d if x in names)) for d in t) for t in _sides(signature))
+    kind = OpaqueKind(
+        node.op, _meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands), dims,
+        0 if node.pure else node.serial,
+    )  # fmt: skip
+    sizes: dict[Name, Size] = {}
+    roles: dict[Name, str] = {}
+    for x, name in names.items():
+        sizes[name] = mul(sizes.get(name, 1), as_size(extents[x]))
+        roles[name] = signature.role(x)
+    numbers = {name: n for n, name in enumerate(sizes)}
+    labels = [Label(roles[name], size, name) for name, size in sizes.items()]
+    orders = [[numbers[name] for name in bundle_order(d)] for d in dims]
+    count = len(node.operands)
+    return Labelled(kind, labels, orders[:count], orders[count:], list(range(count)))
+
+
+def _barrier(operands: Sequence[Shape], outputs: Sequence[Shape]) -> Signature:
+    """The signature of an operator of which nothing is known."""
+    reads, makes = (
+        tuple(tuple((f"{side}{k}.{n}",) for n in range(len(shape))) for k, shape in enumerate(shapes))
+        for side, shapes in (("i", operands), ("o", outputs))
+    )
+    return Signature(reads, makes)
+
+
+def _sides(signature: Signature) -> tuple[Dims, ...]:
+    return *signature.operands, *signature.outputs
+
+
+def _bundles(signature: Signature, extents: Mapping[str, Dim]) -> dict[str, str]:
+    """The bundle of each label that is no unit: `map` labels that are neighbours wherever one of them occurs, whose
+    positions are therefore computed alike whatever their order; any other label is one by itself."""
+    orders = [[x for d in dims for x in d if not same_dim(extents[x], 1)] for dims in _sides(signature)]
+    follower: dict[str, str] = {}
+    leader: dict[str, str] = {}
+    for order in orders:
+        for a, b in zip(["", *order], [*order, ""], strict=True):
+            follower[a] = b if follower.get(a, b) == b else ""
+            leader[b] = a if leader.get(b, a) == a else ""
+    names: dict[str, str] = {}
+    for x in dict.fromkeys(x for order in orders for x in order):
+        before = leader[x]
+        joined = before and follower[before] == x and signature.role(x) == signature.role(before) == "map"
+        names[x] = names[before] if joined else f"b{len(names)}"
+    return names
+
+
+def bundle_order(dims: Dims) -> list[Name]:
+    """The bundles of a tensor in the order in which its dimensions have them."""
+    return list(dict.fromkeys(x for d in dims for x in d))
+
+
+def keeps_place(kind: OpaqueKind, labels: Sequence[Label], orders: Sequence[Order]) -> bool:
+    """Whether the labels of every operand and output lie bundle by bundle as its dimensions do."""
+    for dims, order in zip(kind.dims, orders, strict=True):
+        places = bundle_order(dims)
+        found = [places.index(labels[i].name) for i in order]
+        if found != sorted(found):
+            return False
+    return True

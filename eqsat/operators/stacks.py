@@ -1,0 +1,161 @@
+"""Selections by the position on one axis (a concatenation, a roll) over views of one value, as one view of it: what is
+read along that axis is a table, and all other axes, of any size, stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.map import Digit, FlatMap, IntArray, digit
+from eqsat.ir.flat.ops import compose
+from eqsat.ir.flat.recognise import Rows
+from eqsat.ir.flat.sizes import Size, common, div, mul, number
+from eqsat.ir.flat.table import Lookup, Map, TableMap
+from eqsat.ir.flat.tabled import tabled
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
+from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot, order_map
+
+
+@dataclass(frozen=True)
+class _Along:
+    """The label by which a selection selects; per position there, the operand, and the position in it."""
+
+    label: int
+    owner: NDArray
+    position: NDArray
+
+
+@dataclass
+class _Part:
+    """A view over the labels of the result: digits and tables beside the label, and what is read along it."""
+
+    offset: Size
+    digits: list[Digit] = field(default_factory=list[Digit])
+    lookups: list[Lookup] = field(default_factory=list[Lookup])
+    steps: list[tuple[Size, IntArray]] = field(default_factory=list[tuple[Size, IntArray]])
+    place: int = 0
+    """How many digits stand before the label."""
+
+
+def stacked(signed: Signed, maps: Sequence[Map]) -> Map | None:
+    """The selection between views by maps, which pad nothing, of one value, as one view; None where the views differ
+    beside one axis."""
+    along = _along(signed)
+    if along is None:
+        return None
+    parts: list[_Part] = []
+    for k, m in enumerate(maps):
+        part = _part(signed, k, m, along)
+        if part is None or (parts and (part.digits, part.lookups) != (parts[0].digits, parts[0].lookups)):
+            return None
+        parts.append(part)
+    unit: Size = 0
+    for part in parts:
+        for size in (part.offset, *(size for size, _ in part.steps)):
+            unit = common(unit, size)
+    values = np.zeros(len(along.owner), np.int64)
+    for k, part in enumerate(parts):
+        mine = along.owner == k
+        for size, moved in ((part.offset, None), *part.steps):
+            times = div(size, unit)
+            if not isinstance(times, int):
+                return None
+            values[mine] += times if moved is None else times * moved[along.position[mine]]
+    first, at = parts[0], parts[0].place
+    digits = [*first.digits[:at], digit(len(values), 0), *first.digits[at:]]
+    rows = [x.rows._replace(places=tuple(p + (p >= at) for p in x.places)) for x in first.lookups]
+    here = Rows((at,), values, np.ones(len(values), np.bool_), unit)
+    return tabled(maps[0].n_in, digits, [*rows, here], 0)
+
+
+def _along(signed: Signed) -> _Along | None:
+    """The one axis that the formula of a selection computes with, if each operand has one coordinate of it."""
+    assert isinstance(signed.kind, ComputeKind)
+    body = signed.kind.body
+    slots = [i for i, x in enumerate(signed.labels) if isinstance(x.name, Slot)]
+    loads = nodes_of("load", body)
+    extent = signed.labels[slots[0]].extent if len(slots) == 1 else None
+    if not isinstance(extent, int) or any(len(x.args) != 1 for x in loads) or slots[0] not in signed.outputs[0]:
+        return None
+    count = len(signed.operands)
+
+    def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        assert isinstance(source, int)
+        own = _coordinate(signed, source)
+        size = 1 if own is None else signed.labels[own].extent  # axes of extent 1 are no labels
+        return index[0] * count + source, (index[0] < 0) | (index[0] >= size) if isinstance(size, int) else None
+
+    env: dict[Term, NDArray] = {a: np.arange(extent, dtype=np.int64) for a in nodes_of("axis", body)}
+    found, bad = evaluate_masked([body], env, load)[0]
+    if bad is not None and bool(np.any(bad)):
+        return None
+    read = np.broadcast_to(found, (extent,))
+    return _Along(slots[0], read % count, read // count)
+
+
+def _coordinate(signed: Signed, k: int) -> int | None:
+    """The label of the one coordinate of an operand."""
+    return next((i for i in signed.operands[k] if isinstance(signed.labels[i].name, Coordinate)), None)
+
+
+def _part(signed: Signed, k: int, m: Map, along: _Along) -> _Part | None:
+    """The view of an operand over the labels of the result."""
+    own = _coordinate(signed, k)
+    order = [own if i == along.label else i for i in signed.outputs[0]]
+    view = [i for i in order if i is not None]
+    if sorted(view) != sorted(signed.operands[k]):
+        return None
+    turned = compose(m, order_map(signed.labels, view, signed.operands[k]))
+    extents = [1 if i is None else signed.labels[i].extent for i in order]
+    here = signed.outputs[0].index(along.label)
+    extent = extents[here]
+    if not isinstance(turned, FlatMap | TableMap) or not isinstance(extent, int) or extent == 0:
+        return None
+    cut = common_refinement(extents, [d.extent for d in turned.digits])
+    return None if cut is None else _taken_apart(turned, cut, here, extent)
+
+
+def _taken_apart(m: FlatMap | TableMap, cut: Sequence[tuple[int, int, Size]], here: int, extent: int) -> _Part | None:
+    """A map whose digits are cut at labels, of which the one numbered `here` is apart."""
+    part = _Part(m.offset)
+    below: dict[int, Size] = {}
+    weights: list[tuple[Size, Size]] = []  # of a piece, within its label and within its digit
+    in_label: dict[int, Size] = {}
+    for label, n, size in reversed(cut):
+        weights.append((in_label.get(label, 1), below.get(n, 1)))
+        in_label[label], below[n] = mul(in_label.get(label, 1), size), mul(below.get(n, 1), size)
+    weights.reverse()
+    at = np.arange(extent, dtype=np.int64)
+    looked_up = m.looked_up if isinstance(m, TableMap) else frozenset[int]()
+    place: dict[int, int] = {}
+    mine: dict[int, IntArray] = {}
+    for (label, n, size), (inner, within) in zip(cut, weights, strict=True):
+        if n in looked_up and size != m.digits[n].extent:
+            return None
+        if label != here:
+            place[n] = len(part.digits)
+            part.place += label < here
+            part.digits.append(digit(size, mul(m.digits[n].stride, within)))
+            continue
+        moved = at // number(inner) % number(size)
+        if n in looked_up:
+            mine[n] = moved
+        elif m.digits[n].stride != 0:
+            part.steps.append((mul(m.digits[n].stride, within), moved))
+    for x in m.lookups if isinstance(m, TableMap) else ():
+        if all(p in mine for p in x.places):
+            row: IntArray = np.zeros(extent, dtype=np.int64)
+            for p in x.places:
+                row = row * number(m.digits[p].extent) + mine[p]
+            part.steps.append((x.unit, x.table.array[row]))
+        elif any(p in mine for p in x.places):
+            return None
+        else:
+            part.lookups.append(x._replace(places=tuple(place[p] for p in x.places)))
+    return part

@@ -1,0 +1,1 @@
+"""What layouts cost in time: a table of measured prices, and what steps, operators and programs cost by it."""

@@ -1,0 +1,122 @@
+"""What an operator costs in time over operands and outputs in some orders of axes: read from which labels index which
+operand, never from its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Literal
+
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.flat.size_samples import sampled
+from eqsat.operators.forms import selects
+from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Label
+from eqsat.pricing.table import Table
+
+Orders = Sequence[Sequence[int]]
+Origin = Literal["", "constant", "product"]
+"""Where an operand comes from: a constant can be laid out in any way beforehand, a product can add one to itself."""
+
+
+def is_product(kind: Kind, operands: Orders) -> bool:
+    """Whether an operator is a sum of products of two operands."""
+    return isinstance(kind, ComputeKind) and kind.combiner == "sum" and kind.body.op == "mul" and len(operands) == 2
+
+
+def operator_price(
+    kind: Kind, labels: Sequence[Label], operands: Orders, outputs: Orders, origins: Sequence[Origin], table: Table
+) -> int:
+    """The picoseconds that an operator takes over operands and outputs with these orders of labels."""
+    extents = [sampled(label.extent) for label in labels]
+    size = itemsize(kind.dtypes[0])
+    node = round(table.operators["node"])
+    if isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body):
+        return node + sum(_joined(labels, extents, order, size, table) for order in operands)
+    if _is_added(kind, operands, outputs, origins):
+        return 0
+    own = isinstance(kind, ComputeKind)
+    summed = {n for n, label in enumerate(labels) if own or label.role == "reduce"}
+    price = node + _work(extents, operands, outputs, summed, size, table)
+    if not isinstance(kind, ComputeKind):
+        return price + _along_axis(labels, extents, operands, outputs, size, table)
+    if is_product(kind, operands):
+        return price + _product(extents, operands, outputs[0], origins, table)
+    return price + (_repeated(extents, operands, outputs[0], size, table) if kind.combiner is None else 0)
+
+
+def _work(extents: Sequence[int], operands: Orders, outputs: Orders, summed: set[int], size: int, table: Table) -> int:
+    """What is done in any order of axes: it counts where something is computed twice."""
+    cells = set(outputs[0])
+    if len(operands) > 1 and (summed & set(operands[1])) - cells:
+        return round(prod(extents[label] for label in cells | set(operands[1])) * table.products["work"])
+    most = max((prod(extents[label] for label in order) for order in (*operands, *outputs)), default=1)
+    return table.moved("elementwise", most, most, size)
+
+
+def _is_added(kind: Kind, operands: Orders, outputs: Orders, origins: Sequence[Origin]) -> bool:
+    """Whether an operator adds a constant along the last axes to a product, which the runtime does as it multiplies."""
+    if not isinstance(kind, ComputeKind) or kind.combiner is not None or kind.body.op != "add":
+        return False
+    if sorted(origins) != ["constant", "product"] or any(x.op != "load" for x in kind.body.args):
+        return False
+    row, whole = operands[origins.index("constant")], operands[origins.index("product")]
+    output = list(outputs[0])
+    return len(row) > 0 and list(row) == output[len(output) - len(row) :] and list(whole) == output
+
+
+def _along_axis(
+    labels: Sequence[Label], extents: Sequence[int], operands: Orders, outputs: Orders, size: int, table: Table
+) -> int:
+    """An operator that works along one axis: where that is not the last, the runtime exchanges the two, and back.
+
+    A label may stand for several dimensions, of which only the last is exchanged: every run is torn apart.
+    """
+    order = [label for label in outputs[0] if extents[label] != 1]
+    tied = [label for label in order if labels[label].role == "equivariant"]
+    if len(tied) != 1 or not operands or list(operands[0]) != list(outputs[0]) or order[-1] == tied[0]:
+        return 0
+    return 2 * table.moved("transpose", prod(extents[label] for label in order), 1, size)
+
+
+def _joined(labels: Sequence[Label], extents: Sequence[int], order: Sequence[int], size: int, table: Table) -> int:
+    """An operand of a concatenation, copied in runs from the joined axis on."""
+    place = next((n for n, label in enumerate(order) if isinstance(labels[label].name, Coordinate)), 0)
+    shape = [extents[label] for label in order]
+    return table.moved("concat", prod(shape), prod(shape[place:]), size)
+
+
+def _product(
+    extents: Sequence[int], operands: Orders, output: Sequence[int], origins: Sequence[Origin], table: Table
+) -> int:
+    """A matrix product: the runtime prepares a constant on the right, and reads the left one row by row."""
+    own = [[label for label in output if label in operands[k] and label not in operands[1 - k]] for k in (0, 1)]
+    if not own[0] or not own[1]:
+        return 0
+    left = 0 if output.index(own[0][0]) < output.index(own[1][0]) else 1
+    price = table.products["constant_left"] if origins[left] == "constant" else 0.0
+    shared = [label for label in operands[left] if label not in output]
+    rows = [label for label in operands[left] if label in own[left] and extents[label] != 1]
+    if (
+        rows
+        and shared
+        and operands[left].index(rows[-1]) > operands[left].index(shared[0])
+        and origins[left] != "constant"
+    ):
+        price += table.products["transposed_left"]
+    used = {label for order in (*operands, output) for label in order}
+    return round(prod(extents[label] for label in used) * price)
+
+
+def _repeated(extents: Sequence[int], operands: Orders, output: Sequence[int], size: int, table: Table) -> int:
+    """An element-wise operator: short runs of cells between which an operand is repeated or moves on are dear."""
+    full = [label for label in output if extents[label] != 1]
+    cells = prod(extents[label] for label in full)
+    shortest = cells
+    for order in operands:
+        present = [label in order for label in full]
+        if not any(present):
+            continue
+        changes = [n for n in range(1, len(full)) if present[n] != present[n - 1]]
+        if changes:
+            shortest = min(shortest, prod(extents[label] for label in full[changes[-1] :]))
+    return 0 if shortest == cells else table.moved("broadcast", cells, shortest, size)

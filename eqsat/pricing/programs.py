@@ -1,0 +1,65 @@
+"""What a program costs in time, as it stands: its views and its operators, in the orders of axes that they have."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
+from eqsat.operators.bundles import of_opaque
+from eqsat.operators.labels import of_compute
+from eqsat.pricing.operators import Origin, is_product, operator_price
+from eqsat.pricing.table import Table
+from eqsat.pricing.views import SPLIT, is_reshape, view_price
+
+SLOTS_OF_ONE = ("onnx.output", "onnx.slots")
+"""What differs between the outputs of one Split."""
+
+
+def program_price(program: Program, table: Table) -> int:
+    """The estimated picoseconds of a program.
+
+    >>> from eqsat.ir.tensors.tensor import input
+    >>> from eqsat.pricing.table import shipped
+    >>> x = input("x", (64, 64), "float32")
+    >>> plain, turned = Program([x], {"y": x.relu()}), Program([x], {"y": x.permute_dims((1, 0)).relu()})
+    >>> program_price(plain, shipped()) < program_price(turned, shipped())
+    True
+    """
+    uses = Counter(x.node.serial for node in program.nodes() for x in node.operands)
+    uses.update(x.node.serial for x in program.outputs.values())
+    constants, alone = set[int](), {serial for serial, times in uses.items() if times == 1}
+    splits: set[object] = set()
+    price = 0
+    for node in program.nodes():
+        if isinstance(node, Input):
+            continue
+        if isinstance(node, Constant) or (node.operands and all(x.node.serial in constants for x in node.operands)):
+            constants.add(node.serial)
+            continue
+        price += node_price(node, constants, alone, table)
+        if isinstance(node, View) and node.tag is not None and node.tag.name == SPLIT:
+            attrs = tuple(item for item in node.tag.attrs if item[0] not in SLOTS_OF_ONE)
+            if (node.source.key, attrs) in splits:
+                price -= round(table.operators["node"])
+            splits.add((node.source.key, attrs))
+    return price
+
+
+def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -> int:
+    """The picoseconds of a node; constants, and nodes with one user, are known."""
+    if isinstance(node, View):
+        return round(table.operators["reshape"]) if is_reshape(node) else view_price(node, table)
+    if not isinstance(node, (Compute, Opaque)):
+        return round(table.operators["node"])
+    op = of_compute(node) if isinstance(node, Compute) else of_opaque(node)
+    origins: list[Origin] = [_origin(node.operands[k], constants, alone) for k in op.accesses]
+    return operator_price(op.kind, op.labels, op.operands, op.outputs, origins, table)
+
+
+def _origin(x: Tensor, constants: set[int], alone: set[int]) -> Origin:
+    if x.node.serial in constants:
+        return "constant"
+    if not isinstance(x.node, Compute) or x.node.serial not in alone:
+        return ""
+    op = of_compute(x.node)
+    return "product" if is_product(op.kind, op.operands) else ""

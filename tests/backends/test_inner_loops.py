@@ -1,0 +1,80 @@
+"""Rotated rows and exclusive ors over many positions: equal to numpy bit by bit, in contiguous pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_float16 import UNSHRUNK
+from kernel_moves import BITS, bodies, check_bits, leaves_of, rotated, swizzled
+
+from eqsat.backends.c.unit import print_unit
+from eqsat.backends.lowering.lower import lower
+from eqsat.backends.machine import this_machine
+from eqsat.ir.tensors.tensor import Program, Tensor, input
+
+
+def source_of(y: Tensor) -> str:
+    return print_unit(lower(Program(leaves_of(y), {"y": y}))).source
+
+
+# feature: K1
+@settings(max_examples=15, deadline=None, phases=UNSHRUNK)
+@given(
+    st.sampled_from(BITS), st.integers(2, 40), st.integers(9, 200), st.integers(0, 9), st.sampled_from([1, -1, 3]),
+    st.sampled_from([1, -1]), st.integers(-3, 300), st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_rotations_bit_by_bit(
+    dtype: str, rows: int, columns: int, less: int, factor: int, sign: int, shift: int, threads: int
+) -> None:
+    shape, taken = (rows, columns), max(columns - less, 1)
+    y = rotated("x", dtype, shape, taken, factor, sign, shift)
+    z = rotated("z", dtype, (64, 1024), 1024, factor, sign, shift)
+    check_bits({"y": y, "z": z}, threads, this_machine(), shift % 7)
+    assert "cut0" in source_of(z)
+
+
+# feature: K1
+@settings(max_examples=15, deadline=None, phases=UNSHRUNK)
+@given(
+    st.sampled_from(BITS), st.sampled_from([32, 64, 128]), st.sampled_from([1, 2, 3, 4, 8]), st.integers(1, 3),
+    st.integers(0, 5), st.sampled_from([1, 2]),
+)  # fmt: skip
+def test_swizzles_of_many_positions_bit_by_bit(
+    dtype: str, turns: int, run: int, times: int, more: int, threads: int
+) -> None:
+    shape = (2 * turns + more, turns * run * times)
+    y = swizzled("x", dtype, shape, turns, run)
+    check_bits({"y": y}, threads, this_machine(), more)
+    assert ("swizzle_bytes(" in source_of(y)) == (run != 3)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bodies_bit_by_bit(threads: int) -> None:
+    exact = {name: y for name, y in bodies().items() if name not in ("sums",)}
+    check_bits(exact, threads, this_machine())
+
+
+@pytest.mark.parametrize("flags", ["-Werror", "-O1 -DEQSAT_PLAIN_LOOPS -Werror", "-Werror -mno-ssse3 -mno-avx"])
+def test_with_and_without_vectors(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_CFLAGS", flags)
+    check_bits({dtype: swizzled(dtype, dtype, (40, 96), 32, 1) for dtype in BITS}, 1, this_machine(), 3)
+    check_bits({dtype: rotated(dtype, dtype, (40, 33), 33, 1, -1, 5) for dtype in BITS}, 1, this_machine(), 3)
+
+
+def test_an_index_does_not_leave_32_bits_on_its_way() -> None:
+    """What is left after the cut could be too wide, although the index that it is for is not."""
+    wide = (1 << 20) - 1
+    sources = [source_of(rotated("x", "int8", (rows, wide), wide, 1, 1, 0)) for rows in (1024, 2048)]
+    assert all("int32_t i0" in text for text in sources)
+    assert ["cut0" in text for text in sources] == [True, False]
+
+
+@pytest.mark.parametrize("dtype", BITS)
+def test_columns_from_a_table_are_loaded_one_by_one(dtype: str) -> None:
+    x, places = input("x", (33, 70), dtype), list(np.random.default_rng(1).permutation(70))
+    columns, rows = x.take(places, 1), x.take([p % 33 for p in places], 0)
+    assert "EQSAT_SCALAR\nstatic void kernel_0(" in source_of(columns)
+    assert "EQSAT_SCALAR" not in source_of(rows)
+    check_bits({"columns": columns, "rows": rows}, 2, this_machine(), 1)

@@ -1,0 +1,56 @@
+"""A stranger adds an ONNX operator: one entry, and layouts cross it, it is checked, written and compiled."""
+
+# feature: K3
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, helper
+
+import eqsat as eq
+import eqsat.onnx as front
+from eqsat.ir.tensors.tensor import Opaque, Tensor
+from eqsat.models.package import run_session, session
+from eqsat.onnx.bytes import bytes_moved
+from eqsat.onnx.call import Call
+from eqsat.onnx.ops import table
+from eqsat.onnx.ops.nodes import node
+
+pytestmark = pytest.mark.onnx
+
+
+def lp_normalization(c: Call) -> Tensor:
+    x = c.one()
+    return x / eq.sqrt((x * x).sum(c.attrs["axis"], keepdims=True))
+
+
+def between_transposes() -> ModelProto:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("LpNormalization", ["t"], ["n"], axis=3, p=2),
+        helper.make_node("Transpose", ["n"], ["y"], perm=[0, 3, 1, 2]),
+    ]
+    ends = [helper.make_tensor_value_info(n, 1, [1, 4, 5, 6]) for n in "xy"]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_one_entry_is_all_that_an_operator_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = between_transposes()
+    table.lookup("Add")
+    monkeypatch.delitem(table._operators, "LpNormalization")  # pyright: ignore[reportPrivateUsage]
+    kept = front.optimize(model, objective="bytes").model
+    assert bytes_moved(kept).total == bytes_moved(model).total > 0, "a barrier"
+    node("LpNormalization", "input", "axis p=2", along=1)(lp_normalization)
+    after = front.optimize(model, objective="bytes").model
+    assert [n.op_type for n in after.graph.node] == ["LpNormalization"]
+    feeds = {"x": np.random.default_rng(0).standard_normal((1, 4, 5, 6)).astype(np.float32)}
+    wanted = run_session(session(model), feeds)[0]
+    np.testing.assert_allclose(run_session(session(after), feeds)[0], wanted, rtol=1e-5)
+    program = front.load(model)
+    assert any(isinstance(n, Opaque) and n.definition is not None for n in program.nodes())
+    np.testing.assert_allclose(eq.compile(program)(feeds), wanted, rtol=1e-5)
