@@ -17,8 +17,9 @@ from eqsat.ir.terms.walk import postorder
 from eqsat.rewriting.context import Context
 from eqsat.workers.call import WorkerLimit, call
 
-LIMITS = Limits(rows=2_000, iterations=6, seconds=0.1, patience=2)
-LARGE = Limits(rows=8_000, iterations=8, seconds=2.0, patience=3)
+FUSE = 10.0  # seconds; rows and iterations end the search before, so that the answer is the same on every machine
+LIMITS = Limits(rows=2_000, iterations=6, seconds=FUSE, patience=2)
+LARGE = Limits(rows=8_000, iterations=8, seconds=FUSE, patience=3)
 MOST_HERE, MOST = 120, 400  # nodes of a question that is answered here, and of one that is answered at all
 SECONDS, MEMORY_MB = 20.0, 2048
 WORKER_MODULES = ("egglog.bindings",)

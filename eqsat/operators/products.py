@@ -75,7 +75,7 @@ def _broadcast(parts: Parts, operand: int, order: list[int]) -> Iterator[Orders]
     right = bool(last)
     start = first if right else _tail(order[:first], own[operand])
     batch, ends = order[:start], last if right else order[start:first]
-    if set(inner) != set(summed) or not ends or not set(ends) <= set(own[operand]) or not set(shared) <= set(batch):
+    if set(inner) != set(summed) or not ends or not set(ends) <= set(own[operand]):
         return
     other = _operand(_in_order(batch, shared), own[1 - operand], inner, not right)
     rest = [own[1 - operand], ends] if right else [ends, own[1 - operand]]
