@@ -19,7 +19,8 @@ from eqsat.ir.errors import EqsatError
 from eqsat.models.guarded import check_model, infer_shapes
 from eqsat.models.package import element_type
 from eqsat.onnx.barrier import uses_function
-from eqsat.onnx.infer import SMALL_TENSOR, captured, elements, subgraphs
+from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
+from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.read import Values
 from eqsat.onnx.write import renamed
 

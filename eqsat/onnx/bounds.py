@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from onnx import FunctionProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx import FunctionProto, ModelProto, helper, numpy_helper
 
 from eqsat.ir.errors import FrontendError
+from eqsat.onnx.nested import nested_nodes
 
 MOST_NODES = 1_000_000
 """Nodes that a model may have once its functions are unfolded; shape inference visits each of them."""
@@ -32,32 +33,21 @@ def check_functions(model: ModelProto) -> None:
             if callee is None:
                 stack.pop()
                 open_keys.discard(key)
-                nodes = list(_nodes(functions[key].node))
+                nodes = list(nested_nodes(functions[key].node))
                 sizes[key] = len(nodes) + sum(sizes[c] for c in _calls(functions[key], functions))
             elif callee in open_keys:
                 raise FrontendError("ONNX model", f"its function {'.'.join(callee).strip('.')!r} calls itself")
             elif callee not in sizes:
                 open_keys.add(callee)
                 stack.append((callee, _calls(functions[callee], functions)))
-    total = sum(1 + sizes.get((n.domain, n.op_type), 0) for n in _nodes(model.graph.node))
+    total = sum(1 + sizes.get((n.domain, n.op_type), 0) for n in nested_nodes(model.graph.node))
     if total > MOST_NODES:
         shown = f"{total:,}" if total < 10**15 else f"more than 10^{len(str(total)) - 1}"
         raise FrontendError("ONNX model", f"its functions unfold to {shown} nodes", f"at most {MOST_NODES:,} are read")
 
 
 def _calls(function: FunctionProto, functions: dict[Key, FunctionProto]) -> Iterator[Key]:
-    return iter([key for n in _nodes(function.node) if (key := (n.domain, n.op_type)) in functions])
-
-
-def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
-    """Nodes, and those of their subgraphs."""
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                stack.extend(graph.node)
+    return iter([key for n in nested_nodes(function.node) if (key := (n.domain, n.op_type)) in functions])
 
 
 def follows_large_values(model: ModelProto) -> bool:

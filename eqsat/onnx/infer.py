@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import onnx
@@ -15,6 +15,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.models.guarded import infer_shapes, shaped
 from eqsat.models.package import dtype_name, element_type
 from eqsat.onnx.bounds import check_functions, follows_large_values
+from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.slice import settle
 from eqsat.onnx.trust import prepare
 
@@ -174,14 +175,6 @@ def infer(model: ModelProto) -> Types:
     types.taken.update(d.dim_param for p in protos.values() for d in p.tensor_type.shape.dim)
     types.fix_unknown(protos.values())
     return types
-
-
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
-    """The graphs that a node holds as attributes."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def captured(node: NodeProto) -> list[str]:

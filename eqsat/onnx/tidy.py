@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from hashlib import blake2b
 from math import prod
 
 from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
+
+from eqsat.onnx.nested import nested_nodes, subgraphs
 
 
 def tidy(graph: GraphProto) -> None:
@@ -30,7 +32,7 @@ def tidy(graph: GraphProto) -> None:
     constants = {x.name: x for x in graph.initializer}
     reshapes: dict[str, NodeProto] = {}
     folded: dict[str, str] = {}
-    names = {*constants, *overridable, *(o for n in _nodes(graph.node) for o in n.output)}
+    names = {*constants, *overridable, *(o for n in nested_nodes(graph.node) for o in n.output)}
     for node in graph.node:
         if (node.domain or "ai.onnx", node.op_type) != ("ai.onnx", "Reshape"):
             continue
@@ -92,11 +94,10 @@ def _reshaped(graph: GraphProto, source: TensorProto, shape: TensorProto, names:
 def _inner(graph: GraphProto) -> Iterator[str]:
     """The names that occur inside of nodes."""
     for node in graph.node:
-        for inner in _nodes([node]):
+        for inner in nested_nodes([node]):
             if inner is not node:
                 yield from (*inner.input, *inner.output)
-        for attribute in node.attribute:
-            yield from (o.name for g in (attribute.g, *attribute.graphs) for o in g.output)
+            yield from (o.name for g in subgraphs(inner) for o in g.output)
 
 
 def _share_constants(graph: GraphProto, fixed: Collection[str]) -> None:
@@ -123,7 +124,7 @@ def _share_reshapes(graph: GraphProto, reshapes: dict[str, NodeProto], fixed: Co
 
 def _renamed(graph: GraphProto, table: dict[str, str]) -> None:
     """Let all that reads a value read another one."""
-    for node in _nodes(graph.node) if table else ():
+    for node in nested_nodes(graph.node) if table else ():
         for k, name in enumerate(node.input):
             if name in table:
                 node.input[k] = table[name]
@@ -163,15 +164,4 @@ def _is_gone(name: str, uses: Counter[str], before: Counter[str]) -> bool:
 
 
 def _uses(graph: GraphProto) -> Counter[str]:
-    return Counter([i for n in _nodes(graph.node) for i in n.input] + [x.name for x in graph.output])
-
-
-def _nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
-    """The nodes of a graph and of all its subgraphs."""
-    stack = list(nodes)
-    while stack:
-        node = stack.pop()
-        yield node
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                stack.extend(graph.node)
+    return Counter([i for n in nested_nodes(graph.node) for i in n.input] + [x.name for x in graph.output])

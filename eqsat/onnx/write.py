@@ -25,8 +25,8 @@ from eqsat.onnx.emit import spell_compute, spell_sizes, spell_view
 from eqsat.onnx.forms import call_of, recognise
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
-from eqsat.onnx.infer import subgraphs
 from eqsat.onnx.kernels import means_the_formula
+from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call
 from eqsat.onnx.read import OnnxProgram
 from eqsat.onnx.size_names import size_vector

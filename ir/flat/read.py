@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
-from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum, plus
+from eqsat.ir.flat.reader import NoDigits, Piece, Reader, Sum, plus, with_cuts
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, at_most, mul
 from eqsat.ir.terms.shape import Shape
@@ -29,20 +29,12 @@ class Reading:
 def read_formulas(shape: Shape, address: Term, valid: Term, grown: bool = False) -> Reading | None:
     """Formulas over the axes of a shape as sums over pieces of these; None where no cuts explain them."""
     extents = [as_size(d) for d in shape]
-    cuts: list[list[Size]] = [[1] for _ in extents]
-    for _ in range(64):
-        try:
-            reader = Reader(extents, cuts, grown)
-            return Reading(reader, reader.read(address), tuple(_claims(reader, valid)))
-        except Cut as cut:
-            strides = cuts[cut.axis]
-            if cut.stride in strides:
-                return None
-            at = next((k for k, s in enumerate(strides) if not at_most(s, cut.stride)), len(strides))
-            strides.insert(at, cut.stride)
-        except NoDigits:
-            return None
-    return None
+
+    def read(cuts: list[list[Size]]) -> Reading:
+        reader = Reader(extents, cuts, grown)
+        return Reading(reader, reader.read(address), tuple(_claims(reader, valid)))
+
+    return with_cuts(len(extents), read)
 
 
 def _claims(reader: Reader, valid: Term) -> Iterator[Sum]:

@@ -16,10 +16,10 @@ from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.flat.join import summed
 from eqsat.ir.flat.map import Digit, IntArray, all_padding, digit
 from eqsat.ir.flat.read import windows
-from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum
+from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum, with_cuts
 from eqsat.ir.flat.recognise import BoolArray, Rows, Sets
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.flat.sizes import Size, at_most, numbers, product
+from eqsat.ir.flat.sizes import Size, numbers, product
 from eqsat.ir.flat.table import Listed
 from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.terms.evaluate import evaluate_masked
@@ -114,19 +114,7 @@ def tables_of(shape: Shape, n_in: Size, address: Term, valid: Term) -> Listed | 
     >>> print(tables_of((3, t.sym("N")), as_size(3 * t.sym("N")), (i + 2) % 3 * t.sym("N") + j, t.TRUE))
     (3:table, N:1) by table of 0 in steps of N of 3*N
     """
-    cuts: list[list[Size]] = [[1] for _ in shape]
-    for _ in range(64):
-        try:
-            return _read(_TableReader(shape, cuts), n_in, address, valid)
-        except Cut as cut:
-            strides = cuts[cut.axis]
-            if cut.stride in strides:
-                return None
-            at = next((k for k, s in enumerate(strides) if not at_most(s, cut.stride)), len(strides))
-            strides.insert(at, cut.stride)
-        except NoDigits:
-            return None
-    return None
+    return with_cuts(len(shape), lambda cuts: _read(_TableReader(shape, cuts), n_in, address, valid))
 
 
 def _read(reader: _TableReader, n_in: Size, address: Term, valid: Term) -> Listed | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, add, at_most, div, mul
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
+MOST_CUTS = 64
+Read = TypeVar("Read")
 Piece = tuple[int, int]  # (axis, number of the piece within the axis, outermost first)
 
 
@@ -151,6 +154,23 @@ class Reader:
             if div(extent, below) not in (None, 1):
                 raise Cut(p[0], mul(stride, below))
         raise NoDigits
+
+
+def with_cuts(axes: int, read: Callable[[list[list[Size]]], Read]) -> Read | None:
+    """What is read under the cuts of axes that it turns out to need, none at first; None where none explain it."""
+    cuts: list[list[Size]] = [[1] for _ in range(axes)]
+    for _ in range(MOST_CUTS):
+        try:
+            return read(cuts)
+        except Cut as cut:
+            strides = cuts[cut.axis]
+            if cut.stride in strides:
+                return None
+            at = next((k for k, s in enumerate(strides) if not at_most(s, cut.stride)), len(strides))
+            strides.insert(at, cut.stride)
+        except NoDigits:
+            return None
+    return None
 
 
 def _multiple(extent: Size, stride: Size) -> Size:

@@ -67,7 +67,14 @@ def refine(digits: Sequence[Digit], offset: Size, shape: Sequence[Size]) -> tupl
 
 
 def _positions(index: Size, shape: Sequence[Size]) -> list[Size] | None:
-    """The mixed radix digits of one index that lies inside of the shape; None if not decided."""
+    """The mixed radix digits of one index that lies inside of the shape; None if not decided.
+
+    >>> from eqsat.ir.flat.sizes import monomial
+    >>> from eqsat.ir.terms.term import sym
+    >>> n = monomial(1, sym("N"))
+    >>> _positions(1, [2, mul(2, n)]), _positions(1, [2, n])
+    ([0, 1], None)
+    """
     result: list[Size] = [0] * len(shape)
     for axis in range(len(shape) - 1, -1, -1):
         if index == 0:
@@ -78,7 +85,8 @@ def _positions(index: Size, shape: Sequence[Size]) -> list[Size] | None:
             continue
         above = div(index, extent)
         if above is None:
-            if axis:
+            more = add(index, 1)
+            if axis and (more is None or not at_most(more, extent)):
                 return None
             result[axis], above = index, 0
         index = above
