@@ -203,7 +203,10 @@ def split_core(m: Map) -> tuple[Map, Map]:
     # Sorted neighbours may have merged into digits that sort differently.
     deeper, again = split_core(core)
     joined = compose(again, layout)
-    return (core, layout) if joined is None or not is_permutation(joined) else (deeper, joined)
+    if joined is not None and is_permutation(joined):
+        return deeper, joined
+    # Of a table, sorted digits may be digits that merge across what the table looked up: then it is its own core.
+    return (m, identity(m.n_out)) if isinstance(m, TableMap) and deeper != core else (core, layout)
 
 
 def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:

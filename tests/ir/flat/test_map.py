@@ -192,6 +192,16 @@ def check_facts(m: Map) -> None:
         assert np.array_equal(array[back.to_array()], np.arange(n_in)) and inverse(back) == m
 
 
+def test_the_core_of_a_table_that_sorts_into_digits() -> None:
+    """Its digits (8, 3) sort into (3, 2, 2, 2), which no order of whole digits reaches."""
+    m = from_array(
+        [4 * ((a * 3 + c) // 4 % 6) + 2 * b + d for a in range(8) for b in (0, 1) for c in range(3) for d in (0, 1)], 24
+    )
+    assert isinstance(m, TableMap)
+    core, layout = split_core(m)
+    assert compose(core, layout) == m and split_core(core) == (core, identity(core.n_out))
+
+
 def without_broadcast(m: FlatMap) -> FlatMap:
     return from_digits(m.n_in, [d for d in m.digits if d.stride != 0], m.offset)
 
