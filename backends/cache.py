@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from eqsat.backends.drafts import abandoned, draft
+from eqsat.backends.drafts import LOCK, abandoned, draft, locked
 from eqsat.backends.private import NotPrivate, is_full, private_folder, read_private, write_private
 from eqsat.ir.errors import EqsatError
 
@@ -26,6 +26,7 @@ KINDS = {
     "programs": r"[0-9a-f]+\.json",
     "tuned": r"(cl-)?[0-9a-f]+\.json",
     "opencl": r"[0-9a-f]+\.(bin|json)",
+    "machines": r"[0-9a-f]+\.json",
     "reports": r"[\w.-]+",
 }
 """The folders, and the names of the files that each holds."""
@@ -130,6 +131,20 @@ def making(where: Path) -> Generator[Path]:
     """A folder in a folder of the cache, to make files in and move them out; it is gone when the block ends."""
     with draft(where, DRAFTS) as made:
         yield made
+
+
+@contextmanager
+def alone(kind: str, seconds: float) -> Generator[bool]:
+    """Do something for a folder of the cache that no other process does meanwhile; whether that is so.
+
+    False where there is no such folder, and where another process is still at it after so many seconds.
+    """
+    where = folder(kind, create=True)
+    if where is None:
+        yield False
+        return
+    with locked(where / LOCK, seconds) as held:
+        yield held
 
 
 def keep(kind: str, name: str, data: str | bytes) -> Path | None:

@@ -41,6 +41,24 @@ def _lock(file: int, wait: bool) -> bool | None:
     return True
 
 
+@contextmanager
+def locked(path: Path, seconds: float) -> Generator[bool]:
+    """Hold a file of ours alone that no other process holds, in a folder that is ours alone; whether that was possible
+    within so many seconds. The file stays."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError:
+        yield False
+        return
+    try:
+        end = time.monotonic() + seconds
+        while not (held := _lock(file, wait=False)) and held is not None and time.monotonic() < end:
+            time.sleep(0.02)
+        yield bool(held)
+    finally:
+        os.close(file)
+
+
 def _remove(folder: str | os.PathLike[str]) -> None:
     """A folder with all in it, as far as that goes."""
     import shutil  # where nothing is made, nothing needs it

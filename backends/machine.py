@@ -1,10 +1,20 @@
-"""Facts about the processor that schedules depend on: vector width and cache sizes, read once."""
+"""Facts about the processor that schedules depend on: vector width and cache sizes.
+
+They come from $EQSAT_MACHINE, the name of a machine here or a file that describes one; else from what the kernel tells,
+where nothing that cannot be is believed. `eqsat.backends.calibration` corrects them by measuring.
+"""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from eqsat.ir.errors import BackendError
 
 LINE = 64
 """Bytes of a cache line."""
@@ -25,9 +35,88 @@ class Machine:
     last: int = 32 << 20
 
 
+MACHINES: Mapping[str, Machine] = {
+    "server": Machine(),
+    "desktop": Machine(32, 48 << 10, 1 << 20, 24 << 20),
+    "laptop": Machine(32, 32 << 10, 256 << 10, 4 << 20),
+    "avx512-guest": Machine(64, 48 << 10, 2 << 20, 8 << 20),
+    "arm": Machine(16, 64 << 10, 1 << 20, 32 << 20),
+}
+"""Machines by name: what $EQSAT_MACHINE may say, and what choices can be looked at for on any other machine."""
+
+VECTORS = (16, 32, 64)
+SHARE = 8 << 20
+"""Bytes of the last cache for each processor that we may use, at most: a guest is told the size of its host's, which
+other guests use as well."""
+RANGES = {"first": (8 << 10, 1 << 20), "second": (64 << 10, 64 << 20), "last": (64 << 10, 2 << 30)}
+"""What the sizes of caches can be; others that a kernel tells are not believed, others in a file refused."""
+
+
+def machine_of(data: Any, what: str) -> Machine:
+    """A machine from its description: an object with the names of the facts, those left out being the usual ones.
+
+    >>> machine_of({"vector": 64, "last": 8388608}, "m").last >> 20
+    8
+    >>> machine_of({"vector": 48}, "m")
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.BackendError: m: vector is 48, not one of 16, 32, 64 (give bytes, as Machine says)
+    """
+
+    def wrong(problem: str) -> BackendError:
+        return BackendError(what, problem, "give bytes, as Machine says")
+
+    names = [f.name for f in fields(Machine)]
+    if not isinstance(data, dict):
+        raise wrong("is not an object of facts")
+    for name, value in data.items():  # pyright: ignore[reportUnknownVariableType]
+        if name not in names:
+            raise wrong(f"{name!r} is no fact; these are {', '.join(names)}")
+        if type(value) is not int:  # pyright: ignore[reportUnknownArgumentType]
+            raise wrong(f"{name} is {value!r}, not a whole number")
+        if name == "vector" and value not in VECTORS:
+            raise wrong(f"vector is {value}, not one of {', '.join(map(str, VECTORS))}")
+        low, high = RANGES.get(str(name), (0, 1 << 40))  # pyright: ignore[reportUnknownArgumentType]
+        if not low <= value <= high:
+            raise wrong(f"{name} is {value}, not from {low} to {high}")
+    found = Machine(**data)  # pyright: ignore[reportUnknownArgumentType]
+    if not found.first <= found.second <= found.last:
+        raise wrong(f"its caches get smaller: {found.first}, {found.second}, {found.last}")
+    return found
+
+
+def described(machine: Machine) -> str:
+    """The text of a file that describes a machine, for $EQSAT_MACHINE."""
+    return json.dumps(asdict(machine), indent=1) + "\n"
+
+
+def chosen_machine() -> Machine | None:
+    """The machine that $EQSAT_MACHINE names or describes; None where it is not set.
+
+    Errors: BackendError for a name that is not known, and for a file that cannot be read or describes none.
+    """
+    text = os.environ.get("EQSAT_MACHINE", "").strip()
+    return named_machine(text, f"EQSAT_MACHINE={text!r}") if text else None
+
+
+def named_machine(text: str, what: str) -> Machine:
+    """A machine by its name or by the path of its description; `what` stands in errors."""
+    if text in MACHINES:
+        return MACHINES[text]
+    try:
+        data = json.loads(Path(text).read_text(encoding="utf-8"))
+    except OSError as error:
+        known = ", ".join(MACHINES)
+        raise BackendError(what, f"cannot be read: {error.strerror}", f"a file, or one of {known}") from error
+    except ValueError as error:
+        raise BackendError(what, "is no JSON", "`eqsat calibrate` prints a machine") from error
+    return machine_of(data, what)
+
+
 def _cache_bytes(text: str) -> int:
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
-    return int(text.rstrip("KMG")) * scale
+    digits = text.rstrip("KMG")
+    return int(digits) * scale if digits.isdecimal() else 0
 
 
 def _beginning(path: str) -> str:
@@ -69,13 +158,41 @@ def _vector() -> int:
     return 64 if {"avx512f", "avx512bw"} <= words else 32 if "avx" in words else 16
 
 
+def processors() -> int:
+    """How many processors we may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def believed(caches: Mapping[int, int], vector: int, count: int) -> Machine:
+    """The machine that these cache sizes by level describe, where so many processors may be used.
+
+    Sizes that cannot be are replaced by usual ones, and the last cache counts at most a fair share for each processor.
+
+    >>> believed({1: 48 << 10, 2: 2 << 20, 3: 480 << 20}, 64, 2).last >> 20, believed({}, 16, 2).last >> 20
+    (16, 16)
+    """
+    usual, known = Machine(), {k: n for k, n in caches.items() if _possible(k, n)}
+    first = known.get(1, usual.first)
+    second = max(known.get(2, usual.second), first)
+    last = min(known.get(3, second if 2 in known and 3 not in caches else usual.last), SHARE * count)
+    return Machine(vector, first, second, max(last, second))
+
+
+def _possible(level: int, size: int) -> bool:
+    low, high = RANGES[("first", "second", "last")[min(level, 3) - 1]]
+    return low <= size <= high
+
+
 @lru_cache(maxsize=1)
+def reported_machine() -> Machine:
+    """The machine we run on as its kernel tells it, as far as that can be believed."""
+    return believed(_caches(), _vector(), processors())
+
+
 def this_machine() -> Machine:
-    """The machine we run on, with usual values for what it does not tell.
+    """The machine that kernels are made for where nothing is measured: the chosen one, else the reported one.
 
     >>> this_machine().vector in (16, 32, 64)
     True
     """
-    caches, usual = _caches(), Machine()
-    second = caches.get(2, usual.second)
-    return Machine(_vector(), caches.get(1, usual.first), second, max(caches.get(3, second), second))
+    return chosen_machine() or reported_machine()

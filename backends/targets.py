@@ -74,13 +74,14 @@ class Target:
 
 def _c(program: Program, options: Options) -> Kernel:
     from eqsat.backends.c.kernel import CKernel
+    from eqsat.backends.calibration import this_machine
     from eqsat.backends.separators import separators
     from eqsat.ir.errors import BackendError
 
     for name, places in separators(program, options.buffers).items():
         problem = f"has {len(places) + 1} physical axes; target c takes flat buffers"
         raise BackendError(f"buffer {name!r}", problem, "leave out the AXIS_SEPARATOR, or use target opencl")
-    return CKernel(program, options.threads or 1, tune=options.tune)
+    return CKernel(program, options.threads or 1, this_machine(), options.tune)
 
 
 def _numpy(program: Program, options: Options) -> Kernel:

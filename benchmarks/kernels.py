@@ -46,6 +46,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--tune", action="store_true", help="also tune=True, where it chooses differently")
     parser.add_argument("--cpu", type=int, default=None, help="the first core to use; the last ones if not given")
+    parser.add_argument(
+        "--machine", default="", help="make kernels for this machine: a name, or a file that describes it"
+    )
     parser.add_argument("--json", type=Path, default=None, help="write all times to this file")
     return parser.parse_args(arguments)
 
@@ -97,6 +100,8 @@ def main(arguments: list[str]) -> int:
         return several(arguments, counts, chosen.json)
     if chosen.clock == "cpu" and counts[0] > 1:
         raise SystemExit("--clock cpu sees one thread: leave it out, or --threads 1")
+    if chosen.machine:
+        os.environ["EQSAT_MACHINE"] = chosen.machine
     cores = pin(counts[0], chosen.cpu)
     # Imported here, because importing them loads libraries that look at the cores and the environment.
     from kernel_suite.run import list_cases, list_peers, run

@@ -14,6 +14,9 @@ from hypothesis import settings
 # What would give the input back raises in the tests: a defect must not hide behind the fall-back.
 os.environ.setdefault("EQSAT_DEBUG", "1")
 
+# Kernels of the tests are the same on every machine, whatever its caches are: see `eqsat.backends.machine`.
+os.environ.setdefault("EQSAT_MACHINE", "server")
+
 # The tests start hundreds of interpreters. Where none may leave bytecode beside the sources, each would compile the
 # same modules again: they share a folder of their own.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):

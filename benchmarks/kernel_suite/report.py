@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.machine import this_machine
+from eqsat.backends.calibration import this_machine
 from kernel_suite.case import Case
 from kernel_suite.native import COPIES, LINE
 from kernel_suite.peers import Task

@@ -6,7 +6,7 @@ import json
 import platform
 import time
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import eqsat
+from eqsat.backends.calibration import this_machine
 from eqsat.files import write_whole
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
@@ -145,6 +146,7 @@ def run(chosen: Namespace, threads: int, cores: list[int]) -> int:
     rounds = QUICK_ROUNDS if chosen.quick else chosen.rounds
     tasks = chosen_cases(chosen)
     print(f"{len(tasks)} cases, {threads} thread(s) on cores {cores}, {rounds} rounds, {processor()}")
+    print(f"kernels for {this_machine()}")
     print(f"eqsat in {Path(eqsat.__file__).parent}")
     print(f"peers: {', '.join(p.name for p in others)}; not found: {', '.join(missing) or 'none'} (--peers says more)")
     print(HEAD)
@@ -158,6 +160,7 @@ def run(chosen: Namespace, threads: int, cores: list[int]) -> int:
         "cold": chosen.cold,
         "clock": chosen.clock,
         "processor": processor(),
+        "machine": asdict(this_machine()),
         "python": platform.python_version(),
         "peers": {p.name: p.found() for p in others},
         "broken": broken,

@@ -1,11 +1,14 @@
-"""`eqsat calibrate`: the prices of this machine, measured, shown, and kept for `eqsat optimize`."""
+"""`eqsat calibrate`: this machine and its prices, measured, shown, and kept for `eqsat optimize` and for kernels."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
+from eqsat.backends.calibration import calibrate
+from eqsat.backends.machine import Machine, chosen_machine
 from eqsat.cli.output import Output, writable, write_text
-from eqsat.ir.errors import EqsatError
+from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.onnx.calibrate import measured, thread_counts
 from eqsat.pricing.table import Table, own_file, written
 
@@ -18,14 +21,41 @@ def run_calibrate(output: Path | None, out: Output) -> int:
     if output is None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     place = writable(file) or file
+    with out.progress("measuring the caches"):
+        machine, missing = _machine()
     tables: list[Table] = []
     for threads in thread_counts():
         with out.progress(f"measuring with {threads} threads"):
             tables.append(measured(threads))
     write_text(place, written(tables))
-    data = {"tables": [table.data() for table in tables], "written": [str(file)]}
-    out.answer(data, "\n\n".join([*map(table_text, tables), f"written: {file}"]))
+    data = {
+        "machine": machine and asdict(machine),
+        "tables": [table.data() for table in tables],
+        "written": [str(file)],
+    }
+    said = machine_text(machine) if machine else f"kernels: {missing}"
+    out.answer(data, "\n\n".join([said, *map(table_text, tables), f"written: {file}"]))
     return 0
+
+
+def _machine() -> tuple[Machine | None, str]:
+    """The machine that kernels are made for from now on; else why there is none."""
+    try:
+        return chosen_machine() or calibrate(), ""
+    except BackendError as error:
+        return None, str(error)
+
+
+def machine_text(machine: Machine) -> str:
+    """A machine for readers.
+
+    >>> machine_text(Machine())
+    'kernels: vectors of 32 bytes; caches of 32 and 512 KiB, results from 24 MiB on are written past the last one'
+    """
+    past = f"{3 * machine.last / 4 / (1 << 20):g} MiB"
+    caches = f"{machine.first >> 10} and {machine.second >> 10} KiB"
+    vectors = f"vectors of {machine.vector} bytes"
+    return f"kernels: {vectors}; caches of {caches}, results from {past} on are written past the last one"
 
 
 def table_text(table: Table) -> str:

@@ -267,7 +267,7 @@ def test_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert sorted(p for p in folder.rglob("*") if p.is_file() and "sqlite" not in p.name) == sorted(mine)
     monkeypatch.setenv("EQSAT_CACHE", "off")
     assert run("kernel", "i, j -> j, i", "--shape", "3,7").code == 0
-    kinds = ("verdicts", "objects", "programs", "tuned", "opencl", "reports", "unfinished")
+    kinds = ("verdicts", "objects", "programs", "tuned", "opencl", "machines", "reports", "unfinished")
     assert run("cache", "info").out.startswith("".join(f"{kind}: off\n" for kind in kinds) + "temporary: ")
     assert [p.name for p in tmp_path.iterdir()] == ["cache"]
 

@@ -1,0 +1,224 @@
+"""What this machine really is, measured: from which size on results are better written past the caches.
+
+The kernel of a guest tells the last cache of its host, and how much of it is ours depends on the others: no number that
+is reported says when non-temporal stores begin to pay, which decides more than all else that schedules choose. So it is
+measured, once for each processor: a transpose-like walk writes lines of many rows in turn, by ordinary and by
+non-temporal stores, and what it wrote is read again. The answer is a power of two, so that noise does not change it,
+and is kept in the cache. Until it is there, and where nothing can be measured, `eqsat.backends.machine` is asked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import math
+import os
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from eqsat.backends import cache
+from eqsat.backends.c.cc import load_library
+from eqsat.backends.c.runner import address
+from eqsat.backends.interface import ALIGNMENT
+from eqsat.backends.machine import Machine, chosen_machine, machine_of, processor, reported_machine
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import BackendError, EqsatError
+from eqsat.ir.locks import fork_safe
+
+KIND = "machines"
+ROWS = 48
+"""Rows of the result of which the walk writes a line each in turn."""
+SIZES = tuple(1 << k for k in range(20, 26))
+"""Bytes of results that are measured: 1 to 32 MiB."""
+WORK = 64 << 20
+"""Bytes that are written of each size in all, at least in ROUNDS rounds."""
+ROUNDS = 5
+PATIENCE = 5.0
+"""Seconds that a process waits for another one that measures."""
+SOURCE = r"""
+#include <stddef.h>
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+#define LINE 64
+typedef long long lane __attribute__((vector_size(16)));
+
+static void put(char *d, const char *s, int past) {
+  lane *to = (lane *)d;
+  const lane *from = (const lane *)s;
+#if defined(__SSE2__)
+  if (past) {
+    for (int k = 0; k < LINE / 16; k++) _mm_stream_si128((__m128i *)(to + k), (__m128i)from[k]);
+    return;
+  }
+#elif defined(__clang__)
+  if (past) {
+    for (int k = 0; k < LINE / 16; k++) __builtin_nontemporal_store(from[k], to + k);
+    return;
+  }
+#endif
+  for (int k = 0; k < LINE / 16; k++) to[k] = from[k];
+}
+
+static long long read_all(const char *d, size_t n) {
+  lane sum = {0, 0};
+  for (size_t k = 0; k < n; k += 16) sum += *(const lane *)(d + k);
+  return sum[0] + sum[1];
+}
+
+/* Write rows of so many lines, a line of each in turn, and read them again; the sum of what was read. */
+long long walk(char *d, const char *s, size_t rows, size_t lines, int past) {
+  for (size_t c = 0; c < lines; c++)
+    for (size_t r = 0; r < rows; r++, s += LINE) put(d + (r * lines + c) * LINE, s, past);
+#if defined(__SSE2__)
+  if (past) _mm_sfence();
+#endif
+  return read_all(d, rows * lines * LINE);
+}
+
+int streams(void) {
+#if defined(__SSE2__) || defined(__clang__)
+  return 1;
+#else
+  return 0;
+#endif
+}
+"""
+
+_lock = fork_safe(threading.Lock())
+_known: dict[str, Machine] = {}
+
+
+def this_machine() -> Machine:
+    """The machine that `eq.compile` makes kernels for: the chosen one, else the measured one, else the reported one.
+
+    The first call on a processor measures, for less than a second, and keeps the answer in the cache. Where there is no
+    cache, no compiler or no memory, nothing is measured.
+    """
+    chosen = chosen_machine()
+    if chosen is not None:
+        return chosen
+    key = _key()
+    with _lock:
+        if key not in _known:
+            _known[key] = _kept(key) or _measured_once(key) or reported_machine()
+        return _known[key]
+
+
+def calibrate() -> Machine:
+    """Measure this machine now, and keep the answer for all that is compiled later.
+
+    Errors: BackendError where there is no compiler, or no memory for what is measured.
+    """
+    key = _key()
+    with _lock:
+        _known[key] = measured(reported_machine())
+        _keep(key, _known[key])
+        return _known[key]
+
+
+def _key() -> str:
+    """A digest of all that tells this machine from others."""
+    text = repr((processor(), os.cpu_count(), cache.cache_directory(), SOURCE))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _kept(key: str) -> Machine | None:
+    """What was measured before; a file that says something else is as none."""
+    where = cache.folder(KIND)
+    data = None if where is None else cache.read(where / f"{key}.json")
+    try:
+        return None if data is None else machine_of(json.loads(data), "measured machine")
+    except (ValueError, EqsatError):
+        return None
+
+
+def _keep(key: str, machine: Machine) -> None:
+    cache.keep(KIND, f"{key}.json", json.dumps(asdict(machine)))
+
+
+def _measured_once(key: str) -> Machine | None:
+    """What is measured now and kept; None where nothing can be. Processes measure one after the other: all but the
+    first find what that one kept."""
+    with cache.alone(KIND, PATIENCE) as held:
+        if not held:
+            return None
+        found = _kept(key)
+        if found is None:
+            try:
+                found = measured(reported_machine())
+            except BackendError:
+                return None
+            _keep(key, found)
+        return found
+
+
+def measured(reported: Machine) -> Machine:
+    """The reported machine with the last cache that measurements tell.
+
+    Errors: BackendError where there is no compiler, or no memory.
+    """
+    library = load_library(SOURCE)
+    if not library.streams():
+        return reported
+    walk = library.walk
+    walk.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2 + [ctypes.c_int]
+    walk.restype = ctypes.c_longlong
+    try:
+        source, result = (_memory(max(SIZES)) for _ in range(2))
+    except MemoryError as error:
+        raise BackendError(
+            "calibration", "there is no memory for it", f"{2 * max(SIZES) >> 20} MiB are needed"
+        ) from error
+    gains: list[float] = []
+    for size in SIZES:
+        lines = size // 64 // ROWS
+        lines -= 1 - lines % 2  # odd, so that rows do not meet in the sets of a cache
+        times: tuple[list[float], list[float]] = ([], [])
+        for _ in range(max(ROUNDS, WORK // size)):
+            for past in (0, 1):
+                begun = time.thread_time()
+                walk(address(result), address(source), ROWS, lines, past)
+                times[past].append(time.thread_time() - begun)
+        gains.append(min(times[0]) / min(times[1]))
+    return replace(reported, last=last_cache(SIZES, gains, reported))
+
+
+def last_cache(sizes: Sequence[int], gains: Sequence[float], reported: Machine) -> int:
+    """The last cache for schedules, from how many times faster non-temporal stores are for results of these sizes.
+
+    They pay from the size on after which they always do; between two sizes it is found on a logarithmic scale. As much
+    is the last cache: results of 3/4 of it are written past it (`exceeds_cache`), for transposes gain more than this
+    walk. Where they never pay, the last cache counts as twice the largest size or more.
+
+    >>> mb = [1 << 20, 2 << 20, 4 << 20, 8 << 20]
+    >>> last_cache(mb, [0.3, 0.6, 0.8, 1.1], Machine()) >> 20, last_cache(mb, [0.3, 0.4, 0.5, 0.6], Machine()) >> 20
+    (8, 32)
+    """
+    losing = [k for k, gain in enumerate(gains) if gain < 1]
+    if not losing:
+        return max(reported.second, _class(sizes[0]))
+    k = losing[-1]
+    if k + 1 == len(sizes):
+        return max(2 * sizes[-1], reported.last)
+    low, high = math.log(gains[k]), math.log(gains[k + 1])
+    place = low / (low - high) if high > low else 1.0
+    size = sizes[k] * (sizes[k + 1] / sizes[k]) ** place
+    return max(reported.second, _class(size))
+
+
+def _class(size: float) -> int:
+    """The power of two that is nearest on a logarithmic scale."""
+    return 1 << round(math.log2(size))
+
+
+def _memory(size: int) -> NDArray:
+    """Bytes from a cache line on, whose pages are really there."""
+    memory = np.ones(size + ALIGNMENT, np.uint8)
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + size]

@@ -1,0 +1,249 @@
+"""The machine that kernels are made for: what is believed, described, measured and kept."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqsat as eq
+from eqsat.backends import cache, calibration
+from eqsat.backends import machine as machine_module
+from eqsat.backends.c.kernel import CKernel
+from eqsat.backends.calibration import last_cache, measured, this_machine
+from eqsat.backends.machine import (
+    MACHINES,
+    RANGES,
+    Machine,
+    believed,
+    chosen_machine,
+    described,
+    machine_of,
+    reported_machine,
+)
+from eqsat.cli import main
+from eqsat.ir.errors import BackendError
+
+MB = 1 << 20
+
+
+@pytest.fixture
+def unpinned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No chosen machine, and an empty cache."""
+    monkeypatch.delenv("EQSAT_MACHINE")
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def _nothing(_: str) -> str:
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("caches", "last"),
+    [
+        ({}, 16 * MB),
+        ({1: 32 << 10, 2: 512 << 10, 3: 480 * MB}, 16 * MB),
+        ({1: 32 << 10, 2: 512 << 10, 3: 8 * MB}, 8 * MB),
+        ({1: 32 << 10, 2: 512 << 10, 3: 0}, 16 * MB),
+        ({1: 0, 2: 0, 3: 0}, 16 * MB),
+        ({1: 64 << 10, 2: 4 * MB}, 4 * MB),
+        ({1: 1 << 40, 2: 1 << 40, 3: 1 << 40}, 16 * MB),
+        ({1: 32 << 10, 2: 2 * MB, 3: 1 * MB}, 2 * MB),
+    ],
+)
+def test_absurd_reports_are_not_believed(caches: dict[int, int], last: int) -> None:
+    """0, the 480 MB of a host, no cache files, a third level that is less than the second."""
+    found = believed(caches, 32, 2)
+    assert found.last == last and found.first <= found.second <= found.last
+    assert all(low <= value <= high for name, (low, high) in RANGES.items() for value in [asdict(found)[name]])
+
+
+def test_reports_of_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown processor, in a container that shows no files."""
+    monkeypatch.setattr(machine_module, "_beginning", _nothing)
+    machine_module.processor.cache_clear()
+    reported_machine.cache_clear()
+    try:
+        found = reported_machine()
+    finally:
+        machine_module.processor.cache_clear()
+        reported_machine.cache_clear()
+    assert found.vector == 16 and found.first == Machine().first
+
+
+@pytest.mark.parametrize("text", ["garbage", "32Q", "-1K", "", "0K", "99999999G"])
+def test_sizes_that_are_no_sizes(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    files = {"level": "3", "type": "Unified", "size": text}
+
+    def beginning(path: str) -> str:
+        return files[path.rsplit("/", 1)[-1]]
+
+    monkeypatch.setattr(machine_module, "_beginning", beginning)
+    caches = machine_module._caches()  # pyright: ignore[reportPrivateUsage]
+    assert believed(caches, 32, 2).last == 16 * MB
+
+
+@pytest.mark.parametrize(("name", "machine"), MACHINES.items())
+def test_a_machine_is_data(name: str, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name or by a file, and kernels for it are right wherever they run."""
+    file = tmp_path / "machine.json"
+    file.write_text(described(machine))
+    monkeypatch.setenv("EQSAT_MACHINE", name)
+    x = eq.input("x", (6, 40, 33), "float32")
+    array = np.random.default_rng(0).standard_normal((6, 40, 33)).astype("float32")
+    by_name = eq.compile(x.permute_dims((0, 2, 1)))
+    monkeypatch.setenv("EQSAT_MACHINE", str(file))
+    by_file = eq.compile(x.permute_dims((0, 2, 1)))
+    assert isinstance(by_name, CKernel) and isinstance(by_file, CKernel)
+    assert by_name.machine == by_file.machine == machine and by_name.source == by_file.source
+    np.testing.assert_array_equal(by_name(x=array), array.transpose(0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([], "not an object"), ({"vectors": 32}, "'vectors' is no fact"), ({"last": "8M"}, "not a whole number"),
+        ({"last": True}, "not a whole number"), ({"vector": 48}, "not one of 16, 32, 64"), ({"last": 0}, "not from"),
+        ({"last": 1 << 60}, "not from"), ({"second": 8 * MB, "last": 4 * MB}, "get smaller"),
+    ],
+)  # fmt: skip
+def test_descriptions_that_are_none(data: Any, words: str) -> None:
+    with pytest.raises(BackendError, match=words):
+        machine_of(data, "m")
+
+
+@pytest.mark.parametrize("text", ["no-such-machine", "/no/such/file.json"])
+def test_a_chosen_machine_that_is_not_there(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EQSAT_MACHINE", text)
+    with pytest.raises(BackendError, match=r"cannot be read.*a file, or one of server"):
+        chosen_machine()
+    with pytest.raises(BackendError, match="EQSAT_MACHINE"):
+        eq.compile(eq.input("x", (2, 3), "int8").permute_dims((1, 0)))
+
+
+def test_a_file_that_is_no_description(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.json").write_bytes(b"\xff\xfe no")
+    monkeypatch.setenv("EQSAT_MACHINE", str(tmp_path / "m.json"))
+    with pytest.raises(BackendError, match="no JSON"):
+        chosen_machine()
+
+
+SIZES = [1 << k for k in range(20, 26)]
+
+
+@pytest.mark.parametrize(
+    ("gains", "last"),
+    [
+        ([0.41, 0.59, 0.71, 0.99, 1.22, 1.19], 8 * MB),
+        ([0.39, 0.58, 0.79, 1.02, 1.16, 1.15], 8 * MB),
+        ([1.1, 1.2, 1.2, 1.2, 1.2, 1.2], 1 * MB),
+        ([0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 64 * MB),
+        ([0.2, 0.3, 1.4, 0.5, 0.6, 1.1], 32 * MB),
+    ],
+)
+def test_where_streaming_pays(gains: list[float], last: int) -> None:
+    """From the size on after which it always does."""
+    assert last_cache(SIZES, gains, Machine(second=512 << 10, last=16 * MB)) == last
+
+
+def test_noise_does_not_change_the_class() -> None:
+    """Times that are some percent off give the same machine."""
+    random = np.random.default_rng(0)
+    gains = np.array([0.40, 0.59, 0.77, 1.0, 1.2, 1.17])
+    found = {last_cache(SIZES, list(gains * random.normal(1, 0.03, 6)), Machine()) for _ in range(200)}
+    assert found == {8 * MB}
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, answer: Callable[[Machine], Machine]) -> list[Machine]:
+    calls: list[Machine] = []
+
+    def instead(reported: Machine) -> Machine:
+        calls.append(reported)
+        return answer(reported)
+
+    monkeypatch.setattr(calibration, "measured", instead)
+    return calls
+
+
+def test_measured_once_and_kept(unpinned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight threads, then another process: one measurement."""
+    known = Machine(32, last=4 * MB)
+    calls = counted(monkeypatch, lambda _: known)
+    found: list[Machine] = []
+    threads = [threading.Thread(target=lambda: found.append(this_machine())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [known] * 8 and len(calls) == 1
+    calibration._known.clear()  # pyright: ignore[reportPrivateUsage]
+    assert this_machine() == known and len(calls) == 1
+    (file,) = (unpinned / "machines").glob("*.json")
+    assert json.loads(file.read_text()) == asdict(known)
+    calibration._known.clear()  # pyright: ignore[reportPrivateUsage]
+    file.write_text('{"last": -1}')
+    assert this_machine() == known and len(calls) == 2
+
+
+def test_nothing_is_measured_where_nothing_can_be(unpinned: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a cache, and where the measurement fails, what is reported counts."""
+
+    def fails(_: Machine) -> Machine:
+        raise BackendError("calibration", "there is no memory for it")
+
+    calls = counted(monkeypatch, fails)
+    monkeypatch.setenv("EQSAT_CACHE", "off")
+    assert this_machine() == reported_machine() and not calls
+    monkeypatch.setenv("EQSAT_CACHE", str(unpinned))
+    assert this_machine() == this_machine() == reported_machine() and len(calls) == 1
+
+
+HOLD = """
+import sys
+from eqsat.backends import cache
+with cache.alone("machines", 1) as held:
+    print(held, flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_processes_measure_one_after_the_other(unpinned: Path) -> None:
+    """While one is at it, another does not begin; when it has ended, in whatever way, another may."""
+    with subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None and other.stdout.readline() == b"True\n"
+        with cache.alone("machines", 0.1) as held:
+            assert not held
+        other.kill()
+    with cache.alone("machines", 5) as held:
+        assert held
+
+
+def test_the_measurement_itself() -> None:
+    """What it writes is what it read, and what it gives is a power of two, or what was reported."""
+    reported = Machine(32, second=1 << 20)
+    found = measured(reported)
+    assert found.last.bit_count() == 1 and MB <= found.last <= 64 * MB
+    assert (found.vector, found.first, found.second) == (32, reported.first, reported.second)
+
+
+def test_calibrate_shows_the_machine(
+    unpinned: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("onnxruntime")
+    known = Machine(64, last=8 * MB)
+    counted(monkeypatch, lambda _: known)
+    monkeypatch.setattr("eqsat.cli.calibrate.thread_counts", lambda: ())
+    assert main(["calibrate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["machine"] == asdict(known)
+    assert main(["calibrate"]) == 0
+    assert "results from 6 MiB on are written past the last one" in capsys.readouterr().out
+    assert this_machine() == known
