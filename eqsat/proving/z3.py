@@ -63,10 +63,12 @@ class Translator:
         self.quotients: dict[tuple[Term, ...] | None, tuple[Any, Any]] = {}
         self.known: dict[Term, Any] = {}
         self.float_constants: dict[str, list[Any]] = {}
-        self.ranges: dict[Term, Range] = intervals(question.roots, variable_ranges(question))
+        # A variable that the terms do not use has a range to be stated too, and must fit the width.
+        roots = (*question.roots, *(v.leaf for v in question.variables if v.start is not None and v.stop is not None))
+        self.ranges: dict[Term, Range] = intervals(roots, variable_ranges(question))
         self.width = 0
         if form.index == "bits":
-            largest = widest(question.roots, self.ranges)
+            largest = widest(roots, self.ranges)
             if largest is None or largest.bit_length() > 60:
                 raise Untranslatable
             self.width = largest.bit_length() + 3
@@ -91,6 +93,8 @@ class Translator:
 
     def number(self, value: int) -> Any:
         if self.width:
+            if value.bit_length() >= self.width:  # it would be another number
+                raise Untranslatable
             return self.z3.BitVecVal(value, self.width, self.context)
         return self.z3.IntVal(value, self.context)
 

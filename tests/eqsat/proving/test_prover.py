@@ -573,3 +573,14 @@ def test_digit_maps(draw: st.DataObject) -> None:
         question = collision(outputs, {IX: (0, extent)}).question
         truth = Enumerator().injective(outputs, {IX: (0, extent)}).verdict
         check(question, digits_injective(question), truth)
+
+
+def test_a_variable_that_settles_away_contradicts_nothing() -> None:
+    """`i == i` drops out, and the range of i was stated in too few bits for it: then everything was proved."""
+    i = var("i", 16)
+    for value in (t.load("x", (), "int32"), t.load("x", (), "float32")):
+        claim = t.logical_not(t.logical_and(value < t.const(0, value.dtype), t.compare("eq", i, i)))
+        assert Portfolio(cached=False).prove(claim, {}).verdict != "proved"
+    n = t.sym("n", 1000)
+    claim = t.logical_not(t.logical_and(t.load("x", (), "int32") < t.const(0, "int32"), t.compare("eq", n, n)))
+    assert Portfolio(cached=False).prove(claim, {}).verdict != "proved"
