@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LayoutError,
         MissingPackage,
         ParseError,
+        ScheduleError,
         ShapeError,
         TypeMismatch,
     )
@@ -67,6 +68,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "LayoutError",
         "MissingPackage",
         "ParseError",
+        "ScheduleError",
         "ShapeError",
         "TypeMismatch",
     ),
@@ -140,6 +142,7 @@ __all__ = [
     "PrimFunc",
     "Program",
     "Proof",
+    "ScheduleError",
     "ShapeError",
     "Signature",
     "Tag",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class EqsatError(Exception):
     """The base of all eqsat errors.
@@ -45,6 +48,21 @@ class BoundsError(EqsatError):
 
 class EvaluationError(EqsatError):
     """A program or term has no value for the given inputs."""
+
+
+class ScheduleError(EqsatError):
+    """A step of a schedule or a pass would change what a function does, or cannot be shown not to.
+
+    `witness` says where: names of axes, symbols and cells with their values.
+
+    >>> error = ScheduleError("merge of i and j", "B[3] is read before it is written", witness={"i": 4, "j": 3})
+    >>> print(error, error.witness["i"])
+    merge of i and j: B[3] is read before it is written 4
+    """
+
+    def __init__(self, operation: str, problem: str = "", fix: str = "", witness: Mapping[str, Any] | None = None):
+        super().__init__(operation, problem, fix)
+        self.witness = dict(witness or {})
 
 
 class BackendError(EqsatError):

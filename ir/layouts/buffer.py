@@ -22,7 +22,7 @@ from eqsat.ir.terms.shape import Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms.term import Term
 
 if TYPE_CHECKING:
-    from eqsat.ir.layouts.padding import Padding
+    from eqsat.ir.layouts.padding import LayoutStep, Padding
 
 _numbers = itertools.count(1)
 _VECTOR = re.compile(r"([a-z]+[0-9]*)x([1-9][0-9]{0,4})", re.ASCII)
@@ -75,8 +75,8 @@ class Buffer:
     """
 
     __slots__ = (
-        "__weakref__", "axis_separators", "data", "dtype", "elem_offset", "lanes", "memory", "name", "padding",
-        "scalar", "serial", "shape", "strides",
+        "__weakref__", "axis_separators", "data", "dtype", "elem_offset", "lanes", "layouts", "memory", "name",
+        "padding", "scalar", "serial", "shape", "strides",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +103,7 @@ class Buffer:
         self.axis_separators = tuple(-1 if n is None else n for n in places)
         self.data = data
         self.padding: Padding | None = None
+        self.layouts: tuple[LayoutStep, ...] = ()  # the transforms that led here, the first one first
         self.memory: Shape | None = None  # what it may touch, where that is less than its indices reach
         self.serial = next(_numbers)
         self._check()

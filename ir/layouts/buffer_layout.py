@@ -16,7 +16,7 @@ from eqsat.ir.layouts.as_map import as_map
 from eqsat.ir.layouts.buffer import Buffer, join_lanes
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.pad_value import called, pad_value_term
-from eqsat.ir.layouts.padding import Padding, PadStep, negated
+from eqsat.ir.layouts.padding import LayoutStep, Padding, PadStep, negated
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim, format_shape, output_axes, same_shape
 from eqsat.ir.terms.term import Term
@@ -62,6 +62,7 @@ def transform_buffer(buffer: Buffer, index_map: Any, pad_value: Any = None) -> B
         steps.append(PadStep(marks, _value(buffer, pad_value, axes, m, result, marks, operation)))
     if steps:
         result.padding = Padding(axes, tuple(steps))
+    result.layouts = (*buffer.layouts, LayoutStep(m, buffer.shape, marks is not t.FALSE))
     return result
 
 
@@ -157,6 +158,7 @@ def view_buffer(buffer: Buffer, index_map: Any) -> Buffer:
         steps.append(PadStep(marks, None))
     if steps:
         result.padding = Padding(axes, tuple(steps))
+    result.layouts = (*buffer.layouts, LayoutStep(m, buffer.shape, marks is not t.FALSE))
     return result
 
 

@@ -7,12 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+
+if TYPE_CHECKING:
+    from eqsat.ir.layouts.index_map import IndexMap
+
+
+class LayoutStep(NamedTuple):
+    """A map that a buffer was laid out by, the shape that it had before, and whether the map added padding."""
+
+    index_map: IndexMap
+    shape: Shape
+    pads: bool
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from keyword import iskeyword
 
-from eqsat.ir.dtypes import BOOL, DATA, INDEX, itemsize
+from eqsat.ir.dtypes import BOOL, DATA, INDEX
 from eqsat.ir.errors import BoundsError, ShapeError, TypeMismatch
+from eqsat.ir.ranges.map_bounds import at_least
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
@@ -18,9 +20,10 @@ from eqsat.ir.statements.stmt import (
     children,
     stmt_terms,
 )
-from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.shape import output_axes, same_shape
+from eqsat.ir.terms.term import Term, as_index, int_value, product
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import free_variables, postorder
 
 _LOOPS = ("serial", "parallel", "vectorized", "unrolled")
 
@@ -42,12 +45,7 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
         if isinstance(stmt, For):
             if stmt.axis.op not in ("axis", "var") or not stmt.axis.args or stmt.axis in axes:
                 raise ShapeError(what, f"{stmt.axis} does not name a new loop", "use an axis with an extent")
-            if stmt.extent < 0 or stmt.kind not in _LOOPS:
-                raise ShapeError(
-                    what,
-                    f"loop over {stmt.axis}: extent {stmt.extent}, kind {stmt.kind!r}",
-                    f"one of {', '.join(_LOOPS)}",
-                )
+            _check_extent(what, stmt)
             axes |= {stmt.axis}
         elif isinstance(stmt, (Alloc, Alias)):
             if stmt.buffer.name in buffers:
@@ -57,54 +55,76 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
                 _check_alias(what, stmt, buffers)
             buffers = {**buffers, stmt.buffer.name: stmt.buffer}
         elif isinstance(stmt, (If, Assume)):
-            if stmt.condition.dtype != BOOL:
-                raise TypeMismatch(what, f"condition {stmt.condition} is {stmt.condition.dtype}, not bool")
+            if stmt.condition.dtype != BOOL or stmt.condition.lanes > 1:
+                kind = stmt.condition.dtype if stmt.condition.lanes == 1 else "a vector"
+                raise TypeMismatch(what, f"condition {stmt.condition} is {kind}, not bool")
         elif isinstance(stmt, Store):
-            _check_access(what, stmt.buffer, stmt.index, stmt.value.dtype, buffers)
+            _check_access(what, stmt.buffer, stmt.index, stmt.value, buffers)
         for term in stmt_terms(stmt):
             _check_term(what, term, buffers, axes)
         stack.extend((child, buffers, axes) for child in children(stmt))
 
 
-def element_bytes(decl: BufferDecl) -> int:
-    """Bytes of one element."""
-    return 8 if decl.dtype == INDEX else itemsize(decl.dtype)
+def _check_extent(what: str, loop: For) -> None:
+    extent = loop.extent_term
+    for node in postorder(extent):
+        if node.op in ("axis", "var", "load", "hole"):
+            raise ShapeError(what, f"extent {extent} of {loop.axis} depends on {node}", "loop to a bound, with an if")
+    number = int_value(extent)
+    if (number is not None and number < 0) or loop.kind not in _LOOPS:
+        problem = f"loop over {loop.axis}: extent {extent}, kind {loop.kind!r}"
+        raise ShapeError(what, problem, f"one of {', '.join(_LOOPS)}")
 
 
 def _check_decl(what: str, decl: BufferDecl) -> None:
-    if not decl.name:
-        raise ShapeError(what, "a buffer has no name", "give it one")
-    if decl.dtype not in (*DATA, INDEX):
+    if not decl.name.isidentifier() or iskeyword(decl.name):
+        raise ShapeError(what, f"a buffer is called {decl.name!r}", "give it a name of letters, digits and _")
+    if decl.dtype != INDEX and (decl.scalar not in DATA or f"{decl.scalar}x{decl.lanes}" != decl.dtype != decl.scalar):
         raise TypeMismatch(what, f"buffer {decl} holds {decl.dtype!r}", f"one of {', '.join(DATA)}")
-    if any(type(n) is not int or n < 0 for n in decl.shape):
+    if any(isinstance(n, int) and n < 0 for n in decl.shape):
         raise ShapeError(what, f"buffer {decl} has an extent that is no number of elements", "numbers from 0 on")
+    if not decl.is_dense or decl.axis_separators:
+        decl.as_buffer()  # which checks strides, offset and separators
+    axes = set(output_axes(decl.shape))
+    for step in decl.transforms:
+        for term in (step.predicate, *(() if step.pad_value is None else (step.pad_value,))):
+            stray = next((v for v in free_variables(term) if v not in axes), None)
+            if stray is not None:
+                raise ShapeError(what, f"padding of {decl} depends on {stray}", "use output_axes of its shape")
+        if step.pad_value is not None and step.pad_value.dtype != decl.scalar:
+            raise TypeMismatch(what, f"pad value {step.pad_value} of {decl} is {step.pad_value.dtype}")
 
 
 def _check_alias(what: str, stmt: Alias, buffers: Mapping[str, BufferDecl]) -> None:
     decl = stmt.buffer
     if stmt.data not in buffers:
         raise ShapeError(what, f"alias {decl} of buffer {stmt.data!r}, which is not declared", "declare it around")
-    need = element_bytes(decl) * (stmt.offset + decl.size)
-    have = element_bytes(buffers[stmt.data]) * buffers[stmt.data].size
-    if stmt.offset < 0 or need > have:
+    owner = buffers[stmt.data]
+    need = decl.element_bytes * (stmt.offset + product(map(as_index, decl.memory_shape)))
+    have = owner.element_bytes * product(map(as_index, owner.memory_shape))
+    if stmt.offset < 0 or not at_least(have - need):
         raise BoundsError(what, f"alias {decl} from {stmt.offset} needs {need} bytes, {stmt.data} has {have}")
+    if decl.axis_separators or owner.axis_separators:
+        same = same_shape(decl.memory_shape, owner.memory_shape) and not stmt.offset
+        if not same or decl.dtype != owner.dtype:
+            problem = f"alias {decl} of {owner} has other physical axes"
+            raise BoundsError(what, problem, "memory of several physical axes has one physical shape and one type")
 
 
 def _check_term(what: str, term: Term, buffers: Mapping[str, BufferDecl], axes: frozenset[Term]) -> None:
     for node in postorder(term):
-        if node.lanes > 1:
-            raise TypeMismatch(what, f"{node} is a vector", "statements are scalar: loop over the lanes")
         if node.op == "load":
             if not isinstance(node.payload, str):
                 raise TypeMismatch(what, f"load of {node.payload!r}, which is not the name of a buffer")
-            _check_access(what, node.payload, node.args, node.dtype, buffers)
+            _check_access(what, node.payload, node.args, node, buffers)
         elif node.op in ("axis", "var") and node not in axes:
             raise ShapeError(what, f"{leaf_name(node)} is used outside of its loop", "move it inside")
-        elif node.op == "sym":
-            raise ShapeError(what, f"symbol {leaf_name(node)} has no value", "give the symbols a value")
+        elif any(a.lanes not in (1, node.lanes) or (node.op == "ramp" and a.lanes > 1) for a in node.args):
+            raise TypeMismatch(what, f"{node} mixes vectors of {', '.join(str(a.lanes) for a in node.args)} lanes")
 
 
-def _check_access(what: str, name: str, index: Sequence[Term], dtype: str, buffers: Mapping[str, BufferDecl]) -> None:
+def _check_access(what: str, name: str, index: Sequence[Term], value: Term, buffers: Mapping[str, BufferDecl]) -> None:
+    """Refuse an access of the wrong rank, type or lanes; `value` is the load, or what is stored."""
     if name not in buffers:
         raise ShapeError(what, f"buffer {name!r} is not declared", "put an Alloc or Alias around")
     decl = buffers[name]
@@ -112,8 +132,17 @@ def _check_access(what: str, name: str, index: Sequence[Term], dtype: str, buffe
         raise ShapeError(
             what, f"{name} has {len(decl.shape)} axes, the access has {len(index)} indices", "one per axis"
         )
-    if dtype != decl.dtype:
-        raise TypeMismatch(what, f"{name} holds {decl.dtype}, the access is {dtype}")
+    if value.dtype != decl.scalar:
+        raise TypeMismatch(what, f"{name} holds {decl.dtype}, the access is {value.dtype}")
     for i in index:
         if i.dtype != INDEX:
             raise TypeMismatch(what, f"index {i} of {name} is {i.dtype}")
+    vector = next((n for n, i in enumerate(index) if i.lanes > 1), None)
+    if vector is not None and vector < len(index) - 1:
+        raise TypeMismatch(what, f"index {index[vector]} of {name} is a vector", "only the last index may be one")
+    if vector is not None and decl.lanes > 1:
+        raise TypeMismatch(what, f"index {index[-1]} of {name} is a vector, and so are its elements")
+    lanes = decl.lanes if vector is None else index[-1].lanes
+    if value.lanes != lanes:
+        problem = f"an access of {name}[{', '.join(map(str, index))}] has {lanes} lanes, {value} has {value.lanes}"
+        raise TypeMismatch(what, problem, "store as many lanes as the access has")

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.check import check_function
+from eqsat.ir.statements.sizes import function_symbols
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, format_stmt, statements
+from eqsat.ir.statements.structure import Structural
+from eqsat.ir.terms.term import Term
 
 
-@dataclass(frozen=True)
-class PrimFunc:
+@dataclass(frozen=True, eq=False)
+class PrimFunc(Structural):
     """A function over buffers: `params` in order, `buffer_map` declares each of them, `body` is what it does.
 
     >>> from eqsat.ir.statements.stmt import For, Store
@@ -33,6 +37,11 @@ class PrimFunc:
 
     def __post_init__(self) -> None:
         check_function(self.name, self.params, self.buffer_map, self.body)
+
+    @cached_property
+    def symbols(self) -> tuple[Term, ...]:
+        """The sizes that a caller gives, by the shapes of arguments or beside them."""
+        return function_symbols([self.buffer_map[p] for p in self.params], self.body)
 
     def __str__(self) -> str:
         header = ", ".join(str(self.buffer_map[p]) for p in self.params)

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir import clock
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.statements.check import element_bytes
+from eqsat.ir.statements.bind import bind_function
+from eqsat.ir.statements.memory import FREED, UNKNOWN, Place, Region, argument, fresh, mark_padding, region
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
-from eqsat.ir.terms.evaluate import Mask, evaluate_masked, poison
+from eqsat.ir.statements.sizes import Sizes, number
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store
+from eqsat.ir.statements.unknown import Unknowns, may_be_unknown
+from eqsat.ir.terms.bindings import Bindings
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 
@@ -19,72 +24,136 @@ from eqsat.ir.terms.text import leaf_name
 class _Machine:
     """The buffers and loop positions of one run."""
 
-    def __init__(self, buffers: dict[str, NDArray]) -> None:
+    def __init__(self, buffers: dict[str, Region], sizes: Sizes, track: bool) -> None:
         self.buffers = buffers
-        self.axes: dict[Term, NDArray] = {}
+        self.sizes = sizes
+        self.track = track
+        self.axes: dict[Term, NDArray] = {s: np.asarray(n, np.int64) for s, n in sizes.items()}
+
+    # -- terms
+
+    def places(self, name: str, index: Sequence[NDArray]) -> list[Place | None]:
+        """Where each lane of an index lies; None where it is out of range."""
+        lanes = max((i.size for i in index), default=1)
+        flat = [np.broadcast_to(np.ravel(i), (lanes,)) for i in index]
+        found = self.buffers[name]
+        return [found.place([int(i[k]) for i in flat]) for k in range(lanes)]
 
     def load(self, source: object, index: Sequence[NDArray]) -> tuple[NDArray, Mask]:
-        array = self.buffers[str(source)]
-        at = tuple(int(i) for i in index)
-        if all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
-            return array[at], None
-        return np.zeros((), array.dtype), np.ones((), np.bool_)
+        name = str(source)
+        found = self.buffers[name]
+        zero = np.zeros(found.cells.shape[len(found.cells.shape) - (found.decl.lanes > 1) :], found.cells.dtype)
+        places = self.places(name, index)
+        values = [zero if p is None else found.cells[p].copy() for p in places]
+        bad = [p is None for p in places]
+        if found.decl.lanes > 1 or all(i.ndim == 0 for i in index):
+            return np.asarray(values[0]), (np.ones(zero.shape, np.bool_) if bad[0] else None)
+        return np.stack(values), (np.asarray(bad) if any(bad) else None)
 
-    def value(self, term: Term) -> NDArray:
-        value, bad = evaluate_masked([term], self.axes, self.load)[0]
-        if bad is not None and bool(np.any(bad)):
-            at = {leaf_name(a): int(v) for a, v in self.axes.items()}
-            raise EvaluationError(f"statement with {term}", f"undefined (out of range or a zero divisor) at {at}")
-        return value
+    def state(self, node: Term, index: Sequence[NDArray]) -> NDArray:
+        """What is known of the cells of a load; an error where they are padding that must not be read."""
+        found = self.buffers[str(node.payload)]
+        states: list[NDArray] = []
+        for place in self.places(str(node.payload), index):
+            if place is None:
+                states.append(np.full((), UNKNOWN, np.uint8))
+                continue
+            self.refuse_forbidden(found, place, f"load {node}")
+            states.append(found.state[place].max(axis=-1))
+        if found.decl.lanes > 1 or node.lanes == 1:
+            return np.asarray(states[0])
+        return np.stack(states)
+
+    def refuse_forbidden(self, found: Region, place: Place, what: str) -> None:
+        if found.tracked and found.forbidden[place].any():
+            problem = f"the cell is padding of {found.decl.name} that has no value{self.here()}"
+            raise EvaluationError(what, problem, "give the layout a pad_value, or guard the access")
+
+    def here(self) -> str:
+        at = {leaf_name(a): int(v) for a, v in self.axes.items() if a not in self.sizes}
+        return f", at {at}" if at else ""
+
+    def values(self, terms: Sequence[Term]) -> tuple[list[NDArray], list[NDArray]]:
+        """The values of terms, and what is known of each."""
+        values: list[NDArray] = []
+        for term, (value, bad) in zip(terms, evaluate_masked(terms, self.axes, self.load), strict=True):
+            if bad is not None and bool(np.any(bad)):
+                where = self.here().removeprefix(",")
+                raise EvaluationError(f"statement with {term}", f"undefined (out of range or a zero divisor){where}")
+            values.append(value)
+        if not self.track or not may_be_unknown(terms):
+            return values, [np.zeros((), np.uint8)] * len(terms)
+        unknown = Unknowns(terms, self.axes, self.load, self.state)
+        for node in unknown.reached:
+            if node.op == "load":
+                self.refuse_unknown(f"index of {node}", [unknown.states[a] for a in node.args])
+        return values, [unknown.states[term] for term in terms]
+
+    def refuse_unknown(self, use: str, states: Sequence[NDArray]) -> None:
+        if any(s.any() for s in states):
+            raise EvaluationError(use, f"depends on a value that is unknown{self.here()}")
+
+    def condition(self, term: Term, use: str) -> bool:
+        (value,), states = self.values([term])
+        self.refuse_unknown(f"{use} {term}", states)
+        return bool(value)
+
+    # -- statements
 
     def run(self, stmt: Stmt) -> None:
+        clock.check()
         if isinstance(stmt, Seq):
             for part in stmt.parts:
                 self.run(part)
         elif isinstance(stmt, For):
-            for position in range(stmt.extent):
+            for position in range(number(stmt.extent_term, self.sizes)):
                 self.axes[stmt.axis] = np.asarray(position, np.int64)
                 self.run(stmt.body)
             self.axes.pop(stmt.axis, None)
         elif isinstance(stmt, If):
-            branch = stmt.then if bool(self.value(stmt.condition)) else stmt.orelse
+            branch = stmt.then if self.condition(stmt.condition, "condition") else stmt.orelse
             if branch is not None:
                 self.run(branch)
         elif isinstance(stmt, Store):
             self.store(stmt)
-        elif isinstance(stmt, Alloc):
-            dtype = _numpy_dtype(stmt.buffer.dtype)
-            self.buffers[stmt.buffer.name] = np.full(stmt.buffer.shape, poison(dtype), dtype)
+        elif isinstance(stmt, (Alloc, Alias)):
+            made = self.alias(stmt) if isinstance(stmt, Alias) else fresh(stmt.buffer, self.sizes, self.track)
+            self.buffers[stmt.buffer.name] = mark_padding(made, self.sizes)
             self.run(stmt.body)
             del self.buffers[stmt.buffer.name]
-        elif isinstance(stmt, Alias):
-            self.buffers[stmt.buffer.name] = self.alias(stmt)
-            self.run(stmt.body)
-            del self.buffers[stmt.buffer.name]
-        elif not bool(self.value(stmt.condition)):
-            raise EvaluationError(f"assume {stmt.condition}", "does not hold")
+        else:
+            self.assume(stmt)
 
-    def alias(self, stmt: Alias) -> NDArray:
+    def assume(self, stmt: Assume) -> None:
+        if not self.condition(stmt.condition, "assume"):
+            raise EvaluationError(f"assume {stmt.condition}", f"does not hold{self.here()}")
+
+    def alias(self, stmt: Alias) -> Region:
         """The same bytes under the alias's shape and dtype."""
-        memory = self.buffers[stmt.data].reshape(-1).view(np.uint8)
-        size, dtype = element_bytes(stmt.buffer), _numpy_dtype(stmt.buffer.dtype)
-        part = memory[stmt.offset * size : (stmt.offset + stmt.buffer.size) * size]
-        return part.view(dtype).reshape(stmt.buffer.shape)
+        of = self.buffers[stmt.data]
+        return region(stmt.buffer, self.sizes, of.raw, of.raw_state, of.raw_forbidden, stmt.offset)
 
     def store(self, stmt: Store) -> None:
-        at = tuple(int(self.value(i)) for i in stmt.index)
-        array = self.buffers[stmt.buffer]
-        if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
-            raise EvaluationError(f"store to {stmt.buffer}", f"index {at} is outside of {array.shape}")
-        array[at] = self.value(stmt.value)
+        (*index, value), (*ways, state) = self.values([*stmt.index, stmt.value])
+        self.refuse_unknown(f"index of a store to {stmt.buffer}", ways)
+        found = self.buffers[stmt.buffer]
+        places = self.places(stmt.buffer, index)
+        vectors = found.decl.lanes > 1
+        lanes = [value] if vectors else np.broadcast_to(value, (len(places),))
+        for k, place in enumerate(places):
+            if place is None:
+                at = tuple(int(np.ravel(i)[min(k, i.size - 1)]) for i in index)
+                raise EvaluationError(f"store to {stmt.buffer}", f"index {at} is outside of {found.shape}{self.here()}")
+            self.refuse_forbidden(found, place, f"store to {stmt.buffer}")
+            found.cells[place] = lanes[k]
+            if self.track:
+                found.state[place] = state[..., None] if vectors else np.broadcast_to(state, (len(places),))[k]
 
 
-def _numpy_dtype(dtype: str) -> str:
-    return "int64" if dtype == INDEX else dtype
-
-
-def run_primfunc(func: PrimFunc, buffers: Mapping[str, NDArray]) -> None:
-    """Run a function on arrays of its parameters' physical shapes, which it changes in place.
+def run_primfunc(
+    func: PrimFunc, buffers: Mapping[str, NDArray], symbols: Bindings | None = None, *, track: bool = False
+) -> dict[str, NDArray]:
+    """Run a function on arrays of its parameters' shapes, which it changes in place.
 
     >>> import numpy as np
     >>> from eqsat.ir.statements.stmt import BufferDecl
@@ -93,15 +162,35 @@ def run_primfunc(func: PrimFunc, buffers: Mapping[str, NDArray]) -> None:
     >>> decls = {n: BufferDecl(n, (3,), "int8") for n in ("x", "y")}
     >>> y = np.zeros(3, "int8")
     >>> negate = For(i, Store("y", (i,), -load("x", [i], "int8")))
-    >>> run_primfunc(PrimFunc("negate", ("x", "y"), decls, negate), {"x": np.arange(3, dtype="int8"), "y": y})
+    >>> _ = run_primfunc(PrimFunc("negate", ("x", "y"), decls, negate), {"x": np.arange(3, dtype="int8"), "y": y})
     >>> y
     array([ 0, -1, -2], dtype=int8)
+
+    symbols: numbers for sizes that no shape tells. A parameter with strides or an offset is a view of dense memory with
+    these strides, beginning at that element. With `track`, cells that hold nothing of use are followed: reading one
+    gives an unknown value, and an unknown value as a condition, an index, an assumption, or in a cell of a parameter at
+    the end is an EvaluationError, as is an access of padding that has no value. The answer is then, by parameter, which
+    elements a hole was stored to (they may hold anything).
     """
-    for name, decl in func.buffer_map.items():
-        array, dtype = buffers.get(name), _numpy_dtype(decl.dtype)
-        if array is None or array.shape != decl.shape or array.dtype.name != dtype:
-            got = "nothing" if array is None else f"{array.dtype.name}{array.shape}"
-            raise EvaluationError(f"function {func.name}", f"{name} is {got}, expected {dtype}{decl.shape}")
-        if not array.flags.c_contiguous:
-            raise EvaluationError(f"function {func.name}", f"{name} is not dense row-major memory", "pass a copy")
-    _Machine(dict(buffers)).run(func.body)
+    what = f"function {func.name}"
+    sizes = bind_function(func, {n: a.shape for n, a in buffers.items()}, symbols)
+    regions: dict[str, Region] = {}
+    for name in func.params:
+        regions[name] = mark_padding(argument(func.buffer_map[name], sizes, buffers.get(name), what, track), sizes)
+    _Machine(dict(regions), sizes, track).run(func.body)
+    if not track:
+        return {}
+    return {name: _freed(found, what) for name, found in regions.items()}
+
+
+def _freed(found: Region, what: str) -> NDArray:
+    """Which elements were freed; an error where one holds a value that is unknown and was not freed."""
+    result = np.zeros((*found.shape, *((found.decl.lanes,) if found.decl.lanes > 1 else ())), np.bool_)
+    for index in found.indices():
+        place = found.place(index)
+        assert place is not None
+        if (found.state[place] == UNKNOWN).any():
+            cell = f"{found.decl.name}[{', '.join(map(str, index))}]"
+            raise EvaluationError(f"{what}: {cell}", "holds an unknown value at the end", "store a hole to free it")
+        result[index] = (found.state[place] == FREED).any(axis=-1)
+    return result

@@ -1,53 +1,47 @@
 """Statements: the one IR that backends accept. Loop nests over axis terms, with scalar terms as bodies.
 
 A `PrimFunc` has parameters, local allocations and aliases, all of them declared buffers; a load in a term names its
-buffer (`load("x", [i], "float32")`), and a loop binds an axis term, so extents are part of the terms. Accesses are
-scalar. The rules are in `eqsat.ir.statements.check`, the numpy meaning is `eqsat.ir.statements.run.run_primfunc`.
+buffer (`load("x", [i], "float32")`), and a loop binds an axis term, so extents are part of the terms. A ramp in the
+last index makes an access of several lanes. The rules are in `eqsat.ir.statements.check`, the numpy meaning is
+`eqsat.ir.statements.run.run_primfunc`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Literal
 
 from eqsat.ir.errors import ShapeError
+from eqsat.ir.statements.decl import BufferDecl as BufferDecl
+from eqsat.ir.statements.decl import Transform as Transform
+from eqsat.ir.statements.structure import Structural
 from eqsat.ir.terms.term import Term, int_value
 from eqsat.ir.terms.text import format_term, leaf_name
 
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled"]
 
 
-@dataclass(frozen=True)
-class BufferDecl:
-    """A typed block of memory: physical shape (one index per axis) and dtype; `note` tells readers what it holds."""
+@dataclass(frozen=True, eq=False)
+class For(Structural):
+    """Run the body for axis = 0, 1, ..., extent - 1; the extent is the axis term's own, a number or a term of symbols.
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    note: str = ""
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return prod(self.shape)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-@dataclass(frozen=True)
-class For:
-    """Run the body for axis = 0, 1, ..., extent - 1; the extent is the axis term's own."""
+    `reduce` marks a loop that accumulates and whose iterations may all the same be run in any order.
+    """
 
     axis: Term
     body: Stmt
     kind: LoopKind = "serial"
+    reduce: bool = False
+
+    @property
+    def extent_term(self) -> Term:
+        """The number of iterations as a term."""
+        return self.axis.args[0]
 
     @property
     def extent(self) -> int:
-        """The number of iterations."""
+        """The number of iterations; ShapeError where it has symbols."""
         number = int_value(self.axis.args[0])
         if number is None:
             problem = f"extent {self.axis.args[0]} is not a number"
@@ -55,8 +49,8 @@ class For:
         return number
 
 
-@dataclass(frozen=True)
-class If:
+@dataclass(frozen=True, eq=False)
+class If(Structural):
     """Run `then` where the condition holds, else `orelse`."""
 
     condition: Term
@@ -64,25 +58,25 @@ class If:
     orelse: Stmt | None = None
 
 
-@dataclass(frozen=True)
-class Store:
-    """buffer[index] = value."""
+@dataclass(frozen=True, eq=False)
+class Store(Structural):
+    """buffer[index] = value. A value that is a hole frees the cell: what reads it later gets some value, unknown."""
 
     buffer: str
     index: tuple[Term, ...]
     value: Term
 
 
-@dataclass(frozen=True)
-class Alloc:
+@dataclass(frozen=True, eq=False)
+class Alloc(Structural):
     """A local buffer, undefined at first, that lives for the body."""
 
     buffer: BufferDecl
     body: Stmt
 
 
-@dataclass(frozen=True)
-class Alias:
+@dataclass(frozen=True, eq=False)
+class Alias(Structural):
     """Another shape or dtype of the memory of a declared buffer, from element `offset` (of its own type) on.
 
     The interface of a function stays as it is declared; a flattened or vector view of a parameter is an alias.
@@ -94,15 +88,15 @@ class Alias:
     offset: int = 0
 
 
-@dataclass(frozen=True)
-class Assume:
+@dataclass(frozen=True, eq=False)
+class Assume(Structural):
     """A promise that the condition holds here; a backend may use or ignore it, the interpreter checks it."""
 
     condition: Term
 
 
-@dataclass(frozen=True)
-class Seq:
+@dataclass(frozen=True, eq=False)
+class Seq(Structural):
     """Statements one after the other."""
 
     parts: tuple[Stmt, ...]

@@ -284,7 +284,11 @@ def _payload_key(op: str, payload: Any) -> Any:
 def make(op: str, args: Sequence[Term] = (), payload: Any = None, dtype: str = INDEX, lanes: int = 0) -> Term:
     """Intern a node as it stands, unchecked: for builders, readers and rewriters of this package."""
     args = tuple(args)
-    key = (op, dtype, _payload_key(op, payload) if op == "load" else payload, *[a.serial for a in args])
+    if op == "load":  # vectors of a buffer have the name and the index that its elements have in another function
+        lanes = lanes or max((a.lanes for a in args), default=1)
+        key = (op, dtype, _payload_key(op, payload), lanes, *[a.serial for a in args])
+    else:
+        key = (op, dtype, payload, *[a.serial for a in args])
     reference = _interned.get(key)
     found = None if reference is None else reference()
     if found is not None:
@@ -340,5 +344,6 @@ def find_order(term: Term) -> bytes:
 
 
 def _hash(node: Term, payload: Any, parts: Sequence[bytes]) -> bytes:
-    text = f"{node.op}|{node.dtype}|{_payload_key(node.op, payload)!r}|".encode()
+    wide = f"x{node.lanes}" if node.op == "load" and node.lanes > 1 else ""
+    text = f"{node.op}|{node.dtype}{wide}|{_payload_key(node.op, payload)!r}|".encode()
     return hashlib.blake2b(text + b"".join(parts), digest_size=12).digest()

@@ -129,6 +129,9 @@ def rebuild(term: Term, args: Sequence[Term]) -> Term:
     if op == "given":
         return given(args[0], args[1])
     if op == "load" and any(a.lanes != b.lanes for a, b in zip(args, term.args, strict=True)):
+        if isinstance(term.payload, str):
+            before, after = (max(a.lanes for a in side) for side in (term.args, args))
+            return make(op, args, term.payload, term.dtype, term.lanes // before * after)
         return term.payload[tuple(args)]  # a buffer knows the type of a wider or narrower access
     return make(op, args, term.payload, term.dtype, term.lanes if op in ("ramp", "load") else 0)
 

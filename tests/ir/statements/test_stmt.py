@@ -56,12 +56,21 @@ REFUSED: dict[str, Callable[[], Stmt]] = {
     "from 2 needs 24 bytes, x has 16": lambda: Alias(BufferDecl("flat", (1,), "int64"), "x", seq([]), 2),
     "from -1 needs": lambda: Alias(BufferDecl("flat", (1,), "int8"), "x", seq([]), -1),
     "buffer 'y' is declared twice": lambda: Alias(BufferDecl("y", (12,), "int32"), "y", seq([])),
-    "is a vector": lambda: For(P, Store("x", (t.ramp(P, 1, 2),), x_at(P))),  # feature: H4
-    "ramp.i0, 1, 2. is a vector": lambda: For(P, Store("x", (P,), x_at(t.ramp(P, 1, 2)))),
+    "2 lanes, x.i0. has 1": lambda: For(P, Store("x", (t.ramp(P, 1, 2),), x_at(P))),  # feature: H6
+    "1 lanes, x.ramp.i0, 1, 2.. has 2": lambda: For(P, Store("x", (P,), x_at(t.ramp(P, 1, 2)))),  # feature: H6
+    "ramp.i0, 1, 2. of y is a vector": lambda: For(P, Store(
+        "y", (t.ramp(P, 1, 2), ZERO), x_at(t.ramp(P, 1, 2)))),  # feature: H4
+    "mixes vectors of 2, 3": lambda: For(P, Store(
+        "x", (t.ramp(P, 1, 3),), x_at(t.ramp(P, 1, 2)) + x_at(t.ramp(P, 1, 3)))),
+    "is a vector, not bool": lambda: For(P, If(x_at(t.ramp(P, 1, 2)) < 3, seq([]))),
     "extent that is no number": lambda: Alloc(BufferDecl("a", (-1,), "int32"), seq([])),
     "holds 'float31'": lambda: Alloc(BufferDecl("a", (1,), "float31"), seq([])),
-    "extent N is not a number": lambda: For(t.ax(5, t.sym("N")), seq([])),
-    "has no value": lambda: For(P, Store("x", (t.sym("N") + P,), x_at(P))),
+    "extent i0 of i5 depends on i0": lambda: For(P, For(t.ax(5, P), seq([]))),
+    "a buffer is called 'a b'": lambda: Alloc(BufferDecl("a b", (1,), "int8"), seq([])),
+    "strides for rank 2": lambda: Alloc(BufferDecl("a", (2, 2), "int8", strides=(1,)), seq([])),
+    "may lie before its memory": lambda: Alloc(BufferDecl("a", (2,), "int8", strides=(-1,)), seq([])),
+    "alias flat: int32.N. from 0 needs 4.N bytes": lambda: Alias(
+        BufferDecl("flat", (t.sym("N"),), "int32"), "x", seq([])),
 }  # fmt: skip
 
 

@@ -1,0 +1,188 @@
+"""Declared buffers of statements: shape and type, how an index becomes an address, the layouts that were applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from eqsat.ir.dtypes import INDEX, itemsize
+from eqsat.ir.errors import ShapeError
+from eqsat.ir.statements.structure import Structural
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, as_dim, format_shape, output_axes
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import map_loads, substitute, symbols
+
+if TYPE_CHECKING:
+    from eqsat.ir.layouts.buffer import Buffer
+    from eqsat.ir.layouts.index_map import IndexMap
+    from eqsat.ir.layouts.padding import PadStep
+
+
+@dataclass(frozen=True, eq=False)
+class Transform(Structural):
+    """One step of a buffer's layout: the map that was applied to its logical shape, and the padding that it made.
+
+    `predicate` says which cells this step added, `pad_value` what they hold; both are terms over `output_axes(shape)`
+    of the buffer *as it is now*, so that later steps rewrite them. A pad value may load the buffer itself; a hole says
+    that nothing is known, None that the cells must not be accessed.
+    """
+
+    index_map: IndexMap
+    logical_shape: Shape
+    predicate: Term = t.FALSE
+    pad_value: Term | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class BufferDecl(Structural):
+    """A typed block of memory: one index per axis of `shape`, elements of `dtype`, perhaps vectors ("float32x4").
+
+    `strides` and `elem_offset` count elements; without strides the memory is row-major. `axis_separators` are the
+    positions of the first axis of each further physical axis, as in eq.Buffer. `note` tells readers what it holds.
+
+    >>> b = BufferDecl("b", (4, 4), "float32", strides=(8, 1), elem_offset=2)
+    >>> b.size, b.memory_shape
+    (16, (30,))
+    """
+
+    name: str
+    shape: Shape
+    dtype: str
+    note: str = ""
+    strides: Shape | None = None
+    elem_offset: Dim = 0
+    axis_separators: tuple[int, ...] = ()
+    transforms: tuple[Transform, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A lowered program has thousands of these; few are anything but numbers.
+        if any(type(n) is not int for n in self.shape):
+            object.__setattr__(self, "shape", tuple(_dim(n) for n in self.shape))
+        if self.strides is not None:
+            object.__setattr__(self, "strides", tuple(_number(n) for n in self.strides))
+        if type(self.elem_offset) is not int:
+            object.__setattr__(self, "elem_offset", _number(self.elem_offset))
+
+    @property
+    def size(self) -> int:
+        """The number of elements; ShapeError where the shape has symbols."""
+        if any(isinstance(n, Term) for n in self.shape):
+            raise ShapeError(f"size of {self}", "an extent is not a number", "give the symbols a value")
+        return prod(n for n in self.shape if isinstance(n, int))
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the elements lie in row-major order from the start of the memory."""
+        return self.strides is None and self.elem_offset == 0 if isinstance(self.elem_offset, int) else False
+
+    @property
+    def scalar(self) -> str:
+        """The type of one lane.
+
+        >>> BufferDecl("v", (4,), "float32x4").scalar, BufferDecl("v", (4,), "float32x4").lanes
+        ('float32', 4)
+        """
+        return self.dtype.partition("x")[0] if self.dtype != INDEX else INDEX
+
+    @property
+    def lanes(self) -> int:
+        """The number of lanes of an element, 1 for scalars."""
+        tail = self.dtype.partition("x")[2] if self.dtype != INDEX else ""
+        return int(tail) if tail else 1
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of one element, all lanes counted."""
+        return 8 if self.dtype == INDEX else itemsize(self.scalar) * self.lanes
+
+    @property
+    def memory_shape(self) -> Shape:
+        """The extents of the memory, one for each physical axis, in elements from its start to the last one reached."""
+        if self.is_dense:
+            ends = (0, *self.axis_separators, len(self.shape))
+            return tuple(
+                as_dim(t.product([t.as_index(d) for d in self.shape[a:b]]) if b > a else 1) for a, b in pairwise(ends)
+            )
+        return self.as_buffer().flat_shape
+
+    def as_buffer(self) -> Buffer:
+        """The eq.Buffer of this declaration: its padding loads that buffer.
+
+        >>> BufferDecl("b", (2, 8), "int8", axis_separators=(1,)).as_buffer().flat_shape
+        (2, 8)
+        """
+        from eqsat.ir.layouts.buffer import Buffer
+        from eqsat.ir.layouts.padding import LayoutStep, Padding, PadStep
+
+        dtype = "int64" if self.dtype == INDEX else self.dtype
+        made = Buffer(self.name, self.shape, dtype, self.strides, self.elem_offset, self.axis_separators)
+
+        def own(load: Term) -> Term:
+            return t.make("load", load.args, made, load.dtype) if load.payload == self.name else load
+
+        steps = [PadStep(s.where, None if s.value is None else map_loads(s.value, own)) for s in self.padding_steps]
+        if steps:
+            made.padding = Padding(output_axes(self.shape), tuple(steps))
+        made.layouts = tuple(
+            LayoutStep(s.index_map, s.logical_shape, s.predicate is not t.FALSE) for s in self.transforms
+        )
+        return made
+
+    @property
+    def padding_steps(self) -> tuple[PadStep, ...]:
+        """Where the buffer is padding and what that holds, one step for each transform that pads, the first one first;
+        terms over `output_axes(shape)`."""
+        from eqsat.ir.layouts.padding import PadStep
+
+        return tuple(PadStep(s.predicate, s.pad_value) for s in self.transforms if s.predicate is not t.FALSE)
+
+    @staticmethod
+    def from_buffer(buffer: Buffer, note: str = "") -> BufferDecl:
+        """The declaration of an eq.Buffer, its layout transforms with it.
+
+        >>> import eqsat as eq
+        >>> b = eq.Buffer("b", (14,), "float32").transform_layout("i -> i//4, i%4", pad_value=0)
+        >>> print(BufferDecl.from_buffer(b), BufferDecl.from_buffer(b).transforms[0].predicate)
+        b: float32[4, 4] 14 <= 4*i0 + i1
+        """
+        axes = output_axes(buffer.shape)
+
+        def named(term: Term) -> Term:
+            return map_loads(term, lambda x: t.load(buffer.name, x.args, x.dtype) if x.payload is buffer else x)
+
+        padded = list(() if buffer.padding is None else buffer.padding.steps)
+        table = {} if buffer.padding is None else dict(zip(buffer.padding.indices, axes, strict=True))
+        transforms: list[Transform] = []
+        for index_map, shape, pads in buffer.layouts:
+            step = padded.pop(0) if pads else None
+            where = t.FALSE if step is None else substitute(step.where, table)
+            value = None if step is None or step.value is None else named(substitute(step.value, table))
+            transforms.append(Transform(index_map, shape, where, value))
+        strides = None if buffer.strides is None else tuple(_number(s) for s in buffer.strides)
+        return BufferDecl(
+            buffer.name, buffer.shape, buffer.dtype, note, strides, _number(buffer.elem_offset),
+            buffer.axis_separators, tuple(transforms),
+        )  # fmt: skip
+
+    def symbols(self) -> list[Term]:
+        """The symbols of shape, strides and offset."""
+        dims = (*self.shape, *(self.strides or ()), self.elem_offset)
+        return symbols(*(d for d in dims if isinstance(d, Term)))
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{format_shape(self.shape)[1:-1].rstrip(',')}]"
+
+
+def _dim(value: Any) -> Dim:
+    """An extent; negative numbers are refused where the function is checked, which names it."""
+    return value if type(value) is int else as_dim(value)
+
+
+def _number(value: Any) -> Dim:
+    """A stride or an offset: an int where it is a number, else a term over symbols."""
+    term = t.as_index(value)
+    number = t.int_value(term)
+    return as_dim(term) if number is None else number

@@ -1,0 +1,179 @@
+"""Memory at run time: what buffers and their aliases see of it, and, where it is tracked, which bytes hold a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, product
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+
+from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.sizes import Sizes, number, numbers
+from eqsat.ir.statements.stmt import BufferDecl
+from eqsat.ir.terms.evaluate import evaluate_masked, poison
+from eqsat.ir.terms.shape import output_axes
+from eqsat.ir.terms.term import Term
+
+KNOWN, FREED, UNKNOWN, GIVEN = 0, 1, 2, 3
+"""What is known of a byte: its value; nothing, since a hole was stored; nothing, since it was computed from what has no
+value or was never written; nothing, since it is padding of a parameter that says so."""
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A declared buffer at run time: numbers for its shape, and its cells in memory, one axis per physical axis.
+
+    `cells` has a last axis for the lanes of vectors. `state` has the shape of the cells and an axis for the bytes of
+    one lane; it is empty where nothing is tracked.
+    """
+
+    decl: BufferDecl
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    raw: NDArray
+    raw_state: NDArray
+    raw_forbidden: NDArray
+    cells: NDArray
+    state: NDArray
+    forbidden: NDArray
+
+    def place(self, index: Sequence[int]) -> Place | None:
+        """Where an index lies among the cells; None where it is out of range."""
+        if not all(0 <= i < n for i, n in zip(index, self.shape, strict=True)):
+            return None
+        ends = (0, *self.decl.axis_separators, len(self.shape))
+        steps = [i * s for i, s in zip(index, self.strides, strict=True)]
+        return tuple(self.offset + sum(steps[a:b]) for a, b in pairwise(ends))
+
+    def indices(self) -> Iterator[tuple[int, ...]]:
+        """Every index, in row-major order."""
+        return product(*map(range, self.shape))
+
+    @property
+    def tracked(self) -> bool:
+        """Whether the state of the cells is known."""
+        return self.raw_state.size == self.raw.size
+
+
+def numpy_dtype(dtype: str) -> str:
+    """The numpy type of a scalar type; indices are int64."""
+    return "int64" if dtype == INDEX else dtype
+
+
+def region(decl: BufferDecl, sizes: Sizes, raw: NDArray, state: NDArray, forbidden: NDArray, skip: int = 0) -> Region:
+    """What a declaration sees of bytes, from its element `skip` on."""
+    shape = numbers(decl.shape, sizes)
+    physical = numbers(decl.memory_shape, sizes)
+    width = decl.element_bytes
+    low, high = skip * width, (skip + prod(physical)) * width
+    if low < 0 or high > raw.size:
+        problem = f"needs bytes {low} to {high}, the memory has {raw.size}"
+        raise EvaluationError(f"buffer {decl}", problem, "declare a smaller shape or offset")
+    lanes = (decl.lanes,) if decl.lanes > 1 else ()
+    grid = (*physical, *lanes, width // decl.lanes)
+    raw = raw[low:high]
+    state = state[low:high]
+    forbidden = forbidden[low:high]
+    dtype = numpy_dtype(decl.scalar)
+    cells = raw.view(dtype).reshape(*physical, *lanes)
+    ends = state.size == raw.size
+    marks = [x.reshape(grid) if ends else x for x in (state, forbidden)]
+    return Region(
+        decl, shape, _strides(decl, shape, sizes), number(decl.elem_offset, sizes), raw, state, forbidden, cells, *marks
+    )
+
+
+def _strides(decl: BufferDecl, shape: Sequence[int], sizes: Sizes) -> tuple[int, ...]:
+    if decl.strides is not None:
+        return numbers(decl.strides, sizes)
+    steps: list[int] = []
+    step = 1
+    for n in reversed(range(len(shape))):
+        steps.insert(0, step)
+        step = 1 if n in decl.axis_separators else step * shape[n]
+    return tuple(steps)
+
+
+def fresh(decl: BufferDecl, sizes: Sizes, track: bool) -> Region:
+    """New memory, which holds nothing of use."""
+    dtype = numpy_dtype(decl.scalar)
+    count = prod(numbers(decl.memory_shape, sizes)) * decl.lanes
+    raw = np.full(count, poison(dtype), dtype).view(np.uint8)
+    size = raw.size if track else 0
+    return region(decl, sizes, raw, np.full(size, UNKNOWN, np.uint8), np.zeros(size, np.uint8))
+
+
+def argument(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str, track: bool) -> Region:
+    """The memory of a parameter: the array's own, after its type, shape, strides and offset were checked."""
+    raw = _bytes_of(decl, sizes, array, what)
+    size = raw.size if track else 0
+    return region(decl, sizes, raw, np.full(size, KNOWN, np.uint8), np.zeros(size, np.uint8))
+
+
+def _bytes_of(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str) -> NDArray:
+    """The bytes that a parameter may touch, from the start of its memory on."""
+    dtype, name = numpy_dtype(decl.scalar), decl.name
+    shape = (*numbers(decl.shape, sizes), *((decl.lanes,) if decl.lanes > 1 else ()))
+    if array is None or array.shape != shape or array.dtype.name != dtype:
+        got = "nothing" if array is None else f"{array.dtype.name}{array.shape}"
+        raise EvaluationError(what, f"{name} is {got}, expected {dtype}{shape}")
+    if decl.is_dense:
+        if not array.flags.c_contiguous:
+            raise EvaluationError(what, f"{name} is not dense row-major memory", "pass a copy")
+        return array.reshape(-1).view(np.uint8)
+    root = owner(array)
+    if not root.flags.c_contiguous:
+        raise EvaluationError(what, f"{name} is a view of memory that is not dense", "make a view of a dense array")
+    steps = _strides(decl, numbers(decl.shape, sizes), sizes)
+    unit = decl.element_bytes
+    got = [s // unit for s in array.strides[: len(steps)]]
+    wrong = [n for n, (a, b) in enumerate(zip(got, steps, strict=True)) if a != b and array.shape[n] > 1]
+    if (wrong or any(s % unit for s in array.strides[: len(steps)])) and array.size:
+        raise EvaluationError(what, f"{name} has strides {tuple(got)} in elements, expected {steps}")
+    start = array.__array_interface__["data"][0] - root.__array_interface__["data"][0]
+    offset = number(decl.elem_offset, sizes)
+    if array.size and start != offset * unit:
+        problem = f"{name} begins {start} bytes behind the start of its memory, expected {offset} elements of {unit}"
+        raise EvaluationError(what, problem, "make the view begin there")
+    memory = root.reshape(-1).view(np.uint8)
+    need = prod(numbers(decl.memory_shape, sizes)) * unit
+    if memory.size < need:
+        raise EvaluationError(what, f"{name} needs {need} bytes of memory, its array has {memory.size}")
+    return memory[:need]
+
+
+def owner(array: NDArray) -> NDArray:
+    """The array whose memory a view shows."""
+    root: Any = array
+    while isinstance(root.base, np.ndarray):
+        root = cast(Any, root.base)
+    return root
+
+
+def mark_padding(found: Region, sizes: Sizes) -> Region:
+    """The region, its padding marked: forbidden where it has no value, unknown where that is a hole."""
+    steps = found.decl.padding_steps
+    if not steps or not found.tracked:
+        return found
+    axes = output_axes(found.decl.shape)
+    known: dict[Term, NDArray] = {s: np.asarray(n) for s, n in sizes.items()}
+    for index in found.indices():
+        at = found.place(index)
+        assert at is not None
+        env = known | {a: np.asarray(i) for a, i in zip(axes, index, strict=True)}
+        for step in steps:
+            if not bool(evaluate_masked([step.where], env)[0][0]):
+                continue
+            if step.value is None:
+                found.forbidden[at] = 1
+            elif step.value.op == "hole":
+                found.state[at] = GIVEN
+            break
+    return found
