@@ -152,13 +152,20 @@ def rules_list(json: Json = False) -> int:
 
 @rules_app.command("check")
 def rules_check(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these rules.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|MODULE]...", help="Only these rules, or those of a module.")
+    ] = None,
+    jobs: Annotated[
+        str, typer.Option(metavar="N|ADDRESS", help="Worker processes, or the address of a Dask scheduler.")
+    ] = "1",
+    seconds: Annotated[float | None, typer.Option(metavar="S", min=0.01, help="What one rule may take.")] = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the reports as JUnit XML.")] = None,
     json: Json = False,
 ) -> int:
-    """Prove the rules; 1 where one is not proved."""
-    from eqsat.cli.rules import run_check
+    """Prove rules, ours or those of your modules; 1 where one is not proved."""
+    from eqsat.cli.rules import Checking, run_check
 
-    return run_check(tuple(names or ()), Output(json))
+    return run_check(Checking(tuple(names or ()), jobs, seconds, junit), Output(json))
 
 
 @app.command()

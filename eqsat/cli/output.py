@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,18 +30,22 @@ class Output:
         print(written, flush=True)
 
     @contextmanager
-    def progress(self, what: str) -> Generator[None]:
-        """Show on stderr, where that is a terminal, that work goes on and for how long."""
+    def progress(self, what: str) -> Generator[Callable[[str], None]]:
+        """Show on stderr, where that is a terminal, that work goes on, and for how long; the block may say more."""
         if not sys.stderr.isatty():
-            yield
+            yield _unseen
             return
         from rich.console import Console
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            progress.add_task(shown(what), total=None)
-            yield
+            task = progress.add_task(shown(what), total=None)
+            yield lambda text: progress.update(task, description=shown(text))
+
+
+def _unseen(text: str) -> None:
+    """Progress that nobody looks at."""
 
 
 def plain(value: Any) -> Any:

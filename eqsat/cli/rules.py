@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from eqsat.cli.output import Output
+from dataclasses import dataclass
+from pathlib import Path
+
+from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.user_rules import exists, rules_of
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.rulebook import Rulebook, check_rule
+from eqsat.rulebook import check_rules
 from eqsat.rulebook.acting import acts, law_acts
 from eqsat.rulebook.firings import firings
+from eqsat.rulebook.parallel import executor_of
+from eqsat.rulebook.report import BELIEVED, RuleReport
 from eqsat.rules import all_rules
 
 
@@ -37,40 +43,47 @@ def run_list(out: Output) -> int:
     return 0
 
 
-def run_check(names: tuple[str, ...], out: Output) -> int:
+@dataclass(frozen=True)
+class Checking:
+    """What `eqsat rules check` was asked: names of rules or modules of one's own, on how many processes or at which
+    address, how many seconds for a rule, and where a JUnit file goes."""
+
+    names: tuple[str, ...] = ()
+    jobs: str = "1"
+    seconds: float | None = None
+    junit: Path | None = None
+
+
+def run_check(asked: Checking, out: Output) -> int:
     """Prove the rules; the exit code says whether all are proved or axioms."""
-    rules = _chosen(names)
-    with out.progress(f"proving {len(rules)} rules"):
-        book = Rulebook(tuple(check_rule(rule) for rule in rules))
-    data = {
-        "ok": book.ok,
-        "counts": book.counts(),
-        "rules": [
-            {
-                "name": r.name,
-                "family": r.family,
-                "status": r.status,
-                "method": r.method,
-                "seconds": round(r.seconds, 3),
-                "witness": r.witness,
-                "note": r.note,
-                "law": r.text,
-            }
-            for r in book.reports
-        ],
-    }
-    out.answer(data, str(book))
+    rules = chosen_rules(asked.names)
+    junit = writable(asked.junit)
+    done: list[RuleReport] = []
+    with out.progress(f"proving {len(rules)} rules") as show:
+
+        def progress(report: RuleReport) -> None:
+            done.append(report)
+            failed = sum(r.status not in BELIEVED for r in done)
+            show(f"{len(done)} of {len(rules)} rules, {failed} not proved; last: {report.name}")
+
+        with executor_of(asked.jobs) as executor:
+            book = check_rules(rules, executor, seconds=asked.seconds, progress=progress)
+    if junit is not None:
+        write_text(junit, book.to_junit())
+    out.answer(book.data(), str(book))
     return 0 if book.ok else 1
 
 
-def _chosen(names: tuple[str, ...]) -> list[Rule | Law]:
-    rules = all_rules()
-    for name in names:
-        if all(r.name != name for r in rules):
-            near = [r.name for r in rules if name.split("-")[0] in r.name][:5]
-            raise EqsatError(
-                f"rule {name!r}",
-                "there is none of this name",
-                f"near: {', '.join(near)}" if near else "see `eqsat rules list`",
-            )
-    return [r for r in rules if not names or r.name in names]
+def chosen_rules(names: tuple[str, ...]) -> list[Rule | Law]:
+    """Our rules of these names, and those that modules of these names declare; all of ours where none are given."""
+    ours = all_rules()
+    known = {r.name for r in ours}
+    named = {name for name in names if name in known}
+    more: list[Rule | Law] = []
+    for name in (n for n in names if n not in known):
+        if not exists(name):
+            near = [r.name for r in ours if name.split("-")[0] in r.name][:5]
+            fix = f"near: {', '.join(near)}" if near else "see `eqsat rules list`, or name a module such as my.rules"
+            raise EqsatError(f"rule {name!r}", "there is neither a rule nor a module of this name", fix)
+        more += rules_of(name)
+    return [*(r for r in ours if not names or r.name in named), *dict.fromkeys(more)]

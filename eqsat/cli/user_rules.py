@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law, Laws
@@ -17,22 +19,43 @@ def rules_of(name: str) -> tuple[Law | Rule, ...]:
 
     Errors: EqsatError for a module that is not found, fails, or declares none.
     """
-    here = os.getcwd()
-    sys.path.insert(0, here)
     try:
-        module = importlib.import_module(name)
+        with _here():
+            module = importlib.import_module(name)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         missing = isinstance(error, ModuleNotFoundError) and error.name == name
         problem = "is not found" if missing else f"cannot be imported: {type(error).__name__}: {error}"
         raise EqsatError(f"--rules {name}", problem, "give the name of a Python module, such as my.rules") from error
-    finally:
-        sys.path.remove(here)
     found = tuple(dict.fromkeys(_declared(vars(module).values())))
     if not found:
         raise EqsatError(f"--rules {name}", "declares no law or rule", "use eq.law or eq.rule")
     return found
+
+
+def exists(name: str) -> bool:
+    """Whether there is a module of this name; one whose package fails is there, and fails when it is imported."""
+    if not all(part.isidentifier() for part in name.split(".")):
+        return False
+    try:
+        with _here():
+            return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError as error:
+        return not name.startswith(str(error.name))
+    except Exception:
+        return True
+
+
+@contextmanager
+def _here() -> Generator[None]:
+    """Modules of the working directory are found in this block."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
 
 
 def _declared(values: Iterable[object]) -> Iterator[Law | Rule]:

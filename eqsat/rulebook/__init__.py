@@ -6,13 +6,12 @@ operations the values themselves may be undefined; the second part says that the
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
-from xml.sax.saxutils import escape, quoteattr
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor, as_completed
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
@@ -21,83 +20,35 @@ from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+from eqsat.proving.cache import cache_get, cache_key, cache_put
+from eqsat.proving.points import Answer
 from eqsat.proving.prover import THOROUGH, Portfolio
 from eqsat.proving.question import definedness
 from eqsat.rulebook.acting import why_idle
 from eqsat.rulebook.fuzz import Variables, box_of, confirmed, counterexample, is_lazy, variables_of
 from eqsat.rulebook.laws import prove_law
+from eqsat.rulebook.picture import picture
+from eqsat.rulebook.report import BELIEVED, WORST_FIRST, Rulebook, RuleReport, Status
 from eqsat.rules import all_rules, scalar_rules
 
-Status = Literal["proved", "axiom", "proved-bounded", "tested", "refuted", "unknown"]
-BELIEVED: tuple[Status, ...] = ("proved", "axiom")
-WORST_FIRST: tuple[Status, ...] = ("refuted", "unknown", "tested", "proved-bounded", "axiom", "proved")
+__all__ = ["BELIEVED", "RuleReport", "Rulebook", "admit", "check_rule", "check_rules", "default_rules"]
+
 LARGEST_CONSTANT = 6
 SECONDS = 30.0  # for the trial of one theorem, and for its proof, as a last resort
 
 
-@dataclass(frozen=True)
-class RuleReport:
-    """What is known about one rule. `witness`: values that refute it; `seconds`: time of the check; `note`: also why it
-    can act nowhere, if so."""
+def check_rules(
+    rules: Iterable[Rule | Law] | None = None,
+    executor: Executor | None = None,
+    *,
+    seconds: float | None = None,
+    progress: Callable[[RuleReport], None] | None = None,
+) -> Rulebook:
+    """Check rules and laws (all of `eqsat.rules` when none are given).
 
-    name: str
-    family: str
-    status: Status
-    method: str
-    seconds: float
-    witness: Mapping[str, Any] | None = None
-    note: str = ""
-    text: str = ""
-
-    def __str__(self) -> str:
-        shown = f" at {dict(self.witness)}" if self.witness else ""
-        return f"{self.status:14} {self.seconds:6.2f}s  {self.name}{shown}  [{self.method}]"
-
-
-@dataclass(frozen=True)
-class Rulebook:
-    """The reports of a check, in the order of the rules."""
-
-    reports: tuple[RuleReport, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether every rule is proved or an axiom."""
-        return all(r.status in BELIEVED for r in self.reports)
-
-    def __getitem__(self, name: str) -> RuleReport:
-        return next(r for r in self.reports if r.name == name)
-
-    def counts(self) -> dict[str, int]:
-        """The number of rules of each status."""
-        found = {status: sum(r.status == status for r in self.reports) for status in reversed(WORST_FIRST)}
-        return {status: n for status, n in found.items() if n}
-
-    def to_json(self) -> str:
-        """The reports as JSON."""
-        return json.dumps({"counts": self.counts(), "rules": [asdict(r) for r in self.reports]}, indent=1, default=str)
-
-    def to_junit(self) -> str:
-        """The reports as JUnit XML: a rule that is not believed is a failure."""
-        failures = sum(r.status not in BELIEVED for r in self.reports)
-        head = f'<testsuite name="rules" tests="{len(self.reports)}" failures="{failures}">'
-        return "\n".join(['<?xml version="1.0"?>', head, *map(_case, self.reports), "</testsuite>"])
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{n} {status}" for status, n in self.counts().items())
-        return "\n".join([*map(str, self.reports), counts])
-
-
-def _case(report: RuleReport) -> str:
-    head = f"<testcase classname={quoteattr('rules.' + report.family)} name={quoteattr(report.name)}"
-    head += f' time="{report.seconds:.3f}"'
-    if report.status in BELIEVED:
-        return head + "/>"
-    return f"{head}><failure message={quoteattr(str(report))}>{escape(report.text)}</failure></testcase>"
-
-
-def check_rules(rules: Iterable[Rule | Law] | None = None, executor: Executor | None = None) -> Rulebook:
-    """Check rules and laws (all of `eqsat.rules` when none are given); an executor runs them in parallel.
+    executor: any `concurrent.futures.Executor` runs them in parallel: threads, processes, a Dask cluster
+    (`Client(address).get_executor()`). seconds: of wall clock for one rule, after which what is not known is unknown.
+    progress: is called with each report as soon as there is one.
 
     >>> from eqsat.ir.rule import Idx, Pos
     >>> from eqsat.ir.rule import rule as declare
@@ -109,30 +60,93 @@ def check_rules(rules: Iterable[Rule | Law] | None = None, executor: Executor | 
     ('refuted', {'x': 1, 'c': 2})
     """
     chosen = list(all_rules() if rules is None else rules)
-    return Rulebook(tuple((executor.map if executor is not None else map)(check_rule, chosen)))
+    tell = progress or _silent
+    check = partial(check_rule, seconds=seconds)
+    if executor is None:
+        reports: list[RuleReport] = []
+        for rule in chosen:
+            reports.append(check(rule))
+            tell(reports[-1])
+        return Rulebook(tuple(reports))
+    futures = [executor.submit(check, rule) for rule in chosen]
+    try:
+        for future in as_completed(futures):
+            tell(future.result())
+        return Rulebook(tuple(future.result() for future in futures))
+    finally:
+        for future in futures:  # after an error or an interrupt nobody waits for the others
+            future.cancel()
 
 
-def check_rule(rule: Rule | Law) -> RuleReport:
-    """Check all theorems of one rule: the report is that of the weakest."""
+def _silent(report: RuleReport) -> None:
+    """Who is told nothing of the progress."""
+
+
+def check_rule(rule: Rule | Law, *, seconds: float | None = None) -> RuleReport:
+    """Check all theorems of one rule: the report is that of the weakest. seconds: for all of them."""
     begun = time.perf_counter()
-    if isinstance(rule, Law):
-        return _check_law(rule)
+    try:
+        with clock.at_most(seconds or _allowance(rule)):
+            report = _check_law(rule) if isinstance(rule, Law) else _check_rule(rule)
+    except clock.OutOfTime:
+        clock.check()
+        note = f"clock: more than {seconds or _allowance(rule):g} s"
+        report = RuleReport(rule.name, rule.family, "unknown", "clock", 0.0, None, note, str(rule))
+    return replace(report, seconds=time.perf_counter() - begun)
+
+
+def _allowance(rule: Rule | Law) -> float:
+    """The seconds that the check of a rule may take by default: of each of its theorems, trial and proof."""
+    return 2 * SECONDS * (len(rule.instances) if isinstance(rule, Rule) else 1)
+
+
+def _check_rule(rule: Rule) -> RuleReport:
     reports = [_check(rule, instance) for instance in rule.instances]
     worst = min(reports, key=lambda r: WORST_FIRST.index(r.status))
     methods = dict.fromkeys(r.method for r in reports)
     idle = why_idle(rule)
     note = "; ".join(x for x in (worst.note, idle and f"can act nowhere: {idle}") if x)
-    return replace(worst, method="; ".join(methods), seconds=time.perf_counter() - begun, note=note)
+    return replace(worst, method="; ".join(methods), note=note)
 
 
 def _check_law(law: Law) -> RuleReport:
+    key = cache_key(["law", repr((law.left, law.right, law.hypotheses, law.axiom))])
+    known = cache_get(key)
+    believed: Status = "axiom" if law.axiom else "proved"
+    if known is not None and known.verdict == "proved":
+        return RuleReport(law.name, law.family, believed, known.method, 0.0, None, known.note, str(law))
     proof = prove_law(law)
     status: Status = "axiom" if law.axiom and proof.verdict != "refuted" else proof.verdict
     note = "; ".join(proof.assumptions) or (proof.note if status == "unknown" else "")
-    return RuleReport(law.name, law.family, status, proof.method, proof.seconds, proof.witness, note, str(law))
+    if status == "refuted" and proof.witness:
+        note = picture(proof.witness)
+    if proof.verdict == "proved":
+        cache_put(key, Answer("proved", proof.method, note=note))
+    return RuleReport(law.name, law.family, status, proof.method, 0.0, proof.witness, note, str(law))
 
 
 def _check(rule: Rule, instance: Instance) -> RuleReport:
+    """The report on one theorem; what was proved once is proved, as long as the prover is the same."""
+    own = _is_own(rule)
+    roots = [instance.left, instance.right, *instance.conditions, *instance.hints]
+    kinds = [f"{p.name} {p.kind.name}" for p in rule.parameters]
+    shape = f"rule {own} {instance.dtype} {len(instance.conditions)}"
+    key = cache_key([shape, *kinds, *(root.digest.hex() for root in roots)])
+    known = cache_get(key)
+    if known is not None and known.verdict == "proved":
+        return RuleReport(rule.name, rule.family, "proved", known.method, 0.0, text=str(rule))
+    report = _checked(rule, instance, own)
+    if report.status == "proved":
+        cache_put(key, Answer("proved", report.method))
+    return report
+
+
+def _is_own(rule: Rule) -> bool:
+    """Whether a rule is one of eqsat. A rule from elsewhere may be proved by those, but none of these by itself."""
+    return any(r.name == rule.name and r.family == rule.family for r in scalar_rules())
+
+
+def _checked(rule: Rule, instance: Instance, own: bool) -> RuleReport:
     def report(status: Status, method: str, witness: Mapping[str, Any] | None = None, note: str = "") -> RuleReport:
         named = f"{instance.dtype}: {note}" if instance.dtype and note else note
         return RuleReport(rule.name, rule.family, status, method, 0.0, witness, named, str(rule))
@@ -142,7 +156,7 @@ def _check(rule: Rule, instance: Instance) -> RuleReport:
         return report("refuted", "numbers", witness, f"{instance.left} is not {instance.right}")
     try:
         with clock.at_most(SECONDS):
-            found = _proved(rule, instance)
+            found = _proved(rule, instance, own)
     except clock.OutOfTime:
         found = Finding("unknown", "clock", note=f"clock: more than {SECONDS:g} s")
     if found.witness is not None:
@@ -177,10 +191,8 @@ class Finding:
     looks: bool = False
 
 
-def _proved(rule: Rule, instance: Instance) -> Finding:
+def _proved(rule: Rule, instance: Instance, own: bool) -> Finding:
     """The portfolio's verdict on a theorem: whichever member refutes a part of it refutes it."""
-    # A rule from elsewhere may be proved by those of eqsat, but none of these by itself.
-    own = any(r.name == rule.name and r.family == rule.family for r in scalar_rules())
     portfolio = Portfolio(replace(THOROUGH, rules=not own))
     variables = variables_of(rule, instance)
     box = box_of(variables)
