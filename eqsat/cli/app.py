@@ -168,6 +168,24 @@ def rules_check(
     return run_check(Checking(tuple(names or ()), jobs, seconds, junit), Output(json))
 
 
+@rules_app.command("profile")
+def rules_profile(
+    modules: Annotated[list[str] | None, typer.Argument(metavar="[MODULE]...", help="With the rules of these.")] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Expressions, one a line: '(8*i + j)//8 ; j=8'.")
+    ] = None,
+    expression: Annotated[
+        list[str] | None, typer.Option("--on", metavar="EXPRESSION", help="An expression, as a line of a corpus.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it, with matplotlib.")] = None,
+    json: Json = False,
+) -> int:
+    """Say what each rule does to a search: matches, rows, time; and which rules run away, on what."""
+    from eqsat.cli.rules import run_profile
+
+    return run_profile(tuple(modules or ()), corpus, tuple(expression or ()), plot, Output(json))
+
+
 @app.command()
 def explain(
     a: Annotated[str, typer.Argument(metavar="A", help="An index expression, such as '(8*i + j) // 8'.")],

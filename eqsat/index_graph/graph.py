@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from eqsat.graph.egglog_adapter import Expression, Row
 from eqsat.index_graph.extract import READ, Extractor
@@ -93,6 +93,7 @@ class IndexGraph:
         self.rows: dict[str, list[Row]] | None = None
         self.deadline = 0.0
         self.most_rows = 0
+        self.watch: Callable[[int, Any], None] | None = None  # is told of each iteration, with egglog's report
 
     def __enter__(self) -> Self:
         return self
@@ -164,6 +165,8 @@ class IndexGraph:
             self.rows = None
             self._check()
             changed = self.step(terms=True)
+            if self.watch is not None:
+                self.watch(done, report)
             if not report.updated and not changed:
                 status = "saturated"
                 break

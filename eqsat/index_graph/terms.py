@@ -7,6 +7,7 @@ what the rewriter does in one step is known here. All matches in disjoint parts 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -77,6 +78,7 @@ class Terms:
         default_factory=set[tuple[Class, int, Term]]
     )  # what a class is loaded as
     matches: dict[str, int] = field(default_factory=dict[str, int])
+    seconds: dict[str, float] | None = None  # of each rule, where somebody wants to know
     waiting: list[tuple[Expression, Term, Place, str, Pattern, Found]] = field(
         default_factory=list[tuple[Expression, Term, Place, str, Pattern, Found]]
     )
@@ -165,7 +167,13 @@ class Terms:
         for rule, pattern in self.rewriter.patterns(term):
             if whole or rule not in self.compiled:
                 limit = NO_LIMIT if whole or rule not in self.growing else cost(term) + MOST_GROWTH
-                self._by(rule, pattern, _Try(term, place, here, whole, limit))
+                at = _Try(term, place, here, whole, limit)
+                if self.seconds is None:
+                    self._by(rule, pattern, at)
+                    continue
+                begun = time.perf_counter()
+                self._by(rule, pattern, at)
+                self.seconds[rule] = self.seconds.get(rule, 0.0) + time.perf_counter() - begun
 
     def _by(self, rule: str, pattern: Pattern, at: _Try) -> None:
         """The matches of one rule; in a sum, one after the other."""
