@@ -191,12 +191,14 @@ def explain(
     a: Annotated[str, typer.Argument(metavar="A", help="An index expression, such as '(8*i + j) // 8'.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     ranges: Annotated[str, typer.Option(metavar="i=16,j=2:8", help="Ranges of variables: extent, or start:stop.")] = "",
+    latex: Annotated[bool, typer.Option("--latex", help="Print the steps as LaTeX.")] = False,
+    html: Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write the steps as a page.")] = None,
     json: Json = False,
 ) -> int:
-    """Say whether two expressions are equal, and why; 1 where they are not, with values that show it."""
-    from eqsat.cli.terms import run_explain
+    """Say whether two expressions are equal, and why, step by step; 1 where they are not, with values that show it."""
+    from eqsat.cli.terms import Explaining, run_explain
 
-    return run_explain(a, b, ranges, Output(json))
+    return run_explain(Explaining(a, b, ranges, latex, html), Output(json))
 
 
 @app.command()

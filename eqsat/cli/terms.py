@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from eqsat.cli.output import Output
+from dataclasses import dataclass
+from pathlib import Path
+
+from eqsat.cli.output import Output, writable, write_text
+from eqsat.explaining.chain import Chain, chain_of
+from eqsat.explaining.show import chain_data, chain_html, chain_latex
 from eqsat.index_graph.explain import Explanation, explain_terms
 from eqsat.proving.prover import prove_equal
 from eqsat.proving.ranges_text import ranges_of
+from eqsat.proving.read import Ranges, read
+from eqsat.rulebook import default_rules
 
 
-def run_explain(a: str, b: str, ranges: str, out: Output) -> int:
-    """Print the verdict; 1 where the expressions differ somewhere."""
-    box = ranges_of(ranges)
-    proof = prove_equal(a, b, box)
-    why = explain_terms(a, b, box) if proof else Explanation(False)
+@dataclass(frozen=True)
+class Explaining:
+    """What `eqsat explain` was asked: two expressions, ranges, and how to show the chain."""
+
+    a: str
+    b: str
+    ranges: str = ""
+    latex: bool = False
+    html: Path | None = None
+
+
+def run_explain(asked: Explaining, out: Output) -> int:
+    """Print the verdict and the steps; 1 where the expressions differ somewhere."""
+    a, b = asked.a, asked.b
+    box = ranges_of(asked.ranges)
+    page = writable(asked.html)
+    with out.progress("proving") as show:
+        proof = prove_equal(a, b, box)
+        show("looking for rules")
+        why = explain_terms(a, b, box) if proof else Explanation(False)
+        show("looking for steps")
+        chain = _chain(a, b, box, why)
     words = {"proved": "equal", "refuted": "not equal", "unknown": "not known to be equal"}[proof.verdict]
     lines = [f"{words}: {a}  and  {b}", f"  by {proof.method} in {proof.seconds:.3f} s"]
     if proof.witness:
         lines.append("  at " + ", ".join(f"{name}={value}" for name, value in proof.witness.items()))
-    if why.equal:
-        lines += [f"  {line}" for line in str(why).splitlines()]
+    if chain is not None:
+        lines += [f"  {line}" for line in str(chain).splitlines()]
     elif proof:
-        lines.append("  note: no chain of rules was found")
+        lines.append("  note: no rules that show it were found")
     if proof.note:
         lines.append(f"  note: {proof.note}")
+    if page is not None and chain is not None:
+        write_text(page, chain_html(chain))
     data = {
         "a": a,
         "b": b,
@@ -34,6 +60,14 @@ def run_explain(a: str, b: str, ranges: str, out: Output) -> int:
         "assumptions": proof.assumptions,
         "rules": why.rules if why.equal else None,
         "steps": [[str(step) for step in side] for side in why.steps],
+        "chain": None if chain is None else chain_data(chain),
     }
-    out.answer(data, "\n".join(lines))
+    out.answer(data, chain_latex(chain) if asked.latex and chain is not None else "\n".join(lines))
     return 1 if proof.verdict == "refuted" else 0
+
+
+def _chain(a: str, b: str, ranges: Ranges, why: Explanation) -> Chain | None:
+    if not why.equal:
+        return None
+    (first, second), box = read([a, b], ranges)
+    return chain_of(first, second, box, why, default_rules())
