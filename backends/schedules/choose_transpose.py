@@ -41,6 +41,10 @@ MOST_LINES = 8
 """Lines of a row of the result that are written at a time at most, where rows alias: half a kilobyte of each."""
 PAGE_LINES = 2
 """So many where several rows share a page, or lie in WAYS sets or fewer."""
+LARGE_SECOND = 1 << 20
+"""Bytes of a second cache from which on it holds aliasing rows of a few lines each: there fewer at a time are quicker."""
+ALIASING_ROWS = 64
+"""Aliasing rows of the source that are read in turn at most, where the second cache is large. Measured."""
 BLOCKS_PER_THREAD = 4
 """Parts of the work for each thread, so that all end at about the same time."""
 CACHED_LINES, STREAMED_LINES = 4, 10
@@ -188,7 +192,7 @@ def choose_transpose(
         return contiguous_transpose(it, machine)
     order = source_order(move, plain)
     if not move.boxed and run_i.size >= 2 * line:
-        return streaming_transpose(it, order, threads)
+        return streaming_transpose(it, machine, order, threads)
     prefetch = prefetch_distance(move, run_j, order)
     return replace(plain, order=order, pack=it.source_in_one_set, stage=True, nontemporal=True, prefetch=prefetch)
 
@@ -212,7 +216,7 @@ def contiguous_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     )  # fmt: skip
 
 
-def streaming_transpose(it: Transpose, order: Sequence[int], threads: int) -> StreamingTranspose:
+def streaming_transpose(it: Transpose, machine: Machine, order: Sequence[int], threads: int) -> StreamingTranspose:
     """Large transposes whose rows of the result are written in whole lines, by non-temporal stores."""
     move, line, e, (run_i, run_j) = it.move, it.line, it.e, (it.plain.i, it.plain.j)
     outer = tuple(k for k in order if k >= 0)
@@ -226,6 +230,8 @@ def streaming_transpose(it: Transpose, order: Sequence[int], threads: int) -> St
         run_j.single and nearly_aliases(it.row_strides[1]) and not paged
     ):
         lines, far = lines_per_step(run_i.size * it.size), 0
+        if machine.second >= LARGE_SECOND:
+            lines, far = min(lines, PAGE_LINES, max(1, ALIASING_ROWS // line)), PREFETCHED
     elif paged or any(sets_reached(step) <= WAYS for step in it.row_strides):
         lines, far = PAGE_LINES, PREFETCHED_FAR
     prefetch = max(1, far // (lines * LINE * line))
