@@ -42,7 +42,7 @@ MOST_LINES = 8
 PAGE_LINES = 2
 """So many where several rows share a page, or lie in WAYS sets or fewer."""
 LARGE_SECOND = 1 << 20
-"""Bytes of a second cache from which on it holds aliasing rows of a few lines each: there fewer at a time are quicker."""
+"""Bytes of a second cache from which on it is large: there fewer aliasing rows at a time are quicker."""
 ALIASING_ROWS = 64
 """Aliasing rows of the source that are read in turn at most, where the second cache is large. Measured."""
 BLOCKS_PER_THREAD = 4
