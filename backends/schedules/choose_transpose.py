@@ -27,6 +27,8 @@ SHORT_ROW = 512
 LONG_ROW = PERIOD
 """Rows longer than a page are written one by one, also where the second cache holds the plane that they are read from:
 the first cache's sets repeat within them."""
+LARGEST_PLANE = 512 << 10
+"""Larger planes of such rows are written row by row as well, whatever the second cache holds. Measured."""
 COLLECTED = 1 << 10
 """Bytes of such a stretch that are collected at a time. Measured, as the next four."""
 PREFETCHED = 8 << 10
@@ -187,7 +189,7 @@ def choose_transpose(
     it = Transpose(move, i, j, plain)
     if not nontemporal:
         return cached_transpose(it, machine)
-    near = it.row <= LONG_ROW and it.plane <= machine.second
+    near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
     if it.plane_is_contiguous and (it.row <= SHORT_ROW or near):
         return contiguous_transpose(it, machine)
     order = source_order(move, plain)
