@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap
     from eqsat.ir.layouts.layout import Layout
     from eqsat.ir.rule import rule, when
+    from eqsat.ir.statements.builder import primfunc
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.proving.prover import decide, prove
@@ -100,6 +101,7 @@ _LAZY: dict[str, str] = {
     "IndexMap": "eqsat.ir.layouts.index_map",
     "Layout": "eqsat.ir.layouts.layout",
     "PrimFunc": "eqsat.ir.statements.primfunc",
+    "primfunc": "eqsat.ir.statements.builder",
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
     "law": "eqsat.ir.law",
@@ -178,6 +180,7 @@ __all__ = [
     "optimize",
     "parse_expr",
     "power",
+    "primfunc",
     "prove",
     "ramp",
     "round",

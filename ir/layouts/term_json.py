@@ -56,6 +56,8 @@ class TermWriter:
             return {"table": self._source_numbers[source.source_key]}
         if isinstance(source, Buffer):
             return {"buffer": self.buffer(source)}
+        if isinstance(source, str):
+            return {"name": source, "lanes": node.lanes}
         raise EqsatError(
             f"JSON of {node}", f"loads from a {type(source).__name__}", "number its operands, or save the whole program"
         )
@@ -179,6 +181,10 @@ class TermReader:
         source = reader.mapping(cast(Any, payload), "source")
         if "buffer" in source:
             return self.buffer(source["buffer"])[tuple(args)]
+        if "name" in source:  # of a buffer that a function declares, which checks the access
+            lanes = reader.integer(reader.field(source, "lanes"), "lanes", 1)
+            index = [t.as_index(a) for a in args]
+            return t.make("load", index, reader.string(source["name"], "buffer name"), dtype, lanes)
         number = reader.integer(reader.field(source, "table"), "table", 0)
         if number >= len(self.tables):
             reader.fail(f"there is no table {number}")

@@ -9,8 +9,9 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.check import check_function
 from eqsat.ir.statements.sizes import function_symbols
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, format_stmt, statements
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, statements
 from eqsat.ir.statements.structure import Structural
+from eqsat.ir.statements.text import format_function
 from eqsat.ir.terms.term import Term
 
 
@@ -44,8 +45,45 @@ class PrimFunc(Structural):
         return function_symbols([self.buffer_map[p] for p in self.params], self.body)
 
     def __str__(self) -> str:
-        header = ", ".join(str(self.buffer_map[p]) for p in self.params)
-        return "\n".join([f"func {self.name}({header})", *format_stmt(self.body, 1)])
+        return format_function(self.name, [self.buffer_map[p] for p in self.params], self.symbols, self.body)
+
+    @staticmethod
+    def parse(text: str, symbols: Mapping[str, Term] | None = None) -> PrimFunc:
+        """The function of a text as `str` writes it; `symbols` are used in place of new ones of these names.
+
+        >>> print(PrimFunc.parse("func f(x: int8[N])\\n  symbol N\\n  for i in N:\\n    x[i] = -x[i]"))
+        func f(x: int8[N])
+          symbol N
+          for i in N:
+            x[i] = -x[i]
+
+        Notes of parameters are not in the text. Raises ParseError, naming the line, for anything else.
+        """
+        from eqsat.ir.statements.parse import parse_function
+
+        return PrimFunc(*parse_function(text, symbols))
+
+    def to_json(self) -> str:
+        """The function as JSON text: everything, notes and the identity of symbols too.
+
+        >>> f = PrimFunc.parse("func f(x: int8[4])\\n  x[0] = x[1]")
+        >>> PrimFunc.from_json(f.to_json()) == f
+        True
+        """
+        from eqsat.ir.statements.primfunc_json import function_to_json
+
+        return function_to_json(self.name, [self.buffer_map[p] for p in self.params], self.body, self.note)
+
+    @staticmethod
+    def from_json(text: str) -> PrimFunc:
+        """The function of a JSON text; ParseError for anything that `to_json` would not write.
+
+        >>> PrimFunc.from_json(PrimFunc.parse("func f(x: int8[4])\\n  pass").to_json()).params
+        ('x',)
+        """
+        from eqsat.ir.statements.primfunc_json import function_from_json
+
+        return PrimFunc(*function_from_json(text))
 
 
 def require_rank(func: PrimFunc, ranks: Collection[int], target: str) -> None:

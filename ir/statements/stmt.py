@@ -17,7 +17,6 @@ from eqsat.ir.statements.decl import BufferDecl as BufferDecl
 from eqsat.ir.statements.decl import Transform as Transform
 from eqsat.ir.statements.structure import Structural
 from eqsat.ir.terms.term import Term, int_value
-from eqsat.ir.terms.text import format_term, leaf_name
 
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled"]
 
@@ -141,27 +140,3 @@ def stmt_terms(stmt: Stmt) -> tuple[Term, ...]:
 def with_kind(loop: For, kind: LoopKind) -> For:
     """The same loop, run another way."""
     return replace(loop, kind=kind)
-
-
-# -- text -------------------------------------------------------------------------------------------------------------
-
-
-def format_stmt(stmt: Stmt, depth: int = 0) -> list[str]:
-    """The lines of a statement in a Python-like notation."""
-    indent = "  " * depth
-    if isinstance(stmt, For):
-        kind = "" if stmt.kind == "serial" else f"  # {stmt.kind}"
-        return [f"{indent}for {leaf_name(stmt.axis)} in {stmt.extent}:{kind}", *format_stmt(stmt.body, depth + 1)]
-    if isinstance(stmt, If):
-        lines = [f"{indent}if {format_term(stmt.condition)}:", *format_stmt(stmt.then, depth + 1)]
-        return lines if stmt.orelse is None else [*lines, f"{indent}else:", *format_stmt(stmt.orelse, depth + 1)]
-    if isinstance(stmt, Store):
-        return [f"{indent}{stmt.buffer}[{', '.join(map(format_term, stmt.index))}] = {format_term(stmt.value)}"]
-    if isinstance(stmt, Alloc):
-        return [f"{indent}alloc {stmt.buffer}", *format_stmt(stmt.body, depth)]
-    if isinstance(stmt, Alias):
-        place = f"{stmt.data} + {stmt.offset}" if stmt.offset else stmt.data
-        return [f"{indent}alias {stmt.buffer} = {place}", *format_stmt(stmt.body, depth)]
-    if isinstance(stmt, Assume):
-        return [f"{indent}assume {format_term(stmt.condition)}"]
-    return [line for part in stmt.parts for line in format_stmt(part, depth)] or [f"{indent}pass"]

@@ -7,7 +7,7 @@ Where a plain text would be long or deep, shared and deep subterms become assign
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsat.ir.dtypes import BOOL, INDEX, to_bits
@@ -200,10 +200,12 @@ def _needs_names(nodes: list[Term]) -> tuple[dict[Term, int], bool]:
     return uses, tree[last] > 2 * len(nodes) + 30 or depth[last] > MAX_DEPTH
 
 
-def format_term(term: Term, limit: int | None = MAX_PRINTED, names: Mapping[Term, str] | None = None) -> str:
+def format_term(
+    term: Term, limit: int | None = MAX_PRINTED, names: Mapping[Term, str] | None = None, used: Collection[str] = ()
+) -> str:
     """The term in Python syntax; above `limit` distinct nodes an elided summary, which cannot be read again.
 
-    `names` are those of its symbols where it stands beside other terms.
+    `names` are those of its symbols where it stands beside other terms, `used` those that no shared subterm may get.
 
     >>> from eqsat.ir.terms.term import var
     >>> i = var("i")
@@ -222,7 +224,7 @@ def format_term(term: Term, limit: int | None = MAX_PRINTED, names: Mapping[Term
     if names is None and any(n.op == "sym" for n in leaves):
         names = symbol_names([*leaves, *(n for n in postorder(term) if n.op in ("axis", "var", "sym"))])
     shown = names or {}
-    taken = {shown.get(n) or leaf_name(n) for n in leaves}
+    taken = {*used, *(shown.get(n) or leaf_name(n) for n in leaves)}
     fresh = (name for name in (f"t{k}" for k in range(len(nodes) + len(taken))) if name not in taken)
     parts: dict[Term, Printed] = {}
     depth: dict[Term, int] = {}

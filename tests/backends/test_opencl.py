@@ -18,7 +18,8 @@ from eqsat.backends.opencl.grid import independent
 from eqsat.backends.opencl.kernel import ClKernel, make_unit
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import DATA, INTS, NDArray, is_float
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Store, format_stmt
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Store
+from eqsat.ir.statements.text import format_stmt
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program, Tensor, compute, input

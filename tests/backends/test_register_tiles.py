@@ -119,7 +119,7 @@ def test_statements_mean_the_same(kind: str) -> None:
     for step in low.steps:
         assert isinstance(step, PrimFunc)
         run_primfunc(step, {n: arrays[n].reshape(-1) for n in step.params})
-    assert "# vectorized" in str(low.steps[-1])
+    assert "vectorized for" in str(low.steps[-1])
     assert_same(arrays[low.outputs["y"]], evaluate_outputs(program, given_)["y"], False, kind)
 
 
