@@ -233,7 +233,14 @@ class Buffer:
         >>> Buffer("a", (4, 4), "float32", strides=(8, 1), elem_offset=2).flat_index((3, 3))
         (29,)
         """
-        terms = self._indices(index)
+        return self.address(self._indices(index))
+
+    def address(self, terms: Sequence[Term]) -> tuple[Any, ...]:
+        """The physical index of an index that nobody checks: one that is out of range has an address, too.
+
+        >>> Buffer("a", (4, 4), "float32").address((t.index_const(9), t.index_const(0)))
+        (36,)
+        """
         result: list[Any] = []
         for group in self._groups():
             total = self.elem_offset

@@ -20,6 +20,9 @@ from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 
+NOTHING = np.zeros((), np.uint8)
+"""That all is known of a value."""
+
 
 class _Machine:
     """The buffers and loop positions of one run."""
@@ -28,6 +31,7 @@ class _Machine:
         self.buffers = buffers
         self.sizes = sizes
         self.track = track
+        self.reads: dict[tuple[int, ...], bool] = {}
         self.axes: dict[Term, NDArray] = {s: np.asarray(n, np.int64) for s, n in sizes.items()}
 
     # -- terms
@@ -58,16 +62,16 @@ class _Machine:
             if place is None:
                 states.append(np.full((), UNKNOWN, np.uint8))
                 continue
-            self.refuse_forbidden(found, place, f"load {node}")
+            self.refuse_forbidden(found, place, "load", node)
             states.append(found.state[place].max(axis=-1))
         if found.decl.lanes > 1 or node.lanes == 1:
             return np.asarray(states[0])
         return np.stack(states)
 
-    def refuse_forbidden(self, found: Region, place: Place, what: str) -> None:
+    def refuse_forbidden(self, found: Region, place: Place, use: str, what: Term | str) -> None:
         if found.tracked and found.forbidden[place].any():
             problem = f"the cell is padding of {found.decl.name} that has no value{self.here()}"
-            raise EvaluationError(what, problem, "give the layout a pad_value, or guard the access")
+            raise EvaluationError(f"{use} {what}", problem, "give the layout a pad_value, or guard the access")
 
     def here(self) -> str:
         at = {leaf_name(a): int(v) for a, v in self.axes.items() if a not in self.sizes}
@@ -75,27 +79,38 @@ class _Machine:
 
     def values(self, terms: Sequence[Term]) -> tuple[list[NDArray], list[NDArray]]:
         """The values of terms, and what is known of each."""
-        values: list[NDArray] = []
-        for term, (value, bad) in zip(terms, evaluate_masked(terms, self.axes, self.load), strict=True):
-            if bad is not None and bool(np.any(bad)):
-                where = self.here().removeprefix(",")
-                raise EvaluationError(f"statement with {term}", f"undefined (out of range or a zero divisor){where}")
-            values.append(value)
-        if not self.track or not may_be_unknown(terms):
-            return values, [np.zeros((), np.uint8)] * len(terms)
+        if not self.follows(terms):
+            pairs = evaluate_masked(terms, self.axes, self.load)
+            for term, (_, bad) in zip(terms, pairs, strict=True):
+                self.refuse_undefined(term, bad)
+            return [value for value, _ in pairs], [NOTHING] * len(terms)
         unknown = Unknowns(terms, self.axes, self.load, self.state)
+        for term in terms:
+            self.refuse_undefined(term, unknown.undefined.get(term))
         for node in unknown.reached:
             if node.op == "load":
-                self.refuse_unknown(f"index of {node}", [unknown.states[a] for a in node.args])
-        return values, [unknown.states[term] for term in terms]
+                self.refuse_unknown("index of", node, [unknown.states[a] for a in node.args])
+        return [unknown.values[term] for term in terms], [unknown.states[term] for term in terms]
 
-    def refuse_unknown(self, use: str, states: Sequence[NDArray]) -> None:
+    def follows(self, terms: Sequence[Term]) -> bool:
+        """Whether it must be followed what is known of these terms."""
+        key = tuple(x.serial for x in terms)
+        if self.track and key not in self.reads:
+            self.reads[key] = may_be_unknown(terms)
+        return self.track and self.reads[key]
+
+    def refuse_undefined(self, term: Term, bad: Mask) -> None:
+        if bad is not None and bool(np.any(bad)):
+            where = self.here().removeprefix(",")
+            raise EvaluationError(f"statement with {term}", f"undefined (out of range or a zero divisor){where}")
+
+    def refuse_unknown(self, use: str, term: Term | str, states: Sequence[NDArray]) -> None:
         if any(s.any() for s in states):
-            raise EvaluationError(use, f"depends on a value that is unknown{self.here()}")
+            raise EvaluationError(f"{use} {term}", f"depends on a value that is unknown{self.here()}")
 
     def condition(self, term: Term, use: str) -> bool:
         (value,), states = self.values([term])
-        self.refuse_unknown(f"{use} {term}", states)
+        self.refuse_unknown(use, term, states)
         return bool(value)
 
     # -- statements
@@ -135,7 +150,7 @@ class _Machine:
 
     def store(self, stmt: Store) -> None:
         (*index, value), (*ways, state) = self.values([*stmt.index, stmt.value])
-        self.refuse_unknown(f"index of a store to {stmt.buffer}", ways)
+        self.refuse_unknown("index of a store to", stmt.buffer, ways)
         found = self.buffers[stmt.buffer]
         places = self.places(stmt.buffer, index)
         vectors = found.decl.lanes > 1
@@ -144,7 +159,7 @@ class _Machine:
             if place is None:
                 at = tuple(int(np.ravel(i)[min(k, i.size - 1)]) for i in index)
                 raise EvaluationError(f"store to {stmt.buffer}", f"index {at} is outside of {found.shape}{self.here()}")
-            self.refuse_forbidden(found, place, f"store to {stmt.buffer}")
+            self.refuse_forbidden(found, place, "store to", stmt.buffer)
             found.cells[place] = lanes[k]
             if self.track:
                 found.state[place] = state[..., None] if vectors else np.broadcast_to(state, (len(places),))[k]

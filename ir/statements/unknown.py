@@ -39,6 +39,7 @@ class Unknowns:
         inner = [n for n in self.nodes if n.op not in ("axis", "var", "sym")]
         found = evaluate_masked(inner, env, load)
         self.values = {n: np.asarray(value) for n, (value, _) in zip(inner, found, strict=True)}
+        self.undefined = {n: bad for n, (_, bad) in zip(inner, found, strict=True) if bad is not None}
         self.values |= {n: np.asarray(env[n]) for n in self.nodes if n in env}
         self.reached = self._reached(roots)
         self.states: dict[Term, NDArray] = {}

@@ -1,0 +1,122 @@
+"""Single names: every local buffer and every loop of a function gets a name that no other one has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Seq, Stmt, Store, Transform
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import map_loads, substitute
+
+
+def fresh_name(base: str, taken: Iterable[str]) -> str:
+    """The name, or the first of base_1, base_2, ... that is free.
+
+    >>> fresh_name("acc", {"acc", "acc_1"})
+    'acc_2'
+    """
+    used = set(taken)
+    name, number = base, 0
+    while name in used:
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+def rename_loads(term: Term, names: Mapping[str, str]) -> Term:
+    """The term reading buffers of other names.
+
+    >>> print(rename_loads(t.load("x", [t.var("i")], "int8"), {"x": "y"}))
+    y[i]
+    """
+    if not names:
+        return term
+
+    def change(load: Term) -> Term:
+        new = names.get(load.payload) if isinstance(load.payload, str) else None
+        return load if new is None else t.make("load", load.args, new, load.dtype, load.lanes)
+
+    return map_loads(term, change)
+
+
+def renamed(decl: BufferDecl, name: str) -> BufferDecl:
+    """The declaration under another name; pad values that load the buffer itself keep doing so."""
+    steps = tuple(
+        Transform(
+            s.index_map, s.logical_shape, s.predicate,
+            None if s.pad_value is None else rename_loads(s.pad_value, {decl.name: name}),
+        )
+        for s in decl.transforms
+    )  # fmt: skip
+    return replace(decl, name=name, transforms=steps)
+
+
+def to_ssa(func: PrimFunc) -> PrimFunc:
+    """The function with every local buffer and every loop named once, also where one stands in several places.
+
+    A copied body, as unrolling makes it, declares the same buffers again; allocations never share memory, so each gets
+    a name of its own.
+
+    >>> f = PrimFunc.parse('''func f(x: int8[2])
+    ...   alloc a: int8[1]:
+    ...     a[0] = int8(1)
+    ...     x[0] = a[0]
+    ...   alloc a: int8[1]
+    ...   a[0] = int8(2)
+    ...   x[1] = a[0]''')
+    >>> print(to_ssa(f))
+    func f(x: int8[2])
+      alloc a: int8[1]:
+        a[0] = int8(1)
+        x[0] = a[0]
+      alloc a_1: int8[1]
+      a_1[0] = int8(2)
+      x[1] = a_1[0]
+    """
+    return replace(func, body=_Names(set(func.params)).stmt(func.body, {}, {}))
+
+
+class _Names:
+    def __init__(self, buffers: set[str]) -> None:
+        self.buffers = buffers
+        self.axes: set[str] = set()
+
+    def axis(self, axis: Term) -> Term:
+        """The axis, or one of the same kind and extent that no loop has yet."""
+        new, number = axis, 0
+        while leaf_name(new) in self.axes:
+            number += 1
+            if axis.op == "var":
+                new = t.var(f"{axis.payload}_{number}", axis.args[0])
+            else:
+                role, n = axis.payload
+                new = (t.ax if role == "ax" else t.red)(n + number, axis.args[0])
+        self.axes.add(leaf_name(new))
+        return new
+
+    def stmt(self, stmt: Stmt, names: Mapping[str, str], axes: Mapping[Term, Term]) -> Stmt:
+        if isinstance(stmt, Seq):
+            return Seq(tuple(self.stmt(p, names, axes) for p in stmt.parts))
+        if isinstance(stmt, For):
+            axis = self.axis(stmt.axis)
+            return replace(stmt, axis=axis, body=self.stmt(stmt.body, names, {**axes, stmt.axis: axis}))
+        if isinstance(stmt, (Alloc, Alias)):
+            name = fresh_name(stmt.buffer.name, self.buffers)
+            self.buffers.add(name)
+            decl = stmt.buffer if name == stmt.buffer.name else renamed(stmt.buffer, name)
+            body = self.stmt(stmt.body, {**names, stmt.buffer.name: name}, axes)
+            if isinstance(stmt, Alloc):
+                return Alloc(decl, body)
+            return Alias(decl, names.get(stmt.data, stmt.data), body, stmt.offset)
+        moved = with_terms(stmt, lambda term: substitute(rename_loads(term, names), axes))
+        if isinstance(moved, Store):
+            return replace(moved, buffer=names.get(moved.buffer, moved.buffer))
+        if isinstance(moved, If):
+            orelse = None if moved.orelse is None else self.stmt(moved.orelse, names, axes)
+            return If(moved.condition, self.stmt(moved.then, names, axes), orelse)
+        return moved
