@@ -38,7 +38,7 @@ def gists(predicate: Term, box: Box, assuming: Term | None, operations: int) -> 
         for part, positive in ((inside, True), (outside, False)):
             for shape in (part, space.isl.Set.from_basic_set(part.convex_hull())):
                 if shape is part or shape.intersect(context).is_equal(part):
-                    here = _set(space, shape.gist(context).coalesce(), names)
+                    here = set_term(space, shape.gist(context).coalesce(), names, MOST_SETS, MOST_CONSTRAINTS)
                     if here is not None:
                         found.append(here if positive else t.logical_not(here))
     except NotAffine:
@@ -48,17 +48,19 @@ def gists(predicate: Term, box: Box, assuming: Term | None, operations: int) -> 
     return list(dict.fromkeys(found))
 
 
-def _set(space: Space, found: Any, names: list[Term]) -> Term | None:
+def set_term(space: Space, found: Any, names: list[Term], most_sets: int, most_constraints: int) -> Term | None:
+    """An isl set as a predicate over its dimensions; None where it has more parts, or they more constraints, or an
+    integer that only exists."""
     parts: list[Any] = list(found.get_basic_sets())
-    made = [_basic_set(space, part, names) for part in parts] if len(parts) <= MOST_SETS else []
+    made = [_basic_set(space, part, names, most_constraints) for part in parts] if len(parts) <= most_sets else []
     members = [m for m in made if m is not None]
     return t.logical_or(*members) if members and len(members) == len(parts) else None
 
 
-def _basic_set(space: Space, part: Any, names: list[Term]) -> Term | None:
+def _basic_set(space: Space, part: Any, names: list[Term], most_constraints: int) -> Term | None:
     kinds = space.isl.dim_type
     constraints: list[Any] = list(part.get_constraints())
-    if len(constraints) > MOST_CONSTRAINTS:
+    if len(constraints) > most_constraints:
         return None
     divisions: list[Term] = []
 

@@ -1,0 +1,101 @@
+"""Dependences that a change of order would break: loops that change places, iterations that run at once, bodies that
+are pulled apart.
+
+A float accumulation may run in another order only along loops marked `reduce`; what is allowed so is answered, because
+it is recorded with the result. Integer accumulations give the same bits in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from eqsat.accesses.access import Access
+from eqsat.accesses.accumulate import combine
+from eqsat.accesses.conflict import Conflict, Places, common_loops, conflict
+from eqsat.ir.statements.stmt import Stmt
+
+
+def pairs(first: Sequence[Access], second: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
+    """Pairs of accesses of one memory, one of them writing."""
+    for a, b in product(first, second):
+        if a.memory.root == b.memory.root and (a.write or b.write):
+            yield a, b
+
+
+def carried(found: Sequence[Access], depth: int) -> Conflict | None:
+    """A conflict of different iterations of the loop at this depth, all loops around it in the same iteration.
+
+    >>> from eqsat.accesses.access import Context, Memory, accesses
+    >>> from eqsat.ir.statements.stmt import BufferDecl, For, Store
+    >>> from eqsat.ir.terms import term as t
+    >>> i = t.ax(0, 14)
+    >>> body = For(i, Store("x", (i // 2,), t.const(1, "int8")))
+    >>> print(carried(accesses(body, Context({"x": Memory(BufferDecl("x", (7,), "int8"), "x")})), 0))
+    the write of x[i0 // 2] at i0 = 0 and the write of x[i0 // 2] at i0 = 1 meet in x[0]
+    """
+    same = [(k, k) for k in range(depth)]
+    for a, b in pairs(found, found):
+        met = conflict(a, b, same, less=[(depth, depth)])
+        if met is not None:
+            return met
+    return None
+
+
+def permuted(found: Sequence[Access], depth: int, order: Sequence[int]) -> tuple[Conflict | None, list[Stmt]]:
+    """A conflict whose order turns around when the loops from `depth` on are run in another order, outer ones first;
+    and the stores whose float reductions are reordered.
+
+    order: the new sequence of these loops, as their numbers from 0.
+    """
+    reordered: list[Stmt] = []
+    for a, b in pairs(found, found):
+        for k in range(len(order)):
+            for m in order[: order.index(k)]:
+                if m < k:
+                    continue
+                before = {*range(depth + k), *(depth + n for n in order[: order.index(m)])}
+                same = [(n, n) for n in sorted(before)]
+                here = (depth + k, depth + k), (depth + m, depth + m)
+                met = _broken(a, b, same, ([here[0]], [here[1]]), reordered)
+                if met is not None:
+                    return met, reordered
+    return None, reordered
+
+
+def pulled_apart(first: Sequence[Access], second: Sequence[Access], depth: int) -> tuple[Conflict | None, list[Stmt]]:
+    """A conflict that forbids to run all iterations of the loop at `depth` of the first part before all of the second:
+    the second part, in an iteration, meets the first part in a later one."""
+    reordered: list[Stmt] = []
+    same = [(k, k) for k in range(depth)]
+    for a, b in pairs(second, first):
+        met = _broken(a, b, same, ([(depth, depth)], []), reordered)
+        if met is not None:
+            return met, reordered
+    return None, reordered
+
+
+def _broken(
+    a: Access, b: Access, same: Places, differ: tuple[Places, Places], reordered: list[Stmt]
+) -> Conflict | None:
+    """A conflict that is not the free order of an accumulation."""
+    combined = combine(a, b)
+    if combined is not None and combined.exact:
+        return None
+    met = conflict(a, b, same, *differ)
+    if met is None or combined is None:
+        return met
+    kept = [n for n in range(common_loops(a, b)) if not getattr(a.loops[n].stmt, "reduce", False)]
+    decided = {p for p, _ in (*differ[0], *differ[1])}
+    if decided & set(kept):
+        return met
+    for n in kept:
+        if (n, n) in same:
+            continue
+        for side in ((*differ[0], (n, n)), differ[1]), (differ[0], (*differ[1], (n, n))):
+            ordered = conflict(a, b, same, *side)
+            if ordered is not None:
+                return ordered
+    if not any(s is a.stmt for s in reordered):
+        reordered.append(a.stmt)
+    return None
