@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from eqsat.ir.statements.check import element_bytes
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
@@ -47,10 +46,14 @@ class Memory:
 
     def address(self, index: Sequence[Term]) -> Term:
         """The first byte of an element, from the start of the owner's memory on."""
-        flat = t.index_const(0)
-        for i, extent in zip(index, self.decl.shape, strict=True):
-            flat = flat * t.as_index(extent) + i
-        return flat * element_bytes(self.decl) + self.start
+        decl, flat = self.decl, t.index_const(0)
+        if decl.strides is not None:
+            for i, stride in zip(index, decl.strides, strict=True):
+                flat = flat + i * stride
+        else:
+            for i, extent in zip(index, decl.shape, strict=True):
+                flat = flat * extent + i
+        return (flat + decl.elem_offset) * decl.element_bytes + self.start
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +108,8 @@ class Context:
         if not holds:
             condition = t.logical_not(condition)
         parts = condition.args if condition.op == "and" else (condition,)
-        known = tuple(p for p in parts if p is not t.TRUE and not depends_on_data(p))
-        exact = self.exact and all(p is t.TRUE or not depends_on_data(p) for p in parts)
+        known = tuple(p for p in parts if p is not t.TRUE and not _unknown(p))
+        exact = self.exact and not any(_unknown(p) for p in parts)
         return Context(self.buffers, self.loops, (*self.guards, *known), exact, self.path)
 
     def child(self, stmt: Stmt, number: int) -> tuple[Stmt, Context]:
@@ -133,7 +136,7 @@ class Context:
             root = f"{decl.name}@{'.'.join(map(str, self.path))}"  # two allocations of one name are not one memory
             return Memory(decl, root, 0, len(self.loops), True)
         base = self.buffers[stmt.data]
-        return Memory(decl, base.root, base.start + stmt.offset * element_bytes(decl), base.private, base.local)
+        return Memory(decl, base.root, base.start + stmt.offset * decl.element_bytes, base.private, base.local)
 
 
 def parts(stmt: Stmt) -> tuple[int, ...]:
@@ -143,6 +146,11 @@ def parts(stmt: Stmt) -> tuple[int, ...]:
     if isinstance(stmt, If):
         return (1,) if stmt.orelse is None else (1, 2)
     return (0,) if isinstance(stmt, (For, Alloc, Alias)) else ()
+
+
+def _unknown(condition: Term) -> bool:
+    """Whether a condition is not one of axes and symbols only, or one for each lane."""
+    return condition.lanes > 1 or depends_on_data(condition)
 
 
 def depends_on_data(term: Term) -> bool:
@@ -167,20 +175,30 @@ def accesses(stmt: Stmt, context: Context) -> list[Access]:
         if isinstance(top, Store):
             for term in (*top.index, top.value):
                 found.extend(_loads(term, here, top))
-            found.append(_access(here, top.buffer, top.index, (True, 1), top))
+            found.extend(_accesses(here, top.buffer, top.index, (True, 1), top))
         elif isinstance(top, (If, Assume)):
             found.extend(_loads(top.condition, here, top))
         stack.extend(here.child(top, number) for number in reversed(parts(top)))
     return found
 
 
-def _access(context: Context, buffer: str, index: tuple[Term, ...], kind: tuple[bool, int], stmt: Stmt) -> Access:
+def _accesses(
+    context: Context, buffer: str, index: tuple[Term, ...], kind: tuple[bool, int], stmt: Stmt
+) -> Iterator[Access]:
+    """The access; a vector one is an access for each lane."""
     write, step = kind
-    known = tuple(None if depends_on_data(i) else i for i in index)
-    return Access(
-        context.buffers[buffer], known, write, (*context.path, step), context.loops, context.guards,
-        context.exact and all(i is not None for i in known), stmt,
-    )  # fmt: skip
+    lanes = index[-1].lanes if index else 1
+    for lane in range(lanes):
+        at = (*index[:-1], _lane(index[-1], lane)) if lanes > 1 else index
+        known = tuple(None if i is None or depends_on_data(i) else i for i in at)
+        yield Access(
+            context.buffers[buffer], known, write, (*context.path, step), context.loops, context.guards,
+            context.exact and all(i is not None for i in known), stmt,
+        )  # fmt: skip
+
+
+def _lane(index: Term, lane: int) -> Term | None:
+    return index.args[0] + index.args[1] * lane if index.op == "ramp" else None
 
 
 def _loads(term: Term, context: Context, stmt: Stmt) -> Iterator[Access]:
@@ -194,7 +212,7 @@ def _loads(term: Term, context: Context, stmt: Stmt) -> Iterator[Access]:
             continue
         seen.add(key)
         if node.op == "load" and isinstance(node.payload, str):
-            yield _access(here, node.payload, node.args, (False, 0), stmt)
+            yield from _accesses(here, node.payload, node.args, (False, 0), stmt)
         if node.op == "where":
             condition, yes, no = node.args
             stack += [(condition, here), (yes, here.under(condition)), (no, here.under(condition, False))]

@@ -13,8 +13,9 @@ from typing import Any
 
 from eqsat.accesses.access import Access, depends_on_data
 from eqsat.ir.decide import decider
-from eqsat.ir.statements.check import element_bytes
+from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import substitute, symbols
@@ -89,11 +90,19 @@ def common_loops(a: Access, b: Access) -> int:
     return number
 
 
-def conflict(a: Access, b: Access, same: Places = (), less: Places = (), greater: Places = ()) -> Conflict | None:
+def conflict(
+    a: Access,
+    b: Access,
+    same: Places = (),
+    less: Places = (),
+    greater: Places = (),
+    related: Sequence[tuple[str, Term, Term]] = (),
+) -> Conflict | None:
     """Iterations of two accesses that touch the same memory, one of them writing; None where there are none.
 
     same: the loops that have the same value in both; less (greater): those whose value is less (greater) in the first.
-    Loops around the allocation of a buffer always have the same value in both.
+    related: comparisons ("lt", "eq", "gt") of a term over the first access's axes with one over the second's. Loops
+    around the allocation of a buffer always have the same value in both.
 
     >>> from eqsat.accesses.access import Context, Memory, accesses
     >>> from eqsat.ir.statements.stmt import BufferDecl, For, Store
@@ -110,13 +119,20 @@ def conflict(a: Access, b: Access, same: Places = (), less: Places = (), greater
     same = sorted({*same, *((k, k) for k in range(min(a.memory.private, common_loops(a, b))))})
     if any(place in less or place in greater for place in same):
         return None
-    return _Query(a, b, same, (less, greater)).answer()
+    return _Query(a, b, same, (less, greater), related).answer()
 
 
 class _Query:
     """The two accesses over variables of their own, those of `same` loops shared."""
 
-    def __init__(self, a: Access, b: Access, same: Places, differ: tuple[Places, Places]) -> None:
+    def __init__(
+        self,
+        a: Access,
+        b: Access,
+        same: Places,
+        differ: tuple[Places, Places],
+        related: Sequence[tuple[str, Term, Term]],
+    ) -> None:
         self.a, self.b = a, b
         known = (*a.guards, *b.guards, *a.axes, *b.axes, *(i for i in (*a.index, *b.index) if i is not None))
         self.names = {leaf_name(s) for s in symbols(*known)}  # a variable must not have the name of a symbol
@@ -136,6 +152,9 @@ class _Query:
             facts.append(t.compare("lt", self.first[a.axes[p]], self.second[b.axes[q]]))
         for p, q in differ[1]:
             facts.append(t.compare("lt", self.second[b.axes[q]], self.first[a.axes[p]]))
+        for op, x, y in related:
+            left, right = substitute(x, self.first), substitute(y, self.second)
+            facts.append(t.compare("lt", right, left) if op == "gt" else t.compare(op, left, right))
         facts.extend(substitute(g, self.first) for g in a.guards)
         facts.extend(substitute(g, self.second) for g in b.guards)
         self.claim = t.logical_and(*facts, self._meeting())
@@ -158,16 +177,14 @@ class _Query:
         a, b = self.a.memory, self.b.memory
         left = [None if i is None else substitute(i, self.first) for i in self.a.index]
         right = [None if i is None else substitute(i, self.second) for i in self.b.index]
-        if a.start == b.start and a.decl.shape == b.decl.shape and a.decl.dtype == b.decl.dtype:
+        if a.start == b.start and _alike(a.decl, b.decl):
             pairs = zip(left, right, strict=True)
             return t.logical_and(*(t.compare("eq", x, y) for x, y in pairs if x is not None and y is not None))
         here, there = [i for i in left if i is not None], [i for i in right if i is not None]
-        if len(here) < len(left) or len(there) < len(right):
+        if len(here) < len(left) or len(there) < len(right) or a.decl.axis_separators or b.decl.axis_separators:
             return t.TRUE
         x, y = a.address(here), b.address(there)
-        return t.logical_and(
-            t.compare("lt", x, y + element_bytes(b.decl)), t.compare("lt", y, x + element_bytes(a.decl))
-        )
+        return t.logical_and(t.compare("lt", x, y + b.decl.element_bytes), t.compare("lt", y, x + a.decl.element_bytes))
 
     def answer(self) -> Conflict | None:
         exact = self.a.exact and self.b.exact
@@ -188,6 +205,13 @@ class _Query:
         second = {leaf_name(axis): values[v] for axis, v in self.second.items()}
         cell = tuple(None if i is None else _number(i, self.first, numbers) for i in self.a.index)
         return Conflict(self.a, self.b, first, second, cell, exact)
+
+
+def _alike(a: BufferDecl, b: BufferDecl) -> bool:
+    """Whether the same index means the same element in both, and another one another element."""
+    if a.strides is not None or b.strides is not None or a.dtype != b.dtype:
+        return False
+    return a.axis_separators == b.axis_separators and same_shape(a.shape, b.shape) and a.is_dense and b.is_dense
 
 
 def _symbols(witness: Mapping[str, Any], claim: Term) -> Iterable[tuple[Term, Any]]:

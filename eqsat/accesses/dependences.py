@@ -8,12 +8,14 @@ it is recorded with the result. Integer accumulations give the same bits in any 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 from eqsat.accesses.access import Access
 from eqsat.accesses.accumulate import combine
 from eqsat.accesses.conflict import Conflict, Places, common_loops, conflict
 from eqsat.ir.statements.stmt import Stmt
+from eqsat.ir.terms.term import Term
 
 
 def pairs(first: Sequence[Access], second: Sequence[Access]) -> Iterator[tuple[Access, Access]]:
@@ -57,7 +59,7 @@ def permuted(found: Sequence[Access], depth: int, order: Sequence[int]) -> tuple
                 before = {*range(depth + k), *(depth + n for n in order[: order.index(m)])}
                 same = [(n, n) for n in sorted(before)]
                 here = (depth + k, depth + k), (depth + m, depth + m)
-                met = _broken(a, b, same, ([here[0]], [here[1]]), reordered)
+                met = _broken(a, b, Order(same, [here[0]], [here[1]]), reordered)
                 if met is not None:
                     return met, reordered
     return None, reordered
@@ -69,33 +71,60 @@ def pulled_apart(first: Sequence[Access], second: Sequence[Access], depth: int) 
     reordered: list[Stmt] = []
     same = [(k, k) for k in range(depth)]
     for a, b in pairs(second, first):
-        met = _broken(a, b, same, ([(depth, depth)], []), reordered)
+        met = _broken(a, b, Order(same, [(depth, depth)]), reordered)
         if met is not None:
             return met, reordered
     return None, reordered
 
 
-def _broken(
-    a: Access, b: Access, same: Places, differ: tuple[Places, Places], reordered: list[Stmt]
-) -> Conflict | None:
+def mapped(found: Sequence[Access], loops: range, outputs: Sequence[Term]) -> tuple[Conflict | None, list[Stmt]]:
+    """A conflict whose order turns around when loops are run in the order of the values of terms over their axes.
+
+    loops: the depths of the loops; outputs: the new order, the first one first.
+    """
+    reordered: list[Stmt] = []
+    for a, b in pairs(found, found):
+        for k in loops:
+            same = [(n, n) for n in range(k)]
+            for m, output in enumerate(outputs):
+                related = [("eq", x, x) for x in outputs[:m]]
+                turned = Order(same, [(k, k)], [], (*related, ("gt", output, output)))
+                met = _broken(a, b, turned, reordered)
+                if met is not None:
+                    return met, reordered
+    return None, reordered
+
+
+@dataclass(frozen=True)
+class Order:
+    """How the loops of two iterations compare; see `conflict`."""
+
+    same: Places = ()
+    less: Places = ()
+    greater: Places = ()
+    related: Sequence[tuple[str, Term, Term]] = ()
+
+    def conflict(self, a: Access, b: Access) -> Conflict | None:
+        """The conflict of iterations that compare so."""
+        return conflict(a, b, self.same, self.less, self.greater, self.related)
+
+
+def _broken(a: Access, b: Access, order: Order, reordered: list[Stmt]) -> Conflict | None:
     """A conflict that is not the free order of an accumulation."""
     combined = combine(a, b)
     if combined is not None and combined.exact:
         return None
-    met = conflict(a, b, same, *differ)
+    met = order.conflict(a, b)
     if met is None or combined is None:
         return met
-    kept = [n for n in range(common_loops(a, b)) if not getattr(a.loops[n].stmt, "reduce", False)]
-    decided = {p for p, _ in (*differ[0], *differ[1])}
-    if decided & set(kept):
+    kept = {n for n in range(common_loops(a, b)) if not a.loops[n].stmt.reduce}
+    if kept & {p for p, _ in (*order.less, *order.greater)}:
         return met
-    for n in kept:
-        if (n, n) in same:
-            continue
-        for side in ((*differ[0], (n, n)), differ[1]), (differ[0], (*differ[1], (n, n))):
-            ordered = conflict(a, b, same, *side)
-            if ordered is not None:
-                return ordered
+    for n in sorted(kept - {p for p, q in order.same if p == q}):
+        for less, greater in (([(n, n)], []), ([], [(n, n)])):
+            other = replace(order, less=(*order.less, *less), greater=(*order.greater, *greater)).conflict(a, b)
+            if other is not None:
+                return other
     if not any(s is a.stmt for s in reordered):
         reordered.append(a.stmt)
     return None

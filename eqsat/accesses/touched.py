@@ -93,8 +93,7 @@ def region(found: Iterable[Access], buffer: str, context: Context, kind: str = "
     may: list[Term] = []
     must: list[Term] = []
     for access in wanted:
-        own = access.memory.decl.shape == memory.decl.shape and access.memory.start == memory.start
-        own = own and access.memory.decl.dtype == memory.decl.dtype
+        own = access.buffer == buffer
         known = _cells(access, cells, context) if own else None
         may.append(t.TRUE if known is None else known)
         if known is not None and access.exact:

@@ -106,6 +106,11 @@ def test_float_accumulation_needs_a_reduce_loop() -> None:
     here = Context({n: Memory(BufferDecl(n, s, "float32"), n) for n, s in (("a", (4, 4)), ("b", ()))})
     met, free = permuted(accesses(nest, here), 0, [1, 0])
     assert met is not None and met.exact and not free
+    whole = For(P, For(Q, nest.body.body, reduce=True), reduce=True)  # type: ignore[attr-defined]
+    met, free = permuted(accesses(whole, here), 0, [1, 0])
+    assert met is None and [type(s) for s in free] == [Store]
+    half = For(P, For(Q, nest.body.body, reduce=True))  # type: ignore[attr-defined]
+    assert permuted(accesses(half, here), 0, [1, 0])[0] is not None
 
 
 def test_init_comes_apart_and_a_running_sum_does_not() -> None:
