@@ -1,0 +1,154 @@
+"""A nest of loops run in the order of an index map: `transform_block_layout`, and guarded where the map pads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from eqsat.accesses.access import Context, accesses
+from eqsat.accesses.dependences import mapped
+from eqsat.ir.errors import EqsatError, ScheduleError
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.layouts.padding import negated
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import For, If
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Shape, as_dim
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import free_variables, postorder, substitute
+from eqsat.scheduling.change import Change, refuse, shown
+from eqsat.scheduling.nest import find_block, find_loop, guarded, index_map_of, new_names, replaced, substituted
+from eqsat.scheduling.order import Chain, chain, recheck, require_stable
+
+_AFFINE = ("sum", "floordiv", "mod", "const", "var", "axis", "sym")
+
+
+def transform_block_layout(func: PrimFunc, block: str, index_map: Any, names: Sequence[str] | None = None) -> Change:
+    """The loops of a block, replaced by those of the outputs of a bijective affine index map.
+
+    rewrite: `for i in 16: for j in 64: S(i, j)` by `i, j -> i//4, j, i%4`
+          -> `for i in 4: for j in 64: for k in 4: S(4*i + k, j)`
+    """
+    what = f"transform_block_layout of {block} by {index_map}"
+    stage = find_block(func, block, what).stmt
+    members: list[For] = []
+    while isinstance(stage, (For, If)):
+        if isinstance(stage, For):
+            members.append(stage)
+            stage = stage.body
+        elif stage.orelse is None:
+            stage = stage.then
+        else:
+            break
+    m = index_map_of(index_map, len(members))
+    if len(m.names) > len(members):
+        raise ScheduleError(what, f"the map takes {len(m.names)} indices, the block has {len(members)} loops")
+    members = members[: len(m.names)]
+    for output in m.final_indices:
+        _require_affine(what, output)
+        used = set(free_variables(output))
+        kinds = {s.reduce for s, v in zip(members, m.inputs, strict=True) if v in used}
+        if len(kinds) > 1:
+            raise ScheduleError(what, f"{output} mixes spatial and reduce loops", "keep them in different outputs")
+    return transform_nest(func, [leaf_name(s.axis) for s in members], m, names, what)
+
+
+def _require_affine(what: str, output: Term) -> None:
+    for node in postorder(output):
+        if node.op not in _AFFINE or (node.op in ("floordiv", "mod") and t.int_value(node.args[1]) is None):
+            problem = f"{output} is not affine: it has {node}"
+            raise ScheduleError(what, problem, "use sums, and // and % by numbers")
+
+
+def transform_nest(
+    func: PrimFunc,
+    loops: Sequence[str],
+    m: IndexMap,
+    names: Sequence[str] | None,
+    what: str,
+    pads: bool = False,
+) -> Change:
+    """The same for loops by name; where `pads`, iterations that the map adds are guarded."""
+    found = [find_loop(func, name, what) for name in loops]
+    (first, context), (last, _) = found[0], found[-1]
+    nest = chain(what, first, last)
+    members = [s for s in nest if isinstance(s, For)]
+    if len(members) != len(found) or any(a is not b for a, (b, _) in zip(members, found, strict=True)):
+        raise ScheduleError(what, "the loops are not all the loops of one nest", "reorder them next to one another")
+    serial = [s for s in members if s.kind != "serial"]
+    if serial:
+        raise ScheduleError(what, f"loop {leaf_name(serial[0].axis)} is {serial[0].kind}", "transform serial loops")
+    require_stable(what, nest, last.body)
+    shape = tuple(as_dim(s.axis.args[0]) for s in members)
+    extents, back, padding = _inverse(what, m, shape)
+    if padding is not t.FALSE and not pads:
+        where = m.first_padding(shape)
+        raise ScheduleError(
+            what, f"the map is not bijective on {shape}: it adds iterations where {padding}",
+            "use a map that divides the extents, or split", {"iteration": where},
+        )  # fmt: skip
+    depth = len(context.loops)
+    table = {v: s.axis for v, s in zip(m.inputs, members, strict=True)}
+    outputs = [substitute(o, table) for o in m.final_indices]
+    met, free = mapped(accesses(first, context), range(depth, depth + len(members)), outputs)
+    if met is not None:
+        raise refuse(what, met, "leave their order, or mark a reduction's loops reduce")
+    return _built(func, context, nest, (outputs, extents, back, padding), names, shown(free), what)
+
+
+def _inverse(what: str, m: IndexMap, shape: Shape) -> tuple[Shape, IndexMap, Term]:
+    try:
+        single = m.is_injective(shape)
+        if single.verdict == "refuted":
+            raise ScheduleError(what, "two iterations become one", "use a bijective map", single.witness)
+        extents = m.map_shape(shape)
+        back, padding = m.non_surjective_inverse(shape)
+    except ScheduleError:
+        raise
+    except EqsatError as error:
+        raise ScheduleError(what, str(error), "use a bijective map of the iterations") from error
+    return extents, back, padding
+
+
+def _built(
+    func: PrimFunc,
+    context: Context,
+    nest: Chain,
+    new: tuple[Sequence[Term], Shape, IndexMap, Term],
+    names: Sequence[str] | None,
+    free: tuple[str, ...],
+    what: str,
+) -> Change:
+    outputs, extents, back, padding = new
+    members = [s for s in nest if isinstance(s, For)]
+    by_axis = {s.axis: s for s in members}
+    wanted: list[str] = []
+    reduces: list[bool] = []
+    for n, output in enumerate(outputs):
+        used = [by_axis[v] for v in free_variables(output) if v in by_axis]
+        wanted.append(leaf_name(used[0].axis) if len(used) == 1 and output is used[0].axis else f"p{n}")
+        reduces.append(bool(used) and all(s.reduce for s in used))
+    made = new_names(func, what, names, wanted) if names else _free(func, members, wanted)
+    axes = [t.var(n, e) for n, e in zip(made, extents, strict=True)]
+    place = dict(zip(back.inputs, axes, strict=True))
+    table = {s.axis: substitute(i, place) for s, i in zip(members, back.final_indices, strict=True)}
+    body = substituted(members[-1].body, table)
+    for stmt in reversed(nest):
+        if isinstance(stmt, If):
+            body = substituted(replace(stmt, then=body), table)
+    body = guarded(negated(substitute(padding, place)), body)
+    for axis, reduce in reversed(list(zip(axes, reduces, strict=True))):
+        body = replace(members[0], axis=axis, body=body, reduce=reduce)
+    result = replaced(func, context.path, body)
+    recheck(result, [leaf_name(s.axis) for s in members], context, what)
+    return Change(result, tuple(made), free)
+
+
+def _free(func: PrimFunc, members: Sequence[For], wanted: Sequence[str]) -> list[str]:
+    """Free names; those of the loops that go are free, too, for what is the same loop."""
+    own = {leaf_name(s.axis) for s in members}
+    rest = new_names(func, "", None, [w for w in wanted if w not in own])
+    queue = iter(rest)
+    return [w if w in own else next(queue) for w in wanted]

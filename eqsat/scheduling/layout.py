@@ -1,0 +1,260 @@
+"""The layout of a buffer inside of a function: transform_layout, with padding written and assumed, and separators.
+
+Every access is rewritten. A producer writes the padding after each statement that writes the buffer; a consumer gets an
+assumption. Style "select" writes it in the same loops instead, "elementwise" computes over it where that is legal.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from eqsat.ir.errors import EqsatError, ScheduleError
+from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.layouts.padding import negated
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, Transform, seq
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.shape import output_axes, static_shape
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import free_variables, map_loads, substitute
+from eqsat.scheduling.by_buffer import follow
+from eqsat.scheduling.change import Change
+from eqsat.scheduling.memory import Declared, declared, family, moved, touches, with_declaration, without_aliases
+from eqsat.scheduling.nest import Place, at, guarded, index_map_of, new_names, replaced, stages
+from eqsat.scheduling.styles import compute_padding, select_padding
+
+Interface = Literal["fixed", "free"]
+Style = Literal["after", "select", "elementwise"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How transform_layout is to be done: may the signature change, where padding is written, whether the loops that
+    write the buffer follow its new cells."""
+
+    interface: Interface = "fixed"
+    style: Style = "after"
+    rewrite_loops: bool = True
+
+
+def transform_layout(
+    func: PrimFunc,
+    buffer: str,
+    index_map: Any,
+    pad_value: Any = None,
+    interface: Interface = "fixed",
+    style: Style = "after",
+    rewrite_loops: bool = True,
+) -> Change:
+    """The buffer in the physical layout of an index map; answers the loops that write it now.
+
+    rewrite: `for i in 14: B[i] = S(i)` by `i -> i//4, i%4`, padded with 0
+          -> `for io, ii in 4, 4: if 4*io + ii < 14: B[io, ii] = S(4*io + ii)`
+             `for io, ii in 4, 4: if 14 <= 4*io + ii: B[io, ii] = 0`
+    """
+    what = f"transform_layout of {buffer} by {index_map}"
+    options = Layout(interface, style, rewrite_loops)
+    old = declared(func, buffer, what)
+    _require_open(func, old, options, what)
+    body = without_aliases(at(func, old.body).stmt, old.decl, what)
+    m = index_map_of(index_map, len(old.decl.shape))
+    new = transformed(old.decl, m, pad_value, what)
+    step = new.transforms[-1] if new.transforms and new is not old.decl else Transform(m, old.decl.shape)
+    body = moved(body, buffer, buffer, lambda index: _mapped(m, index), what)
+    func = with_declaration(func, old, new, body)
+    return _with_padding(func, declared(func, buffer, what), step, options, what)
+
+
+def _mapped(m: IndexMap, index: Sequence[Term]) -> Sequence[Term]:
+    return [t.as_index(i) for i in m.map_indices(tuple(index))] if m.names else index
+
+
+def _require_open(func: PrimFunc, old: Declared, options: Layout, what: str) -> None:
+    if old.path is None and options.interface == "fixed":
+        name = old.decl.name
+        written = touches(func.body, family(func.body, name))[1]
+        use = f"{'cache_write' if written else 'cache_read'}({name!r})"
+        fix = f"use {use} and transform the cache, or interface='free'"
+        raise ScheduleError(what, f"{name} is a parameter, its layout belongs to the callers", fix, {"parameter": name})
+
+
+def transformed(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> BufferDecl:
+    """The declaration in another layout; `pad_value` may load the buffer by its own index."""
+    try:
+        if m.names and static_shape(decl.shape) is not None and len(m.names) == len(decl.shape):
+            single = m.is_injective(decl.shape)
+            if single.verdict == "refuted":
+                raise ScheduleError(what, "two elements become one", "use an injective map", single.witness)
+        made = decl.as_buffer()
+        return replace(BufferDecl.from_buffer(made.transform_layout(m, as_pad(made, pad_value))), note=decl.note)
+    except ScheduleError:
+        raise
+    except EqsatError as error:
+        raise ScheduleError(what, str(error)) from error
+
+
+def as_pad(made: Buffer, pad_value: Any) -> Any:
+    """A pad value whose loads of the buffer, by name or as another object of its name, are loads of this object."""
+
+    def own(value: Any) -> Any:
+        if not isinstance(value, Term):
+            return value
+
+        def change(load: Term) -> Term:
+            name = load.payload if isinstance(load.payload, str) else getattr(load.payload, "name", None)
+            same = name == made.name and isinstance(load.payload, (str, Buffer))
+            return t.make("load", load.args, made, load.dtype) if same else load
+
+        return map_loads(value, change)
+
+    if isinstance(pad_value, Term):
+        return lambda *axes: own(substitute(pad_value, dict(zip(_positions(len(axes), pad_value), axes, strict=False))))
+    if callable(pad_value):
+        function: Callable[..., Any] = pad_value
+        return _same_signature(function, own)
+    return pad_value
+
+
+def _positions(rank: int, pad_value: Term) -> list[Term]:
+    """The axes of a recorded pad value: physical axis n is `ax(n, extent)`."""
+    known = {v.payload[1]: v for v in free_variables(pad_value) if v.op == "axis"}
+    return [known.get(n, t.ax(n, 0)) for n in range(rank)]
+
+
+def _same_signature(function: Callable[..., Any], own: Callable[[Any], Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*axes: Term) -> Any:
+        return own(function(*axes))
+
+    return call
+
+
+def resolved_pad(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> Any:
+    """A pad value as data for a trace: None, UNDEF or a term over output_axes, which loads the buffer itself."""
+    if pad_value is None or pad_value is UNDEF:
+        return pad_value
+    new = transformed(decl, m, pad_value, what)
+    step = new.transforms[-1] if new.transforms else None
+    if step is None or step.predicate is t.FALSE or step.pad_value is None:
+        return None
+    if step.pad_value.op == "hole":
+        return UNDEF
+    made = decl.as_buffer()
+    found = pad_value if isinstance(pad_value, Term) else None
+    if found is None:
+        given = as_pad(made, pad_value)
+        found = given(*output_axes(new.shape)) if callable(given) else step.pad_value
+    return found if isinstance(found, Term) else step.pad_value
+
+
+# -- padding ----------------------------------------------------------------------------------------------------------
+
+
+def _with_padding(func: PrimFunc, new: Declared, step: Transform, options: Layout, what: str) -> Change:
+    """The function with padding written after each stage that writes the buffer, or assumed where none does."""
+    name = new.decl.name
+    writers = [p for p in stages(at(func, new.body)) if touches(p.stmt, {name})[1]]
+    made: tuple[str, ...] = ()
+    reordered: list[str] = []
+    texts: list[str] = []
+    pads = step.predicate is not t.FALSE and step.pad_value is not None
+    if options.style != "after" and (not pads or not options.rewrite_loops):
+        raise ScheduleError(what, f"style {options.style!r} needs padding with a value, and loops that follow it")
+    for writer in reversed(writers):  # from the last one: earlier paths stay
+        place = at(func, writer.path)
+        if options.rewrite_loops:
+            change = _followed(func, name, Place(place.stmt, place.context), what)
+            func, place = change.func, at(change.func, writer.path)
+            made = change.made or made
+            reordered.extend(change.reordered)
+            texts = [*change.steps, *texts]
+        if pads:
+            func = _padded(func, place, new.decl, step, options, what)
+    if not writers and pads and new.path is None and step.pad_value is not None and step.pad_value.op != "hole":
+        func = replaced(func, (), seq([assumption(func, new.decl, step, what), func.body]))
+    return Change(func, made, tuple(dict.fromkeys(reordered)), tuple(texts))
+
+
+def _followed(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
+    """The stage with loops that follow the buffer, where that is legal and splits nothing off; else as it is."""
+    try:
+        change = follow(func, buffer, place, what)
+    except ScheduleError:
+        return Change(func)
+    return Change(func) if any("fission(" in s for s in change.steps) else change
+
+
+def _padded(func: PrimFunc, place: Place, decl: BufferDecl, step: Transform, options: Layout, what: str) -> PrimFunc:
+    stmt = place.stmt
+    if options.style == "select":
+        return replaced(func, place.path, select_padding(stmt, decl, step, what))
+    if options.style == "elementwise":
+        stmt = compute_padding(stmt, place.context, decl, step, what)
+    return replaced(func, place.path, seq([stmt, padding_stage(func, decl, step, what)]))
+
+
+def padding_stage(func: PrimFunc, decl: BufferDecl, step: Transform, what: str) -> Stmt:
+    """Loops over all cells that write the padding of a step."""
+    assert step.pad_value is not None
+
+    def body(axes: Sequence[Term], where: Term, value: Term) -> Stmt:
+        return guarded(where, Store(decl.name, tuple(axes), value))
+
+    return _over_cells(func, decl, step, body, what)
+
+
+def assumption(func: PrimFunc, decl: BufferDecl, step: Transform, what: str) -> Stmt:
+    """Loops over all cells that assume the padding of a step to hold its value."""
+
+    def body(axes: Sequence[Term], where: Term, value: Term) -> Stmt:
+        own = t.load(decl.name, axes, decl.dtype)
+        holds = t.compare("eq", own, value)
+        if decl.dtype.startswith("float") and not (
+            value.op == "const" and t.const_value(value) == t.const_value(value)
+        ):
+            holds = t.logical_or(holds, t.logical_and(t.unary("isnan", own), t.unary("isnan", value)))
+        return Assume(t.logical_or(negated(where), holds))
+
+    return _over_cells(func, decl, step, body, what)
+
+
+def _over_cells(
+    func: PrimFunc, decl: BufferDecl, step: Transform, make: Callable[[Sequence[Term], Term, Term], Stmt], what: str
+) -> Stmt:
+    assert step.pad_value is not None
+    names = new_names(func, what, None, [f"{decl.name}_{n}" for n in range(len(decl.shape))])
+    axes = [t.var(n, e) for n, e in zip(names, decl.shape, strict=True)]
+    table = dict(zip(output_axes(decl.shape), axes, strict=True))
+    stmt = make(axes, substitute(step.predicate, table), substitute(step.pad_value, table))
+    for axis in reversed(axes):
+        stmt = For(axis, stmt)
+    return stmt
+
+
+def set_axis_separators(
+    func: PrimFunc, buffer: str, axis_separators: Sequence[int], interface: Interface = "fixed"
+) -> Change:
+    """A buffer with memory of several physical axes; accesses stay as they are.
+
+    rewrite: `alloc t: float32[4, 8]` -> `alloc t: float32[4, 8]` whose second physical axis begins at axis 1
+    """
+    what = f"set_axis_separators of {buffer} to {list(axis_separators)}"
+    old = declared(func, buffer, what)
+    _require_open(func, old, Layout(interface), what)
+    body = at(func, old.body).stmt
+    if len(family(body, buffer)) > 1:
+        alias = sorted(family(body, buffer) - {buffer})[0]
+        raise ScheduleError(what, f"{alias} is an alias of its memory", "remove the alias", {"alias": alias})
+    new = replace(old.decl, axis_separators=tuple(axis_separators))
+    try:
+        new.as_buffer()
+        return Change(with_declaration(func, old, new, body))
+    except ScheduleError:
+        raise
+    except EqsatError as error:
+        raise ScheduleError(what, str(error)) from error

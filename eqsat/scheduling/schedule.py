@@ -1,0 +1,224 @@
+"""Schedules: a function, and the legal steps that rewrite it. The public face of this room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.terms.term import Term
+from eqsat.scheduling import cache, layout, loops, nest, order
+from eqsat.scheduling.block_layout import transform_block_layout
+from eqsat.scheduling.by_buffer import reorder_by_buffer
+from eqsat.scheduling.change import Change
+from eqsat.scheduling.memory import declared
+from eqsat.scheduling.trace import Step, Trace
+
+Primitive = Callable[..., Change]
+
+PRIMITIVES: Mapping[str, Primitive] = {
+    "split": loops.split,
+    "fuse": loops.fuse,
+    "reorder": order.reorder,
+    "fission": order.fission,
+    "unroll": loops.unroll,
+    "vectorize": lambda func, loop: loops.at_once(func, loop, "vectorized"),
+    "parallel": lambda func, loop: loops.at_once(func, loop, "parallel"),
+    "transform_block_layout": transform_block_layout,
+    "reorder_by_buffer": reorder_by_buffer,
+    "transform_layout": layout.transform_layout,
+    "set_axis_separators": layout.set_axis_separators,
+    "cache_read": cache.cache_read,
+    "cache_write": cache.cache_write,
+    "assume": cache.assume,
+}
+"""What a trace may name: each takes a function and arguments, and answers the change or raises ScheduleError."""
+
+
+class Schedule:
+    """A function that is rewritten step by step. Each step is legal and keeps what the function does, or raises
+    ScheduleError with a witness and changes nothing.
+
+    >>> from eqsat.ir.statements.stmt import BufferDecl, For, Store
+    >>> from eqsat.ir.terms.term import ax, load
+    >>> i = ax(0, 14)
+    >>> twice = Store("y", (i,), load("x", [i], "int32") + load("x", [i], "int32"))
+    >>> decls = {n: BufferDecl(n, (14,), "int32") for n in ("x", "y")}
+    >>> s = Schedule(PrimFunc("twice", ("x", "y"), decls, For(i, twice)))
+    >>> io, ii = s.split("i0", [None, 4])
+    >>> s.vectorize(ii)
+    >>> print(s.func)
+    func twice(x: int32[14], y: int32[14])
+      for i0_0 in 4:
+        for i0_1 in 4:  # vectorized
+          if 4*i0_0 + i0_1 < 14:
+            y[4*i0_0 + i0_1] = x[4*i0_0 + i0_1] + x[4*i0_0 + i0_1]
+    >>> print(s.trace)
+    i0_0, i0_1 = split(loop='i0', factors=[None, 4])
+    vectorize(loop='i0_1')
+
+    Loops are called by the name of their axis, blocks (the outermost statements) by the buffer that they write last;
+    where several have one name they are `name@0`, `name@1`, ... in order. Memory of different parameters does not
+    overlap. Serial loops fix the order of what they do; only float accumulations along loops marked `reduce` may run in
+    another order, which the trace records.
+    """
+
+    def __init__(self, func: PrimFunc) -> None:
+        self._first = func
+        self._done: list[tuple[Step, PrimFunc]] = []
+
+    @property
+    def func(self) -> PrimFunc:
+        """The function as it is now."""
+        return self._done[-1][1] if self._done else self._first
+
+    @property
+    def trace(self) -> Trace:
+        """The steps so far."""
+        return Trace(tuple(step for step, _ in self._done))
+
+    @property
+    def loops(self) -> list[str]:
+        """The names of the loops, in order."""
+        return list(nest.loops(self.func))
+
+    @property
+    def blocks(self) -> list[str]:
+        """The names of the blocks, in order."""
+        return list(nest.blocks(self.func))
+
+    @staticmethod
+    def replay(func: PrimFunc, trace: Trace) -> Schedule:
+        """The schedule of a function by the steps of a trace.
+
+        Raises ScheduleError where a step is not known, is illegal for this function, or makes other names.
+        """
+        result = Schedule(func)
+        for step in trace.steps:
+            if step.name not in PRIMITIVES:
+                known = ", ".join(sorted(PRIMITIVES))
+                raise ScheduleError(f"replay of {step.name}", "there is no such primitive", f"one of {known}")
+            try:
+                made = result._apply(step.name, **step.args)
+            except TypeError as error:
+                raise ScheduleError(f"replay of {step.name}", str(error)) from error
+            if step.made and made != step.made:
+                problem = f"it made {', '.join(made)}, in the trace {', '.join(step.made)}"
+                raise ScheduleError(f"replay of {step.name}", problem, "replay on the function of the trace")
+        return result
+
+    def undo(self) -> None:
+        """Take back the last step; ScheduleError where there is none."""
+        if not self._done:
+            raise ScheduleError("undo", "no step was taken")
+        self._done.pop()
+
+    def _apply(self, name: str, /, **args: Any) -> tuple[str, ...]:
+        given = {k: v for k, v in args.items() if v is not None}
+        change = PRIMITIVES[name](self.func, **given)
+        self._done.append((Step(name, given, change.made, change.reordered, change.steps), change.func))
+        return change.made
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+
+    def split(self, loop: str, factors: Sequence[int | None], names: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Split a loop; see `eqsat.scheduling.loops.split`. Returns the names of the new loops, outer ones first."""
+        return self._apply("split", loop=loop, factors=list(factors), names=None if names is None else list(names))
+
+    def fuse(self, outer: str, inner: str, name: str | None = None) -> str:
+        """Fuse two loops, one directly inside of the other; returns the name of the new one."""
+        return self._apply("fuse", outer=outer, inner=inner, name=name)[0]
+
+    def reorder(self, *loops: str) -> None:
+        """Reorder the loops of a nest, outer ones first; refused where two accesses would change places."""
+        self._apply("reorder", loops=list(loops))
+
+    def fission(self, loop: str, at: int) -> tuple[str, ...]:
+        """Cut a loop over a sequence of statements in two, before part number `at`; returns the names of both."""
+        return self._apply("fission", loop=loop, at=at)
+
+    def unroll(self, loop: str) -> None:
+        """Mark a loop to be unrolled."""
+        self._apply("unroll", loop=loop)
+
+    def vectorize(self, loop: str) -> None:
+        """Run a loop in vectors; refused where two of its iterations touch one cell and one of them writes."""
+        self._apply("vectorize", loop=loop)
+
+    def parallel(self, loop: str) -> None:
+        """Run a loop in threads; refused where two of its iterations touch one cell and one of them writes."""
+        self._apply("parallel", loop=loop)
+
+    def transform_block_layout(self, block: str, index_map: Any, names: Sequence[str] | None = None) -> tuple[str, ...]:
+        """Replace the loops of a block by those of an index map's outputs; see `transform_block_layout`."""
+        what = f"transform_block_layout of {block}"
+        m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what))
+        return self._apply(
+            "transform_block_layout", block=block, index_map=m, names=None if names is None else list(names)
+        )
+
+    def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:
+        """Let the loops of a block (or of every block that touches the buffer) follow the order of a buffer's cells."""
+        return self._apply("reorder_by_buffer", buffer=buffer, block=block)
+
+    # -- buffers -------------------------------------------------------------------------------------------------------
+
+    def buffer(self, name: str) -> Buffer:
+        """A parameter or local buffer as an eq.Buffer: its shape, padding and layouts; pad values may load it."""
+        return declared(self.func, name, f"buffer {name}").decl.as_buffer()
+
+    def transform_layout(
+        self,
+        buffer: str,
+        index_map: Any,
+        pad_value: Any = None,
+        *,
+        interface: layout.Interface = "fixed",
+        style: layout.Style = "after",
+        rewrite_loops: bool = True,
+    ) -> tuple[str, ...]:
+        """Put a buffer in the physical layout of an index map; returns the loops that write it now.
+
+        pad_value: what padding holds. None: it must not be accessed; a number; eq.UNDEF; or a function of the physical
+        indices, which may load the buffer by its own (logical) index, as `s.buffer("B")[...]`.
+        interface: "fixed" refuses parameters, "free" changes the signature. style: padding is written "after" each
+        stage that writes the buffer, by a "select" in its stores, or (eq.UNDEF) computed like the rest, "elementwise".
+        rewrite_loops: whether loops that write the buffer follow its new cells where that is legal.
+        """
+        what = f"transform_layout of {buffer}"
+        decl = declared(self.func, buffer, what).decl
+        m = nest.index_map_in(what, index_map, len(decl.shape))
+        pad = layout.resolved_pad(decl, m, pad_value, what)
+        more: dict[str, Any] = {}
+        if interface != "fixed":
+            more["interface"] = interface
+        if style != "after":
+            more["style"] = style
+        if not rewrite_loops:
+            more["rewrite_loops"] = False
+        return self._apply("transform_layout", buffer=buffer, index_map=m, pad_value=pad, **more)
+
+    def set_axis_separators(
+        self, buffer: str, axis_separators: Sequence[int], *, interface: layout.Interface = "fixed"
+    ) -> None:
+        """Give a buffer several physical axes: the positions of the first axis of each further one."""
+        self._apply(
+            "set_axis_separators",
+            buffer=buffer,
+            axis_separators=list(axis_separators),
+            interface=None if interface == "fixed" else interface,
+        )
+
+    def cache_read(self, buffer: str, name: str | None = None) -> str:
+        """Copy a buffer before it is first read, and read the copy; returns the name of the copy."""
+        return self._apply("cache_read", buffer=buffer, name=name)[0]
+
+    def cache_write(self, buffer: str, name: str | None = None) -> str:
+        """Write to a local buffer, and copy it after the last write; returns its name."""
+        return self._apply("cache_write", buffer=buffer, name=name)[0]
+
+    def assume(self, condition: Term, block: str | None = None) -> None:
+        """Assume a condition at the start, or before a block; a promise of the caller, which the trace keeps."""
+        self._apply("assume", condition=condition, block=block)

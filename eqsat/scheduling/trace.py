@@ -1,0 +1,117 @@
+"""The record of a schedule: each step by its name and arguments, so that it can be printed, saved and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from eqsat.ir.errors import ParseError
+from eqsat.ir.json_data import JsonReader, write_json
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.layouts.term_json import term_from_json, term_to_json
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.term import Term
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One primitive: its arguments, the names that it made, the float accumulations that it reordered, and the smaller
+    steps that it consists of."""
+
+    name: str
+    args: Mapping[str, Any]
+    made: tuple[str, ...] = ()
+    reordered: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{k}={_shown(v)}" for k, v in self.args.items())
+        head = f"{', '.join(self.made)} = " if self.made else ""
+        lines = [f"{head}{self.name}({given})", *(f"  {s}" for s in self.steps)]
+        return "\n".join([*lines, *(f"  reordered: {s}" for s in self.reordered)])
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """The steps of a schedule in order.
+
+    >>> step = Step("split", {"loop": "i", "factors": [None, 4]}, ("i_0", "i_1"))
+    >>> trace = Trace((step,))
+    >>> print(trace)
+    i_0, i_1 = split(loop='i', factors=[None, 4])
+    >>> print(Trace.from_json(trace.to_json()))
+    i_0, i_1 = split(loop='i', factors=[None, 4])
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def reordered(self) -> tuple[str, ...]:
+        """The float accumulations that run in another order, as text."""
+        return tuple(r for s in self.steps for r in s.reordered)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+    def to_json(self) -> str:
+        """The trace as JSON text."""
+        steps = [
+            {
+                "name": s.name, "args": {k: _encode(v) for k, v in s.args.items()}, "made": list(s.made),
+                "reordered": list(s.reordered), "steps": list(s.steps),
+            }
+            for s in self.steps
+        ]  # fmt: skip
+        return write_json({"eqsat": "trace", "version": 1, "steps": steps})
+
+    @staticmethod
+    def from_json(text: str) -> Trace:
+        """The trace of a JSON text; ParseError for anything that `to_json` would not write."""
+        reader = JsonReader("trace")
+        fields = reader.header(reader.parse(text), "trace")
+        steps: list[Step] = []
+        for entry in reader.items(reader.field(fields, "steps"), "steps"):
+            data = reader.mapping(entry, "step")
+            args = reader.mapping(reader.field(data, "args"), "arguments")
+            lists = [
+                tuple(reader.string(x, key) for x in reader.items(data.get(key, []), key))
+                for key in ("made", "reordered", "steps")
+            ]
+            name = reader.string(reader.field(data, "name"), "name")
+            steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists))
+        return Trace(tuple(steps))
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, (IndexMap, Term)) or value is UNDEF else repr(value)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, IndexMap):
+        return {"index_map": value.to_json()}
+    if isinstance(value, Term):
+        return {"term": term_to_json(value)}
+    if value is UNDEF:
+        return {"undef": True}
+    if isinstance(value, (list, tuple)):
+        return [_encode(v) for v in cast("Sequence[Any]", value)]
+    return value
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        fields = cast("Mapping[str, Any]", value)
+        if "index_map" in fields:
+            return IndexMap.from_json(fields["index_map"])
+        if "term" in fields:
+            return term_from_json(fields["term"])
+        if "undef" in fields:
+            return UNDEF
+        raise ParseError("JSON of trace", f"an argument is {sorted(fields)}")
+    if isinstance(value, list):
+        return [_decode(v) for v in cast("Sequence[Any]", value)]
+    return value
