@@ -76,10 +76,12 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.layout import Layout
     from eqsat.ir.rule import rule, when
     from eqsat.ir.statements.builder import primfunc
+    from eqsat.ir.errors import ScheduleError
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
+    from eqsat.scheduling.schedule import Schedule
     from eqsat.simplifying.simplify import simplify
     from eqsat.verifying.verify import verify
 
@@ -102,6 +104,8 @@ _LAZY: dict[str, str] = {
     "Layout": "eqsat.ir.layouts.layout",
     "PrimFunc": "eqsat.ir.statements.primfunc",
     "primfunc": "eqsat.ir.statements.builder",
+    "Schedule": "eqsat.scheduling.schedule",
+    "ScheduleError": "eqsat.ir.errors",
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
     "law": "eqsat.ir.law",
@@ -129,6 +133,8 @@ __all__ = [
     "Limits",
     "PrimFunc",
     "Program",
+    "Schedule",
+    "ScheduleError",
     "Signature",
     "Tensor",
     "Term",

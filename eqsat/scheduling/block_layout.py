@@ -19,7 +19,16 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, postorder, substitute
 from eqsat.scheduling.change import Change, refuse, shown
-from eqsat.scheduling.nest import find_block, find_loop, guarded, index_map_of, new_names, replaced, substituted
+from eqsat.scheduling.nest import (
+    depends_on_tables,
+    find_block,
+    find_loop,
+    guarded,
+    index_map_of,
+    new_names,
+    replaced,
+    substituted,
+)
 from eqsat.scheduling.order import Chain, chain, recheck, require_stable
 
 _AFFINE = ("sum", "floordiv", "mod", "const", "var", "axis", "sym")
@@ -109,6 +118,8 @@ def _inverse(what: str, m: IndexMap, shape: Shape) -> tuple[Shape, IndexMap, Ter
         raise
     except EqsatError as error:
         raise ScheduleError(what, str(error), "use a bijective map of the iterations") from error
+    if depends_on_tables(*back.final_indices, padding):
+        raise ScheduleError(what, f"the inverse of {m} is known as a table only", "use sums, // and % by numbers")
     return extents, back, padding
 
 
@@ -128,7 +139,8 @@ def _built(
     reduces: list[bool] = []
     for n, output in enumerate(outputs):
         used = [by_axis[v] for v in free_variables(output) if v in by_axis]
-        wanted.append(leaf_name(used[0].axis) if len(used) == 1 and output is used[0].axis else f"p{n}")
+        kept = leaf_name(used[0].axis) if len(used) == 1 and output is used[0].axis else f"p{n}"
+        wanted.append(kept if kept not in wanted else f"p{n}")
         reduces.append(bool(used) and all(s.reduce for s in used))
     made = new_names(func, what, names, wanted) if names else _free(func, members, wanted)
     axes = [t.var(n, e) for n, e in zip(made, extents, strict=True)]

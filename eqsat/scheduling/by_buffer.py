@@ -111,7 +111,7 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
         raise ScheduleError(what, f"the {access} depends on data", "reorder the loops by hand")
     own = access.loops[around:]
     axes = {loop.stmt.axis for loop in own}
-    index = [i for i in index if any(v in axes for v in free_variables(i))]
+    index = [i for i in dict.fromkeys(index) if any(v in axes for v in free_variables(i))]
     used = {v for i in index for v in free_variables(i)}
     involved = [n for n, loop in enumerate(own) if loop.stmt.axis in used]
     if not involved:

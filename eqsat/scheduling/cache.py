@@ -35,8 +35,9 @@ def cache_read(func: PrimFunc, buffer: str, name: str | None = None) -> Change:
             problem = f"{buffer} is written after the copy would be made"
             raise ScheduleError(what, problem, "use cache_write, which holds both", {"path": place.path})
     copy = _copy(func, decl, cache.name, buffer, what)
-    cached = [moved(p.stmt, buffer, cache.name, list, what) for p in group[readers[0] :]]
-    return Change(_around(func, group, readers[0], Alloc(cache, seq([copy, *cached]))), (cache.name,))
+    cached = [moved(p.stmt, buffer, cache.name, list, what) for p in group[readers[0] : readers[-1] + 1]]
+    rest = [p.stmt for p in group[readers[-1] + 1 :]]
+    return Change(_around(func, group, readers[0], seq([Alloc(cache, seq([copy, *cached])), *rest])), (cache.name,))
 
 
 def cache_write(func: PrimFunc, buffer: str, name: str | None = None) -> Change:

@@ -25,7 +25,7 @@ from eqsat.ir.terms.walk import free_variables, map_loads, substitute
 from eqsat.scheduling.by_buffer import follow
 from eqsat.scheduling.change import Change
 from eqsat.scheduling.memory import Declared, declared, family, moved, touches, with_declaration, without_aliases
-from eqsat.scheduling.nest import Place, at, guarded, index_map_of, new_names, replaced, stages
+from eqsat.scheduling.nest import Place, at, depends_on_tables, guarded, index_map_of, new_names, replaced, stages
 from eqsat.scheduling.styles import compute_padding, select_padding
 
 Interface = Literal["fixed", "free"]
@@ -91,7 +91,10 @@ def transformed(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> Buf
             if single.verdict == "refuted":
                 raise ScheduleError(what, "two elements become one", "use an injective map", single.witness)
         made = decl.as_buffer()
-        return replace(BufferDecl.from_buffer(made.transform_layout(m, as_pad(made, pad_value))), note=decl.note)
+        new = BufferDecl.from_buffer(made.transform_layout(m, as_pad(made, pad_value)))
+        if any(depends_on_tables(s.predicate) for s in new.transforms) or depends_on_tables(*m.final_indices):
+            raise ScheduleError(what, "its padding is known as a table only", "use sums, // and % by numbers")
+        return replace(new, note=decl.note)
     except ScheduleError:
         raise
     except EqsatError as error:

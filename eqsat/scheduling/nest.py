@@ -13,9 +13,10 @@ from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import substitute, symbols
+from eqsat.ir.terms.walk import nodes_of, substitute, symbols
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,3 +239,8 @@ def index_map_of(given: Any, rank: int) -> IndexMap:
     if isinstance(given, IndexMap):
         return given
     return IndexMap.parse(given) if isinstance(given, str) else IndexMap.from_func(given, rank)
+
+
+def depends_on_tables(*terms: Term) -> bool:
+    """Whether terms load constant tables, which statements do not."""
+    return any(isinstance(n.payload, Table) for n in nodes_of("load", *terms))

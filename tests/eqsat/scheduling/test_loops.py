@@ -1,0 +1,227 @@
+"""Loop primitives: what they make, what they refuse and with which witness; traces, undo and replay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from small_functions import arrays, at, body_text, convolution, doubled, function, number, require_same, total
+
+import eqsat as eq
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.statements.refine import same_meaning
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Store, seq
+from eqsat.ir.terms import term as t
+from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.trace import Step, Trace
+
+P, Q, R = t.var("i", 4), t.var("j", 6), t.var("k", 3)
+ZERO = (t.index_const(0),)
+
+
+def grid() -> Schedule:
+    """C[i, j] = A[i, j] over i, j."""
+    return Schedule(function(For(P, For(Q, Store("C", (P, Q), at("A", P, Q)))), A=(4, 6), C=(4, 6)))
+
+
+def test_split_is_guarded_where_it_does_not_divide() -> None:
+    before = doubled()
+    s = Schedule(before)
+    assert s.split("i", [None, 4], ["io", "ii"]) == ("io", "ii")
+    assert body_text(s).splitlines()[:3] == ["for io in 4:", "  for ii in 4:", "    if 4*io + ii < 14:"]
+    require_same(before, s)
+    s = Schedule(before)
+    assert s.split("i", [2, None]) == ("i_0", "i_1") and "if" not in body_text(s)
+    assert s.split("i_1", [3, None, 2]) == ("i_1_0", "i_1_1", "i_1_2")
+    require_same(before, s)
+
+
+def test_split_of_a_symbolic_extent() -> None:
+    n = t.sym("N")
+    i = t.var("i", n)
+    func = function(For(i, Store("B", (i,), at("A", i) + number(1))), A=(n,), B=(n,))
+    s = Schedule(func)
+    s.split("i", [None, 4], ["io", "ii"])
+    assert isinstance(s.func.body, For) and str(s.func.body.extent_term) == "(N + 3) // 4"
+    for size in (1, 4, 7):
+        given = {"A": np.arange(size, dtype="int32"), "B": np.zeros(size, "int32")}
+        assert same_meaning(func, s.func, given)
+
+
+def test_fuse_and_reorder() -> None:
+    s = grid()
+    before = s.func
+    assert s.fuse("i", "j") == "i_j"
+    assert body_text(s) == "for i_j in 24:\n  C[i_j // 6, i_j % 6] = A[i_j // 6, i_j % 6]"
+    s.undo()
+    s.reorder("j", "i")
+    assert body_text(s).startswith("for j in 6:\n  for i in 4:")
+    require_same(before, s)
+
+
+def test_reorder_leaves_loops_between_in_place_and_moves_guards_inwards() -> None:
+    guard = If(t.compare("lt", P + Q, 7), For(R, Store("C", (P, Q, R), number(1))))
+    before = function(For(P, For(Q, guard)), C=(4, 6, 3))
+    s = Schedule(before)
+    s.reorder("k", "i")
+    assert [line.strip() for line in body_text(s).splitlines()] == [
+        "for k in 3:", "for j in 6:", "for i in 4:", "if i + j < 7:", "C[i, j, k] = int32(1)",
+    ]  # fmt: skip
+    require_same(before, s)
+
+
+def test_float_reductions_turn_around_only_where_they_are_marked() -> None:
+    add = Store("S", ZERO, at("S", 0, dtype="float32") + at("A", P, Q, dtype="float32"))
+    plain = function(For(P, For(Q, add)), "float32", A=(4, 6), S=(1,))
+    s = Schedule(plain)
+    with pytest.raises(eq.ScheduleError, match="S.0") as error:
+        s.reorder("j", "i")
+    assert error.value.witness["cell"] == (0,) and s.func is plain and len(s.trace) == 0
+    marked = function(For(P, For(Q, add, reduce=True), reduce=True), "float32", A=(4, 6), S=(1,))
+    s = Schedule(marked)
+    s.reorder("j", "i")
+    assert s.trace.reordered == ("S[0] = S[0] + A[i, j]",) and "reordered" in str(s.trace)
+    assert same_meaning(marked, s.func, arrays(marked), close=1e-5)
+    whole = Store("S", ZERO, at("S", 0) + at("A", P, Q))
+    integers = function(For(P, For(Q, whole)), A=(4, 6), S=(1,))
+    s = Schedule(integers)
+    s.reorder("j", "i")
+    assert s.trace.reordered == ()
+    require_same(integers, s)
+
+
+def test_iterations_at_once_must_not_meet() -> None:
+    s = grid()
+    before = s.func
+    s.parallel("i")
+    s.vectorize("j")
+    s.unroll("i")
+    assert "for j in 6:  # vectorized" in str(s.func) and "for i in 4:  # unrolled" in str(s.func)
+    require_same(before, s)
+    with pytest.raises(eq.ScheduleError, match=r"B\[0\] at i = 0 and the .* of B\[0\] at i = 1") as error:
+        Schedule(total()).parallel("i")
+    assert error.value.witness["first"] == {"i": 0} and error.value.witness["exact"]
+    scratch = BufferDecl("tmp", (1,), "int32")
+    body = seq([Store("tmp", ZERO, at("A", P, 0)), Store("C", (P, t.index_const(0)), at("tmp", 0))])
+    Schedule(function(For(P, Alloc(scratch, body)), A=(4, 6), C=(4, 6))).parallel("i")
+    outside = Schedule(function(Alloc(scratch, For(P, body)), A=(4, 6), C=(4, 6)))
+    with pytest.raises(eq.ScheduleError, match="tmp"):
+        outside.parallel("i")
+
+
+def test_a_loop_at_once_is_asked_again_when_it_moves() -> None:
+    s = Schedule(function(For(Q, For(P, Store("C", (P,), at("C", P) + at("A", P, Q)))), A=(4, 6), C=(4,)))
+    s.vectorize("i")
+    s.reorder("i", "j")
+    assert "for i in 4:  # vectorized" in str(s.func)
+    s = Schedule(function(For(Q, For(P, Store("D", ((P + Q) % 4,), at("D", (P + Q) % 4) + number(1)))), D=(4,)))
+    s.parallel("i")  # in one j, all cells differ
+    with pytest.raises(eq.ScheduleError, match="D"):
+        s.reorder("i", "j")
+
+
+def test_fission_of_an_initialisation_and_its_refusal() -> None:
+    before = convolution()
+    s = Schedule(before)
+    assert s.fission("i", 1) == ("i", "i_1")
+    assert s.blocks == ["B@0", "B@1"]
+    require_same(before, s)
+    late = seq([Store("A", (P,), number(1)), Store("B", (P,), at("A", P + 1))])
+    s = Schedule(function(For(P, late), A=(5,), B=(4,)))
+    with pytest.raises(eq.ScheduleError, match="meet in A.1") as error:
+        s.fission("i", 1)
+    assert error.value.witness["dependence"] == "anti"
+
+
+REFUSED: dict[str, tuple[str, Callable[[Schedule], object]]] = {
+    "unknown loop": ("there is no loop 'x'", lambda s: s.split("x", [None, 2])),
+    "no factor": ("not positive", lambda s: s.split("i", [])),
+    "two open": ("not positive", lambda s: s.split("i", [None, None])),
+    "zero": ("not positive", lambda s: s.split("i", [0, None])),
+    "too few": ("2 iterations for an extent of 4", lambda s: s.split("i", [1, 2])),
+    "taken": ("taken", lambda s: s.split("i", [None, 2], ["j", "k"])),
+    "one name": ("give 2", lambda s: s.split("i", [None, 2], ["a"])),
+    "inside out": ("not all that is inside", lambda s: s.fuse("j", "i")),
+    "twice": ("named twice", lambda s: s.reorder("i", "i")),
+    "alone": ("only one", lambda s: s.reorder("i")),
+    "no sequence": ("its body has 1 parts", lambda s: s.fission("i", 1)),
+    "undo": ("no step", lambda s: s.undo()),
+    "no block": ("there is no block 'B'", lambda s: s.transform_block_layout("B", "i, j -> j, i")),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refusals_change_nothing(case: str) -> None:
+    message, step = REFUSED[case]
+    s = grid()
+    before = s.func
+    with pytest.raises(eq.ScheduleError, match=message) as error:
+        step(s)
+    assert s.func is before and len(s.trace) == 0 and isinstance(error.value, EqsatError)
+
+
+def test_kinds_of_loops_that_do_not_go_together() -> None:
+    s = grid()
+    s.parallel("i")
+    with pytest.raises(eq.ScheduleError, match="i is parallel, j is serial"):
+        s.fuse("i", "j")
+    s.vectorize("j")
+    with pytest.raises(eq.ScheduleError, match="the loop is vectorized"):
+        s.split("j", [None, 2])
+    outer, _ = s.split("i", [None, 2])
+    assert f"for {outer} in 2:  # parallel" in str(s.func)
+
+
+def test_guards_that_read_what_the_body_writes_stay() -> None:
+    guard = If(t.compare("lt", at("C", P), number(5)), For(Q, Store("C", (P,), at("C", P) + number(2))))
+    s = Schedule(function(For(P, guard), C=(4,)))
+    with pytest.raises(eq.ScheduleError, match="reads C, which is written inside"):
+        s.reorder("j", "i")
+
+
+def test_names_of_several_loops() -> None:
+    twice = seq([For(P, Store("C", (P,), number(1))), For(P, Store("C", (P,), at("C", P) + number(1)))])
+    before = function(twice, C=(4,))
+    s = Schedule(before)
+    assert s.loops == ["i@0", "i@1"] and s.blocks == ["C@0", "C@1"]
+    with pytest.raises(eq.ScheduleError, match="there are 2 loops 'i'.*i@0, i@1"):
+        s.parallel("i")
+    s.parallel("i@1")
+    assert s.loops == ["i@0", "i@1"]
+    require_same(before, s)
+
+
+def test_traces_are_replayed_where_they_fit() -> None:
+    s = Schedule(doubled())
+    s.split("i", [None, 4], ["io", "ii"])
+    s.reorder("ii", "io")
+    known = Trace.from_json(s.trace.to_json())
+    first = "io, ii = split(loop='i', factors=[None, 4], names=['io', 'ii'])"
+    assert str(known) == f"{first}\nreorder(loops=['ii', 'io'])"
+    assert Schedule.replay(doubled(), known).func == s.func
+    with pytest.raises(eq.ScheduleError, match="there is no loop 'i'"):
+        Schedule.replay(s.func, s.trace)
+    with pytest.raises(eq.ScheduleError, match="no such primitive"):
+        Schedule.replay(doubled(), Trace((Step("melt", {}),)))
+    with pytest.raises(eq.ScheduleError, match="unexpected keyword"):
+        Schedule.replay(doubled(), Trace((Step("split", {"lop": "i"}),)))
+    other = Step("split", {"loop": "i", "factors": [None, 4], "names": ["io", "ii"]}, ("io", "zz"))
+    with pytest.raises(eq.ScheduleError, match="in the trace io, zz"):
+        Schedule.replay(doubled(), Trace((other,)))
+    with pytest.raises(EqsatError):
+        Trace.from_json('{"eqsat": "trace", "version": 1, "steps": [{"name": 3}]}')
+    s.undo()
+    s.undo()
+    assert s.func == doubled() and len(s.trace) == 0
+
+
+@pytest.mark.parametrize("extent", [0, 1])
+def test_extents_of_one_and_zero(extent: int) -> None:
+    before = doubled(extent)
+    s = Schedule(before)
+    s.split("i", [None, 4], ["io", "ii"])
+    s.reorder("ii", "io")
+    s.fuse("ii", "io")
+    s.parallel("ii_io")
+    require_same(before, s)

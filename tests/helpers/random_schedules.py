@@ -1,0 +1,112 @@
+"""Random steps of schedules: some legal, some not, most of them on what is there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from eqsat.accesses import dependences
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.stmt import For, If, Seq
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.text import leaf_name
+from eqsat.scheduling import nest
+from eqsat.scheduling.schedule import Schedule
+
+Take = Callable[[Schedule], object]
+
+MAPS = {
+    1: ("i -> i//2, i%2", "i -> i//4, i%4", "i -> (i+1)//3, (i+1)%3", "i -> 0, i"),
+    2: ("i, j -> j, i", "i, j -> i, j//2, j%2", "i, j -> i//2, j, i%2", "i, j -> j//3, i, j%3"),
+    3: ("i, j, k -> k, i, j", "i, j, k -> i, k//2, j, k%2"),
+}
+BIJECTIVE = {1: ("i -> i//2, i%2", "i -> i"), 2: ("i, j -> j, i", "i, j -> i, j"), 3: ("i, j, k -> k, i, j",)}
+PADS = (None, 0, 7, UNDEF, lambda *p: sum(p))
+
+
+def nests(s: Schedule) -> list[list[str]]:
+    """The chains of loops with only guards between, outer ones first, of two or more."""
+    found: list[list[str]] = []
+    for name, place in nest.loops(s.func).items():
+        chain, here = [name], place.stmt
+        assert isinstance(here, For)
+        body = here.body
+        while isinstance(body, (For, If)):
+            if isinstance(body, For):
+                chain.append(leaf_name(body.axis))
+                body = body.body
+            else:
+                body = body.then
+        if len(chain) > 1:
+            found.append(chain)
+    return found
+
+
+def steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
+    """A step of each kind that there is something for."""
+    found: list[tuple[str, Take]] = []
+    loop = rng.choice(s.loops)
+    factors = rng.choice([[None, 2], [None, 3], [2, None], [None, 2, 2]])
+    found.append(("split", lambda x: x.split(loop, factors)))
+    found.append(("parallel", lambda x: x.parallel(loop)))
+    found.append(("vectorize", lambda x: x.vectorize(loop)))
+    found.append(("unroll", lambda x: x.unroll(loop)))
+    chains = nests(s)
+    if chains:
+        chain = rng.choice(chains)
+        k = rng.randrange(len(chain) - 1)
+        found.append(("fuse", lambda x: x.fuse(chain[k], chain[k + 1])))
+        order = list(chain)
+        rng.shuffle(order)
+        if order != chain:
+            found.append(("reorder", lambda x: x.reorder(*order)))
+    cuts = [(n, p.stmt.body) for n, p in nest.loops(s.func).items() if isinstance(p.stmt, For)]
+    sequences = [(n, len(b.parts)) for n, b in cuts if isinstance(b, Seq)]
+    if sequences:
+        name, count = rng.choice(sequences)
+        at = rng.randrange(1, count)
+        found.append(("fission", lambda x: x.fission(name, at)))
+    block = rng.choice(s.blocks)
+    depth = nest.block_depth(s.func, block, "")
+    if depth:
+        m = rng.choice(BIJECTIVE[min(depth, 3)])
+        found.append(("transform_block_layout", lambda x: x.transform_block_layout(block, m)))
+    buffers = [n for n in (*s.func.params, "w") if n in s.func.buffer_map or "w" in n]
+    buffer = rng.choice(buffers)
+    found.append(("reorder_by_buffer", lambda x: x.reorder_by_buffer(buffer)))
+    local = [d for d in _locals(s) if 0 < len(s.buffer(d).shape) <= 3]
+    if local:
+        own = rng.choice(local)
+        index_map = rng.choice(MAPS[len(s.buffer(own).shape)])
+        pad = rng.choice(PADS)
+        found.append(("transform_layout", lambda x: x.transform_layout(own, index_map, pad)))
+    found.append(("cache_read", lambda x: x.cache_read(buffer)))
+    found.append(("cache_write", lambda x: x.cache_write(buffer)))
+    return found
+
+
+def _locals(s: Schedule) -> list[str]:
+    from eqsat.ir.statements.stmt import Alloc, statements
+
+    return [x.buffer.name for x in statements(s.func.body) if isinstance(x, Alloc)]
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Steps are taken without a look at dependences: to see what they would do."""
+    known = dependences.conflict
+    dependences.conflict = lambda *_, **__: None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        dependences.conflict = known
+
+
+def attempt(s: Schedule, take: Take) -> ScheduleError | None:
+    """Take a step; the error where it is refused."""
+    try:
+        take(s)
+    except ScheduleError as error:
+        return error
+    return None
