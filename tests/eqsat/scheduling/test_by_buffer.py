@@ -1,0 +1,197 @@
+"""Loops that follow a buffer or an index map: the examples of RFC 77, before and after."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_functions import arrays, at, body_text, convolution, function, number, require_same, running_sum
+
+import eqsat as eq
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import For, Store, seq
+from eqsat.ir.terms import term as t
+from eqsat.scheduling.schedule import Schedule
+
+PACK = "i -> i//4, i%4"
+
+
+def filled(extent: int, index: str = PACK) -> Schedule:
+    """A[i] = i, with A in another layout."""
+    i = t.var("i", extent)
+    s = Schedule(function(For(i, Store("A", (i,), t.cast_to(i, "int32"))), A=(extent,)))
+    s.transform_layout("A", index, interface="free", rewrite_loops=False)
+    return s
+
+
+def both_transformed(s: Schedule) -> Schedule:
+    for name in ("A", "B"):
+        s.transform_layout(name, PACK, interface="free", rewrite_loops=False)
+    return s
+
+
+@pytest.mark.parametrize(
+    ("extent", "index", "body"),
+    [
+        (16, PACK, "for i_0 in 4:\n  for i_1 in 4:\n    A[i_0, i_1] = cast(4*i_0 + i_1, 'int32')"),
+        (
+            14, PACK,
+            "for i_0 in 4:\n  for i_1 in 4:\n    if 4*i_0 + i_1 < 14:\n      A[i_0, i_1] = cast(4*i_0 + i_1, 'int32')",
+        ),
+        (
+            14, "i -> (i+2)//8, (i+2)%8",
+            "for p0 in 2:\n  for p1 in 8:\n    if 2 <= 8*p0 + p1:\n      A[p0, p1] = cast(8*p0 + p1 - 2, 'int32')",
+        ),
+    ],
+)  # fmt: skip
+def test_loops_follow_the_cells(extent: int, index: str, body: str) -> None:  # feature: C6
+    s = filled(extent, index)
+    before = s.func
+    s.reorder_by_buffer("A")
+    assert body_text(s) == body
+    require_same(before, s, whole=False)
+    s.reorder_by_buffer("A")  # a second time, nothing is left to do
+    assert body_text(s) == body
+
+
+def test_the_trace_shows_the_steps() -> None:  # feature: C6
+    s = filled(14)
+    s.reorder_by_buffer("A")
+    assert str(s.trace).splitlines()[1:] == [
+        "i_0, i_1 = reorder_by_buffer(buffer='A')", "  i_0, i_1 = split(loop='i', factors=[None, 4])",
+    ]  # fmt: skip
+
+
+def test_the_loops_of_a_window_follow_what_it_writes() -> None:  # feature: C6
+    s = both_transformed(Schedule(convolution()))
+    before = s.func
+    s.reorder_by_buffer("B")
+    assert body_text(s).splitlines() == [
+        "for i_0 in 4:",
+        "  for i_1 in 4:",
+        "    if 4*i_0 + i_1 < 14:",
+        "      B[i_0, i_1] = int32(0)",
+        "      for f in 3:  # reduce" if "# reduce" in body_text(s) else "      for f in 3:",
+        "        B[i_0, i_1] = B[i_0, i_1] + F[f]*A[i_0 + (f + i_1) // 4, (f + i_1) % 4]",
+    ]
+    require_same(before, s, whole=False)
+
+
+def test_the_loops_of_a_window_follow_what_it_reads_without_the_initialisation() -> None:  # feature: C6
+    s = both_transformed(Schedule(convolution()))
+    before = s.func
+    assert s.reorder_by_buffer("A") == ("p0", "p1", "f")
+    lines = [line.partition("  # ")[0] for line in body_text(s).splitlines()]
+    assert lines == [
+        "for i in 14:",
+        "  B[i // 4, i % 4] = int32(0)",
+        "for p0 in 4:",
+        "  for p1 in 4:",
+        "    for f in 3:",
+        "      if 4*p0 + p1 < f + 14 and f <= 4*p0 + p1:",
+        "        B[p0 + (p1 - f) // 4, (p1 - f) % 4] = B[p0 + (p1 - f) // 4, (p1 - f) % 4] + F[f]*A[p0, p1]",
+    ]
+    assert "fission(loop='i', at=1)" in str(s.trace)
+    require_same(before, s, whole=False)
+
+
+def test_an_initialisation_that_needs_the_result_before_stays() -> None:  # feature: C7
+    s = both_transformed(Schedule(running_sum()))
+    before = s.func
+    with pytest.raises(eq.ScheduleError, match="meet in B.0, 0.") as error:
+        s.reorder_by_buffer("A")
+    assert error.value.witness["dependence"] == "flow" and error.value.witness["second"] == {"i": 1}
+    assert s.func is before
+    s.reorder_by_buffer("B")  # keeps the order
+    require_same(before, s, whole=False)
+
+
+def test_the_loops_of_an_outer_axis_stay_outside() -> None:  # feature: C6
+    n, i = t.var("n", 3), t.var("i", 8)
+    body = For(n, For(i, Store("A", (i,), at("A", i) + number(1))))
+    before = function(body, A=(8,))
+    s = Schedule(before)
+    s.transform_layout("A", "i -> i%2, i//2", interface="free")
+    assert body_text(s).splitlines()[:3] == ["for n in 3:", "  for i_1 in 2:", "    for i_0 in 4:"]
+    given = arrays(s.func)
+    held = given["A"].copy()
+    run_primfunc(s.func, given)
+    assert np.array_equal(given["A"], held + 3)
+
+
+def test_what_cannot_be_followed_is_said() -> None:
+    i = t.var("i", 4)
+    at_data = Store("B", (t.cast_to(at("A", i), "index") % 4,), number(1))
+    s = Schedule(function(For(i, at_data), A=(4,), B=(4,)))
+    with pytest.raises(eq.ScheduleError, match="depends on data"):
+        s.reorder_by_buffer("B")
+    with pytest.raises(eq.ScheduleError, match="no block touches C"):
+        s.reorder_by_buffer("C")
+
+
+def matrix(body: t.Term | None = None, reduce: bool = False) -> Schedule:
+    i, j = t.var("i", 16), t.var("j", 64)
+    value = number(1) if body is None else body
+    return Schedule(function(For(i, For(j, Store("C", (i, j), value), reduce=reduce)), C=(16, 64)))
+
+
+def test_block_layout() -> None:  # feature: C4
+    s = matrix()
+    before = s.func
+    assert s.transform_block_layout("C", "i, j -> i//4, j, i%4") == ("p0", "j", "p2")
+    assert body_text(s) == (
+        "for p0 in 4:\n  for j in 64:\n    for p2 in 4:\n      C[4*p0 + p2, j] = int32(1)"
+    )  # fmt: skip
+    require_same(before, s)
+    named = matrix()
+    assert named.transform_block_layout("C", lambda i, j: [j, i], ["a", "b"]) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("index_map", "message", "witness"),
+    [
+        ("i, j -> i + j", "two iterations become one", {"first", "second"}),
+        ("i, j -> i*j, j", "not affine", set[str]()),
+        ("i, j -> i//5, j, i%5", "not bijective", {"iteration"}),
+        ("i, j, k -> i, j, k", "the map takes 3", set[str]()),
+        ("i, j -> i - 1, j", "negative", set[str]()),
+    ],
+)
+def test_block_layouts_are_bijective_and_affine(index_map: str, message: str, witness: set[str]) -> None:  # feature: C5
+    s = matrix()
+    with pytest.raises(eq.ScheduleError, match=message) as error:
+        s.transform_block_layout("C", index_map)
+    assert witness <= set(error.value.witness)
+
+
+def test_block_layouts_do_not_mix_spatial_and_reduce_loops() -> None:  # feature: C5
+    c, r = t.var("co", 4), t.var("rh", 7)
+    add = Store("C", (c,), at("C", c) + at("A", c, r))
+    s = Schedule(function(For(c, For(r, add, reduce=True)), A=(4, 7), C=(4,)))
+    before = s.func
+    with pytest.raises(eq.ScheduleError, match=r"7\*co \+ rh|co\*7 \+ rh|mixes spatial and reduce"):
+        s.transform_block_layout("C", "co, rh -> co*7 + rh")
+    s.transform_block_layout("C", "co, rh -> rh, co")
+    require_same(before, s)
+
+
+def test_block_layouts_respect_dependences() -> None:  # feature: C4
+    i, j = t.var("i", 4), t.var("j", 4)
+    shift = Store("C", (i + 1, j), at("C", i, j + 1))
+    s = Schedule(function(For(i, For(j, shift)), C=(5, 5)))
+    with pytest.raises(eq.ScheduleError, match="meet in C") as error:
+        s.transform_block_layout("C", "i, j -> j, i")
+    first, second = error.value.witness["first"], error.value.witness["second"]
+    assert (first["i"], first["j"]) < (second["i"], second["j"])  # as it was
+    assert (first["j"], first["i"]) > (second["j"], second["i"])  # as it would be
+    s.transform_block_layout("C", "i, j -> i, j//2, j%2")
+
+
+def test_several_blocks_follow_at_once() -> None:
+    i, j = t.var("i", 14), t.var("j", 14)
+    before = function(seq([For(i, Store("A", (i,), number(3))), For(j, Store("B", (j,), at("A", j)))]), A=(14,), B=(14,))
+    s = Schedule(before)
+    s.transform_layout("A", PACK, interface="free", rewrite_loops=False)
+    middle = s.func
+    s.reorder_by_buffer("A")
+    assert body_text(s).count("in 4:") == 4
+    require_same(middle, s, whole=False)

@@ -1,0 +1,369 @@
+"""transform_layout: every access moves, padding is written, assumed, or must not be touched; parameters stay closed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_functions import arrays, at, body_text, doubled, function, mapped, number, numbers, require_same
+
+import eqsat as eq
+from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.refine import same_meaning
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, seq
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.walk import nodes_of
+from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.trace import Trace
+
+PACK = "i -> i//4, i%4"
+P = t.var("i", 14)
+
+
+def cached(pad_value: Any = None, index_map: str = PACK, **more: Any) -> Schedule:
+    """B = 2*A by a local copy of B in another layout."""
+    s = Schedule(doubled())
+    s.cache_write("B")
+    s.transform_layout("B_cache", index_map, pad_value, **more)
+    return s
+
+
+def padding_of(s: Schedule, name: str) -> list[tuple[int, ...]]:
+    """The padding cells of a buffer."""
+    padding = s.buffer(name).padding
+    shape = [int(n) for n in s.buffer(name).shape if isinstance(n, int)]
+    return [] if padding is None else [c for c in np.ndindex(*shape) if padding.at(c) is t.TRUE or padding.at(c) is True]
+
+
+def local_after(s: Schedule, name: str) -> np.ndarray[Any, Any]:
+    """What a local buffer holds at the end, by a function that has it as a parameter."""
+    body: Any = s.func.body
+    while isinstance(body, Alloc) and body.buffer.name != name:
+        body = body.body
+    assert isinstance(body, Alloc)
+    func = eq.PrimFunc("f", (*s.func.params, name), {**s.func.buffer_map, name: body.buffer}, body.body)
+    given = arrays(func)
+    given["A"] = np.arange(1, 15, dtype="int32")
+    run_primfunc(func, given)
+    return given[name]
+
+
+def test_every_access_is_rewritten() -> None:  # feature: C1
+    j = t.var("j", 14)
+    two = seq([For(P, Store("B", (P,), at("A", P))), For(j, Store("C", (j,), at("A", 13 - j) + at("A", j)))])
+    s = Schedule(function(two, A=(14,), B=(14,), C=(14,)))
+    s.transform_layout("A", PACK, interface="free")
+    loads = {str(n) for n in nodes_of("load", *_values(s)) if n.payload == "A"}
+    assert loads == {"A[i // 4, i % 4]", "A[(13 - j) // 4, (13 - j) % 4]", "A[j // 4, j % 4]"}
+    given = arrays(s.func)
+    a = np.arange(14, dtype="int32")
+    given["A"] = mapped(a, PACK)
+    run_primfunc(s.func, given, track=True)
+    assert given["B"].tolist() == a.tolist() and given["C"].tolist() == (a + a[::-1]).tolist()
+
+
+def _values(s: Schedule) -> list[t.Term]:
+    from eqsat.ir.statements.stmt import statements
+
+    return [x.value for x in statements(s.func.body) if isinstance(x, Store)]
+
+
+def test_parameters_are_closed_by_default() -> None:  # feature: C2
+    # feature: C8
+    s = Schedule(doubled())
+    with pytest.raises(eq.ScheduleError, match=r"parameter.*cache_read\('A'\).*interface='free'") as error:
+        s.transform_layout("A", PACK)
+    assert error.value.witness == {"parameter": "A"}
+    with pytest.raises(eq.ScheduleError, match=r"cache_write\('B'\)"):
+        s.transform_layout("B", PACK)
+    with pytest.raises(eq.ScheduleError, match="parameter"):
+        s.set_axis_separators("A", [])
+    assert s.transform_layout("A", PACK, interface="free") == ()
+    assert s.func.buffer_map["A"].shape == (4, 4) and s.func.buffer_map["B"].shape == (14,)
+
+
+def test_loops_of_what_is_computed_follow_and_are_returned() -> None:  # feature: C3
+    i, j, k = t.var("i", 16), t.var("j", 64), t.var("k", 128)
+    body = For(i, For(j, For(k, Store("B", (i, j, k), number(1)))))
+    s = Schedule(function(body, B=(16, 64, 128)))
+    made = s.transform_layout("B", "i, j, k -> i//4, 128*j + k, i%4", interface="free")
+    assert len(made) == 3 and body_text(s) == "\n".join([
+        f"for {made[0]} in 4:", f"  for {made[1]} in 8192:", f"    for {made[2]} in 4:",
+        f"      B[{made[0]}, {made[1]}, {made[2]}] = int32(1)",
+    ])  # fmt: skip
+    assert "fuse" in str(s.trace) and "split" in str(s.trace)
+
+
+@pytest.mark.parametrize(
+    ("extent", "index_map", "shape", "padding"),
+    [
+        (14, "i -> i//8, i%8", (2, 8), [(1, 6), (1, 7)]),  # feature: D1
+        (14, "i -> (i+2)//8, (i+2)%8", (2, 8), [(0, 0), (0, 1)]),  # feature: D2
+        (16, "i -> (i+2)//8, (i+2)%8", (3, 8), [(0, 0), (0, 1), *((2, k) for k in range(2, 8))]),  # feature: D3
+        (16, "i -> i//8, i%8", (2, 8), []),
+    ],
+)
+def test_padding_stands_where_no_element_is(
+    extent: int, index_map: str, shape: tuple[int, ...], padding: list[tuple[int, ...]]
+) -> None:
+    before = doubled(extent)
+    s = Schedule(before)
+    s.cache_write("B")
+    s.transform_layout("B_cache", index_map, 5)
+    assert s.buffer("B_cache").shape == shape and padding_of(s, "B_cache") == padding
+    require_same(before, s)
+    held = local_after_of(s, extent)
+    assert all(held[c] == 5 for c in padding)
+
+
+def local_after_of(s: Schedule, extent: int) -> np.ndarray[Any, Any]:
+    body: Any = s.func.body
+    func = eq.PrimFunc("f", ("A", "B", "B_cache"), {**s.func.buffer_map, "B_cache": body.buffer}, body.body)
+    given = {"A": np.arange(extent, dtype="int32"), "B": np.zeros(extent, "int32"),
+             "B_cache": np.full(body.buffer.shape, 99, "int32")}  # fmt: skip
+    run_primfunc(func, given)
+    return given["B_cache"]
+
+
+def test_no_pad_value_forbids_the_padding() -> None:  # feature: D4
+    s = cached(None)
+    assert body_text(s).count("B_cache[") == 2 and local_after(s, "B_cache")[3, 2] != 0
+    require_same(doubled(), s)
+    body: Any = s.func.body
+    ii = t.var("ii", 4)
+    read = seq([body.body, For(ii, Store("B", (ii,), at("B_cache", 3, ii)))])  # padding for some ii
+    func = eq.PrimFunc("f", ("A", "B"), dict(s.func.buffer_map), Alloc(body.buffer, read))
+    with pytest.raises(EvaluationError, match="padding of B_cache that has no value.*'ii': 2"):
+        run_primfunc(func, arrays(func), track=True)
+    assert cached(lambda io, ii: None).func == s.func
+
+
+def test_constant_padding() -> None:  # feature: D5
+    s = cached(0)
+    assert local_after(s, "B_cache")[3].tolist() == [26, 28, 0, 0]
+    require_same(doubled(), s)
+    before = doubled(14, "float32")
+    s = Schedule(before)
+    s.cache_write("B")
+    s.transform_layout("B_cache", PACK, 0)
+    require_same(before, s)
+
+
+def test_padding_by_a_function_of_the_physical_index() -> None:  # feature: D6
+    s = cached(lambda io, ii: 10 * io + ii)
+    assert local_after(s, "B_cache")[3].tolist() == [26, 28, 32, 33]
+    require_same(doubled(), s)
+
+
+def test_undef_padding_is_freed() -> None:  # feature: D7
+    s = cached(eq.UNDEF)
+    assert "hole(" in body_text(s) and "undef" not in str(s.trace).lower().replace("eq.undef", "")
+    require_same(doubled(), s)
+    out = Schedule(doubled())
+    out.transform_layout("B", PACK, eq.UNDEF, interface="free")
+    given = arrays(out.func)
+    freed = run_primfunc(out.func, given, track=True)
+    assert [c for c in np.ndindex(4, 4) if freed["B"][c]] == [(3, 2), (3, 3)]
+
+
+def test_padding_wraps_around() -> None:  # feature: D8
+    s = Schedule(doubled())
+    s.cache_write("B")
+    own = s.buffer("B_cache")
+    s.transform_layout("B_cache", PACK, lambda io, ii: own[(4 * io + ii) % 14])
+    assert local_after(s, "B_cache")[3].tolist() == [26, 28, 2, 4]
+    require_same(doubled(), s)
+    by_name = cached(lambda io, ii: t.load("B_cache", [(4 * io + ii) % 14], "int32"))
+    assert by_name.func == s.func
+
+
+def test_padding_may_not_read_another_buffer() -> None:  # feature: D9
+    other = eq.Buffer("C", (14,), "int32")
+    with pytest.raises(eq.ScheduleError, match="the pad value reads C"):
+        cached(lambda io, ii: other[ii])
+    with pytest.raises(eq.ScheduleError, match="reads A"):
+        cached(lambda io, ii: t.load("A", [ii], "int32"))
+
+
+def test_the_type_of_padding_is_that_of_the_buffer() -> None:  # feature: D10
+    for value in (np.int8(1), t.const(1, "int8"), 1.5):
+        with pytest.raises(eq.ScheduleError, match="pad value"):
+            cached(value)
+
+
+def test_the_predicate_stays_with_the_buffer() -> None:  # feature: D11
+    s = cached(0)
+    padding = s.buffer("B_cache").padding
+    assert padding is not None and str(padding.by_digits(["io", "ii"])) == "io == 3 and 2 <= ii"
+    body: Any = s.func.body
+    (step,) = body.buffer.transforms
+    assert str(step.predicate) == "14 <= 4*i0 + i1" and step.logical_shape == (14,) and str(step.index_map) == str(
+        eq.IndexMap.parse(PACK)
+    )
+
+
+def test_producers_write_padding() -> None:  # feature: D12
+    s = Schedule(doubled())
+    s.transform_layout("B", PACK, -2, interface="free")
+    assert body_text(s).splitlines() == [
+        "for i_0 in 4:", "  for i_1 in 4:", "    if 4*i_0 + i_1 < 14:", "      B[i_0, i_1] = int32(2)*A[4*i_0 + i_1]",
+        "for B_0 in 4:", "  for B_1 in 4:", "    if 14 <= 4*B_0 + B_1:", "      B[B_0, B_1] = int32(-2)",
+    ]  # fmt: skip
+    chosen = Schedule(doubled())
+    chosen.transform_layout("B", PACK, -2, interface="free", style="select")
+    assert body_text(chosen).splitlines() == [
+        "for i_0 in 4:", "  for i_1 in 4:",
+        "    B[i_0, i_1] = where(4*i_0 + i_1 < 14, int32(2)*A[4*i_0 + i_1], int32(-2))",
+    ]  # fmt: skip
+    a = np.arange(14, dtype="int32")
+    for each in (s, chosen):
+        given = {"A": a, "B": np.full((4, 4), 77, "int32")}
+        run_primfunc(each.func, given, track=True)
+        assert given["B"].reshape(-1).tolist() == [*(2 * a).tolist(), -2, -2]
+
+
+def test_padding_is_written_after_each_stage_that_writes() -> None:  # feature: D12
+    j = t.var("j", 14)
+    two = seq([For(P, Store("B", (P,), at("A", P))), For(j, Store("B", (j,), at("B", j) + number(1)))])
+    s = Schedule(function(two, A=(14,), B=(14,)))
+    own = s.buffer("B")
+    s.transform_layout("B", PACK, lambda io, ii: own[(4 * io + ii) % 14], interface="free")
+    assert len(s.blocks) == 4
+    a = np.arange(14, dtype="int32")
+    given = {"A": a, "B": np.zeros((4, 4), "int32")}
+    run_primfunc(s.func, given)
+    assert given["B"].reshape(-1).tolist() == [*(a + 1).tolist(), 1, 2]
+
+
+def test_consumers_assume_padding() -> None:  # feature: D13
+    s = Schedule(doubled())
+    s.transform_layout("A", PACK, 42, interface="free")
+    assert body_text(s).splitlines()[:3] == [
+        "for A_0 in 4:", "  for A_1 in 4:", "    assume 4*A_0 + A_1 < 14 or A[A_0, A_1] == int32(42)",
+    ]  # fmt: skip
+    a = np.arange(14, dtype="int32")
+    given = {"A": mapped(a, PACK, {(3, 2): 42, (3, 3): 42}), "B": np.zeros(14, "int32")}
+    run_primfunc(s.func, given, track=True)
+    assert given["B"].tolist() == (2 * a).tolist()
+    given["A"][3, 3] = 0
+    with pytest.raises(EvaluationError, match="assume.*does not hold"):
+        run_primfunc(s.func, given)
+    nan = Schedule(doubled(14, "float32"))
+    nan.transform_layout("A", PACK, float("nan"), interface="free")
+    full = np.full((4, 4), np.nan, "float32")
+    run_primfunc(nan.func, {"A": full, "B": np.zeros(14, "float32")})
+
+
+def test_each_cell_follows_the_step_that_made_it() -> None:  # feature: D14
+    j = t.var("j", 4)
+    i = t.var("i", 14)
+    func = function(For(i, For(j, Store("B", (i, j), at("A", i, j)))), A=(14, 4), B=(14, 4))
+    s = Schedule(func)
+    s.transform_layout("B", "i, j -> i//4, i%4, j", eq.UNDEF, interface="free")
+    s.transform_layout("B", "io, ii, j -> io, ii, j//8, j%8", 0, interface="free")
+    decl = s.func.buffer_map["B"]
+    assert decl.shape == (4, 4, 1, 8) and len(decl.transforms) == 2
+    given = arrays(s.func)
+    freed = run_primfunc(s.func, given, track=True)["B"]
+    for cell in np.ndindex(4, 4, 1, 8):
+        row = 4 * cell[0] + cell[1]
+        if cell[3] >= 4:
+            assert given["B"][cell] == 0 and not freed[cell]  # even where step 1 left undef
+        else:
+            assert freed[cell] == (row >= 14)
+            assert row >= 14 or given["B"][cell] == given["A"][row, cell[3]]
+    again = Schedule.replay(func, Trace.from_json(s.trace.to_json()))
+    assert [str(x.predicate) for x in again.func.buffer_map["B"].transforms] == [str(x.predicate) for x in decl.transforms]
+
+
+def test_without_padding_the_value_does_not_matter() -> None:  # feature: D15
+    with_value, without = Schedule(doubled(16)), Schedule(doubled(16))
+    for s, pad in ((with_value, 99), (without, None)):
+        s.cache_write("B")
+        s.transform_layout("B_cache", PACK, pad)
+    assert with_value.func == without.func
+
+
+def test_maps_that_do_not_fit_are_refused_with_two_elements() -> None:  # feature: A7
+    with pytest.raises(eq.ScheduleError, match="two elements become one") as error:
+        cached(None, "i -> i % 7")
+    assert error.value.witness == {"first": {"i": 0}, "second": {"i": 7}}
+    for index_map in ("i, j -> i, j", "i -> i - 3"):
+        with pytest.raises(eq.ScheduleError):
+            cached(None, index_map)
+
+
+def flat_alias(store: Store, offset: int = 0, shape: tuple[int, ...] = (12,), dtype: str = "int32") -> Schedule:
+    k = t.var("k", 4)
+    i, j = t.var("i", 4), t.var("j", 3)
+    fill = For(i, For(j, Store("w", (i, j), at("A", i, j))))
+    alias = Alias(BufferDecl("v", shape, dtype), "w", For(k, store), offset)
+    copy = For(t.var("p", 4), For(t.var("q", 3), Store("B", (t.var("p", 4), t.var("q", 3)),
+               at("w", t.var("p", 4), t.var("q", 3)))))  # fmt: skip
+    body = Alloc(BufferDecl("w", (4, 3), "int32"), seq([fill, alias, copy]))
+    return Schedule(function(body, A=(4, 3), B=(4, 3)))
+
+
+def test_aliases_move_with_their_owner_or_the_step_is_refused() -> None:  # feature: H8
+    # feature: B7
+    k = t.var("k", 4)
+    s = flat_alias(Store("v", (2 * k + 1,), at("v", 2 * k) + number(1)), 3, (9,))
+    before = s.func
+    s.transform_layout("w", "i, j -> j, i//3, i%3", 8)
+    assert "alias" not in str(s.func) and "v[" not in str(s.func)
+    require_same(before, s)
+    bytes_ = flat_alias(Store("v", (k,), t.const(1, "int8")), 0, (48,), "int8")
+    with pytest.raises(eq.ScheduleError, match="alias v: int8") as error:
+        bytes_.transform_layout("w", "i, j -> j, i")
+    assert error.value.witness == {"alias": "v"}
+    with pytest.raises(eq.ScheduleError, match="v is an alias of w") as error:
+        flat_alias(Store("v", (k,), number(1))).transform_layout("v", "i -> i//4, i%4")
+    assert error.value.witness == {"owner": "w"}
+
+
+def test_separators() -> None:
+    s = Schedule(doubled())
+    s.cache_write("B")
+    s.transform_layout("B_cache", PACK, 0)
+    s.set_axis_separators("B_cache", [1])
+    assert s.buffer("B_cache").flat_shape == (4, 4) and s.buffer("B_cache").axis_separators == (1,)
+    require_same(doubled(), s)
+    for wrong in ([0], [2], [1, 1]):
+        with pytest.raises(eq.ScheduleError, match="separators"):
+            s.set_axis_separators("B_cache", wrong)
+    both = Schedule(doubled())
+    both.cache_write("B")
+    both.transform_layout("B_cache", eq.IndexMap.from_func(lambda i: [i // 4, eq.AXIS_SEPARATOR, i % 4]), 0)
+    assert both.buffer("B_cache").axis_separators == (1,)
+
+
+def test_symbolic_sizes() -> None:
+    n = t.sym("N")
+    i = t.var("i", n)
+    before = function(For(i, Store("B", (i,), at("A", i) + number(1))), A=(n,), B=(n,))
+    s = Schedule(before)
+    s.cache_write("B")
+    s.transform_layout("B_cache", PACK, 3)
+    for size in (1, 4, 6):
+        assert same_meaning(before, s.func, {"A": np.arange(size, dtype="int32"), "B": np.zeros(size, "int32")})
+
+
+def test_assume_as_a_primitive() -> None:  # feature: E1
+    s = Schedule(doubled())
+    i = t.var("q", 14)
+    s.assume(t.compare("le", number(0), at("A", i)))
+    assert body_text(s).startswith("for q in 14:\n  assume int32(0) <= A[q]")
+    assert "assume" in str(Schedule.replay(doubled(), s.trace).func)
+    with pytest.raises(EvaluationError, match="assume"):
+        run_primfunc(s.func, {"A": numbers([-1] * 14), "B": numbers([0] * 14)})
+    with pytest.raises(eq.ScheduleError, match="it is false"):
+        s.assume(t.compare("eq", t.index_const(1), t.index_const(2)))
+    with pytest.raises(eq.ScheduleError, match="it is false") as error:
+        s.assume(t.compare("lt", i, 13))
+    assert error.value.witness == {"q": 13}
+    late = Schedule(function(seq([For(P, Store("B", (P,), number(1))), If(t.TRUE, Store("A", (P * 0,), number(0)))]),
+                             A=(14,), B=(14,)))  # fmt: skip
+    with pytest.raises(eq.ScheduleError, match="B is not what the caller gave"):
+        late.assume(t.compare("eq", at("B", 0), number(1)), block="A")
