@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from eqsat.engine import optimize
     from eqsat.flow import flow_layout
     from eqsat.graph.search import Limits
+    from eqsat.ir.errors import ScheduleError
     from eqsat.ir.law import law
     from eqsat.ir.layouts.buffer import Buffer
     from eqsat.ir.layouts.index_map import AXIS_SEPARATOR, IndexMap

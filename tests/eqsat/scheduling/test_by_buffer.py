@@ -188,7 +188,9 @@ def test_block_layouts_respect_dependences() -> None:  # feature: C4
 
 def test_several_blocks_follow_at_once() -> None:
     i, j = t.var("i", 14), t.var("j", 14)
-    before = function(seq([For(i, Store("A", (i,), number(3))), For(j, Store("B", (j,), at("A", j)))]), A=(14,), B=(14,))
+    before = function(
+        seq([For(i, Store("A", (i,), number(3))), For(j, Store("B", (j,), at("A", j)))]), A=(14,), B=(14,)
+    )
     s = Schedule(before)
     s.transform_layout("A", PACK, interface="free", rewrite_loops=False)
     middle = s.func

@@ -34,7 +34,9 @@ def padding_of(s: Schedule, name: str) -> list[tuple[int, ...]]:
     """The padding cells of a buffer."""
     padding = s.buffer(name).padding
     shape = [int(n) for n in s.buffer(name).shape if isinstance(n, int)]
-    return [] if padding is None else [c for c in np.ndindex(*shape) if padding.at(c) is t.TRUE or padding.at(c) is True]
+    return (
+        [] if padding is None else [c for c in np.ndindex(*shape) if padding.at(c) is t.TRUE or padding.at(c) is True]
+    )
 
 
 def local_after(s: Schedule, name: str) -> np.ndarray[Any, Any]:
@@ -199,8 +201,10 @@ def test_the_predicate_stays_with_the_buffer() -> None:  # feature: D11
     assert padding is not None and str(padding.by_digits(["io", "ii"])) == "io == 3 and 2 <= ii"
     body: Any = s.func.body
     (step,) = body.buffer.transforms
-    assert str(step.predicate) == "14 <= 4*i0 + i1" and step.logical_shape == (14,) and str(step.index_map) == str(
-        eq.IndexMap.parse(PACK)
+    assert (
+        str(step.predicate) == "14 <= 4*i0 + i1"
+        and step.logical_shape == (14,)
+        and str(step.index_map) == str(eq.IndexMap.parse(PACK))
     )
 
 
@@ -275,7 +279,9 @@ def test_each_cell_follows_the_step_that_made_it() -> None:  # feature: D14
             assert freed[cell] == (row >= 14)
             assert row >= 14 or given["B"][cell] == given["A"][row, cell[3]]
     again = Schedule.replay(func, Trace.from_json(s.trace.to_json()))
-    assert [str(x.predicate) for x in again.func.buffer_map["B"].transforms] == [str(x.predicate) for x in decl.transforms]
+    assert [str(x.predicate) for x in again.func.buffer_map["B"].transforms] == [
+        str(x.predicate) for x in decl.transforms
+    ]
 
 
 def test_without_padding_the_value_does_not_matter() -> None:  # feature: D15
