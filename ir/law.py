@@ -136,6 +136,11 @@ def combine_permuted(bijection_name: str, op: str, *reads: Expr) -> Expr:
     return Expr("combine_permuted", (bijection_name, op, reads))
 
 
+def combine_moved(m: Expr, bijection_name: str, op: str, *reads: Expr) -> Expr:
+    """The body taken at gather(i) of a map, with the reduced index running through a bijection of its box."""
+    return Expr("combine_moved", (m, bijection_name, op, reads))
+
+
 # -- hypotheses -------------------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from eqsat.ir.law import (
     chosen,
     combine,
     combine_at,
+    combine_moved,
     compose,
     filled,
     fits,
@@ -51,7 +52,7 @@ law = LAWS.law
 
 X, Y = tensor("x"), tensor("y")
 F, G, M, N = mapping("f"), mapping("g"), mapping("m"), mapping("n")
-B, C = bijection("b"), bijection("c")
+B, C, D = bijection("b"), bijection("c"), bijection("d")
 P, Q, U, V = value("p"), value("q"), value("u"), value("v")
 PAD = filled(mapping("pad"), V)
 
@@ -129,6 +130,23 @@ def spell() -> tuple[Expr, ...]:
     """A layout of a Compute is a Compute over layouts of its operands: the forms in which a target can spell it."""
     left = view(combine("op", read(X, "a")), B)
     return left, combine_at(B, "op", read_through(view(X, C), inverse(C), "a")), fits(C, X)
+
+
+@law("move-positions")
+def move_positions() -> tuple[Expr, ...]:
+    """The positions of a result in another order are those of the operands in another order: of the axes that they have
+    in common, which the operator treats alike at every position, and in any order of what it reduces."""
+    left = view(combine("op", read(X, "a")), B)
+    return left, combine_moved(B, "s", "op", read_through(view(X, C), inverse(C), "a")), fits(C, X)
+
+
+@law("lift-positions")
+def lift_positions() -> tuple[Expr, ...]:
+    """An operator over an operand with its positions in another order is, in that order, the operator over the operand
+    as it is, and over others whose positions are put back."""
+    left = combine("op", read(view(X, F), "a"), read(Y, "c"))
+    moved = combine_moved(inverse(C), "s", "op", read_through(X, F, "a"), read_through(view(Y, D), inverse(D), "c"))
+    return left, view(moved, C), same_box(C, left), fits(D, Y)
 
 
 @law("absorb")

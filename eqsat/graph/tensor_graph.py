@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.graph.egglog_adapter import Call, EGraph, Expression
 from eqsat.graph.encode import Encoded
-from eqsat.ir.flat.facts import is_bijective, is_permutation
+from eqsat.ir.flat.facts import inverse, is_bijective, is_permutation
 from eqsat.ir.law import Law
 from eqsat.laws.plan import Plan, Shape, plans
 from eqsat.laws.text import acts, answers, is_direct, need, rules, shape_number, spelling, spells
@@ -64,6 +64,12 @@ SCHEMA = """
 
 (relation part (V i64))
 
+(relation need_placed (V i64))
+
+(relation placed (V i64))
+
+(relation undoes (i64 i64))
+
 (relation need_output_form (i64 i64 i64))
 
 (relation need_operand_form (i64 i64 i64))
@@ -95,6 +101,12 @@ SCHEMA = """
 (rule ((need_part x m) (constant x)) ((part x m)) :ruleset laws :name "part of constant")
 
 (rule ((need_part x m) (in_parts x)) ((part x m)) :ruleset laws :name "part of what is used in parts")
+
+(rule ((need_placed x m) (identity m)) ((placed x m)) :ruleset laws :name "in place")
+
+(rule ((need_placed x m) (constant x)) ((placed x m)) :ruleset laws :name "placed constant")
+
+(rule ((need_placed x m) (= x (View z p)) (undoes p m)) ((placed x m)) :ruleset laws :name "put back")
 
 (rule ((= h (Hub s o v)) (lay h m)) ((need_output_form s o m)) :ruleset layouts :name "ask output layout")
 
@@ -242,10 +254,18 @@ class TensorGraph:
             m = u.reindexes[number].map
             facts += [Call("identity", (number,))] if m.is_identity else []
             facts += [Call("bijective", (number,))] if is_bijective(m) else []
-            facts += [] if is_permutation(m) else [Call("unabsorbed", (number,))]
+            if not is_permutation(m):
+                facts.append(Call("unabsorbed", (number,)))
+                facts += self._undone(number)
         self.announced = [len(u.signed), len(u.reindexes)]
         self.graph.insert(facts)
         return len(facts)
+
+    def _undone(self, number: int) -> list[Call]:
+        """Which view puts back what a view moves."""
+        item = self.universe.reindexes[number]
+        back = inverse(item.map)
+        return [] if back is None else [Call("undoes", (number, self.universe.reindex(back, None, item.dtype)))]
 
     def answer(self, plan: Plan, question: tuple[int, ...], found: Sequence[int]) -> None:
         """Assert the answer to a question of a law."""

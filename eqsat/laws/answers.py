@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.ir.flat.facts import is_bijective, split_core
+from eqsat.ir.flat.facts import inverse, is_bijective, split_core
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
 from eqsat.ir.law import Expr, operand, operands, underlying
@@ -17,6 +17,7 @@ from eqsat.laws.plan import Made, Plan
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.labels import Signed
 from eqsat.operators.moves import fills_for, is_pointwise, over, under
+from eqsat.operators.positions import moved
 from eqsat.operators.restrict import restricted
 from eqsat.operators.universe import Reindex, Universe
 
@@ -41,6 +42,7 @@ class LawAnswers:
             if not self._kind_fits(match) or not self._solved(match):
                 return None
             self._cut(match)
+            self._move(match)
             if not all(self.conditions.hold(match, h) for h in plan.law.hypotheses):
                 return None
             for made in plan.made:
@@ -56,6 +58,8 @@ class LawAnswers:
         """Whether the operator is what the law takes it for, where its kind alone does not say it."""
         kinds = {m.kind for m in match.plan.made}
         if "cut" in kinds:  # of element-wise operators, every view passes to the operands
+            return not is_pointwise(match.signed)
+        if "moved" in kinds and match.plan.law.left.op == "view":  # the same
             return not is_pointwise(match.signed)
         return not kinds & {"under", "over"} or is_pointwise(match.signed)
 
@@ -93,9 +97,34 @@ class LawAnswers:
             if match.cut is None:
                 raise NoAnswer("law", "the axes of the operator do not say which parts of its operands it reads")
 
+    def _move(self, match: Match) -> None:
+        """Give the maps that only the right side names: how positions move in other operands, and in the result."""
+        law = match.plan.law
+        inner = next((made.of for made in match.plan.made if made.kind == "moved"), None)
+        if inner is None:
+            return
+        signed, output = match.signed, match.numbers["o"]
+        above = law.left.op == "view"
+        place = len(signed.operands) + output if above else match.positions[0]
+        found = moved(signed, place, self.universe.reindexes[match.numbers[next(iter(match.plan.maps))]].map)
+        if found is None:
+            raise NoAnswer("law", "the operator does not treat these positions alike")
+        dtypes = self.forms.operand_dtypes(signed.kind)
+        for k, x in zip(match.positions, operands(inner), strict=True):
+            source = operand(x)
+            view = found[k] if above else inverse(found[k])
+            if source.op == "view" and isinstance(source.args[1], Expr) and view is not None:
+                match.maps[str(source.args[1].args[0])] = Reindex(view, None, dtypes[k])
+        if not above and isinstance(law.right.args[1], Expr):
+            view = found[len(signed.operands) + output]
+            match.maps[str(law.right.args[1].args[0])] = Reindex(view, None, signed.kind.dtypes[output])
+
     def _made(self, match: Match, made: Made) -> list[int]:
         if made.kind == "cut":
             return self._parts(match)
+        if made.kind == "moved":
+            views = [operand(x).args[1] for x in operands(made.of) if operand(x).op == "view"]
+            return [self._number(match.maps[str(m.args[0])]) for m in views if isinstance(m, Expr)]
         if made.kind == "under":
             found = under(match.signed, self._flat_size(match, made.of), match.layouts)
             if found is None:

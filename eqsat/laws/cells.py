@@ -191,9 +191,7 @@ class _Run:
         if "s" not in self.match.numbers or self.match.is_selection:
             return 1
         signed = self.match.signed
-        own = [n for n in range(len(signed.labels)) if n not in signed.outputs[self.match.numbers["o"]]]
-        own = [n for n in own if not isinstance(signed.labels[n].name, Coordinate)]
-        return math.prod(value(signed.labels[n].extent, self.numbers) for n in own)
+        return math.prod(len(places) for places in self.along(signed, self.match.numbers["o"]).values())
 
     def fill(self, term: Term) -> int:
         return self.fills.setdefault(term, len(self.fills))
@@ -267,32 +265,58 @@ class _Run:
     def _computed(self, signed: Signed, tree: Operated, cells: NDArray) -> Words:
         """The words of an operator with axes of its own: one for all cells that it reads for a cell, in any order of
         what it reduces."""
-        kind = signed.kind
-        if not isinstance(kind, ComputeKind):
-            raise LayoutError("check of a law", "an operator without a formula has no cells")
-        rest = [n for n in range(len(signed.labels)) if n not in signed.outputs[0]]
-        rest = [n for n in rest if not isinstance(signed.labels[n].name, Coordinate)]
-        extents = {n: value(x.extent, self.numbers) for n, x in enumerate(signed.labels)}
-        inner = math.prod(extents[n] for n in rest)
+        output = self.match.numbers["o"] if tree.output == "o" else int(tree.output)
+        written, extents = signed.outputs[output], self.extents(signed)
+        own = _positions(written, extents, cells.reshape(-1))
+        along = self.along(signed, output)
+        inner = math.prod(len(p) for p in along.values())
         whole = np.arange(cells.size * inner, dtype=np.int64)
-        at = _positions(signed.outputs[0], extents, cells.reshape(-1)[whole // max(inner, 1)])
-        at |= _positions(rest, extents, whole % max(inner, 1))
-        named = sorted((str(x.name), n) for n, x in enumerate(signed.labels) if n in at and x.name and x.role != "map")
-        words = [at[n] for _, n in named]
+        cell, rest = whole // max(inner, 1), whole % max(inner, 1)
+        at = {n: positions[cell] for n, positions in own.items()}
+        apart: list[NDArray] = []
+        for n, places in along.items():
+            rest, here = rest // max(len(places), 1), places[rest % max(len(places), 1)]
+            if n in own and signed.labels[n].role == "equivariant":
+                apart.append(at[n] == here)
+            elif n in own:
+                apart.append(at[n])
+            at[n] = here
+        named = sorted((str(x.name), n) for n, x in enumerate(signed.labels) if n in at and x.name and x.role == "fixed")
+        words = [*apart, *(at[n] for _, n in named)]
         for k, x in enumerate(tree.operands):
             index, out = self._load(signed, k, at, whole.shape)
             there = self.run(x, index)
             words.append(np.where(out, np.uint64(0), np.where(there.fills >= 0, 0, there.words)))
-        mixed = np.broadcast_to(_mixed(np.asarray(hash(kind) & 0xFFFF), *words), whole.shape)
+        mixed = np.broadcast_to(_mixed(np.asarray(hash(signed.kind) & 0xFFFF), *words), whole.shape)
         none = np.full(cells.shape, -1)
         return Words(mixed.reshape(*cells.shape, inner).sum(axis=-1, dtype=np.uint64), none, none)
+
+    def extents(self, signed: Signed) -> dict[int, int]:
+        return {n: value(x.extent, self.numbers) for n, x in enumerate(signed.labels)}
+
+    def along(self, signed: Signed, output: int) -> dict[int, NDArray]:
+        """The axes along which a cell of a result reads several positions, with these.
+
+        An operator without a formula may read all of each axis that it does not treat position by position; of those
+        that stay as they are, a few positions will do.
+        """
+        written, extents = signed.outputs[output], self.extents(signed)
+        found: dict[int, NDArray] = {}
+        for n, x in enumerate(signed.labels):
+            if isinstance(signed.kind, ComputeKind):
+                if n not in written and not isinstance(x.name, Coordinate):
+                    found[n] = np.arange(extents[n], dtype=np.int64)
+            elif x.role != "map" or n not in written:
+                few = sorted({0, extents[n] // 2, extents[n] - 1}) if x.role == "fixed" else range(extents[n])
+                found[n] = np.asarray(list(few), np.int64)
+        return found
 
     def _load(
         self, signed: Signed, k: int, at: Mapping[int, NDArray], shape: tuple[int, ...]
     ) -> tuple[NDArray, NDArray]:
         """The cells of an operand that are read at positions on the axes, and where those are outside of it."""
-        assert isinstance(signed.kind, ComputeKind)
-        load = next(x for x in accesses(signed.kind.body) if x.payload == k)
+        kind = signed.kind
+        load = next(x for x in accesses(kind.body) if x.payload == k) if isinstance(kind, ComputeKind) else None
         table = {s: t.index_const(n) for s, n in self.numbers.items()}
         slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
         flat: NDArray = np.zeros(shape, np.int64)
@@ -300,7 +324,7 @@ class _Run:
         for n in signed.operands[k]:
             label = signed.labels[n]
             here = at.get(n)
-            if isinstance(label.name, Coordinate):
+            if isinstance(label.name, Coordinate) and load is not None:
                 index = substitute_terms(load.args[label.name.number], table)
                 if nodes_of("load", index):
                     raise LayoutError("check of a law", "which cell is read depends on others")

@@ -21,7 +21,7 @@ from eqsat.ir.flat.size_terms import as_extent
 from eqsat.ir.flat.sizes import Size, add, monomial, mul
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.term_map import TermMap
-from eqsat.ir.law import Expr, nodes, operand, operands, undone
+from eqsat.ir.law import OPERATORS, Expr, nodes, operand, operands, undone
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -117,6 +117,8 @@ def _size(match: Match, of: Expr) -> Size:
     """The size of the box of a tensor, or of the one that a map gives its view."""
     if of.op == "tensor":
         return match.sizes[str(of.args[0])]
+    if of.op in OPERATORS:
+        return match.signed.size(match.signed.outputs[match.numbers["o"]])
     if of.op == "inverse":
         inner = of.args[0]
         assert isinstance(inner, Expr)

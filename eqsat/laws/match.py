@@ -67,7 +67,7 @@ class Match:
             number = self.numbers[next(names)]
             item = self.universe.reindexes[number]
             below = item.map.n_in
-            if place is not None:
+            if place is not None and not self.moves:
                 item = self._in_common(self._seen(item, place), place)
             self._bind_map(m, item)
             if source.op == "tensor":
@@ -83,7 +83,8 @@ class Match:
         for k, x in zip(positions, operands(e), strict=False):
             inner = operand(x)
             if inner.op == "tensor":
-                self.sizes.setdefault(str(inner.args[0]), size)
+                own = signed.size(signed.operands[k]) if e.op == "combine" and "k" not in self.numbers else size
+                self.sizes.setdefault(str(inner.args[0]), own)
                 self.places.setdefault(str(inner.args[0]), k)
             else:
                 self._walk(inner, names, k)
@@ -140,6 +141,11 @@ class Match:
         """Whether the law takes the operator for a selection."""
         operator = operator_of(self.plan.law.left)
         return operator is not None and operator.op == "select"
+
+    @property
+    def moves(self) -> bool:
+        """Whether the law moves positions of the operator's operands and result."""
+        return any(made.kind == "moved" for made in self.plan.made)
 
     @property
     def positions(self) -> tuple[int, ...]:

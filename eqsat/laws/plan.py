@@ -34,7 +34,7 @@ class Shape:
 class Made:
     """Numbers that an answer has to name: of a map ("map"), of a map as what it keeps and a layout of that ("split"),
     of an operator over plain operands ("under"), or over views of its operands ("over"), or parts of them ("cut"), seen
-    through a layout."""
+    through a layout; or of the views of operands of the operator as it is ("moved")."""
 
     kind: str
     of: Expr
@@ -132,7 +132,7 @@ def _others_are_idle(law: Law, operator: Expr) -> bool:
     if not others or any(x.op != "tensor" or x == first for x in others):
         return False
     used = [x for e in (law.right, *law.hypotheses) for x in nodes(e)]
-    return not any(x in others or x.op in (*OPERATORS, "combine_at") for x in used)
+    return not any(x in others or x.op in (*OPERATORS, "combine_at", "combine_moved") for x in used)
 
 
 def _first_differs(operator: Expr) -> bool:
@@ -222,6 +222,8 @@ class _Planner:
                 return self.over(e)
         if e.op == "combine_at" and all(x.op == "read_through" for x in operands(e)):
             return self.cut(e)
+        if e.op == "combine_moved":
+            return self.moved(e)
         if e.op == "combine_at" or (e.op == "pointwise" and any(operand(x).op == "view" for x in operands(e))):
             return self.over(e)
         if e.op == "pointwise" and all(operand(x).op == "tensor" for x in operands(e)):
@@ -251,6 +253,19 @@ class _Planner:
         for k, m in zip(self.done.positions, maps, strict=True):
             found[k] = Viewed(found[k], m)
         return Viewed(Operated(number, "0", tuple(found)), layout)
+
+    def moved(self, e: Expr) -> Tree:
+        """The operator of the left side, as it is, over operands with their positions in other orders."""
+        found = self.passing(e)
+        places = [(k, x) for k, x in zip(self.done.positions, operands(e), strict=True)]
+        names = iter(self.make("moved", e, sum(operand(x).op == "view" for _, x in places)))
+        for k, x in places:
+            source = operand(x)
+            if source.op == "view":
+                found[k] = Viewed(found[k], next(names))
+            else:
+                found[k] = self.bound(source)
+        return Operated("s", "o", tuple(found))
 
     def passing(self, e: Expr) -> list[Tree]:
         """The operands of the left side's operator."""

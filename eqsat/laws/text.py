@@ -56,21 +56,40 @@ def rules(plan: Plan, shape: int | None) -> str:
 
 
 def _acting(plan: Plan, body: str, act: str) -> list[str]:
-    """The rule that makes the right side; where that takes parts of operands, only if the graph has use for them."""
-    parts = [f"{text(x.source)} {x.map}" for x in _parts(plan)]
-    if not parts:
+    """The rules that make the right side; where that views operands, only if the graph has use for those views."""
+    views = [f"{text(x.source)} {x.map}" for x in _views(plan)]
+    kinds = {made.kind for made in plan.made}
+    if "cut" in kinds:
+        return _asking(plan, body, act, views, "part")
+    if "moved" not in kinds:
         return [f"(rule ({body}) {act})"]
-    asked, known = (" ".join(f"({name} {x})" for x in parts) for name in ("need_part", "part"))
-    name = f':ruleset laws :name "ask parts {plan.name}"'
-    return [f"(rule ({body}) ({asked})\n  {name})", f"(rule ({body} {known}) {act})"]
+    if not isinstance(plan.left, Viewed):
+        return _asking(plan, body, act, views, "placed")
+    # One operand takes the view of the result; more of them would have to be moved for one that was.
+    rules = [_asking(plan, body, act, [*views[:k], *views[k + 1 :]], "placed") for k in range(len(views))]
+    return list(dict.fromkeys(rule for some in rules for rule in some))
 
 
-def _parts(plan: Plan) -> Iterator[Viewed]:
-    """The parts of operands that a right side takes."""
+def _asking(plan: Plan, body: str, act: str, views: list[str], relation: str) -> list[str]:
+    """The rule that acts if some views of operands are known, and the one that asks whether they are."""
+    if not views:
+        return [f"(rule ({body}) {act})"]
+    asked, known = (" ".join(f"({name} {x})" for x in views) for name in (f"need_{relation}", relation))
+    name = f':ruleset laws :name "ask {relation} {plan.name} {" ".join(views)}"'
+    return [f"(rule ({body}) ({asked})\n  {name})", f"(rule ({body} {known}) {_named(act, views)})"]
+
+
+def _named(act: str, views: list[str]) -> str:
+    """The same action by a name of its own."""
+    return act[:-1] + f' {" ".join(views)}"' if views else act
+
+
+def _views(plan: Plan) -> Iterator[Viewed]:
+    """The views of operands that a right side takes."""
     tree = plan.right
     while isinstance(tree, Viewed):
         tree = tree.source
-    if isinstance(tree, Operated) and any(made.kind == "cut" for made in plan.made):
+    if isinstance(tree, Operated):
         yield from (x for x in tree.operands if isinstance(x, Viewed))
 
 
@@ -111,6 +130,9 @@ class _Matcher:
         """What a map has to be. Operators absorb layouts, which only change the order of axes: laws of views need not
         see those, but for the views that a selection is between."""
         op = self.plan.maps[name].op
+        if any(made.kind == "moved" for made in self.plan.made):
+            self.atoms += [f"(bijective {name})", f"(unabsorbed {name})"]
+            return
         if op in ("identity", "bijection"):
             self.atoms.append(f"({'identity' if op == 'identity' else 'bijective'} {name})")
         elif below in ("", "pointwise", "combine"):
@@ -143,7 +165,8 @@ def spells(law: Law) -> bool:
 def acts(law: Law) -> bool:
     """Whether a law is a rule of the graph by itself: views are absorbed into accesses while a program is loaded, and
     axioms are what operators mean."""
-    return not law.axiom and (not _absorbs(law) or (law.right.op == "combine_at" and not _laid_out(law)))
+    moves = any(e.op == "combine_moved" for e in nodes(law.right))
+    return not law.axiom and (not _absorbs(law) or moves or (law.right.op == "combine_at" and not _laid_out(law)))
 
 
 def _absorbs(law: Law) -> bool:

@@ -187,6 +187,16 @@ def order_map(labels: Sequence[Label], view: Sequence[int], base: Sequence[int])
     return from_digits(inner, [digit(labels[i].extent, strides[i]) for i in view])
 
 
+def access_map(labels: Sequence[Label], order: Sequence[int], joint: Sequence[int]) -> FlatMap:
+    """The cell of an operand, in an order of its axes, for each index over some axes."""
+    strides: dict[int, Size] = {}
+    inner: Size = 1
+    for i in reversed(order):
+        strides[i] = inner
+        inner = mul(inner, labels[i].extent)
+    return from_digits(inner, [digit(labels[i].extent, strides.get(i, 0)) for i in joint])
+
+
 # -- reading nodes ----------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.refine import Part, refine
 from eqsat.ir.flat.sizes import Size, add, mul
 from eqsat.ir.flat.table import Map
-from eqsat.operators.labels import ComputeKind, Label, Labelled, Order, Signed, finish
+from eqsat.operators.labels import ComputeKind, Label, Labelled, Order, Signed, access_map, finish
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ def _built(
     inner = signed.size(rest)
     reads: list[tuple[Map | None, Map | None]] = []
     for order, own, view in zip(signed.operands, orders, known, strict=True):
-        before = compose(_access(signed.labels, order, [*signed.outputs[0], *rest]), _beside(part, inner))
-        reads.append((before, compose(view, _access(labels, own, joint))))
+        before = compose(access_map(signed.labels, order, [*signed.outputs[0], *rest]), _beside(part, inner))
+        reads.append((before, compose(view, access_map(labels, own, joint))))
     done = finish(Labelled(signed.kind, labels, orders, [list(range(count))], []))
     return Restricted(done.signed, done.output_maps[0], tuple(known), tuple(reads))
 
@@ -114,16 +114,6 @@ def _operand_part(
             digits.insert(0, digit(extent, inner))
         inner = mul(inner, extent)
     return None if offset is None else from_digits(inner, digits, offset)
-
-
-def _access(labels: Sequence[Label], order: Sequence[int], joint: Sequence[int]) -> FlatMap:
-    """The cell of an operand, in an order of its axes, for each index over some axes."""
-    strides: dict[int, Size] = {}
-    inner: Size = 1
-    for i in reversed(order):
-        strides[i] = inner
-        inner = mul(inner, labels[i].extent)
-    return from_digits(inner, [Digit(labels[i].extent, strides.get(i, 0), 0, labels[i].extent) for i in joint])
 
 
 def _beside(m: FlatMap, inner: Size) -> FlatMap:

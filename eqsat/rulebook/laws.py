@@ -22,6 +22,10 @@ def _combine_permuted(name: str, op: str, reads: Any) -> p.TCompute:
     return p.TCompute(op, reads, permuted=name)
 
 
+def _combine_moved(m: Any, name: str, op: str, reads: Any) -> p.TCompute:
+    return p.TCompute(op, reads, at=m, permuted=name)
+
+
 def _at(value: Any) -> p.VAt | p.VFill:
     """A tensor or a fill at the index."""
     fills = (p.FVar, p.FConst, p.FApply, p.FOf)
@@ -66,6 +70,7 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "combine": p.TCompute,
     "combine_at": _combine_at,
     "combine_permuted": _combine_permuted,
+    "combine_moved": _combine_moved,
     "index": p.IVar,
     "gather": p.IGather,
     "valid": p.HValid,

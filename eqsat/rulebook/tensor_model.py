@@ -21,7 +21,7 @@ from eqsat.rulebook import tensor_proofs as p
 
 ORDER_FREE = "axiom: an order-free reduction over a bijection of its box"
 UNIVERSES = (1, 2, 3)
-MOST_INSTANCES = 1000
+MOST_INSTANCES = 3000
 ROUNDS = (1, 2)
 
 
