@@ -13,7 +13,7 @@ from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.cheapest import cheapest
 from eqsat.extraction.cost import layout_nodes, program_bytes
-from eqsat.extraction.decode import Decoder
+from eqsat.extraction.decode import Decoder, NoSpelling
 from eqsat.extraction.extract import Alternatives, Prices
 from eqsat.extraction.polynomials import size_notes
 from eqsat.extraction.prices import BYTE
@@ -251,7 +251,8 @@ def extract_program(
 ) -> Extracted:
     """The cheapest program of a snapshot that is found in so many seconds, by bytes or by a table of prices.
 
-    Where a node moves more than its choice was priced for, the choice costs that, and all are made again.
+    Where a node moves more than its choice was priced for, the choice costs that, and all are made again; a form that
+    turns out to have no spelling is no choice.
     """
     encoded.universe = snapshot.universe
 
@@ -259,15 +260,20 @@ def extract_program(
         return leaf in encoded.universe.constants or isinstance(encoded.leaves[leaf].node, Constant)
 
     dearer: dict[int | Reindex, int] = {}
+    excluded: set[int] = set()
     attempt = 0
     while True:
         priced = _dearer(prices_of(encoded, target, table), dearer)
-        ways = Alternatives(snapshot.nodes, encoded.universe, priced, constant, Slots(encoded).takes)
+        ways = Alternatives(snapshot.nodes, encoded.universe, priced, constant, Slots(encoded).takes, excluded)
         found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds / (attempt + 1))
         if found is None:
             return Extracted(None, None)
         decoder = Decoder(encoded, snapshot, dict(found.choices), target, growth)
-        program = decoder.program(snapshot.roots)
+        try:
+            program = decoder.program(snapshot.roots)
+        except NoSpelling as error:
+            excluded.add(error.form)
+            continue
         extra = {} if beyond is None else decoder.chosen(beyond(program))
         if attempt == RETRIES or all(dearer.get(choice) == moved for choice, moved in extra.items()):
             own = sum(moved for choice, moved in extra.items() if choice not in encoded.written)

@@ -33,6 +33,14 @@ from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueK
 from eqsat.operators.universe import Form, Reindex
 
 
+class NoSpelling(EqsatError):
+    """A form that was chosen for an operator, and that its table does not have."""
+
+    def __init__(self, op: str, form: int) -> None:
+        super().__init__(f"operator {op}", "has no spelling in a form that was chosen for it")
+        self.form = form
+
+
 class Decoder:
     """Builds the tensors of an extraction, operands first."""
 
@@ -102,7 +110,7 @@ class Decoder:
                     self.wanted.setdefault(operand, groups.shape(groups.operands[n]))
                 elif c in self.wanted and form.operands[n] == form.outputs[spell.output]:
                     self.wanted.setdefault(operand, self.wanted[c])
-            if not opaque:
+            if not opaque or self.encoded.is_cut(form.signed):
                 return
             written = self.encoded.spelled(form.signed)
         for access, operand in zip(written.accesses, spell.operands, strict=True):
@@ -182,14 +190,17 @@ class Decoder:
         written = self.encoded.spelled(form.signed)
         kind, origin = self.universe.signed[form.signed].kind, written.node
         assert isinstance(kind, OpaqueKind) and isinstance(origin, Opaque)
-        stays = self.encoded.in_place(form)
+        cut = self.encoded.is_cut(form.signed)
+        stays = self.encoded.in_place(form) and not cut
         same = stays and same_shape(operands[0].shape, origin.operands[0].shape)
         known = origin.definition is not None or isinstance(origin.impl, OperatorImpl)
         made = None
         if not same and (known or not stays):
-            made = Respelling(form, kind, origin).first(operands, wanted, spell.output)
+            ways = Respelling(form, kind, origin)
+            made = ways.in_place(operands) if cut else None
+            made = ways.first(operands, wanted, spell.output) if made is None else made
         if made is None and not stays:
-            raise EqsatError(f"operator {origin.op}", "has no spelling in an order of axes that was chosen for it")
+            raise NoSpelling(origin.op, spell.form)
         return self._as_written(written, operands) if made is None else made
 
     # -- in another layout ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@ here, between what is produced and what is read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -78,8 +78,11 @@ class Alternatives:
         prices: Prices,
         constant: Callable[[int], bool],
         takes: Callable[[int, Reindex], bool] = lambda form, view: False,
+        excluded: Collection[int] = (),
     ) -> None:
+        """`excluded` are forms that turned out to have no spelling."""
         self.nodes, self.universe, self.prices, self.takes = nodes, universe, prices, takes
+        self.excluded = excluded
         self.constants = _constant_classes(nodes, constant)
         self.produced = self._produced()
         self._behind = cache(self._seen_through)
@@ -105,6 +108,8 @@ class Alternatives:
         if c in nodes.leaves:
             ways.append(Alternative(Take(nodes.leaves[c]), 0, ()))
         for spell in nodes.forms.get(c, ()):
+            if spell.form in self.excluded:
+                continue
             ways.append(Alternative(spell, self._formed(spell), spell.operands))
             ways.extend(self._padded(spell))
         for p, source in self.produced.get(c, ()):

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.extraction.decode_view import reshaped
-from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, product
-from eqsat.ir.tensors.library import operator_node
 from eqsat.ir.tensors.signature import Dims, Signature
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
+from eqsat.ir.tensors.tensor import Opaque, Tensor
 from eqsat.ir.terms.shape import Shape
-from eqsat.operators.labels import Name, OpaqueKind
+from eqsat.operators.bundles import keeps_place
+from eqsat.operators.cuts import made_anew, shapes_in_place
+from eqsat.operators.labels import Label, Name, OpaqueKind
 from eqsat.operators.turns import free_bundles
 from eqsat.operators.universe import Form
 
@@ -55,6 +55,10 @@ class Respelling:
             if made is not None:
                 return made
         return None
+
+    def _used(self) -> list[Label]:
+        """The labels that index anything."""
+        return [self.form.labels[i] for i in dict.fromkeys(i for order in self.orders for i in order)]
 
     def _name(self, i: int) -> Name:
         return self.form.labels[i].name
@@ -106,7 +110,9 @@ class Respelling:
                 dims = [*dims, _Dim(old=axis)]
             if _Dim(old=axis) in dims:
                 attrs["axis"] = dims.index(_Dim(old=axis))
-        shapes: list[Shape] = [*(x.shape for x in self.origin.operands), *(s for s, _ in self.origin.outputs)]
+        shapes = shapes_in_place(self.origin, self._used())
+        if shapes is None:
+            return None
         names: list[Dims] = list(self.kind.dims)
         for t in self.moving:
             found = self._of(t, dims)
@@ -119,11 +125,19 @@ class Respelling:
         roles = {str(x.name): x.role for x in self.form.labels} | {d.name: "map" for d in dims if d.name}
         used = {x for tensor in names for d in tensor for x in d}
         wanted = Signature(tuple(names[:count]), tuple(names[count:]), {x: r for x, r in roles.items() if x in used})
-        try:
-            made = self._node(given, outputs, attrs, wanted)
-        except EqsatError:
+        return made_anew(self.origin, given, outputs, attrs, wanted)
+
+    def in_place(self, operands: Sequence[Tensor]) -> Opaque | None:
+        """The operator over operands whose dimensions hold their labels as in the program, of other extents."""
+        count = len(operands)
+        if not keeps_place(self.kind, self.form.labels, self.orders):
             return None
-        return made if made.signature is not None and made.signature.matches(wanted, shapes) else None
+        shapes = shapes_in_place(self.origin, self._used())
+        if shapes is None or self.origin.signature is None:
+            return None
+        given = [reshaped(x, shape) for x, shape in zip(operands, shapes[:count], strict=True)]
+        outputs = [(shape, dtype) for shape, (_, dtype) in zip(shapes[count:], self.origin.outputs, strict=True)]
+        return made_anew(self.origin, given, outputs, self.origin.attrs, self.origin.signature)
 
     def _of(self, t: int, dims: Sequence[_Dim]) -> tuple[Dims, Shape] | None:
         """What the dimensions are for one of the moving tensors, if its labels then lie as in the form."""
@@ -146,17 +160,3 @@ class Respelling:
         if line != list(order):
             return None
         return tuple(names for names, _ in found), tuple(as_extent(extent) for _, extent in found)
-
-    def _node(
-        self,
-        operands: Sequence[Tensor],
-        outputs: Sequence[tuple[Shape, str]],
-        attrs: dict[str, object],
-        signature: Signature,
-    ) -> Opaque:
-        origin = self.origin
-        if isinstance(origin.impl, OperatorImpl):
-            return origin.impl.with_attrs(origin, operands, outputs, attrs)
-        if origin.definition is not None:
-            return operator_node(origin.op, operands, attrs)
-        return Opaque(origin.op, operands, outputs, attrs, signature, origin.impl)

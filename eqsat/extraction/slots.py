@@ -91,6 +91,8 @@ class Slots:
         read, spelled = self.universe.reindexes[view], self.universe.forms[form]
         if read.fill is None or not isinstance(read.map, FlatMap) or not self.encoded.in_place(spelled):
             return None
+        if self.encoded.is_cut(spelled.signed):
+            return None
         origin = self.encoded.spelled(spelled.signed).node
         assert isinstance(origin, Opaque)
         if operator_name(origin) in self.encoded.frozen:

@@ -84,16 +84,20 @@ class Encoded:
         """Whether a law of the graph may be applied while the program is loaded."""
         return fast_paths() and (self.allowed is None or law in self.allowed)
 
-    _like: dict[object, Node] = field(default_factory=dict[object, Node])
+    _like: dict[object, Written] = field(default_factory=dict[object, Written])
     _spelled: dict[int, Written] = field(default_factory=dict[int, Written])
 
     def like(self, signed: int) -> Node:
         """A node of the program with the same kind as an operator in normal form."""
-        return self._like[self.universe.signed[signed].kind]
+        return self._like[self.universe.signed[signed].kind].node
 
     def spelled(self, signed: int) -> Written:
-        """A node of the program that is an operator in normal form."""
-        return self._spelled[signed]
+        """A node of the program that is an operator in normal form, or one over other extents of its axes."""
+        return self._spelled.get(signed) or self._like[self.universe.signed[signed].kind]
+
+    def is_cut(self, signed: int) -> bool:
+        """Whether the program has an operator over other extents of its axes alone."""
+        return signed not in self._spelled
 
     def in_place(self, form: Form) -> bool:
         """Whether an operator without a formula has its dimensions as in the program, in a form."""
@@ -105,7 +109,7 @@ class Encoded:
         signed = self.universe.forms[form].signed
         self._spelled.setdefault(signed, written)
         kind = self.universe.signed[signed].kind
-        self._like.setdefault(kind, written.node)
+        self._like.setdefault(kind, written)
         self.written.setdefault(form, []).append(written)
 
 

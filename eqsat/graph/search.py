@@ -18,10 +18,12 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Constant
+from eqsat.ir.tensors.tensor import Constant, Opaque
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
+from eqsat.operators.cuts import cut_bundles
 from eqsat.operators.forms import FormMaker, Freedom, freedom, operator_name
+from eqsat.operators.labels import Name
 from eqsat.operators.universe import Universe
 from eqsat.rules import tensor_laws
 from eqsat.workers.limits import resident_mb
@@ -85,6 +87,8 @@ class Task:
     rules: tuple[Rule, ...] = ()
     constants: tuple[int, ...] = ()
     """The values that are constants."""
+    cuts: dict[int, frozenset[Name]] = field(default_factory=dict[int, frozenset[Name]])
+    """The bundles along which operators without a formula may be cut."""
     fast: bool = field(default_factory=fast_paths)
     """Whether fast paths may be taken."""
 
@@ -112,17 +116,20 @@ def task_of(
     the program spells them."""
     u = encoded.universe
     freedoms: dict[int, Freedom] = {}
+    cuts: dict[int, frozenset[Name]] = {}
     for form, written in encoded.written.items():
         number = u.forms[form].signed
         if any(operator_name(w.node) in encoded.frozen for w in written):
             freedoms[number] = "written"
         elif number not in freedoms:
             freedoms[number] = freedom(u.signed[number], written[0].node, target)
+            if isinstance(written[0].node, Opaque):
+                cuts[number] = cut_bundles(written[0].node)
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
     chosen = tuple(tensor_laws() if laws is None else laws)
     wanted = wanted_layouts(encoded)
     constants = tuple(n for n, x in encoded.leaves.items() if isinstance(x.node, Constant))
-    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules, constants)
+    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules, constants, cuts)
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
@@ -134,7 +141,7 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
 def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     start = time.monotonic()
     u = task.universe
-    oracle = _Oracle(u, FormMaker(u, dict(task.freedoms)), task.rules)
+    oracle = _Oracle(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules)
     graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))

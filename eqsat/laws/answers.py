@@ -93,7 +93,8 @@ class LawAnswers:
                 continue
             m = made.of.args[0]
             assert isinstance(m, Expr)
-            match.cut = restricted(match.signed, match.maps[str(m.args[0])].map)
+            bundles = self.forms.cuts.get(match.numbers["s"], frozenset())
+            match.cut = restricted(match.signed, match.maps[str(m.args[0])].map, bundles)
             if match.cut is None:
                 raise NoAnswer("law", "the axes of the operator do not say which parts of its operands it reads")
 
@@ -144,7 +145,7 @@ class LawAnswers:
 
     def _operator(self, match: Match, signed: Signed) -> int:
         number = self.universe.signed.number(signed)
-        self.forms.freedoms.setdefault(number, self.forms.freedom(match.numbers["s"]))
+        self.forms.inherit(number, match.numbers["s"])
         return number
 
     def _flat_size(self, match: Match, e: Expr) -> Size:

@@ -35,12 +35,19 @@ def _exact(value: Any) -> str:
     return f"term {value.digest.hex()}" if isinstance(value, Term) else repr(value)
 
 
-def of_opaque(node: Opaque) -> Labelled:
-    """The bundles of an operator by its signature, each one label; without one, every axis is fixed."""
+def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str, Name]]:
+    """The signature of an operator (without one, every axis is fixed), and the extent and bundle of its labels."""
     shapes = [x.shape for x in node.operands], [s for s, _ in node.outputs]
     signature = node.signature or _barrier(*shapes)
     extents: dict[str, Dim] = signature.check(shapes[0], shapes[1], node.op)
-    names = _bundles(signature, extents)
+    found: dict[str, Name] = {}
+    found.update(_bundles(signature, extents))
+    return signature, extents, found
+
+
+def of_opaque(node: Opaque) -> Labelled:
+    """The bundles of an operator by its signature, each one label; without one, every axis is fixed."""
+    signature, extents, names = signature_bundles(node)
     dims = tuple(tuple(tuple(dict.fromkeys(names[x] for x in d if x in names)) for d in t) for t in _sides(signature))
     kind = OpaqueKind(
         node.op, _meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands), dims,

@@ -3,7 +3,7 @@ kind; orders that are not asked for are completed from those that are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 from eqsat.backends.targets import TARGETS
@@ -111,12 +111,22 @@ def _by_position(load: Term) -> bool:
 class FormMaker:
     """Makes forms of normal-form operators on request, and interns them."""
 
-    def __init__(self, universe: Universe, freedoms: dict[int, Freedom]) -> None:
+    def __init__(
+        self, universe: Universe, freedoms: dict[int, Freedom], cuts: Mapping[int, frozenset[Name]] | None = None
+    ) -> None:
         self.universe = universe
         self.freedoms = freedoms
+        self.cuts = dict(cuts or {})
+        """The bundles along which operators may be cut."""
 
     def freedom(self, signed: int) -> Freedom:
         return self.freedoms.get(signed, "written")
+
+    def inherit(self, number: int, origin: int) -> None:
+        """Let an operator that was made of another one be spelled and cut as that."""
+        self.freedoms.setdefault(number, self.freedom(origin))
+        if origin in self.cuts:
+            self.cuts.setdefault(number, self.cuts[origin])
 
     def for_output(self, number: int, output: int, layout: Map) -> int | None:
         """The form that produces output `output` directly in a layout (View(hub, layout)), or None."""

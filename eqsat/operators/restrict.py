@@ -3,7 +3,7 @@ needs only those of every operand that has the axis."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.flat.facts import is_bijective, is_injective
@@ -12,7 +12,7 @@ from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.refine import Part, refine
 from eqsat.ir.flat.sizes import Size, add, mul
 from eqsat.ir.flat.table import Map
-from eqsat.operators.labels import ComputeKind, Label, Labelled, Order, Signed, access_map, finish
+from eqsat.operators.labels import Label, Labelled, Name, OpaqueKind, Order, Signed, access_map, finish
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,12 @@ def is_part(m: Map) -> bool:
     return isinstance(m, FlatMap) and m.is_total and not is_bijective(m) and is_injective(m) is True
 
 
-def restricted(signed: Signed, part: Map) -> Restricted | None:
-    """The operator of which a part is all of the result; None where its axes do not say which parts it reads."""
+def restricted(signed: Signed, part: Map, bundles: Collection[Name] = ()) -> Restricted | None:
+    """The operator of which a part is all of the result; None where its axes do not say which parts it reads. Of named
+    labels, those of some bundles may be cut."""
     if not isinstance(part, FlatMap) or not is_part(part) or len(signed.outputs) != 1:
         return None
-    if not isinstance(signed.kind, ComputeKind):
+    if isinstance(signed.kind, OpaqueKind) and signed.kind.identity:
         return None
     base = signed.outputs[0]
     refined = refine(part.digits, part.offset, signed.extents(base))
@@ -50,7 +51,7 @@ def restricted(signed: Signed, part: Map) -> Restricted | None:
     for n, p in sorted(enumerate(parts), key=lambda x: _rank(x[1]), reverse=True):
         pieces[base[p.steps[0][0]]].append(n)
     first = dict(zip(base, start, strict=True))
-    if not all(_may_cut(signed.labels[i], [parts[n] for n in pieces[i]], first[i]) for i in base):
+    if not all(_may_cut(signed.labels[i], [parts[n] for n in pieces[i]], first[i], bundles) for i in base):
         return None
     return _built(signed, part, parts, pieces, first)
 
@@ -60,9 +61,9 @@ def _rank(p: Part) -> tuple[int, int]:
     return (0, step) if isinstance(step, int) else (len(step.factors), step.coef)
 
 
-def _may_cut(label: Label, parts: Sequence[Part], start: Size) -> bool:
+def _may_cut(label: Label, parts: Sequence[Part], start: Size, bundles: Collection[Name]) -> bool:
     """Whether an axis may be cut like that: one with a meaning of its own stays whole."""
-    if label.role == "map" and not label.name:
+    if label.role == "map" and (not label.name or label.name in bundles):
         return True
     return start == 0 and len(parts) == 1 and parts[0].extent == label.extent
 

@@ -1,0 +1,109 @@
+"""Operators without a formula over parts of their operands: along which bundles they may be cut, and what they then are.
+
+An operator may be cut along what it computes position by position, if its table has it over smaller operands, too: one
+with a parameter that counts positions (the groups of a convolution) is another operator there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, at_most, div, mul, product
+from eqsat.ir.tensors.library import operator_node
+from eqsat.ir.tensors.signature import Signature
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
+from eqsat.ir.terms.shape import Shape, same_shape
+from eqsat.operators.bundles import signature_bundles
+from eqsat.operators.labels import Label, Name
+
+
+def made_anew(
+    node: Opaque,
+    operands: Sequence[Tensor],
+    outputs: Sequence[tuple[Shape, str]],
+    attrs: Mapping[str, object],
+    signature: Signature,
+) -> Opaque | None:
+    """The operator of a node over other operands, with other parameters, if its table has it with this signature."""
+    try:
+        if isinstance(node.impl, OperatorImpl):
+            made = node.impl.with_attrs(node, operands, outputs, attrs)
+        elif node.definition is not None:
+            made = operator_node(node.op, operands, attrs)
+        else:
+            made = Opaque(node.op, operands, outputs, attrs, signature, node.impl)
+    except EqsatError:
+        return None
+    shapes = [*(x.shape for x in operands), *(s for s, _ in outputs)]
+    if [d for _, d in made.outputs] != [d for _, d in outputs]:
+        return None
+    if not all(same_shape(a, b) for (a, _), (b, _) in zip(made.outputs, outputs, strict=True)):
+        return None
+    return made if made.signature is not None and made.signature.matches(signature, shapes) else None
+
+
+def shapes_in_place(node: Opaque, labels: Iterable[Label]) -> list[Shape] | None:
+    """The shapes of operands, then outputs, in the dimensions of a node whose bundles have other labels; None where
+    that is no number of positions for each dimension.
+
+    A bundle of several dimensions is cut along the first of them that comes out even: they are computed alike.
+    """
+    signature, old, bundles = signature_bundles(node)
+    sizes: dict[Name, Size] = {}
+    for x in labels:
+        sizes[x.name] = mul(sizes.get(x.name, 1), x.extent)
+    extents = {x: as_size(d) for x, d in old.items()}
+    for name in dict.fromkeys(bundles.values()):
+        own = [x for x in extents if bundles.get(x) == name]
+        wanted = sizes.get(name, 1)
+        if product(extents[x] for x in own) == wanted:
+            continue
+        new = [div(wanted, product(extents[y] for y in own if y != x)) for x in own]
+        first = next((n for n, e in enumerate(new) if e is not None and at_most(e, extents[own[n]])), None)
+        cut = None if first is None else new[first]
+        if first is None or cut is None:
+            return None
+        extents[own[first]] = cut
+    return _shapes(signature, extents)
+
+
+def _shapes(signature: Signature, extents: Mapping[str, Size]) -> list[Shape]:
+    sides = (*signature.operands, *signature.outputs)
+    return [tuple(as_extent(product(extents[x] for x in d)) for d in dims) for dims in sides]
+
+
+def cut_bundles(node: Opaque) -> frozenset[Name]:
+    """The bundles along which an operator may be cut.
+
+    >>> import eqsat as eq
+    >>> from eqsat.ir.tensors.library import operator
+    >>> x = eq.input("x", (4, 6), "float32")
+    >>> sorted(cut_bundles(operator("softmax", [x], {"axis": 1})[0].node))
+    ['b0']
+    """
+    known = isinstance(node.impl, OperatorImpl) or node.definition is not None
+    if not known or node.signature is None or not node.pure or len(node.outputs) != 1:
+        return frozenset()
+    signature, extents, bundles = signature_bundles(node)
+    found = set(bundles.values())
+    for x, bundle in bundles.items():
+        sizes = {label: as_size(d) for label, d in extents.items()}
+        extent = sizes[x]
+        if signature.role(x) != "map" or not isinstance(extent, int):
+            found.discard(bundle)
+        elif bundle in found and not all(_has(node, signature, sizes | {x: e}) for e in (extent - 1, -(-extent // 2))):
+            found.discard(bundle)
+    return frozenset(found)
+
+
+def _has(node: Opaque, signature: Signature, extents: Mapping[str, Size]) -> bool:
+    """Whether the table has an operator over other extents of its labels."""
+    shapes, count = _shapes(signature, extents), len(node.operands)
+    operands = [
+        x if same_shape(x.shape, s) else input(f"operand{n}", s, x.dtype)
+        for n, (x, s) in enumerate(zip(node.operands, shapes[:count], strict=True))
+    ]
+    outputs = [(s, d) for s, (_, d) in zip(shapes[count:], node.outputs, strict=True)]
+    return made_anew(node, operands, outputs, node.attrs, signature) is not None
