@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from eqsat import testing as testing
     from eqsat.backends.compile import compile
     from eqsat.engine import optimize
+    from eqsat.explaining.chain import explain
     from eqsat.flow import flow_layout
     from eqsat.graph.search import Limits
     from eqsat.ir.errors import ScheduleError
@@ -115,6 +116,7 @@ _LAZY: dict[str, str] = {
     "Limits": "eqsat.graph.search",
     "check_rules": "eqsat.rulebook",
     "decide": "eqsat.proving.prover",
+    "explain": "eqsat.explaining.chain",
     "flow_layout": "eqsat.flow",
     "optimize": "eqsat.engine",
     "prove": "eqsat.proving.prover",
@@ -163,6 +165,7 @@ __all__ = [
     "erf",
     "evaluate",
     "exp",
+    "explain",
     "floor",
     "flow_layout",
     "given",

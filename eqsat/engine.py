@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 from eqsat.backends.targets import TARGETS
 from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
+from eqsat.explaining.programs import program_chain
 from eqsat.extraction.cheapest import cheapest
 from eqsat.extraction.cost import layout_nodes, program_bytes
 from eqsat.extraction.decode import Decoder, NoSpelling
@@ -108,8 +110,16 @@ def optimize(
     table = table_for(target, objective, prices)
     original = as_program(program)
     initial = measure(original, table)
-    setup = _Setup(target, *admitted(rules), _frozen(original, freeze), table, growth, beyond)
-    return replace(_limited(original, setup, limits or Limits(), initial, checked), target=target)
+    given = list(rules) if rules is not None and not isinstance(rules, str) else rules
+    setup = _Setup(target, *admitted(given), _frozen(original, freeze), table, growth, beyond)
+    bound = limits or Limits()
+    own = [r for r in given or () if not isinstance(r, str)]
+
+    def again(names: Sequence[str]) -> Result:
+        return _limited(original, replace(setup, laws=admitted([*names, *own])[0]), bound, initial, False)
+
+    found = _limited(original, setup, bound, initial, checked)
+    return replace(found, target=target, steps=partial(program_chain, again=again))
 
 
 def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:

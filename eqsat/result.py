@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move, moves_left
@@ -51,6 +52,11 @@ class Result:
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
     checked: Checked = field(default_factory=Checked)
     target: str = "c"
+    steps: Callable[[Result], object] | None = field(default=None, repr=False, compare=False)
+    """What finds the steps of this result; it does not travel to other processes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "steps": None}
 
     @property
     def left(self) -> tuple[Move, ...]:
@@ -89,9 +95,17 @@ class Result:
         """The bytes that the layout operators of the result move."""
         return self.final.bytes_moved
 
-    def explain(self) -> str:
-        """Why the result is what it is: costs, the rules that fired, every side condition with its verdict."""
-        return explain_result(self)
+    def explain(self, steps: bool = False) -> str:
+        """Why the result is what it is: costs, the rules that fired, every side condition with its verdict.
+
+        steps: instead, the laws that are needed (found by optimising again without one after the other) and each
+        region that was changed, with the check of it by itself.
+        """
+        if not steps:
+            return explain_result(self)
+        if self.steps is None:
+            raise EqsatError("explain(steps=True)", "this result was not made by eq.optimize in this process")
+        return str(self.steps(self))
 
     def to_html(self, path: str) -> None:
         """Write the explanation as a page."""

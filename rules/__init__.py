@@ -49,11 +49,6 @@ def normal_rules() -> list[Rule]:
     return tagged("normal")
 
 
-def compact_rules() -> list[Rule]:
-    """The rules of the normaliser and those that make predicates smaller at the cost of their structure."""
-    return tagged("normal", "compact")
-
-
 def tagged(*tags: str) -> list[Rule]:
     """The rules with any of these tags."""
     return [rule for rule in scalar_rules() if rule.tags & set(tags)]

@@ -36,7 +36,7 @@ class Link:
     """One step of a chain: `before` becomes `after` by a rule (`turned`: from right to left) in the part at `path`.
 
     conditions: what the rule asks there, each with the verdict on it; proof: of the step by itself, made anew,
-    without any rule where that is possible; tried: whether both wholes were the same at the points that were tried (None: at none).
+    without any rule where that is possible; tried: whether both wholes were the same at points (None: none was tried).
     """
 
     rule: str
@@ -84,7 +84,7 @@ class Chain:
         return "\n".join([*lines, *([f"  note: {self.note}"] if self.note else [])])
 
 
-def explain_steps(
+def explain(
     a: Any, b: Any, ranges: Ranges | None = None, *, rules: Sequence[Rule] = (), seconds: float = SECONDS
 ) -> Chain:
     """Why two terms (or texts) are equal in the ranges: the rules that are needed, and a chain of single steps.
@@ -92,7 +92,7 @@ def explain_steps(
     rules: of one's own, beside those of eqsat. An EqsatError says that the terms differ, with values, or that no rules
     make them equal; where rules do but no chain was found in time, the chain is not `complete`.
 
-    >>> print(explain_steps("x // 4 * 4 + x % 4 + y", "y + x"))
+    >>> print(explain("x // 4 * 4 + x % 4 + y", "y + x"))
     by split-merge
       x % 4 + y + 4*(x // 4)
       = x + y
@@ -208,7 +208,7 @@ def _checked(ways: Sequence[_Way], start: Term, box: Box) -> list[Link]:
         before, after = (step.after, step.place.node) if back else (step.place.node, step.after)
         reached = step.source if back else step.whole
         guard = t.logical_and(*step.place.guards) if step.place.guards else None
-        conditions = [(c, _shown(c, step, _half_open(box), portfolio)) for c in step.conditions]
+        conditions = [(c, _shown(c, step, _half_open(box), portfolio)) for c in step.conditions if c is not t.TRUE]
         proof = alone.equal(step.place.node, step.after, box, guard)
         if not proof:  # by the rules, which are proved for all values
             proof = portfolio.equal(step.place.node, step.after, box, guard)

@@ -38,8 +38,8 @@ def _link_data(link: Link) -> dict[str, Any]:
 def chain_latex(chain: Chain) -> str:
     r"""A chain as an aligned equation, a line for each step with its rule and its conditions.
 
-    >>> from eqsat.explaining.chain import explain_steps
-    >>> print(chain_latex(explain_steps("(4*x + y) // 4", "x", {"y": 4})))
+    >>> from eqsat.explaining.chain import explain
+    >>> print(chain_latex(explain("(4*x + y) // 4", "x", {"y": 4})))
     \begin{align*}
     & \left\lfloor{\frac{4 x + y}{4}}\right\rfloor \\
     &= x && \text{div-of-sum: } 0 \leq y,\ y < 4

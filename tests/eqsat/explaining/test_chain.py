@@ -1,0 +1,187 @@
+"""Chains of steps: each step is one rule in one place, leads on from the one before, and holds by itself."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eqsat as eq
+from eqsat.cli import main
+from eqsat.explaining import chain as chains
+from eqsat.explaining.chain import Chain, explain
+from eqsat.explaining.rewrites import CONVENTIONS, replaced
+from eqsat.explaining.show import chain_data, chain_html, chain_latex
+from eqsat.ir.decide import Proof
+from eqsat.ir.rule import Idx, Pos, rule
+from eqsat.ir.terms.term import Term
+from eqsat.proving.read import read
+from eqsat.rules import scalar_rules
+from eqsat.simplifying.simplify import simplify
+
+NAMES = {r.name for r in scalar_rules()}
+
+PAIRS: list[tuple[str, str, dict[str, Any]]] = [
+    ("x // 4 * 4 + x % 4 + y", "y + x", {}),
+    ("(i // 4 * 16 + i % 4 * 4 + j) // 4", "i", {"j": 4}),
+    ("minimum(x, y) // 3", "minimum(x//3, y//3)", {}),
+    ("x%12%4 + (x//4)*4 + x//3//5", "x + x//15", {}),
+    ("(-((i + 13) // 16)) % 224 * 16 + (2 - i) % 16", "(2 - i) % 3584", {"i": 100}),
+    ("where(x < 8, x // 8 + y, y)", "y", {"x": (0, None)}),
+    ("not (io == 3 and ii >= 2)", "4*io + ii < 14", {"io": 4, "ii": 4}),
+    ("max(min(x, 3), 5) + (x+y)%4", "(x%4 + y%4)%4 + 5", {}),
+    ("(64*a + 8*b + c) // 8 % 8", "b", {"b": 8, "c": 8}),
+    ("(x ^ y) ^ y", "x", {}),
+    ("i", "i", {}),
+]  # fmt: skip
+
+
+def check(chain: Chain, ranges: dict[str, Any], seed: int = 0) -> None:
+    """A chain leads from its start to its end by single rewrites, and all terms have the same values."""
+    assert chain.complete and chain.holds, chain
+    at, draw = chain.start, random.Random(seed)
+    names = {n.payload for n in [*_leaves(chain.start), *_leaves(chain.end)]}
+    for link in chain.links:
+        assert link.rule in chain.rules or link.rule in (*CONVENTIONS, "spell-predicate"), link
+        assert link.whole is not at
+        # The part is in its place in the term before, or, where a step is used backwards, in the term after.
+        assert link.whole is _with(at, link.path, link.after) or at is _with(link.whole, link.path, link.before), link
+        for _ in range(40):
+            point = {str(n): _number(draw, ranges.get(str(n))) for n in names}
+            assert _value(at, point) == _value(link.whole, point), (link, point)
+        at = link.whole
+    assert at is chain.end
+
+
+def _with(root: Term, path: tuple[int, ...], new: Term) -> Term | None:
+    try:
+        return replaced(root, path, new)
+    except (IndexError, eq.EqsatError):
+        return None
+
+
+def _leaves(term: Term) -> list[Term]:
+    return [term] if term.op == "var" else [x for a in term.args for x in _leaves(a)]
+
+
+def _number(draw: random.Random, ends: Any) -> int:
+    low, high = (0, ends) if isinstance(ends, int) else ends or (-50, 50)
+    return draw.randrange(-50 if low is None else low, 60 if high is None else high)
+
+
+def _value(term: Term, point: dict[str, int]) -> Any:
+    return term.evaluate({k: v for k, v in point.items() if k in {str(x) for x in _leaves(term)}})
+
+
+@pytest.mark.parametrize(("a", "b", "ranges"), PAIRS, ids=lambda x: x if isinstance(x, str) else "")
+def test_chains_hold(a: str, b: str, ranges: dict[str, Any]) -> None:  # feature: J4
+    chain = explain(a, b, ranges)
+    check(chain, ranges)
+    assert set(chain.rules) <= NAMES
+    data = chain_data(chain)
+    assert json.loads(json.dumps(data))["holds"] and len(data["steps"]) == len(chain.links)
+    assert chain_latex(chain).count("\n&=") == len(chain.links)
+    assert chain_html(chain).count("<tr>") == len(chain.links) + 2
+
+
+def _sum(draw: random.Random, size: int) -> str:
+    parts = ["x//4*4 + x%4", "(8*x + y)//8", "y%12%4", "x//3//5", "min(y, y + 3)", "(x*6 + 4)//2", "y//2*2 + y%2"]
+    return " + ".join(f"({draw.choice(parts)})*{draw.randrange(1, 9)}" for _ in range(size))
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8])
+def test_what_simplify_found_is_explained(size: int) -> None:  # feature: J4
+    """Expressions of growing size against what `simplify` makes of them."""
+    ranges = {"x": (0, 60), "y": (0, 8)}
+    for seed in range(2):
+        text = _sum(random.Random(seed), size)
+        check(explain(text, simplify(text, ranges), ranges), ranges)
+
+
+def test_conditions_are_shown_with_their_verdicts() -> None:  # feature: J4
+    (link,) = explain("(4*x + y) // 4", "x", {"y": 4}).links
+    assert [(str(c), p.verdict) for c, p in link.conditions] == [("0 <= y", "proved"), ("y < 4", "proved")]
+
+
+def test_what_differs_has_no_chain() -> None:
+    with pytest.raises(eq.EqsatError, match="differ at"):
+        explain("x // 4", "x // 5")
+    with pytest.raises(eq.EqsatError, match="no rules make them equal"):
+        explain("(x*x + x) % 2", "0")
+
+
+@rule("even product")
+def even_product(x: Idx, c: Pos):
+    return abs(x) % 2, x % 2
+
+
+def test_own_rules_are_named() -> None:
+    chain = explain("abs(x) % 2 + 3", "x % 2 + 3", rules=[even_product])
+    assert chain.rules == ("even product",)
+    check(chain, {})
+
+
+def test_a_step_that_does_not_hold_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check of a step does not trust what made it."""
+
+    def never(*_: object, **__: object) -> Proof:
+        return Proof("unknown")
+
+    (first, second), box = read(["x // 4 * 4 + x % 4", "x"], {})
+    why = chains.explain_terms(first, second)
+    monkeypatch.setattr(chains.Portfolio, "equal", never)
+    assert not chains.chain_of(first, second, box, why, scalar_rules()).holds
+
+
+def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:  # feature: J4
+    page = tmp_path / "why.html"
+    assert main(["explain", "(8*x + y)//8", "x", "--ranges", "y=8", "--html", str(page)]) == 0
+    assert "div-of-sum: (8*x + y) // 8 = x when 0 <= y: proved" in capsys.readouterr().out
+    assert "<table" in page.read_text()
+    assert main(["explain", "(8*x + y)//8", "x", "--ranges", "y=8", "--latex"]) == 0
+    assert capsys.readouterr().out.startswith("\\begin{align*}")
+
+
+# -- programs ---------------------------------------------------------------------------------------------------------
+
+
+def _converted(x: eq.Tensor) -> eq.Tensor:
+    return x.permute_dims((0, 2, 3, 1)).relu().permute_dims((0, 3, 1, 2))
+
+
+def _padded(x: eq.Tensor) -> eq.Tensor:
+    return x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).exp().crop((0, 0, 0, 0), (1, 32, 8, 8))
+
+
+def _rolled(x: eq.Tensor) -> eq.Tensor:
+    return x.roll(3, 1).sigmoid().roll(-3, 1)
+
+
+@pytest.mark.parametrize("make", [_converted, _padded, _rolled])
+@pytest.mark.parametrize("times", [1, 4, pytest.param(50, marks=pytest.mark.slow)])
+def test_steps_of_programs(make: Callable[[eq.Tensor], eq.Tensor], times: int) -> None:  # feature: J4
+    y = eq.input("x", (1, 32, 8, 8), "float32")
+    for _ in range(times):
+        y = make(y).abs()
+    result = eq.optimize(y)
+    text = result.explain(steps=True)
+    assert result.steps is not None
+    chain: Any = result.steps(result)
+    assert chain.holds and chain.least and {"identity", "spell", "absorb"} <= set(chain.laws)
+    assert f"  {len(chain.steps)}. " in text and len(chain.steps) >= 1
+    fewer = eq.optimize(y, rules=list(chain.laws))
+    assert fewer.final.rank == result.final.rank
+    for name in set(chain.laws) - {"identity", "spell", "absorb"}:
+        worse = eq.optimize(y, rules=[n for n in chain.laws if n != name])
+        assert worse.final.rank > result.final.rank
+    assert pickle.loads(pickle.dumps(result)).steps is None
+
+
+def test_a_program_without_gain_has_no_steps() -> None:
+    x = eq.input("x", (2, 3), "float32")
+    assert "by no law" in eq.optimize(x.relu()).explain(steps=True)
