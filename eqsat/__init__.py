@@ -11,50 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.ir.decide import Decider, register_decider
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.functions import (
-    abs,
-    acos,
-    acosh,
-    asin,
-    asinh,
-    atan,
-    atanh,
-    cast,
-    ceil,
-    cos,
-    cosh,
-    equal,
-    erf,
-    exp,
-    floor,
-    greater,
-    greater_equal,
-    isinf,
-    isnan,
-    less,
-    less_equal,
-    log,
-    logical_and,
-    logical_not,
-    logical_or,
-    maximum,
-    minimum,
-    not_equal,
-    power,
-    round,
-    sigmoid,
-    sin,
-    sinh,
-    sqrt,
-    tan,
-    tanh,
-    trunc,
-    truncdiv,
-    truncmod,
-    where,
-)
+from eqsat.ir.tensors.arrays import namespace as _arrays
+from eqsat.ir.tensors.arrays.namespace import *  # noqa: F403
+from eqsat.ir.tensors.functions import cast, erf, sigmoid, truncdiv, truncmod
 from eqsat.ir.tensors.library import opaque
-from eqsat.ir.tensors.reductions import concat, matmul, split
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
@@ -81,6 +41,7 @@ if TYPE_CHECKING:
     from eqsat.ir.errors import ScheduleError
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
+    from eqsat.jit import jit
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
     from eqsat.scheduling.schedule import Schedule
@@ -118,6 +79,7 @@ _LAZY: dict[str, str] = {
     "decide": "eqsat.proving.prover",
     "explain": "eqsat.explaining.chain",
     "flow_layout": "eqsat.flow",
+    "jit": "eqsat.jit",
     "optimize": "eqsat.engine",
     "prove": "eqsat.proving.prover",
     "simplify": "eqsat.simplifying.simplify",
@@ -141,27 +103,15 @@ __all__ = [
     "Signature",
     "Tensor",
     "Term",
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
     "axis",
     "cast",
-    "ceil",
     "check_rules",
     "compile",
     "compute",
-    "concat",
     "const",
     "constant",
     "conv2d",
-    "cos",
-    "cosh",
     "decide",
-    "equal",
     "erf",
     "evaluate",
     "exp",
@@ -169,22 +119,9 @@ __all__ = [
     "floor",
     "flow_layout",
     "given",
-    "greater",
-    "greater_equal",
     "input",
-    "isinf",
-    "isnan",
+    "jit",
     "law",
-    "less",
-    "less_equal",
-    "log",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "matmul",
-    "maximum",
-    "minimum",
-    "not_equal",
     "onnx",
     "opaque",
     "optimize",
@@ -193,24 +130,16 @@ __all__ = [
     "primfunc",
     "prove",
     "ramp",
-    "round",
     "rule",
     "sigmoid",
     "simplify",
-    "sin",
-    "sinh",
-    "split",
-    "sqrt",
     "symbol",
-    "tan",
-    "tanh",
-    "trunc",
     "truncdiv",
     "truncmod",
     "verify",
     "when",
-    "where",
 ]
+__all__ += _arrays.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -1,12 +1,14 @@
-"""What users give as an index map: a map, its text, a function of the indices, or two layout strings."""
+"""What users give as an index map: a map, its text, an einops pattern, a function, or two layout strings."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
+from eqsat.ir.layouts.pattern import is_pattern, pattern_map
 from eqsat.ir.terms.shape import Shape
 
 
@@ -17,8 +19,18 @@ class Shaped(Protocol):
     def shape(self) -> Shape: ...
 
 
-def as_map(x: Shaped, map_or_src: Any, dst: Any) -> IndexMap:
-    """The index map that a map, its text, a function, or a pair of layout strings stands for."""
+def as_map(x: Shaped, map_or_src: Any, dst: Any, sizes: Mapping[str, int] | None = None) -> IndexMap:
+    """The index map that a map, its text, a function, or a pair of layout strings stands for.
+
+    An einops pattern is one, too: `sizes` are those that the shape does not give.
+    """
+    if isinstance(map_or_src, str) and dst is None and is_pattern(map_or_src):
+        return pattern_map(map_or_src, x.shape, sizes or {})
+    if sizes:
+        names = ", ".join(sizes)
+        raise LayoutError(
+            f"layout_transform by {map_or_src!r}", f"sizes {names}, but no einops pattern", "b (h p) -> ..."
+        )
     if dst is not None:
         return Layout(map_or_src).to(dst).checked_map(x.shape)
     if isinstance(map_or_src, IndexMap):

@@ -15,7 +15,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.walk import renumber_loads
 
 
-def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any = None) -> Tensor:
+def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any = None, **sizes: int) -> Tensor:
     """The tensor in another layout: `result[map(i)] = x[i]`.
 
     >>> import eqsat as eq
@@ -25,14 +25,18 @@ def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any
     >>> layout_transform(x, lambda n, c, h, w: [n, h, w, c]).shape
     (1, 7, 7, 30)
 
-    map_or_src: an IndexMap, its text ("i -> i//4, i%4"), a function of the indices, or a layout string with `dst`.
+    >>> layout_transform(x, "b c (h p) (w q) -> b h w (p q c)", p=7, q=7).shape
+    (1, 1, 1, 1470)
+
+    map_or_src: an IndexMap, its text ("i -> i//4, i%4"), a function of the indices, an einops pattern, with the `sizes`
+    that the shape does not give, or a layout string with `dst`.
     pad_value: fills the cells that no element reaches: a number, eq.UNDEF, or a function of the physical index that may
     load from x by its own index (`lambda io, ii: x[(4*io + ii) % 14]` wraps around); None: the map must not pad.
     Raises LayoutError where two elements share a cell (both are named) or, without a pad value, with the first padded
     cell, or where the pad value reads another tensor; TypeMismatch where it has another dtype; BoundsError where it
     reads outside of x.
     """
-    found = placed(x, m := as_map(x, map_or_src, dst), pad_value)
+    found = placed(x, m := as_map(x, map_or_src, dst, sizes), pad_value)
     tag = Tag("layout_transform", (("map", str(m)),))
     if found.fill is None:
         return Tensor(View(x, found.shape, found.gather, t.TRUE, None, tag))

@@ -30,9 +30,16 @@ from eqsat.ir.terms.term import Term
 
 
 def reduce(
-    x: Tensor, combiner: str, axis: int | Sequence[int] | None, keepdims: bool = False, name: str = ""
+    x: Tensor,
+    combiner: str,
+    axis: int | Sequence[int] | None,
+    keepdims: bool = False,
+    name: str = "",
+    empty: bool = False,
 ) -> Tensor:
     """Combine the elements along axes (None: all) with sum, prod, max or min, in the element type.
+
+    empty: whether the extreme of no elements is the one that any other replaces, and no error.
 
     >>> import eqsat as eq, numpy as np
     >>> eq.evaluate(reduce(eq.constant(np.arange(6).reshape(2, 3)), "max", 1))
@@ -42,7 +49,7 @@ def reduce(
     axes = tuple(sorted(normalize_axes(axis, x.rank, what)))
     if not axes:
         return x
-    if combiner in ("max", "min") and any(same_dim(x.shape[a], 0) for a in axes):
+    if combiner in ("max", "min") and not empty and any(same_dim(x.shape[a], 0) for a in axes):
         raise ShapeError(what, "the reduced axes have no elements")
     reduced: Shape = tuple(x.shape[a] for a in axes)
     shape: Shape = tuple(1 if n in axes else d for n, d in enumerate(x.shape) if keepdims or n not in axes)

@@ -224,12 +224,17 @@ class Opaque(Node):
 
 
 class Tensor(TensorMethods):
-    """One output of a node. `x[i, j]` is a load inside `eq.compute`; arithmetic and methods build programs.
+    """One output of a node, with numpy's operators, indices and methods; each builds a part of a program.
 
     >>> import eqsat as eq
     >>> x = eq.input("x", (2, 3), "float32")
-    >>> x.permute_dims((1, 0)).shape
-    (3, 2)
+    >>> x.T.shape, x[:, ::-2].shape, (x + 1).dtype
+    ((3, 2), (2, 2), 'float32')
+
+    As many integers or index terms as axes are a load, a term: the bodies of `eq.compute` are made of these.
+
+    >>> eq.compute((3,), lambda i: x[0, i] * x[1, i]).shape
+    (3,)
     """
 
     __slots__ = ("__weakref__", "index", "node")
@@ -269,20 +274,22 @@ class Tensor(TensorMethods):
         node = self.node
         return node.name if isinstance(node, Input) else f"t{node.serial}"
 
-    def __getitem__(self, index: Any) -> Term:
-        items: tuple[Any, ...] = cast("tuple[Any, ...]", index) if isinstance(index, tuple) else (index,)
-        if len(items) != self.rank:
-            problem = f"{len(items)} indices for rank {self.rank}"
-            raise ShapeError(f"load of {self.name}", problem, "x.slice(...) takes sub-tensors")
-        return t.load(self, [t.as_index(i) for i in items], self.dtype)
-
     def __len__(self) -> int:
-        raise ShapeError(f"len of {self.name}", "a tensor is not a sequence", "use .shape")
+        if not self.shape:
+            raise ShapeError(f"len of {self.name}", "a tensor of rank 0 has no length")
+        if not isinstance(self.shape[0], int):
+            raise ShapeError(f"len of {self.name}", f"the extent {self.shape[0]} is no number", "use x.shape[0]")
+        return self.shape[0]
 
     def __bool__(self) -> bool:
         raise TypeMismatch(f"bool({self.name})", "a tensor has no truth value until it is evaluated")
 
     def __eq__(self, other: object) -> bool:
+        """Whether this is the same tensor, which sets and dicts ask; `eq.equal(x, y)` compares elements."""
+        if isinstance(other, (int, float, np.generic, np.ndarray)):
+            raise TypeMismatch(
+                f"{self.name} == {other!r}", "asks which tensor it is", "eq.equal(x, y) compares elements"
+            )
         return isinstance(other, Tensor) and self.key == other.key
 
     def __hash__(self) -> int:
@@ -319,7 +326,10 @@ class Program:
 
     def __init__(self, inputs: Sequence[Tensor], outputs: Mapping[str, Tensor], name: str = "program") -> None:
         object.__setattr__(self, "inputs", tuple(inputs))
-        object.__setattr__(self, "outputs", dict(outputs))
+        if not isinstance(outputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch("program", f"outputs are a {type(outputs).__name__}", 'name them: outputs={"y": y}')
+        found = {k: tensor_of(y, f"output {k!r}") if isinstance(y, Term) else y for k, y in outputs.items()}
+        object.__setattr__(self, "outputs", found)
         object.__setattr__(self, "name", name)
         names: set[str] = set()
         for name, y in self.outputs.items():
@@ -402,6 +412,8 @@ def as_program(program: Program | Tensor) -> Program:
     """A program from a program, or from one tensor (its output is named `out`, its inputs are found)."""
     if isinstance(program, Program):
         return program
+    if isinstance(program, Term):
+        program = tensor_of(program, "program")
     if not isinstance(program, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeMismatch(f"{program!r}", "is not a program or a tensor")
     inputs = [Tensor(n) for n in node_order([program]) if isinstance(n, Input)]
@@ -453,6 +465,18 @@ def compute(shape: Any, fn: IndexFunction, reduce: Any = (), combiner: str = "su
     if not isinstance(body, Term):
         raise TypeMismatch("compute", f"the body is {body!r}, not a term", "eq.const(value, dtype) makes a constant")
     return Tensor(from_body(body, out, red, combiner if red else None, ordered=ordered))
+
+
+def tensor_of(value: Term, what: str) -> Tensor:
+    """The tensor of rank 0 that a load at a place is: `x[0, 1]`, or a term over such and symbols.
+
+    >>> tensor_of(input("x", (2, 3), "int8")[0, 1], "output").shape
+    ()
+    """
+    for node in postorder(value):
+        if node.op in ("axis", "var"):
+            raise TypeMismatch(f"{what} of {value}", "a term over axes is no tensor", "load x[i, j] inside eq.compute")
+    return Tensor(from_body(t.cast_to(value, "int64") if value.dtype == t.INDEX else value, ()))
 
 
 def from_body(

@@ -209,8 +209,8 @@ def fill_term(x: Tensor, pad_value: Any, axes: Sequence[Term], operation: str) -
 def pad(x: Tensor, pad_width: Any, pad_value: Any = 0, mode: str = "constant") -> Tensor:
     """Add cells before and after each axis, as numpy.pad: pad_width is an int, (before, after) or one pair per axis.
 
-    mode: "constant" (pad_value: a number, eq.UNDEF, a term or a function of the output index), "edge", "reflect" or
-    "wrap".
+    mode: "constant" (pad_value: a number, eq.UNDEF, a term or a function of the output index), "edge", "reflect",
+    "symmetric" or "wrap".
 
     >>> import eqsat as eq, numpy as np
     >>> eq.evaluate(eq.constant(np.arange(3)).pad(2, mode="reflect"))
@@ -237,8 +237,8 @@ def pad(x: Tensor, pad_width: Any, pad_value: Any = 0, mode: str = "constant") -
 
 def _mode_index(mode: str, i: Term, extent: Dim, width: tuple[int, int]) -> Term:
     """The source index of one axis for an index that may lie outside of it."""
-    if mode not in ("edge", "reflect", "wrap"):
-        raise ShapeError(f"pad in mode {mode!r}", "unknown mode", "constant, edge, reflect or wrap")
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise ShapeError(f"pad in mode {mode!r}", "unknown mode", "constant, edge, reflect, symmetric or wrap")
     if width == (0, 0):
         return i
     n = t.as_index(extent)
@@ -249,6 +249,9 @@ def _mode_index(mode: str, i: Term, extent: Dim, width: tuple[int, int]) -> Term
         return t.binary("max", 0, t.binary("min", i, n - 1))
     if mode == "wrap":
         return t.binary("mod", i, n)
+    if mode == "symmetric":
+        ahead = t.binary("max", i, -1 - i) if max(width) <= least else t.binary("mod", i, n * 2)
+        return t.binary("min", ahead, n * 2 - 1 - ahead)
     if max(width) < least:
         return (n - 1) - t.absolute((n - 1) - t.absolute(i))
     if least < 2 and not same_dim(extent, 1):

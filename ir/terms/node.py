@@ -67,6 +67,12 @@ def _laws() -> Any:
     return term
 
 
+class Lifted:
+    """The base of what has elements: terms leave an operator between the two to it."""
+
+    __slots__ = ()
+
+
 class Term:
     """A scalar expression. Build terms with operators and the functions of this package, never with the constructor.
 
@@ -119,6 +125,9 @@ class Term:
 
         return evaluate_named(self, env or {})
 
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise TypeMismatch(f"array of {self}", "a term has no value until it is evaluated", "term.evaluate(values)")
+
     def __hash__(self) -> int:
         return self.serial
 
@@ -148,43 +157,43 @@ class Term:
         raise TypeMismatch(f"iteration over {self}", "a term is a scalar")
 
     def __add__(self, other: TermLike) -> Term:
-        return _laws().add(self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().add(self, other)
 
     def __radd__(self, other: TermLike) -> Term:
         return _laws().add(other, self)
 
     def __sub__(self, other: TermLike) -> Term:
-        return _laws().sub(self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().sub(self, other)
 
     def __rsub__(self, other: TermLike) -> Term:
         return _laws().sub(other, self)
 
     def __mul__(self, other: TermLike) -> Term:
-        return _laws().mul(self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().mul(self, other)
 
     def __rmul__(self, other: TermLike) -> Term:
         return _laws().mul(other, self)
 
     def __floordiv__(self, other: TermLike) -> Term:
-        return _laws().binary("floordiv", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("floordiv", self, other)
 
     def __rfloordiv__(self, other: TermLike) -> Term:
         return _laws().binary("floordiv", other, self)
 
     def __mod__(self, other: TermLike) -> Term:
-        return _laws().binary("mod", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("mod", self, other)
 
     def __rmod__(self, other: TermLike) -> Term:
         return _laws().binary("mod", other, self)
 
     def __truediv__(self, other: TermLike) -> Term:
-        return _laws().binary("div", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("div", self, other)
 
     def __rtruediv__(self, other: TermLike) -> Term:
         return _laws().binary("div", other, self)
 
     def __pow__(self, other: TermLike) -> Term:
-        return _laws().binary("pow", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("pow", self, other)
 
     def __rpow__(self, other: TermLike) -> Term:
         return _laws().binary("pow", other, self)
@@ -199,31 +208,31 @@ class Term:
         return _laws().absolute(self)
 
     def __and__(self, other: TermLike) -> Term:
-        return _laws().binary("bitand", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("bitand", self, other)
 
     def __rand__(self, other: TermLike) -> Term:
         return _laws().binary("bitand", other, self)
 
     def __or__(self, other: TermLike) -> Term:
-        return _laws().binary("bitor", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("bitor", self, other)
 
     def __ror__(self, other: TermLike) -> Term:
         return _laws().binary("bitor", other, self)
 
     def __xor__(self, other: TermLike) -> Term:
-        return _laws().binary("bitxor", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("bitxor", self, other)
 
     def __rxor__(self, other: TermLike) -> Term:
         return _laws().binary("bitxor", other, self)
 
     def __lshift__(self, other: TermLike) -> Term:
-        return _laws().binary("shl", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("shl", self, other)
 
     def __rlshift__(self, other: TermLike) -> Term:
         return _laws().binary("shl", other, self)
 
     def __rshift__(self, other: TermLike) -> Term:
-        return _laws().binary("shr", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().binary("shr", self, other)
 
     def __rrshift__(self, other: TermLike) -> Term:
         return _laws().binary("shr", other, self)
@@ -232,16 +241,16 @@ class Term:
         return _laws().logical_not(self) if self.dtype == BOOL else _laws().unary("bitnot", self)
 
     def __lt__(self, other: TermLike) -> Term:
-        return _laws().compare("lt", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().compare("lt", self, other)
 
     def __le__(self, other: TermLike) -> Term:
-        return _laws().compare("le", self, other)
+        return NotImplemented if isinstance(other, Lifted) else _laws().compare("le", self, other)
 
     def __gt__(self, other: TermLike) -> Term:
-        return _laws().compare("lt", other, self)
+        return NotImplemented if isinstance(other, Lifted) else _laws().compare("lt", other, self)
 
     def __ge__(self, other: TermLike) -> Term:
-        return _laws().compare("le", other, self)
+        return NotImplemented if isinstance(other, Lifted) else _laws().compare("le", other, self)
 
     # Like numpy's, these answer a term: object's == answers a bool, which no checker lets a class change.
     def __eq__(self, other: object) -> Term:  # pyright: ignore[reportIncompatibleMethodOverride]
