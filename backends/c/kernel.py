@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from eqsat.backends.arguments import bound_output, named_arguments, output_arrays, readable
 from eqsat.backends.c import program_cache
@@ -141,6 +143,24 @@ class CKernel(Specialised[CModule]):
         Inputs that are not dense are copied now. The function is not reentrant: it has one workspace.
         """
         return self._prepare(args, arrays, bound_output(out))[0]
+
+    @cached_property
+    def direct(self) -> Callable[[Sequence[NDArray]], list[NDArray]] | None:
+        """A call with nothing around it, for callers that know shapes and types: dense inputs in their order, new
+        outputs. None for a program with symbols, or with operators in Python."""
+        module = self._static
+        call = None if module is None else module.runner.direct()
+        if module is None or call is None:
+            return None
+        low = module.interface
+        specs = [(low.buffers[b].shape, np.dtype(low.buffers[b].dtype)) for b in low.outputs.values()]
+
+        def run(inputs: Sequence[NDArray]) -> list[NDArray]:
+            outputs: list[NDArray] = [np.empty(shape, dtype) for shape, dtype in specs]
+            call(inputs, outputs)
+            return outputs
+
+        return run
 
     def _prepare(
         self, args: tuple[Any, ...], arrays: Mapping[str, Any], out: Any

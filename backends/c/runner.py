@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from threading import Thread
+from typing import Any
 
 import numpy as np
 
@@ -108,6 +109,36 @@ class Runner:
                 status = function(*arguments)
                 if status != 0:
                     raise EvaluationError(f"kernel {entry.name}", f"failed with status {status}")
+
+        return call
+
+    def direct(self) -> Callable[[Sequence[NDArray], Sequence[NDArray]], None] | None:
+        """The call of a program that is one exported function: inputs and outputs in their order, checked and dense.
+
+        It may run in several threads at once: each call has a workspace of its own.
+        """
+        if len(self.steps) != 1 or isinstance(self.steps[0], HostCall):
+            return None
+        function, entry = self.steps[0]
+        low = self.interface
+        given = {b: n for n, b in enumerate([*low.inputs.values(), *low.outputs.values()])}
+        if any(b not in given and b not in low.constants for b in entry.buffers):
+            return None
+        constants = {b: a for b, a in low.constants.items() if b in entry.buffers}
+        fixed = [address(constants[b]) if b in constants else 0 for b in entry.buffers]
+        order = [(n, given[b]) for n, b in enumerate(entry.buffers) if b not in constants]
+        room = low.workspace_bytes + ALIGNMENT
+
+        def call(inputs: Sequence[NDArray], outputs: Sequence[NDArray], _held: object = constants) -> None:
+            arrays = (*inputs, *outputs)
+            scratch: NDArray = np.empty(room, np.uint8)
+            base = address(scratch)
+            places: list[Any] = list(fixed)
+            for n, k in order:
+                places[n] = address(arrays[k])
+            status = function(*places, base + -base % ALIGNMENT)
+            if status != 0:
+                raise EvaluationError(f"kernel {entry.name}", f"failed with status {status}")
 
         return call
 

@@ -1,7 +1,8 @@
 """`x[...]` as numpy reads it: integers, slices, ellipsis, None, and integer arrays.
 
 As many integers or index terms as axes make a load, which is a term; anything else makes one View, or, where an index
-is itself a tensor, one Compute.
+is itself a tensor, one Compute. No kernel can raise, so positions in a tensor that leave their axis mean the nearest
+cell, as in JAX; those in an array are known, and refused.
 """
 
 from __future__ import annotations
@@ -234,7 +235,9 @@ class _Reader:
         n = t.as_index(extent)
         if isinstance(array, Tensor):
             at = t.cast_to(t.load(array, read, array.dtype), INDEX)
-            return t.where(t.compare("lt", at, 0), at + n, at) if array.dtype.startswith("i") else at
+            if array.dtype.startswith("i"):
+                at = t.binary("max", t.where(t.compare("lt", at, 0), at + n, at), 0)
+            return t.binary("min", at, n - 1)
         values: NDArray = array.astype(np.int64)
         if not isinstance(extent, int):
             if values.size and values.min() < 0:

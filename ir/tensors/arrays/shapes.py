@@ -337,8 +337,8 @@ def take(x: Any, indices: Any, axis: int | None = None, *, out: None = None, mod
     >>> eq.take(eq.input("x", (4, 5), "int8"), [[0, 1], [2, -1]], axis=1).shape
     (4, 2, 2)
 
-    A position outside of the axis is an error: of a constant at once, of a tensor where it is evaluated. `mode` "wrap"
-    and "clip" are `eq.mod(i, n)` and `eq.clip(i, 0, n - 1)` of the positions.
+    A constant position outside of the axis is refused; one in a tensor means the nearest cell, as `mode` "clip" does.
+    `mode` "wrap" counts round the axis.
     """
     refuse("take", "out", out, "use what it returns")
     y = as_tensor(x, "take")
@@ -350,7 +350,7 @@ def take(x: Any, indices: Any, axis: int | None = None, *, out: None = None, mod
     places: Any = indices if isinstance(indices, Tensor) else array_of(indices, "take")
     if mode != "raise":
         if isinstance(places, Tensor):
-            raise ShapeError("take", f"mode {mode!r} for a tensor of positions", "eq.mod or eq.clip the positions")
+            raise ShapeError("take", f"mode {mode!r} for a tensor of positions", "eq.mod(i, n) or eq.clip(i, 0, n - 1)")
         extent = require_static((y.shape[n],), "take")[0]
         places = np.mod(places, extent) if mode == "wrap" else np.clip(places, 0, extent - 1)
     return y[(*(slice(None),) * n, places)]

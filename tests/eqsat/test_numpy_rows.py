@@ -1,0 +1,103 @@
+"""Every name of numpy's that tensors have: its result, type and shape by evaluate, as C and optimised."""
+
+# feature: A1
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy_rows import CREATION, DATA, REFUSED, ROWS, as_output, inputs, value
+
+import eqsat as eq
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import EqsatError
+
+GROUP = 60
+TOLERANCE = {"float16": 2e-2, "float32": 2e-5, "float64": 1e-10}
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Any:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def check(row: str, found: NDArray, expected: Any) -> None:
+    wanted = np.asarray(expected)
+    assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape), row
+    near = TOLERANCE.get(wanted.dtype.name, 0)
+    np.testing.assert_allclose(found, wanted, rtol=near, atol=near, err_msg=row)
+
+
+def outputs(rows: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The tensors of some rows by name, their numpy values, and the inputs."""
+    names = inputs()
+    made: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
+    for row in rows:
+        for n, (e, x) in enumerate(zip(value(row, DATA, np), value(row, names, eq), strict=True)):
+            if as_output(x) is None:
+                assert e == x, row
+            else:
+                made[f"{row} [{n}]"], expected[f"{row} [{n}]"] = x, e
+    return made, expected, names
+
+
+def test_the_table_is_whole() -> None:
+    from eqsat.ir.tensors.arrays import namespace
+
+    text = " ".join([*ROWS, *REFUSED])
+    types = {n for n in namespace.__all__ if isinstance(getattr(namespace, n), (str, float))}
+    here = {"array", "asarray", "rearrange", "result_type"}  # named in tests of their own
+    missing = [n for n in namespace.__all__ if f"np.{n}(" not in text and n not in types | here]
+    assert not missing
+    assert len(ROWS) >= 160 and len(REFUSED) <= 0.05 * len(ROWS)
+
+
+@pytest.mark.parametrize("part", range(0, len(ROWS), GROUP))
+def test_rows(part: int) -> None:
+    made, expected, names = outputs(ROWS[part : part + GROUP])
+    program = eq.Program(list(names.values()), {f"out{n}": x for n, x in enumerate(made.values())})
+    results = {
+        "evaluate": eq.evaluate(program, DATA),
+        "C": eq.compile(program)(DATA),
+        "optimised": eq.evaluate(eq.optimize(program).program, DATA),
+    }
+    for way, found in results.items():
+        for n, row in enumerate(made):
+            check(f"{row} by {way}", found[f"out{n}"], expected[row])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS)
+def test_each_row_alone(row: str) -> None:
+    made, expected, names = outputs([row])
+    for label, x in made.items():
+        program = eq.Program(list(names.values()), {"out": x})
+        best = eq.optimize(program).program
+        for way in (eq.compile(program)(DATA), eq.compile(best)(DATA), eq.evaluate(best, DATA)):
+            check(label, way, expected[label])
+
+
+def test_numpys_own_functions_take_tensors() -> None:
+    names = inputs()
+    ours = [row for row in ROWS if "np." in row and row not in CREATION]
+    for row in ours:
+        # Arrays made by numpy in passing are constants.
+        for x, y in zip(value(row, names, np), value(row, names, eq), strict=True):
+            a, b = as_output(x), as_output(y)
+            if b is None:
+                assert x == y, row
+            else:
+                assert a is not None and not isinstance(x, np.ndarray), f"{row} gave {type(x)}"
+                assert (eq.asarray(a).shape, eq.asarray(a).dtype) == (eq.asarray(b).shape, eq.asarray(b).dtype), row
+
+
+@pytest.mark.parametrize("module", [eq, np])
+@pytest.mark.parametrize("row", REFUSED)
+def test_what_is_not_there_names_the_alternative(row: str, module: Any) -> None:
+    with pytest.raises(EqsatError) as error:
+        value(row, inputs(), module)
+    assert REFUSED[row] in str(error.value), str(error.value)
