@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from eqsat.ir.errors import ScheduleError
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
-    from eqsat.jit import jit
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
     from eqsat.scheduling.schedule import Schedule
     from eqsat.simplifying.simplify import simplify
+    from eqsat.tracing.jit import jit
     from eqsat.verifying.verify import verify
 
 __version__ = "0.1.0"
@@ -79,7 +79,7 @@ _LAZY: dict[str, str] = {
     "decide": "eqsat.proving.prover",
     "explain": "eqsat.explaining.chain",
     "flow_layout": "eqsat.flow",
-    "jit": "eqsat.jit",
+    "jit": "eqsat.tracing.jit",
     "optimize": "eqsat.engine",
     "prove": "eqsat.proving.prover",
     "simplify": "eqsat.simplifying.simplify",

@@ -30,7 +30,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("reshape to another size", lambda: X.reshape((5, 5)), "576|25"),
     ("shapes that do not broadcast", lambda: X + eq.input("y", (3,), "float32"), r"\(3,?\)"),
     ("product of shapes that do not fit", lambda: eq.matmul(X, eq.input("y", (5, 4), "float32")), "5"),
-    ("types that do not fit", lambda: X + eq.input("y", (6,), "int8"), "int8"),
+    ("types that do not fit", lambda: X & eq.input("y", (6,), "int8"), "int8"),
     ("negative pad", lambda: X.pad([(0, 0), (0, 0), (-1, 0), (0, 0)]), "-1"),
     ("crop out of range", lambda: X.crop((0, 0, 3, 0), (2, 8, 6, 6)), "9|6"),
     ("negative extent", lambda: eq.input("y", (-1,), "float32"), "-1"),

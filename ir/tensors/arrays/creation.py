@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Callable
 from typing import Any
 
@@ -146,10 +147,14 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
             raise ShapeError("arange", f"step {step!r} between symbols", "a positive integer")
         first, n = t.as_index(start), (t.as_index(stop) - start + (step - 1)) // step
         kind = data_dtype("int64" if dtype is None else dtype)
-        return _made((as_dim(n),), lambda i: t.cast_to(i * step + first, kind), "arange")
+
+        def body(i: Term) -> Term:
+            return t.cast_to(i * step + first, kind)
+
+        return _made((as_dim(n),), body, "arange")
     if step == 0:
         raise ShapeError("arange", "the step is 0")
-    numbers = [v.item() if isinstance(v, np.generic) else v for v in (start, stop, step)]
+    numbers: list[Any] = [typing.cast(Any, v).item() if isinstance(v, np.generic) else v for v in (start, stop, step)]
     given: Any = np.result_type(*(np.asarray(v) for v in (start, stop, step)))
     kind = data_dtype(given if dtype is None else dtype)
     if kind == BOOL:
@@ -182,7 +187,8 @@ def linspace(
     """
     if not (is_weak(start) or isinstance(start, np.generic)) or not (is_weak(stop) or isinstance(stop, np.generic)):
         raise TypeMismatch("linspace", "start and stop are not numbers", "start + eq.arange(n) * step")
-    values, step = np.linspace(start, stop, num, endpoint, retstep=True, dtype=dtype, axis=axis)
+    make: Any = np.linspace
+    values, step = make(start, stop, num, endpoint, retstep=True, dtype=dtype, axis=axis)
     made = constant(values)
     return (made, float(step)) if retstep else made
 
@@ -197,7 +203,16 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = "float64", order: str = 
     """
     kind = data_dtype(dtype)
     shape = as_shape((n, n if m is None else m))
-    return _made(shape, lambda i, j: t.cast_to(t.compare("eq", j - i, k), kind), "eye")
+    return _where_ahead(shape, "eq", k, kind, "eye")
+
+
+def _where_ahead(shape: Shape, op: str, k: int, dtype: str, name: str) -> Tensor:
+    """1 where the column less the row is so, compared with k."""
+
+    def body(i: Term, j: Term) -> Term:
+        return t.cast_to(t.compare(op, j - i, k), dtype)
+
+    return _made(shape, body, name)
 
 
 def identity(n: Any, dtype: Any = "float64") -> Tensor:
@@ -220,7 +235,7 @@ def tri(n: Any, m: Any = None, k: int = 0, dtype: Any = "float64") -> Tensor:
     """
     kind = data_dtype(dtype)
     shape = as_shape((n, n if m is None else m))
-    return _made(shape, lambda i, j: t.cast_to(t.compare("le", j - i, k), kind), "tri")
+    return _where_ahead(shape, "le", k, kind, "tri")
 
 
 def meshgrid(*xi: Any, indexing: str = "xy", copy: bool = True, sparse: bool = False) -> tuple[Tensor, ...]:

@@ -74,7 +74,8 @@ def _bound(value: Any, extent: Dim, what: str) -> Term:
     if isinstance(value, Term):
         at = t.as_index(value)
     elif isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        at = t.as_index(extent) + int(value) if value < 0 else t.index_const(int(value))
+        number = int(cast(Any, value))
+        at = t.as_index(extent) + number if number < 0 else t.index_const(number)
     else:
         raise ShapeError(what, f"the bound {value!r} is not an integer")
     return _least(_greatest(at, t.index_const(0)), t.as_index(extent))
@@ -100,7 +101,7 @@ def sliced(part: slice, extent: Dim, what: str) -> _Along:
     step: Any = 1 if part.step is None else part.step
     if not isinstance(step, (int, np.integer)) or isinstance(step, (bool, np.bool_)) or step == 0:
         raise ShapeError(what, f"the step {step!r} is not a whole number other than 0")
-    step = int(step)
+    step = int(cast(Any, step))
     if isinstance(extent, int) and not any(isinstance(v, Term) for v in (part.start, part.stop)):
         try:
             numbers = range(*part.indices(extent))
@@ -131,12 +132,12 @@ class _Reader:
         """The items with an ellipsis spelled out and masks as positions: one for each axis, and None for new ones."""
         flat: list[Any] = []
         for item in items:
-            array: Any = np.asarray(item) if isinstance(item, (list, np.ndarray)) else item
+            array: Any = np.asarray(cast(Any, item)) if isinstance(item, (list, np.ndarray)) else item
             if isinstance(array, Tensor) and isinstance(array.node, Constant):
                 array = array.node.array
             if isinstance(array, (bool, np.bool_)) or (isinstance(array, Tensor) and array.dtype == BOOL):
                 raise TypeMismatch(self.what, "a mask gives a shape that depends on data", "eq.where(mask, x, fill)")
-            if isinstance(array, np.ndarray) and array.dtype == BOOL:
+            if isinstance(array, np.ndarray) and cast(NDArray, array).dtype == BOOL:
                 flat.extend(self._mask(cast(NDArray, array), len(flat)))
             else:
                 flat.append(array)
@@ -171,7 +172,7 @@ class _Reader:
                 continue
             n = len(terms)
             if isinstance(item, slice):
-                along = sliced(item, self.x.shape[n], self.what)
+                along = sliced(cast(Any, item), self.x.shape[n], self.what)
                 terms.append(along.start + along.step * axes[place])
             elif isinstance(item, (np.ndarray, Tensor)):
                 terms.append(self._picked(self._array(item), own, self.x.shape[n]))
@@ -214,7 +215,7 @@ class _Reader:
                 shape.append(1)
                 continue
             if isinstance(item, slice):
-                shape.append(sliced(item, self.x.shape[n], self.what).extent)
+                shape.append(sliced(cast(Any, item), self.x.shape[n], self.what).extent)
             n += 1
         return tuple(shape), [*places, start]
 

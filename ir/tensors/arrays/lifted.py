@@ -61,11 +61,21 @@ def _as_exp(name: str, scalar: Callable[[Term], Term]) -> Callable[[Any], Tensor
     return lambda a: elementwise(name, scalar, loop_types("exp", [a])[0], a)
 
 
+def _in_common(op: str) -> Callable[[Any, Any], Tensor]:
+    """An operator that numpy lacks, in the operands' common type."""
+
+    def apply(a: Any, b: Any) -> Tensor:
+        x, y = common(op, a, b)
+        return pointwise.operator(op, x, y)
+
+    return apply
+
+
 _ONLY_HERE: dict[str, Callable[..., Tensor]] = {
     "erf": _as_exp("erf", lambda a: t.unary("erf", a)),
     "sigmoid": _as_exp("sigmoid", build.sigmoid),
-    "truncdiv": lambda a, b: pointwise.operator("truncdiv", *common("truncdiv", a, b)),
-    "truncmod": lambda a, b: pointwise.operator("truncmod", *common("truncmod", a, b)),
+    "truncdiv": _in_common("truncdiv"),
+    "truncmod": _in_common("truncmod"),
 }
 
 
@@ -87,7 +97,10 @@ def float_function(name: str, ufunc: str, what: str, at: str, value: str) -> Una
     text = f"{what}, of a float term or each element of a tensor, in the precision in which numpy computes it."
     example = f'print(eq.{name}(eq.const({at}, "float64")).evaluate({{}})) is {value}'
     known = ufuncs.UFUNCS.get(ufunc)
-    scalar = (lambda a: t.unary(name, a)) if known is None or name in t.FLOAT_UNARY + t.FLOAT_TEST else known[1]
+
+    def scalar(a: Term) -> Term:
+        return t.unary(name, a) if known is None or name in t.FLOAT_UNARY + t.FLOAT_TEST else known[1](a)
+
     return unary_function(name, ufunc, scalar, text, example)
 
 

@@ -61,7 +61,7 @@ def _by_axis(pad_width: Any, x: Tensor) -> list[tuple[int, int]]:
     what = f"pad of {format_shape(x.shape)} by {pad_width}"
     widths = [(0, 0)] * x.rank
     for axis, width in cast("Mapping[int, Any]", pad_width).items():
-        pair = (width, width) if isinstance(width, (int, np.integer)) else tuple(cast("Sequence[Any]", width))
+        pair: tuple[Any, ...] = (width, width) if np.ndim(width) == 0 else tuple(cast("Sequence[Any]", width))
         if len(pair) != 2:
             raise ShapeError(what, f"{width!r} is not one number or two")
         widths[normalize_axis(axis, x.rank, what)] = (whole(pair[0], what, "width"), whole(pair[1], what, "width"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from eqsat.ir.layouts.pattern import placed
 from eqsat.ir.tensors import views
@@ -21,6 +21,6 @@ def rearrange(x: Any, pattern: str, **sizes: int) -> Tensor:
 
     `sizes` are those of names that the shape does not give. Raises LayoutError, a ParseError for what is no pattern.
     """
-    y = stack(x) if isinstance(x, (list, tuple)) else as_tensor(x, "rearrange")
+    y = stack(cast(Any, x)) if isinstance(x, (list, tuple)) else as_tensor(x, "rearrange")
     found = placed(pattern, y.shape, sizes)
     return views.reshape(views.permute_dims(views.reshape(y, found.parts), found.order), found.shape)

@@ -139,7 +139,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """
     x, y = common("tensordot", a, b)
     if isinstance(axes, (int, np.integer)):
-        count = int(axes)
+        count = int(cast(Any, axes))
         left, right = tuple(range(x.rank - count, x.rank)), tuple(range(count))
     else:
         left, right = (normalize_axes(v, z.rank, "tensordot") for v, z in zip(axes, (x, y), strict=True))

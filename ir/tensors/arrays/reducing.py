@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from eqsat.ir.dtypes import BOOL, highest, is_float, lowest
+from eqsat.ir.dtypes import BOOL, highest, lowest
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.tensors import pointwise, reductions, scans, views
 from eqsat.ir.tensors.arrays.shapes import ravel
-from eqsat.ir.tensors.arrays.types import as_tensor, float_type, refuse, sum_type
+from eqsat.ir.tensors.arrays.types import as_tensor, refuse, sum_type
 from eqsat.ir.tensors.tensor import Tensor, data_dtype
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import format_shape, normalize_axes, normalize_axis, size_term
+from eqsat.ir.terms.shape import format_shape, normalize_axis
 
 Axis = int | Sequence[int] | None
 OUT = "use what it returns; a kernel writes to out="
 
 
-def _masked(x: Tensor, where: Any, neutral: Any) -> Tensor:
+def masked(x: Tensor, where: Any, neutral: Any) -> Tensor:
     """The neutral element where a mask does not hold."""
     if where is None or where is True:
         return x
@@ -35,7 +35,7 @@ def _total(x: Any, combiner: str, axis: Axis, dtype: Any, keepdims: bool, initia
     if kind == BOOL:
         raise TypeMismatch(f"{combiner} in bool", "has no order of and and or", "x.any() or x.all()")
     y = pointwise.cast(given, kind)
-    made = reductions.reduce(_masked(y, where, 0 if combiner == "sum" else 1), combiner, axis, keepdims)
+    made = reductions.reduce(masked(y, where, 0 if combiner == "sum" else 1), combiner, axis, keepdims)
     if initial is None:
         return made
     return pointwise.binary("add" if combiner == "sum" else "mul", t.add if combiner == "sum" else t.mul, made, initial)
@@ -86,7 +86,7 @@ def _extreme(x: Any, combiner: str, axis: Axis, keepdims: bool, initial: Any, wh
         if where is not None and where is not True:
             raise TypeMismatch(f"{combiner} with where=", "needs initial=", "there may be no element")
         return reductions.reduce(y, combiner, axis, keepdims)
-    y = _masked(y, where, (lowest if combiner == "max" else highest)(y.dtype))
+    y = masked(y, where, (lowest if combiner == "max" else highest)(y.dtype))
     made = reductions.reduce(y, combiner, axis, keepdims, empty=True)
     return pointwise.binary(combiner, lambda a, b: t.binary(combiner, a, b), made, initial)
 
@@ -141,7 +141,7 @@ def any(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, 
     array([ True, False])
     """
     refuse("any", "out", out, OUT)
-    return reductions.reduce(_masked(_truth(x, "any"), where, False), "max", axis, keepdims, empty=True)
+    return reductions.reduce(masked(_truth(x, "any"), where, False), "max", axis, keepdims, empty=True)
 
 
 def all(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
@@ -152,7 +152,7 @@ def all(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, 
     array([ True, False])
     """
     refuse("all", "out", out, OUT)
-    return reductions.reduce(_masked(_truth(x, "all"), where, True), "min", axis, keepdims, empty=True)
+    return reductions.reduce(masked(_truth(x, "all"), where, True), "min", axis, keepdims, empty=True)
 
 
 def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -163,113 +163,6 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     array(2)
     """
     return sum(_truth(x, "count_nonzero"), axis, keepdims=keepdims)
-
-
-def _count(x: Tensor, axis: Axis, keepdims: bool, where: Any, dtype: str) -> Tensor:
-    """How many elements are averaged, as numbers of a float type."""
-    if where is None or where is True:
-        axes = normalize_axes(axis, x.rank, "mean")
-        count = size_term(tuple(x.shape[a] for a in axes))
-        number = t.int_value(count)
-        return as_tensor(tensor_const(count, number, dtype), "mean")
-    mask = views.broadcast_to(as_tensor(where, "where="), x.shape)
-    return pointwise.cast(sum(mask, axis, keepdims=keepdims), dtype)
-
-
-def tensor_const(count: t.Term, number: int | None, dtype: str) -> t.Term:
-    """A number of elements in a float type."""
-    return t.cast_to(count, dtype) if number is None else t.const(float(number), dtype)
-
-
-def mean(
-    x: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Tensor:
-    """The average along axes (None: all), of whole numbers in float64, as numpy.mean.
-
-    >>> import eqsat as eq
-    >>> eq.evaluate(eq.mean([1, 2, 6]))
-    array(3.)
-    """
-    refuse("mean", "out", out, OUT)
-    given = as_tensor(x, "mean")
-    kind = float_type(given.dtype) if dtype is None else data_dtype(dtype)
-    if not is_float(kind):
-        raise TypeMismatch(f"mean in {kind}", "needs a float type", "mean(x).astype(dtype)")
-    if where is None or where is True:
-        return reductions.mean(pointwise.cast(given, kind), axis, keepdims)
-    inner = "float32" if kind == "float16" and dtype is None else kind
-    y = pointwise.cast(given, inner)
-    total = reductions.reduce(_masked(y, where, 0), "sum", axis, keepdims)
-    count = _count(y, axis, keepdims, where, inner)
-    return pointwise.cast(pointwise.operator("div", total, count), kind)
-
-
-def var(
-    x: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Tensor:
-    """The variance along axes: the mean square of what is left of the mean, divided by n - ddof, as numpy.var.
-
-    >>> import eqsat as eq
-    >>> eq.evaluate(eq.var([1.0, 2.0, 3.0], ddof=1))
-    array(1.)
-    """
-    refuse("var", "out", out, OUT)
-    if correction is not None and ddof != 0:
-        raise TypeMismatch("var", "ddof and correction are one thing", "give one of them")
-    given = as_tensor(x, "var")
-    kind = float_type(given.dtype) if dtype is None else data_dtype(dtype)
-    if not is_float(kind):
-        raise TypeMismatch(f"var in {kind}", "needs a float type", "var(x).astype(dtype)")
-    inner = "float32" if kind == "float16" and dtype is None else kind
-    y = pointwise.cast(given, inner)
-    center = _mean_of(y, axis, where, mean)
-    square = pointwise.pointwise("square", lambda a: a * a, pointwise.operator("sub", y, center))
-    total = reductions.reduce(_masked(square, where, 0), "sum", axis, keepdims)
-    less = float(ddof if correction is None else correction)
-    count = _count(y, axis, keepdims, where, inner)
-
-    def rest(a: t.Term, n: t.Term) -> t.Term:
-        return a / t.binary("max", n - t.const(less, inner), 0.0)
-
-    return pointwise.cast(pointwise.pointwise("div", rest, total, count), kind)
-
-
-def _mean_of(y: Tensor, axis: Axis, where: Any, given: Any) -> Tensor:
-    """The mean that deviations are taken from: the one given, else the one over the same elements."""
-    if given is not None:
-        return pointwise.cast(as_tensor(given, "var"), y.dtype)
-    return mean(y, axis, keepdims=True, where=where)
-
-
-def std(
-    x: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: Any = None,
-    mean: Any = None,
-    correction: float | None = None,
-) -> Tensor:
-    """The square root of the variance, as numpy.std.
-
-    >>> import eqsat as eq
-    >>> eq.evaluate(eq.std([2.0, 4.0]))
-    array(1.)
-    """
-    found = var(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-    return pointwise.unary("sqrt", found)
 
 
 def _place(x: Any, combiner: str, axis: int | None, keepdims: bool) -> Tensor:

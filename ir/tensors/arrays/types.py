@@ -14,6 +14,7 @@ from eqsat.ir.tensors.tensor import Tensor, constant, data_dtype, tensor_of
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
+
 class DataType(str):
     """The name of a data type, equal to what tensors have as `.dtype`; called, it makes one number of the type.
 
@@ -43,14 +44,16 @@ def as_tensor(value: Any, what: str, like: str | None = None) -> Tensor:
         return value
     if isinstance(value, Term):
         return tensor_of(value, what)
+    if like is not None and (like == BOOL or isinstance(value, bool)) and is_weak(value):
+        return constant(np.asarray(value).astype(like))
     if is_weak(value) and like is not None:
         return constant(t.const_value(t.const(value, like)))
     if isinstance(value, (bool, int, float, np.generic, np.ndarray)):
         return constant(value)
-    if isinstance(value, (list, tuple)) and not _tensors_in(cast("Sequence[Any]", value)):
-        return constant(value)
     if isinstance(value, (list, tuple)):
-        raise TypeMismatch(f"{what} of a {type(value).__name__}", "holds tensors", "eq.stack(xs) makes one tensor")
+        if _tensors_in(cast("Sequence[Any]", value)):
+            raise TypeMismatch(f"{what} of a list", "holds tensors", "eq.stack(xs) makes one tensor")
+        return constant(cast(Any, value))
     raise TypeMismatch(f"{what} of {type(value).__name__}", "is not a tensor, an array or a number")
 
 
@@ -66,7 +69,7 @@ def type_of(value: Any, what: str) -> Any:
     if isinstance(value, (bool, np.bool_)):
         return np.dtype(BOOL)
     if is_weak(value):
-        return type(value)
+        return int if isinstance(value, int) else float
     if isinstance(value, Term) and value.dtype != INDEX:
         return np.dtype(value.dtype)
     return np.dtype(as_tensor(value, what).dtype)
@@ -78,10 +81,10 @@ def result_type(what: str, *values: Any) -> str:
     >>> result_type("add", constant([1], "int8"), 2), result_type("add", constant([1], "int8"), 0.5)
     ('int8', 'float64')
     """
-    weak = {bool: True, int: 1, float: 1.0}
+    weak: dict[Any, Any] = {int: 1, float: 1.0}
     kinds = [type_of(v, what) for v in values]
     try:
-        name = np.result_type(*(k if isinstance(k, np.dtype) else weak[k] for k in kinds)).name
+        name = str(np.result_type(*[k if isinstance(k, np.dtype) else weak[k] for k in kinds]).name)
     except TypeError as error:
         raise TypeMismatch(what, str(error)) from error
     return supported(what, name)

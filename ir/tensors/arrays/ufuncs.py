@@ -13,13 +13,15 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
 Scalar = Callable[..., Term]
+One = Callable[[Term], Term]
+Two = Callable[[Any, Any], Term]
 
 
 def _is(a: Term, b: Term | float) -> Term:
     return t.compare("eq", a, b)
 
 
-def _or_bool(plain: Scalar, junction: Scalar) -> Scalar:
+def _or_bool(plain: Two, junction: Two) -> Two:
     """A function of numbers that is another one of bools."""
     return lambda a, b: junction(a, b) if BOOL in (_type(a), _type(b)) else plain(a, b)
 
@@ -28,11 +30,11 @@ def _type(a: Any) -> str | None:
     return a.dtype if isinstance(a, Term) else None
 
 
-def _named(op: str) -> Scalar:
+def _named(op: str) -> Two:
     return lambda a, b: t.binary(op, a, b)
 
 
-def _float(op: str) -> Scalar:
+def _float(op: str) -> One:
     """A float function; whole numbers stay as they are where numpy keeps them."""
     return lambda a: t.unary(op, a) if is_float(a.dtype) else a
 
@@ -47,6 +49,10 @@ def _sign(a: Term) -> Term:
         return t.where(_is(a, 0), zero, one)
     below = t.where(a < 0, t.const(-1, a.dtype), a if is_float(a.dtype) else zero)  # a keeps its zero and its NaN
     return t.where(zero < a, one, below)
+
+
+def _square(a: Term) -> Term:
+    return a * a
 
 
 def _reciprocal(a: Term) -> Term:
@@ -94,7 +100,7 @@ def _hypot(a: Term, b: Term) -> Term:
     return t.where(infinite, t.const(math.inf, a.dtype), t.where(_is(top, 0), top, length))
 
 
-def _unless_nan(op: str) -> Scalar:
+def _unless_nan(op: str) -> Two:
     def scalar(a: Any, b: Any) -> Term:
         x, y = t.pair(op, a, b)
         if not is_float(x.dtype):
@@ -104,7 +110,7 @@ def _unless_nan(op: str) -> Scalar:
     return scalar
 
 
-def _compare(op: str, exchanged: bool = False) -> Scalar:
+def _compare(op: str, exchanged: bool = False) -> Two:
     def scalar(a: Any, b: Any) -> Term:
         if {_type(a), _type(b)} == {"int64", "uint64"}:
             a, b = _mixed(a, b)
@@ -131,7 +137,7 @@ def _truth(a: Any) -> Term:
     return t.compare("ne", a, 0)
 
 
-def _shift(op: str) -> Scalar:
+def _shift(op: str) -> Two:
     """A shift; by the width or more, all bits are gone, as in numpy."""
 
     def scalar(a: Any, b: Any) -> Term:
@@ -154,11 +160,11 @@ def _isfinite(a: Term) -> Term:
     return t.logical_not(t.logical_or(t.unary("isnan", a), t.unary("isinf", a)))
 
 
-def _test(op: str) -> Scalar:
+def _test(op: str) -> One:
     return lambda a: t.unary(op, a) if is_float(a.dtype) else t.compare("ne", a, a)
 
 
-def _scaled(factor: float) -> Scalar:
+def _scaled(factor: float) -> One:
     return lambda a: a * t.const(factor, a.dtype)
 
 
@@ -168,8 +174,31 @@ _FUNCTIONS = {
     "arccosh": "acosh", "arctanh": "atanh", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "rint": "round",
 }  # fmt: skip
 
-UFUNCS: dict[str, tuple[str, Scalar]] = {
+_UNARY: dict[str, tuple[str, One]] = {
     **{name: (op, _float(op)) for name, op in _FUNCTIONS.items()},
+    "negative": ("neg", t.neg),
+    "positive": ("positive", lambda a: a),
+    "absolute": ("abs", _absolute),
+    "fabs": ("abs", t.absolute),
+    "sign": ("sign", _sign),
+    "square": ("square", _square),
+    "reciprocal": ("reciprocal", _reciprocal),
+    "exp2": ("exp2", lambda a: t.binary("pow", t.const(2, a.dtype), a)),
+    "log2": ("log2", lambda a: _exact(a, 2, math.log(2))),
+    "log10": ("log10", lambda a: _exact(a, 10, math.log(10))),
+    "log1p": ("log1p", _log1p),
+    "expm1": ("expm1", _expm1),
+    "deg2rad": ("deg2rad", _scaled(math.pi / 180)),
+    "radians": ("deg2rad", _scaled(math.pi / 180)),
+    "rad2deg": ("rad2deg", _scaled(180 / math.pi)),
+    "degrees": ("rad2deg", _scaled(180 / math.pi)),
+    "logical_not": ("not", lambda a: t.logical_not(_truth(a))),
+    "invert": ("not", lambda a: ~a),
+    "isnan": ("isnan", _test("isnan")),
+    "isinf": ("isinf", _test("isinf")),
+    "isfinite": ("isfinite", _isfinite),
+}
+_BINARY: dict[str, tuple[str, Two]] = {
     "add": ("add", _or_bool(t.add, t.logical_or)),
     "subtract": ("sub", t.sub),
     "multiply": ("mul", _or_bool(t.mul, t.logical_and)),
@@ -178,24 +207,8 @@ UFUNCS: dict[str, tuple[str, Scalar]] = {
     "remainder": ("mod", _named("mod")),
     "power": ("pow", _power),
     "float_power": ("pow", _power),
-    "negative": ("neg", t.neg),
-    "positive": ("positive", lambda a: a),
-    "absolute": ("abs", _absolute),
-    "fabs": ("abs", t.absolute),
-    "sign": ("sign", _sign),
-    "square": ("square", lambda a: a * a),
-    "reciprocal": ("reciprocal", _reciprocal),
-    "exp2": ("exp2", lambda a: t.binary("pow", t.const(2, a.dtype), a)),
-    "log2": ("log2", lambda a: _exact(a, 2, math.log(2))),
-    "log10": ("log10", lambda a: _exact(a, 10, math.log(10))),
-    "log1p": ("log1p", _log1p),
-    "expm1": ("expm1", _expm1),
     "logaddexp": ("logaddexp", _logaddexp),
     "hypot": ("hypot", _hypot),
-    "deg2rad": ("deg2rad", _scaled(math.pi / 180)),
-    "radians": ("deg2rad", _scaled(math.pi / 180)),
-    "rad2deg": ("rad2deg", _scaled(180 / math.pi)),
-    "degrees": ("rad2deg", _scaled(180 / math.pi)),
     "maximum": ("max", _named("max")),
     "minimum": ("min", _named("min")),
     "fmax": ("fmax", _unless_nan("max")),
@@ -209,17 +222,13 @@ UFUNCS: dict[str, tuple[str, Scalar]] = {
     "logical_and": ("and", lambda a, b: t.logical_and(_truth(a), _truth(b))),
     "logical_or": ("or", lambda a, b: t.logical_or(_truth(a), _truth(b))),
     "logical_xor": ("logical_xor", lambda a, b: t.compare("ne", _truth(a), _truth(b))),
-    "logical_not": ("not", lambda a: t.logical_not(_truth(a))),
     "bitwise_and": ("and", _named("bitand")),
     "bitwise_or": ("or", _named("bitor")),
     "bitwise_xor": ("bitxor", _named("bitxor")),
-    "invert": ("not", lambda a: ~a),
     "left_shift": ("shl", _shift("shl")),
     "right_shift": ("shr", _shift("shr")),
-    "isnan": ("isnan", _test("isnan")),
-    "isinf": ("isinf", _test("isinf")),
-    "isfinite": ("isfinite", _isfinite),
 }
+UFUNCS: dict[str, tuple[str, Scalar]] = {**_UNARY, **_BINARY}
 """By numpy's name: what nodes are called, and the function of terms of one type."""
 
 
@@ -233,7 +242,7 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Tensor:
     tag, scalar = UFUNCS[name]
     types, result = loop_types(name, operands, dtype)
     if name in ("power", "float_power") and is_weak(operands[1]) and operands[1] == 2:
-        return elementwise("square", lambda a: a * a, types[:1], operands[0])
+        return elementwise("square", _square, types[:1], operands[0])
     if name == "positive":
         return as_tensor(operands[0], name)
     made = elementwise(tag, scalar, types, *operands)

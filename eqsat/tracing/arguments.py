@@ -1,0 +1,166 @@
+"""The arguments and results of a traced function: arrays in their own memory, in tuples, lists and dicts.
+
+Dense memory is an input as it is; any other array is a view of the memory under it, so that nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from eqsat.ir.dtypes import DATA, NDArray
+from eqsat.ir.errors import TypeMismatch
+from eqsat.ir.tensors.arrays.types import as_tensor
+from eqsat.ir.tensors.tensor import Tensor, View, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import output_axes
+from eqsat.ir.terms.term import Term
+
+
+class Form(NamedTuple):
+    """What a compiled variant depends on of an array: its shape, its type, and its strides where it is not dense."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """The number of elements of memory between the first and the last one, and the place of the first index."""
+        assert self.strides is not None
+        steps = [s * (d - 1) for s, d in zip(self.strides, self.shape, strict=True)]
+        low = sum(s for s in steps if s < 0)
+        return sum(abs(s) for s in steps) + 1, -low
+
+
+def array_of(value: Any) -> NDArray | None:
+    """The array that an argument is, in its own memory; None for what is no array."""
+    if isinstance(value, np.ndarray):
+        return cast(NDArray, value)
+    if isinstance(value, (bool, int, float, complex, str, np.generic)) or value is None:
+        return None
+    if hasattr(value, "__dlpack__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise TypeMismatch(
+                f"jit argument of {type(value).__name__}", str(error), "pass one in host memory"
+            ) from error
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        return None
+
+
+def form_of(array: NDArray) -> tuple[Form, NDArray]:
+    """The form of an array, and the memory that a kernel takes for it: never a copy, but of what C cannot read."""
+    shape, dtype, flags = array.shape, array.dtype, array.flags
+    if flags.c_contiguous and flags.aligned and dtype.isnative:
+        return Form(shape, dtype, None), array
+    if dtype.name not in DATA:
+        raise _unsupported(dtype)
+    size = array.itemsize
+    if not flags.aligned or not dtype.isnative or any(s % size for s in array.strides):
+        native = dtype.newbyteorder("=")
+        return Form(shape, native, None), np.array(array, dtype=native, order="C")
+    form = Form(shape, dtype, tuple(s // size for s in array.strides))
+    cells, first = form.memory
+    corner = array[tuple(slice(-1, None) if s < 0 else slice(0, 1) for s in array.strides)]
+    assert first >= 0
+    return form, np.lib.stride_tricks.as_strided(corner, (cells,), (size,), writeable=False)
+
+
+def _unsupported(dtype: np.dtype[Any]) -> TypeMismatch:
+    return TypeMismatch(f"jit argument of dtype {dtype}", "is not supported", f"one of {', '.join(DATA)}")
+
+
+def input_for(name: str, form: Form) -> tuple[Tensor, Tensor]:
+    """The input that takes an array's memory, and the array as a tensor."""
+    if form.dtype.name not in DATA:
+        raise _unsupported(form.dtype)
+    if form.strides is None:
+        x = input(name, form.shape, form.dtype)
+        return x, x
+    cells, first = form.memory
+    x = input(name, (cells,), form.dtype)
+    axes = output_axes(form.shape)
+    place = t.linear(first, [(s, i) for s, i in zip(form.strides, axes, strict=True)])
+    return x, Tensor(View(x, form.shape, [place], t.TRUE, None))
+
+
+@dataclass(frozen=True)
+class _Scalar:
+    """An argument that is no array: a part of the program. 1, 1.0 and True are not one argument."""
+
+    kind: type
+    value: Any
+
+
+def abstract(value: Any, memory: list[NDArray]) -> Any:
+    """An argument as a key: the form of an array, tuples and dicts of such, or the value itself."""
+    if type(value) is np.ndarray:
+        form, own = form_of(value)
+        memory.append(own)
+        return form
+    kind: Any = cast(Any, type(value))
+    if kind is tuple or kind is list:
+        return (kind, tuple(abstract(v, memory) for v in cast("Sequence[Any]", value)))
+    if kind is dict:
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return (kind, tuple((k, abstract(v, memory)) for k, v in pairs))
+    if isinstance(value, (Tensor, Term)):
+        raise TypeMismatch(
+            f"jit argument {value!r}", "is a tensor, not an array", "call the function that jit was given"
+        )
+    array = array_of(value)
+    if array is None:
+        return _Scalar(kind, value)
+    form, own = form_of(array)
+    memory.append(own)
+    return form
+
+
+def concrete(key: Any, inputs: list[Tensor]) -> Any:
+    """An argument of the trace: tensors for forms, each with an input of its own."""
+    if isinstance(key, Form):
+        x, seen = input_for(f"in{len(inputs)}", key)
+        inputs.append(x)
+        return seen
+    if isinstance(key, _Scalar):
+        return key.value
+    kind, inside = key
+    if kind is dict:
+        return {k: concrete(v, inputs) for k, v in inside}
+    items = [concrete(v, inputs) for v in inside]
+    return tuple(items) if kind is tuple else items
+
+
+Tree = tuple[str, Any]
+
+
+def flat(value: Any, leaves: list[Tensor]) -> Tree:
+    """The structure of a result; its tensors are put at the end of `leaves`."""
+    if isinstance(value, (tuple, list)):
+        items = [flat(v, leaves) for v in cast("Sequence[Any]", value)]
+        return ("tuple" if isinstance(value, tuple) else "list", items)
+    if isinstance(value, Mapping):
+        return ("dict", {k: flat(v, leaves) for k, v in cast("Mapping[Any, Any]", value).items()})
+    if value is None or isinstance(value, str):
+        return ("plain", value)
+    leaves.append(as_tensor(value, "result of a jit function"))
+    return ("leaf", len(leaves) - 1)
+
+
+def built(tree: Tree, leaves: Sequence[NDArray]) -> Any:
+    kind, inside = tree
+    if kind == "leaf":
+        return leaves[inside]
+    if kind == "plain":
+        return inside
+    if kind == "dict":
+        return {k: built(v, leaves) for k, v in cast("Mapping[Any, Any]", inside).items()}
+    items: list[Any] = [built(v, leaves) for v in inside]
+    return tuple(items) if kind == "tuple" else items
