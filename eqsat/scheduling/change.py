@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from eqsat.accesses.conflict import Conflict
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Stmt, format_stmt
+from eqsat.ir.statements.stmt import Stmt
+from eqsat.ir.statements.text import format_stmt
 
 
 @dataclass(frozen=True, eq=False)

@@ -116,7 +116,12 @@ def as_pad(made: Buffer, pad_value: Any) -> Any:
         return map_loads(value, change)
 
     if isinstance(pad_value, Term):
-        return lambda *axes: own(substitute(pad_value, dict(zip(_positions(len(axes), pad_value), axes, strict=False))))
+
+        def recorded(*axes: Term) -> Any:
+            places = dict(zip(_positions(len(axes), pad_value), axes, strict=True))
+            return own(substitute(pad_value, places))
+
+        return recorded
     if callable(pad_value):
         function: Callable[..., Any] = pad_value
         return _same_signature(function, own)

@@ -102,6 +102,16 @@ def unroll(func: PrimFunc, loop: str) -> Change:
     return Change(replaced(func, context.path, replace(stmt, kind="unrolled")))
 
 
+def vectorize(func: PrimFunc, loop: str) -> Change:
+    """A loop in vectors; see `at_once`."""
+    return at_once(func, loop, "vectorized")
+
+
+def parallel(func: PrimFunc, loop: str) -> Change:
+    """A loop in threads; see `at_once`."""
+    return at_once(func, loop, "parallel")
+
+
 def at_once(func: PrimFunc, loop: str, kind: AtOnce) -> Change:
     """A loop whose iterations run at the same time: none of two conflict.
 

@@ -8,7 +8,8 @@ from typing import Any
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.terms.term import Term
+from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
+from eqsat.ir.terms.term import Term, load, var
 from eqsat.scheduling import cache, layout, loops, nest, order
 from eqsat.scheduling.block_layout import transform_block_layout
 from eqsat.scheduling.by_buffer import reorder_by_buffer
@@ -24,8 +25,8 @@ PRIMITIVES: Mapping[str, Primitive] = {
     "reorder": order.reorder,
     "fission": order.fission,
     "unroll": loops.unroll,
-    "vectorize": lambda func, loop: loops.at_once(func, loop, "vectorized"),
-    "parallel": lambda func, loop: loops.at_once(func, loop, "parallel"),
+    "vectorize": loops.vectorize,
+    "parallel": loops.parallel,
     "transform_block_layout": transform_block_layout,
     "reorder_by_buffer": reorder_by_buffer,
     "transform_layout": layout.transform_layout,
@@ -41,23 +42,23 @@ class Schedule:
     """A function that is rewritten step by step. Each step is legal and keeps what the function does, or raises
     ScheduleError with a witness and changes nothing.
 
-    >>> from eqsat.ir.statements.stmt import BufferDecl, For, Store
-    >>> from eqsat.ir.terms.term import ax, load
-    >>> i = ax(0, 14)
-    >>> twice = Store("y", (i,), load("x", [i], "int32") + load("x", [i], "int32"))
-    >>> decls = {n: BufferDecl(n, (14,), "int32") for n in ("x", "y")}
-    >>> s = Schedule(PrimFunc("twice", ("x", "y"), decls, For(i, twice)))
-    >>> io, ii = s.split("i0", [None, 4])
+    >>> import eqsat as eq
+    >>> f = eq.primfunc("twice")
+    >>> x, y = f.param("x", (14,), "int32"), f.param("y", (14,), "int32")
+    >>> with f.loop("i", 14) as i:
+    ...     y[i] = x[i] + x[i]
+    >>> s = eq.Schedule(f.build())
+    >>> io, ii = s.split("i", [None, 4])
     >>> s.vectorize(ii)
     >>> print(s.func)
     func twice(x: int32[14], y: int32[14])
-      for i0_0 in 4:
-        for i0_1 in 4:  # vectorized
-          if 4*i0_0 + i0_1 < 14:
-            y[4*i0_0 + i0_1] = x[4*i0_0 + i0_1] + x[4*i0_0 + i0_1]
+      for i_0 in 4:
+        vectorized for i_1 in 4:
+          if 4*i_0 + i_1 < 14:
+            y[4*i_0 + i_1] = x[4*i_0 + i_1] + x[4*i_0 + i_1]
     >>> print(s.trace)
-    i0_0, i0_1 = split(loop='i0', factors=[None, 4])
-    vectorize(loop='i0_1')
+    i_0, i_1 = split(loop='i', factors=[None, 4])
+    vectorize(loop='i_1')
 
     Loops are called by the name of their axis, blocks (the outermost statements) by the buffer that they write last;
     where several have one name they are `name@0`, `name@1`, ... in order. Memory of different parameters does not
@@ -93,6 +94,11 @@ class Schedule:
     def replay(func: PrimFunc, trace: Trace) -> Schedule:
         """The schedule of a function by the steps of a trace.
 
+        >>> s = example()
+        >>> _ = s.split("i", [None, 4])
+        >>> Schedule.replay(example().func, s.trace).loops
+        ['i_0', 'i_1']
+
         Raises ScheduleError where a step is not known, is illegal for this function, or makes other names.
         """
         result = Schedule(func)
@@ -110,7 +116,14 @@ class Schedule:
         return result
 
     def undo(self) -> None:
-        """Take back the last step; ScheduleError where there is none."""
+        """Take back the last step; ScheduleError where there is none.
+
+        >>> s = example()
+        >>> s.parallel("i")
+        >>> s.undo()
+        >>> len(s.trace)
+        0
+        """
         if not self._done:
             raise ScheduleError("undo", "no step was taken")
         self._done.pop()
@@ -124,35 +137,72 @@ class Schedule:
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     def split(self, loop: str, factors: Sequence[int | None], names: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Split a loop; see `eqsat.scheduling.loops.split`. Returns the names of the new loops, outer ones first."""
+        """Split a loop; see `eqsat.scheduling.loops.split`. Returns the names of the new loops, outer ones first.
+
+        >>> example().split("i", [None, 4], ["io", "ii"])
+        ('io', 'ii')
+        """
         return self._apply("split", loop=loop, factors=list(factors), names=None if names is None else list(names))
 
     def fuse(self, outer: str, inner: str, name: str | None = None) -> str:
-        """Fuse two loops, one directly inside of the other; returns the name of the new one."""
+        """Fuse two loops, one directly inside of the other; returns the name of the new one.
+
+        >>> s = example()
+        >>> s.fuse(*s.split("i", [2, None]))
+        'i_0_i_1'
+        """
         return self._apply("fuse", outer=outer, inner=inner, name=name)[0]
 
     def reorder(self, *loops: str) -> None:
-        """Reorder the loops of a nest, outer ones first; refused where two accesses would change places."""
+        """Reorder the loops of a nest, outer ones first; refused where two accesses would change places.
+
+        >>> s = example()
+        >>> io, ii = s.split("i", [2, None])
+        >>> s.reorder(ii, io)
+        >>> s.loops
+        ['i_1', 'i_0']
+        """
         self._apply("reorder", loops=list(loops))
 
     def fission(self, loop: str, at: int) -> tuple[str, ...]:
-        """Cut a loop over a sequence of statements in two, before part number `at`; returns the names of both."""
+        """Cut a loop over a sequence of statements in two, before part number `at`; returns the names of both.
+
+        >>> s = example(stores=2)
+        >>> s.fission("i", 1)
+        ('i', 'i_1')
+        """
         return self._apply("fission", loop=loop, at=at)
 
     def unroll(self, loop: str) -> None:
-        """Mark a loop to be unrolled."""
+        """Mark a loop to be unrolled.
+
+        >>> s = example()
+        >>> s.unroll("i")
+        """
         self._apply("unroll", loop=loop)
 
     def vectorize(self, loop: str) -> None:
-        """Run a loop in vectors; refused where two of its iterations touch one cell and one of them writes."""
+        """Run a loop in vectors; refused where two of its iterations touch one cell and one of them writes.
+
+        >>> s = example()
+        >>> s.vectorize("i")
+        """
         self._apply("vectorize", loop=loop)
 
     def parallel(self, loop: str) -> None:
-        """Run a loop in threads; refused where two of its iterations touch one cell and one of them writes."""
+        """Run a loop in threads; refused where two of its iterations touch one cell and one of them writes.
+
+        >>> s = example()
+        >>> s.parallel("i")
+        """
         self._apply("parallel", loop=loop)
 
     def transform_block_layout(self, block: str, index_map: Any, names: Sequence[str] | None = None) -> tuple[str, ...]:
-        """Replace the loops of a block by those of an index map's outputs; see `transform_block_layout`."""
+        """Replace the loops of a block by those of an index map's outputs; see `transform_block_layout`.
+
+        >>> example().transform_block_layout("y", "i -> i//7, i%7", ["a", "b"])
+        ('a', 'b')
+        """
         what = f"transform_block_layout of {block}"
         m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what))
         return self._apply(
@@ -160,13 +210,23 @@ class Schedule:
         )
 
     def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:
-        """Let the loops of a block (or of every block that touches the buffer) follow the order of a buffer's cells."""
+        """Let the loops of a block (or of every block that touches the buffer) follow the order of a buffer's cells.
+
+        >>> s = example()
+        >>> _ = s.transform_layout("y", "i -> i//4, i%4", interface="free", rewrite_loops=False)
+        >>> s.reorder_by_buffer("y")
+        ('i_0', 'i_1')
+        """
         return self._apply("reorder_by_buffer", buffer=buffer, block=block)
 
     # -- buffers -------------------------------------------------------------------------------------------------------
 
     def buffer(self, name: str) -> Buffer:
-        """A parameter or local buffer as an eq.Buffer: its shape, padding and layouts; pad values may load it."""
+        """A parameter or local buffer as an eq.Buffer: its shape, padding and layouts; pad values may load it.
+
+        >>> example().buffer("y").shape
+        (14,)
+        """
         return declared(self.func, name, f"buffer {name}").decl.as_buffer()
 
     def transform_layout(
@@ -186,6 +246,10 @@ class Schedule:
         interface: "fixed" refuses parameters, "free" changes the signature. style: padding is written "after" each
         stage that writes the buffer, by a "select" in its stores, or (eq.UNDEF) computed like the rest, "elementwise".
         rewrite_loops: whether loops that write the buffer follow its new cells where that is legal.
+
+        >>> s = example()
+        >>> s.transform_layout("y", "i -> i//4, i%4", pad_value=0, interface="free")
+        ('i_0', 'i_1')
         """
         what = f"transform_layout of {buffer}"
         decl = declared(self.func, buffer, what).decl
@@ -203,7 +267,14 @@ class Schedule:
     def set_axis_separators(
         self, buffer: str, axis_separators: Sequence[int], *, interface: layout.Interface = "fixed"
     ) -> None:
-        """Give a buffer several physical axes: the positions of the first axis of each further one."""
+        """Give a buffer several physical axes: the positions of the first axis of each further one.
+
+        >>> s = example()
+        >>> _ = s.transform_layout("y", "i -> i//4, i%4", interface="free")
+        >>> s.set_axis_separators("y", [1], interface="free")
+        >>> s.buffer("y").flat_shape
+        (4, 4)
+        """
         self._apply(
             "set_axis_separators",
             buffer=buffer,
@@ -212,13 +283,41 @@ class Schedule:
         )
 
     def cache_read(self, buffer: str, name: str | None = None) -> str:
-        """Copy a buffer before it is first read, and read the copy; returns the name of the copy."""
+        """Copy a buffer before it is first read, and read the copy; returns the name of the copy.
+
+        >>> example().cache_read("x")
+        'x_cache'
+        """
         return self._apply("cache_read", buffer=buffer, name=name)[0]
 
     def cache_write(self, buffer: str, name: str | None = None) -> str:
-        """Write to a local buffer, and copy it after the last write; returns its name."""
+        """Write to a local buffer, and copy it after the last write; returns its name.
+
+        >>> s = example()
+        >>> s.transform_layout(s.cache_write("y"), "i -> i//4, i%4", 0)
+        ('i_0', 'i_1')
+        """
         return self._apply("cache_write", buffer=buffer, name=name)[0]
 
     def assume(self, condition: Term, block: str | None = None) -> None:
-        """Assume a condition at the start, or before a block; a promise of the caller, which the trace keeps."""
+        """Assume a condition at the start, or before a block; a promise of the caller, which the trace keeps.
+
+        >>> from eqsat.ir.terms.term import const, load
+        >>> s = example()
+        >>> s.assume(const(0, "int32") <= load("x", [3], "int32"))
+        """
         self._apply("assume", condition=condition, block=block)
+
+
+def example(stores: int = 1) -> Schedule:
+    """A schedule for examples: `y[i] = x[i]` over 14 elements, once or more.
+
+    >>> print(example().func)
+    func example(x: int32[14], y: int32[14])
+      for i in 14:
+        y[i] = x[i]
+    """
+    i = var("i", 14)
+    decls = {name: BufferDecl(name, (14,), "int32") for name in ("x", "y")}
+    body = seq([Store("y", (i,), load("x", [i], "int32"))] * stores)
+    return Schedule(PrimFunc("example", ("x", "y"), decls, For(i, body)))

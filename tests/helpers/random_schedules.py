@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 from eqsat.accesses import dependences
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.stmt import For, If, Seq
+from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.scheduling import nest
 from eqsat.scheduling.schedule import Schedule
@@ -22,7 +25,13 @@ MAPS = {
     3: ("i, j, k -> k, i, j", "i, j, k -> i, k//2, j, k%2"),
 }
 BIJECTIVE = {1: ("i -> i//2, i%2", "i -> i"), 2: ("i, j -> j, i", "i, j -> i, j"), 3: ("i, j, k -> k, i, j",)}
-PADS = (None, 0, 7, UNDEF, lambda *p: sum(p))
+
+
+def _sum_of(*places: Term) -> Term:
+    return t.linear(0, [(1, p) for p in places])
+
+
+PADS: tuple[Any, ...] = (None, 0, 7, UNDEF, _sum_of)
 
 
 def nests(s: Schedule) -> list[list[str]]:
@@ -93,7 +102,7 @@ def _locals(s: Schedule) -> list[str]:
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
+def unchecked() -> Generator[None]:
     """Steps are taken without a look at dependences: to see what they would do."""
     known = dependences.conflict
     dependences.conflict = lambda *_, **__: None  # type: ignore[assignment]

@@ -12,6 +12,7 @@ from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
 from eqsat.ir.statements.stmt import BufferDecl, For, If, Stmt, Store, seq
+from eqsat.ir.statements.text import format_stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.scheduling.schedule import Schedule
@@ -72,8 +73,9 @@ def arrays(func: PrimFunc, seed: int = 0) -> dict[str, NDArray]:
 
 
 def body_text(s: Schedule) -> str:
-    """The body of the function as it is now."""
-    return "\n".join(line[2:] for line in str(s.func).splitlines()[1:])
+    """The body of the function as it is now, without notes and the layouts of buffers."""
+    lines = [line.partition(' note "')[0] for line in format_stmt(s.func.body)]
+    return "\n".join(line for line in lines if not line.lstrip().startswith("layout "))
 
 
 def require_same(before: PrimFunc, s: Schedule, whole: bool = True) -> None:

@@ -70,7 +70,7 @@ def test_the_loops_of_a_window_follow_what_it_writes() -> None:  # feature: C6
         "  for i_1 in 4:",
         "    if 4*i_0 + i_1 < 14:",
         "      B[i_0, i_1] = int32(0)",
-        "      for f in 3:  # reduce" if "# reduce" in body_text(s) else "      for f in 3:",
+        "      reduce for f in 3:",
         "        B[i_0, i_1] = B[i_0, i_1] + F[f]*A[i_0 + (f + i_1) // 4, (f + i_1) % 4]",
     ]
     require_same(before, s, whole=False)
@@ -80,13 +80,12 @@ def test_the_loops_of_a_window_follow_what_it_reads_without_the_initialisation()
     s = both_transformed(Schedule(convolution()))
     before = s.func
     assert s.reorder_by_buffer("A") == ("p0", "p1", "f")
-    lines = [line.partition("  # ")[0] for line in body_text(s).splitlines()]
-    assert lines == [
+    assert body_text(s).splitlines() == [
         "for i in 14:",
         "  B[i // 4, i % 4] = int32(0)",
         "for p0 in 4:",
         "  for p1 in 4:",
-        "    for f in 3:",
+        "    reduce for f in 3:",
         "      if 4*p0 + p1 < f + 14 and f <= 4*p0 + p1:",
         "        B[p0 + (p1 - f) // 4, (p1 - f) % 4] = B[p0 + (p1 - f) // 4, (p1 - f) % 4] + F[f]*A[p0, p1]",
     ]
@@ -97,7 +96,7 @@ def test_the_loops_of_a_window_follow_what_it_reads_without_the_initialisation()
 def test_an_initialisation_that_needs_the_result_before_stays() -> None:  # feature: C7
     s = both_transformed(Schedule(running_sum()))
     before = s.func
-    with pytest.raises(eq.ScheduleError, match="meet in B.0, 0.") as error:
+    with pytest.raises(eq.ScheduleError, match=r"meet in B.0, 0.") as error:
         s.reorder_by_buffer("A")
     assert error.value.witness["dependence"] == "flow" and error.value.witness["second"] == {"i": 1}
     assert s.func is before
@@ -122,9 +121,9 @@ def test_what_cannot_be_followed_is_said() -> None:
     i = t.var("i", 4)
     at_data = Store("B", (t.cast_to(at("A", i), "index") % 4,), number(1))
     s = Schedule(function(For(i, at_data), A=(4,), B=(4,)))
-    with pytest.raises(eq.ScheduleError, match="depends on data"):
+    with pytest.raises(eq.ScheduleError, match=r"depends on data"):
         s.reorder_by_buffer("B")
-    with pytest.raises(eq.ScheduleError, match="no block touches C"):
+    with pytest.raises(eq.ScheduleError, match=r"no block touches C"):
         s.reorder_by_buffer("C")
 
 
@@ -143,7 +142,7 @@ def test_block_layout() -> None:  # feature: C4
     )  # fmt: skip
     require_same(before, s)
     named = matrix()
-    assert named.transform_block_layout("C", lambda i, j: [j, i], ["a", "b"]) == ("a", "b")
+    assert named.transform_block_layout("C", eq.IndexMap.parse("i, j -> j, i"), ["a", "b"]) == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,7 @@ def test_block_layouts_respect_dependences() -> None:  # feature: C4
     i, j = t.var("i", 4), t.var("j", 4)
     shift = Store("C", (i + 1, j), at("C", i, j + 1))
     s = Schedule(function(For(i, For(j, shift)), C=(5, 5)))
-    with pytest.raises(eq.ScheduleError, match="meet in C") as error:
+    with pytest.raises(eq.ScheduleError, match=r"meet in C") as error:
         s.transform_block_layout("C", "i, j -> j, i")
     first, second = error.value.witness["first"], error.value.witness["second"]
     assert (first["i"], first["j"]) < (second["i"], second["j"])  # as it was
