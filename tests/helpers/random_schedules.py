@@ -55,6 +55,8 @@ def nests(s: Schedule) -> list[list[str]]:
 def steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
     """A step of each kind that there is something for."""
     found: list[tuple[str, Take]] = []
+    if not s.loops:
+        return [("cache_read", lambda x: x.cache_read(x.func.params[0]))]
     loop = rng.choice(s.loops)
     factors = rng.choice([[None, 2], [None, 3], [2, None], [None, 2, 2]])
     found.append(("split", lambda x: x.split(loop, factors)))
@@ -81,10 +83,9 @@ def steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
     if depth:
         m = rng.choice(BIJECTIVE[min(depth, 3)])
         found.append(("transform_block_layout", lambda x: x.transform_block_layout(block, m)))
-    buffers = [n for n in (*s.func.params, "w") if n in s.func.buffer_map or "w" in n]
-    buffer = rng.choice(buffers)
+    buffer = rng.choice([*s.func.params, *_locals(s)])
     found.append(("reorder_by_buffer", lambda x: x.reorder_by_buffer(buffer)))
-    local = [d for d in _locals(s) if 0 < len(s.buffer(d).shape) <= 3]
+    local = [d for d in dict.fromkeys(_locals(s)) if _locals(s).count(d) == 1 and 0 < len(s.buffer(d).shape) <= 3]
     if local:
         own = rng.choice(local)
         index_map = rng.choice(MAPS[len(s.buffer(own).shape)])

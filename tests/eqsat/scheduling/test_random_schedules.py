@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from instances import Instance, instances
 from random_nests import Nests, inputs
+from random_primfuncs import random_case
 from random_schedules import attempt, steps, unchecked
 
 from eqsat.accesses.access import accesses
@@ -66,6 +67,29 @@ def test_schedules_keep_the_meaning(seed: int) -> None:
 def test_many_schedules_keep_the_meaning(seed: int) -> None:
     taken: Counter[str] = Counter()
     assert sum(scheduled(seed + k, taken) for k in range(20)) >= 10
+
+
+def rich(seed: int) -> int:
+    """Up to eight steps on a function with aliases, vectors, symbols, holes and odd types; the number of them taken."""
+    rng = random.Random(seed)
+    case = random_case(seed)
+    s = Schedule(case.func)
+    for _ in range(8):
+        attempt(s, rng.choice(steps(s, rng))[1])
+    close = 1e-4 if s.trace.reordered else 0.0
+    same = same_meaning(case.func, s.func, case.arguments(seed), case.sizes, close=close)
+    assert same, f"seed {seed}: {same.difference}\n{case.func}\n{s.trace}\n{s.func}"
+    return len(s.trace)
+
+
+def test_schedules_of_rich_functions_keep_the_meaning() -> None:
+    assert sum(rich(seed) for seed in range(10)) >= 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 2000, 20))
+def test_many_schedules_of_rich_functions_keep_the_meaning(seed: int) -> None:
+    assert sum(rich(seed + k) for k in range(20)) >= 40
 
 
 def judged(seed: int) -> tuple[Counter[str], Counter[str], Counter[str], int]:
