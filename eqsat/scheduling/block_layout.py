@@ -12,7 +12,7 @@ from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.padding import negated
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import For, If
+from eqsat.ir.statements.stmt import For, If, Stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, as_dim
 from eqsat.ir.terms.term import Term
@@ -29,7 +29,7 @@ from eqsat.scheduling.nest import (
     replaced,
     substituted,
 )
-from eqsat.scheduling.order import Chain, chain, recheck, require_stable
+from eqsat.scheduling.order import Chain, chain, recheck, require_stable, unchanged
 
 _AFFINE = ("sum", "floordiv", "mod", "const", "var", "axis", "sym")
 
@@ -101,10 +101,16 @@ def transform_nest(
     depth = len(context.loops)
     table = {v: s.axis for v, s in zip(m.inputs, members, strict=True)}
     outputs = [substitute(o, table) for o in m.final_indices]
-    met, free = mapped(accesses(first, context), range(depth, depth + len(members)), outputs)
+    known = accesses(first, context)
+    met, free = mapped(known, range(depth, depth + len(members)), outputs)
+    made, new, now = _built(func, context, nest, (outputs, extents, back, padding), names, what)
     if met is not None:
-        raise refuse(what, met, "leave their order, or mark a reduction's loops reduce")
-    return _built(func, context, nest, (outputs, extents, back, padding), names, shown(free), what)
+        if not unchanged(known, accesses(new, context), context, now):
+            raise refuse(what, met, "leave their order, or mark a reduction's loops reduce")
+        free = []
+    result = replaced(func, context.path, new)
+    recheck(result, [leaf_name(s.axis) for s in members], context, what)
+    return Change(result, tuple(made), shown(free))
 
 
 def _inverse(what: str, m: IndexMap, shape: Shape) -> tuple[Shape, IndexMap, Term]:
@@ -129,9 +135,9 @@ def _built(
     nest: Chain,
     new: tuple[Sequence[Term], Shape, IndexMap, Term],
     names: Sequence[str] | None,
-    free: tuple[str, ...],
     what: str,
-) -> Change:
+) -> tuple[list[str], Stmt, dict[Term, Term]]:
+    """The names of the new loops, the new nest, and the old axes over the new ones."""
     outputs, extents, back, padding = new
     members = [s for s in nest if isinstance(s, For)]
     by_axis = {s.axis: s for s in members}
@@ -153,9 +159,7 @@ def _built(
     body = guarded(negated(substitute(padding, place)), body)
     for axis, reduce in reversed(list(zip(axes, reduces, strict=True))):
         body = replace(members[0], axis=axis, body=body, reduce=reduce)
-    result = replaced(func, context.path, body)
-    recheck(result, [leaf_name(s.axis) for s in members], context, what)
-    return Change(result, tuple(made), free)
+    return made, body, table
 
 
 def _free(func: PrimFunc, members: Sequence[For], wanted: Sequence[str]) -> list[str]:

@@ -6,15 +6,17 @@ so along loops marked `reduce`, which is recorded; integer ones give the same bi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqsat.accesses.access import Access, Context, accesses, depends_on_data
 from eqsat.accesses.dependences import permuted, pulled_apart
+from eqsat.accesses.flow import Named, same_flow
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, If, Seq, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.scheduling.change import Change, refuse, shown
@@ -76,17 +78,35 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
     queue = iter(wanted)
     order = [next(queue) if any(m is w for w in wanted) else m for m in members]
     numbers = [next(n for n, m in enumerate(members) if m is x) for x in order]
-    met, free = permuted(accesses(first, context), len(context.loops), numbers)
-    if met is not None:
-        raise refuse(what, met, "leave the order of these two, or mark a reduction's loops reduce")
+    known = accesses(first, context)
+    met, free = permuted(known, len(context.loops), numbers)
     body = last.body
     for stmt in reversed(nest):
         body = guarded(stmt.condition, body) if isinstance(stmt, If) else body
     for stmt in reversed(order):
         body = replace(stmt, body=body)
+    if met is not None:
+        if not unchanged(known, accesses(body, context), context, {}):
+            raise refuse(what, met, "leave the order of these two, or mark a reduction's loops reduce")
+        free = []
     result = replaced(func, context.path, body)
     recheck(result, [leaf_name(m.axis) for m in members], context, what)
     return Change(result, (), shown(free))
+
+
+def unchanged(before: Sequence[Access], after: Sequence[Access], context: Context, table: Mapping[Term, Term]) -> bool:
+    """Whether conflicts that turn around make no difference, because each read sees the same write, and each cell keeps
+    the same one. `table` gives old axes as terms over those that they have become."""
+    if len(before) != len(after):
+        return False
+    old = [Named(a, a.axes) for a in before]
+    new = [Named(b, tuple(_now(x, b, table) for x in a.axes)) for a, b in zip(before, after, strict=True)]
+    return same_flow(old, new, len(context.loops))
+
+
+def _now(axis: Term, access: Access, table: Mapping[Term, Term]) -> Term:
+    """An axis of the accesses before over those of one after."""
+    return axis if axis in set(access.axes) else table.get(axis, axis)
 
 
 def recheck(func: PrimFunc, names: Sequence[str], around: Context, what: str) -> None:
@@ -117,12 +137,14 @@ def fission(func: PrimFunc, loop: str, at: int) -> Change:
     met, free = pulled_apart(
         _within(known, here, range(at)), _within(known, here, range(at, 1 << 30)), len(context.loops)
     )
-    if met is not None:
-        raise refuse(what, met, "the first part needs what the second one has done; leave them together")
     name = fresh_name(leaf_name(stmt.axis), names_of(func))
     axis = t.var(name, stmt.axis.args[0])
     two = replace(stmt, axis=axis, body=substituted(wrapped(guards, second), {stmt.axis: axis}))
     both = seq([replace(stmt, body=wrapped(guards, first)), two])
+    if met is not None:
+        if not unchanged(known, accesses(both, context), context, {stmt.axis: axis}):
+            raise refuse(what, met, "the first part needs what the second one has done; leave them together")
+        free = []
     return Change(replaced(func, context.path, both), (leaf_name(stmt.axis), name), shown(free))
 
 
