@@ -89,7 +89,8 @@ def transform_nest(
     serial = [s for s in members if s.kind != "serial"]
     if serial:
         raise ScheduleError(what, f"loop {leaf_name(serial[0].axis)} is {serial[0].kind}", "transform serial loops")
-    require_stable(what, nest, last.body)
+    known = accesses(first, context)
+    require_stable(what, nest, known)
     shape = tuple(as_dim(s.axis.args[0]) for s in members)
     extents, back, padding = _inverse(what, m, shape)
     if padding is not t.FALSE and not pads:
@@ -101,7 +102,6 @@ def transform_nest(
     depth = len(context.loops)
     table = {v: s.axis for v, s in zip(m.inputs, members, strict=True)}
     outputs = [substitute(o, table) for o in m.final_indices]
-    known = accesses(first, context)
     met, free = mapped(known, range(depth, depth + len(members)), outputs)
     made, new, now = _built(func, context, nest, (outputs, extents, back, padding), names, what)
     if met is not None:

@@ -88,7 +88,7 @@ def _group(func: PrimFunc, buffer: str, what: str) -> tuple[BufferDecl, list[Pla
     users = [p for p in found if any(touches(p.stmt, {buffer}))]
     if not users:
         raise ScheduleError(what, f"nothing uses {buffer}")
-    parent = min((_sequence(p) for p in users), key=len)
+    parent = min((_sequence(func, p) for p in users), key=len)
     where = at(func, parent)
     parts = where.stmt.parts if isinstance(where.stmt, Seq) else (where.stmt,)
     if not isinstance(where.stmt, Seq):
@@ -96,9 +96,9 @@ def _group(func: PrimFunc, buffer: str, what: str) -> tuple[BufferDecl, list[Pla
     return old.decl, [Place(*where.context.child(where.stmt, n)) for n in range(len(parts))]
 
 
-def _sequence(place: Place) -> Path:
+def _sequence(func: PrimFunc, place: Place) -> Path:
     """The path of the sequence that a stage is part of; its own where it is alone."""
-    return place.path[:-1] if place.path else ()
+    return place.path[:-1] if place.path and isinstance(at(func, place.path[:-1]).stmt, Seq) else place.path
 
 
 def _around(func: PrimFunc, group: Sequence[Place], start: int, new: Stmt) -> PrimFunc:

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from eqsat.accesses.access import Access, Context, accesses, depends_on_data
+from eqsat.accesses.access import Access, Context, accesses
 from eqsat.accesses.dependences import permuted, pulled_apart
 from eqsat.accesses.flow import Named, same_flow
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import For, If, Seq, Stmt, Store, seq, statements
+from eqsat.ir.statements.stmt import For, If, Seq, Stmt, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import nodes_of
 from eqsat.scheduling.change import Change, refuse, shown
 from eqsat.scheduling.loops import require_independent
 from eqsat.scheduling.nest import find_loop, fresh_name, guarded, names_of, places, replaced, substituted
@@ -45,15 +44,17 @@ def chain(what: str, outermost: For, innermost: For) -> Chain:
             raise ScheduleError(what, problem, "split it off with fission")
 
 
-def require_stable(what: str, found: Chain, body: Stmt) -> None:
-    """Refuse guards that read what the body writes: inside of more loops they would read something else."""
-    written = {s.buffer for s in statements(body) if isinstance(s, Store)}
-    for stmt in found:
-        if isinstance(stmt, If) and depends_on_data(stmt.condition):
-            read = sorted({str(n.payload) for n in nodes_of("load", stmt.condition)} & written)
-            if read:
-                problem = f"the guard {stmt.condition} reads {read[0]}, which is written inside"
-                raise ScheduleError(what, problem, witness={"buffer": read[0]})
+def require_stable(what: str, found: Chain, known: Sequence[Access]) -> None:
+    """Refuse guards that read what the nest writes: inside of more loops they would read something else.
+
+    known: the accesses of the nest.
+    """
+    written = {a.memory.root for a in known if a.write}
+    for access in known:
+        guard = next((s for s in found if s is access.stmt), None)
+        if isinstance(guard, If) and access.memory.root in written:
+            problem = f"the guard {guard.condition} reads {access.buffer}, which is written inside"
+            raise ScheduleError(what, problem, "split it off with fission", {"buffer": access.buffer})
 
 
 def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
@@ -74,11 +75,11 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
     wanted = [stmt for stmt, _ in found]
     if any(all(w is not m for m in members) for w in wanted):
         raise ScheduleError(what, "the loops are not in one nest", "reorder loops that stand one inside of the other")
-    require_stable(what, nest, last.body)
+    known = accesses(first, context)
+    require_stable(what, nest, known)
     queue = iter(wanted)
     order = [next(queue) if any(m is w for w in wanted) else m for m in members]
     numbers = [next(n for n, m in enumerate(members) if m is x) for x in order]
-    known = accesses(first, context)
     met, free = permuted(known, len(context.loops), numbers)
     body = last.body
     for stmt in reversed(nest):
@@ -130,10 +131,10 @@ def fission(func: PrimFunc, loop: str, at: int) -> Change:
     if not isinstance(body, Seq) or not 0 < at < len(body.parts):
         count = len(body.parts) if isinstance(body, Seq) else 1
         raise ScheduleError(what, f"its body has {count} parts", "cut between two of them")
-    require_stable(what, guards, body)
+    known = accesses(stmt, context)
+    require_stable(what, guards, known)
     first, second = seq(body.parts[:at]), seq(body.parts[at:])
     here = (*context.path, 0, *(1 for _ in guards))
-    known = accesses(stmt, context)
     met, free = pulled_apart(
         _within(known, here, range(at)), _within(known, here, range(at, 1 << 30)), len(context.loops)
     )

@@ -11,7 +11,7 @@ from small_functions import arrays, at, body_text, convolution, doubled, functio
 import eqsat as eq
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.statements.refine import same_meaning
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Store, seq
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.trace import Step, Trace
@@ -176,6 +176,11 @@ def test_kinds_of_loops_that_do_not_go_together() -> None:
 def test_guards_that_read_what_the_body_writes_stay() -> None:
     guard = If(t.compare("lt", at("C", P), number(5)), For(Q, Store("C", (P,), at("C", P) + number(2))))
     s = Schedule(function(For(P, guard), C=(4,)))
+    with pytest.raises(eq.ScheduleError, match=r"reads C, which is written inside"):
+        s.reorder("j", "i")
+    write = For(Q, Store("v", (P,), at("v", P) + number(2)))
+    through = Alias(BufferDecl("v", (4,), "int32"), "C", For(P, If(t.compare("lt", at("C", P), number(5)), write)))
+    s = Schedule(function(through, C=(4,)))
     with pytest.raises(eq.ScheduleError, match=r"reads C, which is written inside"):
         s.reorder("j", "i")
 

@@ -10,7 +10,7 @@ from small_functions import at, body_text, doubled, function, mapped, number, nu
 
 import eqsat as eq
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import For, If, Store, seq
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.scheduling.schedule import Schedule
@@ -160,6 +160,17 @@ def test_a_write_cache_keeps_what_is_not_written() -> None:  # feature: E19
     s.cache_write("B")
     assert "B_cache[c0] = B[c0]" in body_text(s)
     require_same(adding, s)
+
+
+def test_caches_of_local_buffers() -> None:  # feature: E19
+    held = Store("w", (P,), at("w", P) + number(1))
+    fill = Store("w", (P,), at("A", P))
+    inner = For(P, seq([fill, held, Store("B", (P,), at("w", P))]))
+    for body in (inner, seq([For(t.var("k", 14), Store("w", (t.var("k", 14),), number(0))), inner])):
+        before = function(Alloc(BufferDecl("w", (14,), "int32"), body), A=(14,), B=(14,))
+        s = Schedule(before)
+        s.cache_write("w")
+        require_same(before, s)
 
 
 def test_a_read_cache_is_made_of_what_is_there_then() -> None:  # feature: E19
