@@ -125,6 +125,9 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
     kept = _kept(index, members)
     if [x.serial for x in (*index, *kept)] == [m.serial for m in members]:
         return steps.change([leaf_name(m) for m in members])
+    if len(kept) == len(members):
+        problem = f"the index {', '.join(map(str, index))} does not tell any of its loops"
+        raise ScheduleError(what, problem, "reorder the loops by hand")
     digits = _digits(index, members)
     if digits is not None:
         try:

@@ -123,6 +123,9 @@ def test_what_cannot_be_followed_is_said() -> None:
     s = Schedule(function(For(i, at_data), A=(4,), B=(4,)))
     with pytest.raises(eq.ScheduleError, match=r"depends on data"):
         s.reorder_by_buffer("B")
+    lossy = Schedule(function(For(i, Store("B", (i // 2,), at("A", i))), A=(4,), B=(2,)))
+    with pytest.raises(eq.ScheduleError, match=r"the index i // 2 does not tell any of its loops"):
+        lossy.reorder_by_buffer("B")
     with pytest.raises(eq.ScheduleError, match=r"no block touches C"):
         s.reorder_by_buffer("C")
 

@@ -59,7 +59,7 @@ def scheduled(seed: int, taken: Counter[str]) -> int:
 @pytest.mark.parametrize("seed", range(0, 40, 10))
 def test_schedules_keep_the_meaning(seed: int) -> None:
     taken: Counter[str] = Counter()
-    assert sum(scheduled(seed + k, taken) for k in range(10)) >= 5 and len(taken) >= 6
+    assert sum(scheduled(seed + k, taken) for k in range(6)) >= 3 and len(taken) >= 6
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def rich(seed: int) -> int:
 
 
 def test_schedules_of_rich_functions_keep_the_meaning() -> None:
-    assert sum(rich(seed) for seed in range(10)) >= 30
+    assert sum(rich(seed) for seed in range(8)) >= 24
 
 
 @pytest.mark.slow
@@ -162,8 +162,8 @@ def judge(seeds: range) -> tuple[Counter[str], Counter[str], Counter[str], int]:
 
 
 def test_illegal_steps_are_refused_with_iterations_that_meet() -> None:
-    accepted, missed, wrong, checked = judge(range(18))
-    assert wrong.total() >= 3 and checked >= 3 and accepted.total() >= 0.85 * (accepted.total() + missed.total())
+    accepted, missed, wrong, checked = judge(range(12))
+    assert wrong.total() >= 2 and checked >= 2 and accepted.total() >= 0.85 * (accepted.total() + missed.total())
 
 
 @pytest.mark.slow
