@@ -8,7 +8,7 @@ is proposed counts only if the operator, made anew from its table, has the signa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqsat.extraction.decode_view import reshaped
 from eqsat.ir.flat.align import common_refinement
@@ -38,9 +38,11 @@ class Respelling:
     """The ways to spell a form over shapes that are there."""
 
     def __init__(self, form: Form, kind: OpaqueKind, origin: Opaque) -> None:
-        self.form, self.kind, self.origin = form, kind, origin
         self.orders = (*form.operands, *form.outputs)
-        self.free = free_bundles(kind, form.labels, len(form.operands))
+        held = {form.labels[i].name for order in self.orders for i in order}
+        there = tuple(tuple(tuple(b for b in d if b in held) for d in dims) for dims in kind.dims)
+        self.form, self.kind, self.origin = form, replace(kind, dims=there), origin
+        self.free = free_bundles(self.kind, form.labels, len(form.operands))
         self.moving = [0, *range(len(form.operands), len(self.orders))]
         """The tensors whose dimensions move: the first operand and the outputs."""
 

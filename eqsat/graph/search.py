@@ -201,7 +201,7 @@ def _iterate(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> bool:
     facts += graph.announce()
     progress.iterations += 1
     progress.nodes = graph.graph.size(NODES, tables)
-    progress.capped = oracle.layouts.capped
+    progress.capped = oracle.layouts.capped or oracle.laws.capped
     return not changed and not facts
 
 

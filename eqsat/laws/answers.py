@@ -17,9 +17,12 @@ from eqsat.laws.plan import Made, Plan
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.labels import Signed
 from eqsat.operators.moves import fills_for, is_pointwise, over, under
-from eqsat.operators.positions import moved
+from eqsat.operators.positions import moved, moves_positions
 from eqsat.operators.restrict import restricted
 from eqsat.operators.universe import Reindex, Universe
+
+MOST_PERMUTATIONS = 8
+"""So many permutations of positions an operator changes places with, in one search."""
 
 
 class LawAnswers:
@@ -29,6 +32,9 @@ class LawAnswers:
         self.universe = universe
         self.forms = forms
         self.conditions = Conditions(universe, rules)
+        self.permuted: dict[int, set[Map]] = {}
+        """The permutations of positions with which each operator was asked to change places."""
+        self.capped = False
 
     @property
     def obligations(self) -> list[Obligation]:
@@ -39,7 +45,7 @@ class LawAnswers:
         """The numbers that complete a match; None where the law does not apply to it, or has no right side here."""
         try:
             match = bind(plan, self.universe, self.forms, question)
-            if not self._kind_fits(match) or not self._solved(match):
+            if not self._kind_fits(match) or not self._within_cap(match) or not self._solved(match):
                 return None
             self._cut(match)
             self._move(match)
@@ -62,6 +68,20 @@ class LawAnswers:
         if "moved" in kinds and match.plan.law.left.op == "view":  # the same
             return not is_pointwise(match.signed)
         return not kinds & {"under", "over"} or is_pointwise(match.signed)
+
+    def _within_cap(self, match: Match) -> bool:
+        """Whether an operator may change places with the permutations of positions of a match, too: around residuals
+        they compose to more and more of them, each in every block."""
+        if "s" not in match.numbers:
+            return True
+        views = {self.universe.reindexes[match.numbers[name]].map for name in match.plan.maps}
+        views = {m for m in views if moves_positions(m)}
+        known = self.permuted.setdefault(match.numbers["s"], set())
+        if not views <= known and len(known | views) > MOST_PERMUTATIONS:
+            self.capped = True
+            return False
+        known |= views
+        return True
 
     def _solved(self, match: Match) -> bool:
         """Give values to the fills that only the right side names: constants that the operator takes to a known one."""

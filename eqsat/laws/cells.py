@@ -281,7 +281,9 @@ class _Run:
             elif n in own:
                 apart.append(at[n])
             at[n] = here
-        named = sorted((str(x.name), n) for n, x in enumerate(signed.labels) if n in at and x.name and x.role == "fixed")
+        named = sorted(
+            (str(x.name), n) for n, x in enumerate(signed.labels) if n in at and x.name and x.role == "fixed"
+        )
         words = [*apart, *(at[n] for _, n in named)]
         for k, x in enumerate(tree.operands):
             index, out = self._load(signed, k, at, whole.shape)

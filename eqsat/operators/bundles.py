@@ -35,14 +35,12 @@ def _exact(value: Any) -> str:
     return f"term {value.digest.hex()}" if isinstance(value, Term) else repr(value)
 
 
-def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str, Name]]:
+def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str, str]]:
     """The signature of an operator (without one, every axis is fixed), and the extent and bundle of its labels."""
     shapes = [x.shape for x in node.operands], [s for s, _ in node.outputs]
     signature = node.signature or _barrier(*shapes)
     extents: dict[str, Dim] = signature.check(shapes[0], shapes[1], node.op)
-    found: dict[str, Name] = {}
-    found.update(_bundles(signature, extents))
-    return signature, extents, found
+    return signature, extents, _bundles(signature, extents)
 
 
 def of_opaque(node: Opaque) -> Labelled:

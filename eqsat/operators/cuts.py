@@ -1,4 +1,4 @@
-"""Operators without a formula over parts of their operands: along which bundles they may be cut, and what they then are.
+"""Operators without a formula over parts of their operands: along which bundles they may be cut, and what that makes.
 
 An operator may be cut along what it computes position by position, if its table has it over smaller operands, too: one
 with a parameter that counts positions (the groups of a convolution) is another operator there.
@@ -87,15 +87,17 @@ def cut_bundles(node: Opaque) -> frozenset[Name]:
     if not known or node.signature is None or not node.pure or len(node.outputs) != 1:
         return frozenset()
     signature, extents, bundles = signature_bundles(node)
-    found = set(bundles.values())
-    for x, bundle in bundles.items():
-        sizes = {label: as_size(d) for label, d in extents.items()}
-        extent = sizes[x]
-        if signature.role(x) != "map" or not isinstance(extent, int):
-            found.discard(bundle)
-        elif bundle in found and not all(_has(node, signature, sizes | {x: e}) for e in (extent - 1, -(-extent // 2))):
-            found.discard(bundle)
-    return frozenset(found)
+    sizes = {label: as_size(d) for label, d in extents.items()}
+    whole = {bundle for x, bundle in bundles.items() if not _may_shrink(node, signature, sizes, x)}
+    return frozenset[Name](bundles.values()) - whole
+
+
+def _may_shrink(node: Opaque, signature: Signature, extents: Mapping[str, Size], x: str) -> bool:
+    """Whether the table has an operator with fewer positions of a label."""
+    extent = extents[x]
+    if signature.role(x) != "map" or not isinstance(extent, int):
+        return False
+    return all(_has(node, signature, {**extents, x: fewer}) for fewer in {extent - 1, -(-extent // 2)})
 
 
 def _has(node: Opaque, signature: Signature, extents: Mapping[str, Size]) -> bool:

@@ -17,7 +17,7 @@ def free_bundles(kind: OpaqueKind, labels: Sequence[Label], operands: int) -> se
     held = [set(bundle_order(d)) for d in kind.dims]
     moving = held[0].intersection(*held[operands:])
     roles = {x.name: x.role for x in labels}
-    return {x for x in moving if roles[x] == "map" and not any(x in other for other in held[1:operands])}
+    return {x for x in moving if roles.get(x) == "map" and not any(x in other for other in held[1:operands])}
 
 
 def turns(node: Opaque) -> bool:

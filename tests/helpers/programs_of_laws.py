@@ -38,6 +38,8 @@ def corpus() -> Iterator[eq.Tensor]:
     yield kept + kept.crop((0, 0), (5, 8)).pad(((0, 11), (0, 0)))
     weights = eq.constant(np.arange(16, dtype="float32").reshape(2, 8))
     yield eq.matmul(eq.input("two", (16, 2), "float32"), weights).crop((0, 4), (16, 4))
+    yield eq.matmul(eq.input("two", (16, 2), "float32"), weights).roll(3, 1)
+    yield x.roll(3, 1).softmax(3).roll(-3, 1)
 
 
 def swapped_twice() -> eq.Tensor:

@@ -21,11 +21,6 @@ from eqsat.onnx.check import compare_models
 pytestmark = pytest.mark.onnx
 SEEDS = int(os.environ.get("EQSAT_SEEDS", "3"))
 DETOURS = [*chains.ARRANGEMENTS, *chains.PERMUTATIONS]
-POINTWISE = ("unary", "steps", "residual", "branches", "scaled")
-GAPS = {
-    name for name in chains.names() if name.split("-")[0] in chains.PERMUTATIONS and name.split("-")[1] not in POINTWISE
-}
-"""Not reached: positions along one axis in another order stay where an operator is no element-wise formula."""
 
 
 def moved(name: str, seed: int) -> tuple[int, int, int]:
@@ -38,7 +33,7 @@ def moved(name: str, seed: int) -> tuple[int, int, int]:
 
 
 def test_there_are_enough_classes() -> None:
-    assert len(chains.names()) - len(GAPS) >= 80 and len(GAPS) < 26
+    assert len(chains.names()) >= 169
 
 
 @pytest.mark.parametrize("detour", DETOURS)
@@ -57,7 +52,7 @@ def test_chains_are_at_their_optimum(detour: str) -> None:
     bodies = [name for name in chains.names() if name.startswith(f"{detour}-")]
     for name in bodies[DETOURS.index(detour) % 3 :: 3]:
         before, after, least = moved(name, 0)
-        assert before > least and (after == least) == (name not in GAPS), (name, before, after, least)
+        assert before > least == after, (name, before, after, least)
 
 
 @pytest.mark.slow
@@ -68,4 +63,4 @@ def test_many_chains(name: str) -> None:
     for seed in range(SEEDS):
         assert compare_models(chains.built(name, seed), chains.built(name, seed, moved=False)).equal
         _, after, least = moved(name, seed)
-        assert after == least or name in GAPS, (name, seed, after, least)
+        assert after == least, (name, seed, after, least)
