@@ -181,9 +181,57 @@ def rules_profile(
     json: Json = False,
 ) -> int:
     """Say what each rule does to a search: matches, rows, time; and which rules run away, on what."""
-    from eqsat.cli.rules import run_profile
+    from eqsat.cli.research import run_profile
 
     return run_profile(tuple(modules or ()), corpus, tuple(expression or ()), plot, Output(json))
+
+
+@rules_app.command("discover")
+def rules_discover(
+    grammar: Annotated[
+        str, typer.Option(metavar="[arithmetic|lattice|predicates]", help="Over which terms.")
+    ] = "arithmetic",
+    known: Annotated[
+        str, typer.Option(metavar="[default|none|MODULE]", help="Rules that need not be found: ours, none, a module's.")
+    ] = "default",
+    seconds: Annotated[float, typer.Option(metavar="S", min=1.0, help="How long to look.")] = 60.0,
+    most: Annotated[int, typer.Option(metavar="N", min=1, help="How many rules to find.")] = 1_000,
+    json: Json = False,
+) -> int:
+    """Find true rules that do not follow from those that are known; print them ready to paste."""
+    from eqsat.cli.research import run_discover
+
+    return run_discover(grammar, known, seconds, most, Output(json))
+
+
+@rules_app.command("minimize")
+def rules_minimize(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|MODULE]...", help="These rules; without any, all of ours.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Say which rules follow from the others, and from which."""
+    from eqsat.cli.research import run_minimize
+
+    return run_minimize(tuple(names or ()), Output(json))
+
+
+@rules_app.command("derivable")
+def rules_derivable(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME|MODULE]...", help="Do these follow from the rest of ours?")
+    ] = None,
+    steps: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A derivation by hand, a term on each line.")
+    ] = None,
+    ranges: Annotated[str, typer.Option(metavar="i=16,j=2:8", help="Ranges of its variables.")] = "",
+    json: Json = False,
+) -> int:
+    """Do rules follow from ours, or does a derivation by hand hold, and where does it break; 1 where not."""
+    from eqsat.cli.research import run_derivable
+
+    return run_derivable(tuple(names or ()), steps, ranges, Output(json))
 
 
 @app.command()

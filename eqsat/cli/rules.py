@@ -74,31 +74,6 @@ def run_check(asked: Checking, out: Output) -> int:
     return 0 if book.ok else 1
 
 
-def run_profile(
-    modules: tuple[str, ...], corpus: Path | None, expressions: tuple[str, ...], picture: Path | None, out: Output
-) -> int:
-    """Print what the rules do to searches over a corpus; 1 where facts contradict each other."""
-    from eqsat.research.plots import plot
-    from eqsat.research.profile import corpus_of, profile
-
-    own = [rule for name in modules for rule in rules_of(name)]
-    lines = [*expressions, *(_text_of(corpus).splitlines() if corpus is not None else ())]
-    file = writable(picture)
-    with out.progress("saturating") as show:
-        found = profile(corpus_of(lines) if lines or corpus else None, own, progress=show)
-        if file is not None:
-            plot(found, file)
-    out.answer(found.data(), str(found))
-    return 1 if "contradiction" in found.status.values() else 0
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise EqsatError(f"corpus {str(path)!r}", f"cannot be read: {error}") from error
-
-
 def chosen_rules(names: tuple[str, ...]) -> list[Rule | Law]:
     """Our rules of these names, and those that modules of these names declare; all of ours where none are given."""
     ours = all_rules()

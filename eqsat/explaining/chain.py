@@ -28,6 +28,7 @@ from eqsat.rulebook import default_rules
 
 MOST_TERMS, MOST_NORMAL = 3_000, 300
 SECONDS = 20.0
+QUICK = Budget(points=1 << 14, isl_operations=100_000, z3_rlimits=(400_000,), z3_forms=1, seconds=1.0)
 LARGER = 12  # by how much a term on the way may cost more than the larger end
 
 
@@ -116,7 +117,7 @@ def chain_of(
     needed = Rewrites([r for r in rules if r.name in why.rules])
     top = Context(_half_open(box), {})
     until = time.monotonic() + seconds
-    steps = _normally(first, second, needed, top) or _searched(first, second, needed, top, until)
+    steps = _normally(first, second, needed, top) or joined(first, second, needed, top, until)
     if steps is None:
         note = f"no chain of these rules was found among {MOST_TERMS} terms"
         return Chain(first, second, why.rules, (), first is second, "" if first is second else note)
@@ -154,29 +155,38 @@ def _normally(first: Term, second: Term, rules: Rewrites, top: Context) -> list[
     return [*there, *((step, True) for step in reversed(ways[1][: seen[1][meeting]]))]
 
 
-def _searched(first: Term, second: Term, rules: Rewrites, top: Context, until: float) -> list[_Way] | None:
-    """By a search from both ends that looks at cheap terms first."""
+def joined(
+    first: Term,
+    second: Term,
+    rules: Rewrites,
+    top: Context,
+    until: float,
+    most: int = MOST_TERMS,
+    given: Sequence[Term] = (),
+) -> list[_Way] | None:
+    """The rewrites that join two terms (with whether each is used backwards), by a search from both ends that looks at
+    cheap terms first; None where none is found in time."""
     limit = max(cost(first), cost(second)) + LARGER
     came: list[dict[Term, tuple[Term, Rewrite] | None]] = [{first: None}, {second: None}]
     count = itertools.count()
     queues = [[(cost(root), next(count), root)] for root in (first, second)]
-    portfolio = Portfolio()
-    while any(queues) and len(came[0]) + len(came[1]) < MOST_TERMS and time.monotonic() < until:
+    portfolio = Portfolio(QUICK)
+    while any(queues) and len(came[0]) + len(came[1]) < most and time.monotonic() < until:
         side = 0 if queues[0] and (not queues[1] or len(came[0]) <= len(came[1])) else 1
         _, _, root = heapq.heappop(queues[side])
         for step in rules.of(root, top):
             if step.whole in came[side] or cost(step.whole) > limit:
                 continue
-            if step.open and not all(_shown(c, step, top.ranges, portfolio) for c in step.conditions):
+            if step.open and not all(_shown(c, step, top.ranges, portfolio, given) for c in step.conditions):
                 continue
             came[side][step.whole] = (root, step)
             if step.whole in came[1 - side]:
-                return _joined(step.whole, came)
+                return _ways(step.whole, came)
             heapq.heappush(queues[side], (cost(step.whole), next(count), step.whole))
     return None
 
 
-def _joined(meeting: Term, came: Sequence[Mapping[Term, tuple[Term, Rewrite] | None]]) -> list[_Way]:
+def _ways(meeting: Term, came: Sequence[Mapping[Term, tuple[Term, Rewrite] | None]]) -> list[_Way]:
     ways: list[list[Rewrite]] = []
     for known in came:
         at, steps = meeting, list[Rewrite]()
@@ -187,14 +197,19 @@ def _joined(meeting: Term, came: Sequence[Mapping[Term, tuple[Term, Rewrite] | N
     return [*((step, False) for step in reversed(ways[0])), *((step, True) for step in ways[1])]
 
 
-def _shown(condition: Term, step: Rewrite, ranges: Mapping[Term, Any], portfolio: Portfolio) -> Proof:
-    guard = t.logical_and(*step.place.guards) if step.place.guards else None
+def _shown(
+    condition: Term, step: Rewrite, ranges: Mapping[Term, Any], portfolio: Portfolio, given: Sequence[Term] = ()
+) -> Proof:
+    guards = (*given, *step.place.guards)
+    guard = t.logical_and(*guards) if guards else None
     return portfolio.prove(condition, _box(ranges), guard)
 
 
 def _box(ranges: Mapping[Term, Any]) -> dict[Term, tuple[int | None, int | None]]:
     return {
-        leaf: (None if a == -math.inf else int(a), None if b == math.inf else int(b)) for leaf, (a, b) in ranges.items()
+        leaf: (None if a in (None, -math.inf) else int(a), None if b in (None, math.inf) else int(b))
+        for leaf, (a, b) in ranges.items()
+        if leaf.op in ("axis", "var", "sym")
     }
 
 

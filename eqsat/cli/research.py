@@ -1,0 +1,85 @@
+"""`eqsat rules profile`, `discover`, `minimize` and `derivable`: rules as the subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from eqsat.cli.output import Output, writable
+from eqsat.cli.rules import chosen_rules
+from eqsat.cli.user_rules import rules_of
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
+from eqsat.proving.ranges_text import ranges_of
+from eqsat.research.derive import Deriver, derivation, minimize
+from eqsat.research.discover import discover
+from eqsat.research.grammar import GRAMMARS
+from eqsat.research.plots import plot
+from eqsat.research.profile import corpus_of, profile
+from eqsat.rules import scalar_rules
+
+
+def run_profile(
+    modules: tuple[str, ...], corpus: Path | None, expressions: tuple[str, ...], picture: Path | None, out: Output
+) -> int:
+    """Print what the rules do to searches over a corpus; 1 where facts contradict each other."""
+    own = [rule for name in modules for rule in rules_of(name)]
+    lines = [*expressions, *(_text_of(corpus).splitlines() if corpus is not None else ())]
+    file = writable(picture)
+    with out.progress("saturating") as show:
+        found = profile(corpus_of(lines) if lines or corpus else None, own, progress=show)
+        if file is not None:
+            plot(found, file)
+    out.answer(found.data(), str(found))
+    return 1 if "contradiction" in found.status.values() else 0
+
+
+def run_discover(grammar: str, known: str, seconds: float, most: int, out: Output) -> int:
+    """Print the rules that are found."""
+    if grammar not in GRAMMARS:
+        raise EqsatError(f"--grammar {grammar!r}", "there is none of this name", f"one of {', '.join(GRAMMARS)}")
+    rules = None if known == "default" else [] if known == "none" else _scalars(rules_of(known))
+    with out.progress("looking for rules") as show:
+        found = discover(GRAMMARS[grammar], rules, seconds=seconds, most=most, progress=show)
+    out.answer(found.data(), str(found))
+    return 0
+
+
+def run_minimize(names: tuple[str, ...], out: Output) -> int:
+    """Print which rules are enough."""
+    chosen = _scalars(chosen_rules(names))
+    with out.progress(f"deriving {len(chosen)} rules from each other"):
+        found = minimize(chosen)
+    dropped = [{"name": d.rule, "by": d.by} for d in found.dropped]
+    out.answer({"kept": [r.name for r in found.kept], "dropped": dropped}, str(found))
+    return 0
+
+
+def run_derivable(names: tuple[str, ...], steps: Path | None, ranges: str, out: Output) -> int:
+    """Print what follows, and from what; 1 where something does not."""
+    if steps is not None:
+        lines = [line.partition("#")[0].strip() for line in _text_of(steps).splitlines()]
+        own = [r for r in _scalars(chosen_rules(names)) if r not in scalar_rules()] if names else []
+        found = derivation([line for line in lines if line], ranges_of(ranges), own)
+        data = [{"before": b.before, "after": b.after, "verdict": b.verdict, "reason": b.reason} for b in found]
+        out.answer({"steps": data}, "\n".join(map(str, found)))
+        return 0 if all(b.verdict == "derived" for b in found) else 1
+    if not names:
+        raise EqsatError("rules derivable", "names no rule", "name rules or a module, or give a derivation by --steps")
+    ours, asked = scalar_rules(), _scalars(chosen_rules(names))
+    answers = [Deriver([r for r in ours if r is not rule]).derive(rule) for rule in asked]
+    out.answer({"rules": [{"name": d.rule, "by": d.by} for d in answers]}, "\n".join(map(str, answers)))
+    return 0 if all(answers) else 1
+
+
+def _scalars(rules: Iterable[Rule | Law]) -> list[Rule]:
+    """The rules about scalars: laws of tensors are not derived."""
+    return [r for r in rules if isinstance(r, Rule)]
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise EqsatError(f"file {str(path)!r}", f"cannot be read: {error}") from error

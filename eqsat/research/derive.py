@@ -1,0 +1,158 @@
+"""Which rules follow from others: a rule is derived where rewriting by the others joins its two sides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from eqsat.explaining.chain import Chain, explain, joined
+from eqsat.explaining.rewrites import Rewrites, plain_name
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.rule import Instance, Kind, Rule, variable
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+from eqsat.proving.prover import prove_equal
+from eqsat.proving.read import Ranges
+from eqsat.rewriting.context import Context
+from eqsat.rewriting.rewrite import Session
+
+MOST_TERMS = 250
+SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How a rule follows from others: by these; None: no derivation was found within the limits."""
+
+    rule: str
+    by: tuple[str, ...] | None
+
+    def __bool__(self) -> bool:
+        return self.by is not None
+
+    def __str__(self) -> str:
+        if self.by is None:
+            return f"{self.rule}: not derived"
+        return f"{self.rule}: by {', '.join(self.by) or 'the normal form of terms'}"
+
+
+class Deriver:
+    """Rules ready to derive others; each question is asked about sides with sizes in place of constants.
+
+    >>> from eqsat.rules.index_arith import div_div
+    >>> from eqsat.rules.split_merge import RULES
+    >>> print(Deriver([r for r in RULES if r.name == "split-merge"]).derive(div_div))
+    div-div: not derived
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rewrites = Rewrites(rules)
+
+    def derive(self, rule: Rule) -> Derivation:
+        """Whether all theorems of a rule follow, and from which rules."""
+        used: dict[str, None] = {}
+        for instance in rule.instances:
+            found = self.by(rule, instance)
+            if found is None:
+                return Derivation(rule.name, None)
+            used.update(dict.fromkeys(found))
+        return Derivation(rule.name, tuple(used))
+
+    def by(
+        self, rule: Rule, instance: Instance, most: int = MOST_TERMS, seconds: float = SECONDS
+    ) -> tuple[str, ...] | None:
+        """The rules that join the two sides of a theorem, or None."""
+        table = _sizes(rule, instance)
+        left, right = substitute(instance.left, table), substitute(instance.right, table)
+        given = [substitute(c, table) for c in instance.conditions]
+        guard = t.logical_and(*given) if given else None
+        log: list[Any] = []
+        session = Session(self.rewrites.forward, {}, guard)
+        if session.normal(left, log) is session.normal(right, log):
+            return tuple(dict.fromkeys(s.rule for s in log if s.rule in self.rewrites.rules))
+        if not most:
+            return None
+        top = Context({}, {})
+        if guard is not None and guard.op != "const":
+            top = top.under(guard)
+        steps = joined(left, right, self.rewrites, top, time.monotonic() + seconds, most, given)
+        if steps is None:
+            return None
+        names = [plain_name(step.rule) for step, _ in steps]
+        return tuple(dict.fromkeys(n for n in names if n in self.rewrites.rules))
+
+
+def _sizes(rule: Rule, instance: Instance) -> dict[Term, Term]:
+    """Positive constants as symbolic sizes, which the rules take for constants."""
+    positive = [variable(p, instance.dtype) for p in rule.parameters if p.kind is Kind.POS]
+    return {v: t.sym(str(v.payload), 1) for v in positive}
+
+
+@dataclass(frozen=True)
+class Minimal:
+    """A smaller set of rules from which the others follow: those kept, and how each that was left out follows."""
+
+    kept: tuple[Rule, ...]
+    dropped: tuple[Derivation, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.kept)} kept: {', '.join(r.name for r in self.kept)}"]
+        return "\n".join([*lines, *(f"follows: {d}" for d in self.dropped)])
+
+
+def minimize(rules: Sequence[Rule], beside: Sequence[Rule] = ()) -> Minimal:
+    """Leave out each rule that follows from the rest, and from those `beside`, the longest rules first."""
+    kept = list(rules)
+    dropped: list[Derivation] = []
+    for rule in sorted(rules, key=lambda r: (-len(str(r.left)), r.name)):
+        rest = [r for r in kept if r is not rule]
+        found = Deriver([*rest, *beside]).derive(rule)
+        if found:
+            kept = rest
+            dropped.append(found)
+    return Minimal(tuple(kept), tuple(dropped))
+
+
+@dataclass(frozen=True)
+class Break:
+    """One step of a derivation by hand: "derived" (with the chain), "true" (proved, but by no rules that are known),
+    "wrong" (with values), or "unknown"."""
+
+    before: str
+    after: str
+    verdict: str
+    chain: Chain | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        by = f" by {', '.join(self.chain.rules)}" if self.chain is not None and self.chain.rules else ""
+        return f"{self.verdict:8}{self.before} = {self.after}{by}{self.reason and f': {self.reason}'}"
+
+
+def derivation(lines: Sequence[str], ranges: Ranges | None = None, rules: Sequence[Rule] = ()) -> list[Break]:
+    """Does a derivation by hand, a term on each line, hold, and by which rules; else, where does it break?
+
+    >>> for step in derivation(["(8*x + y) // 8", "x + y // 8", "x"], {"y": 8}):
+    ...     print(step.verdict)
+    derived
+    derived
+    """
+    if len(lines) < 2:
+        raise EqsatError("derivation", "has no step", "write two terms or more, one on each line")
+    found: list[Break] = []
+    for before, after in pairwise(lines):
+        proof = prove_equal(before, after, ranges)
+        if proof.verdict == "refuted":
+            shown = ", ".join(f"{k}={v}" for k, v in (proof.witness or {}).items())
+            found.append(Break(before, after, "wrong", None, f"differs at {shown}"))
+            continue
+        try:
+            found.append(Break(before, after, "derived", explain(before, after, ranges, rules=rules)))
+        except EqsatError as error:
+            verdict = "true" if proof else "unknown"
+            found.append(Break(before, after, verdict, None, f"{error.problem} ({proof.method})"))
+    return found

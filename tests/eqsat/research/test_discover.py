@@ -1,0 +1,197 @@
+"""Rules that are found: true, none following from the others, the classic ones among them, and what is taken away."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rule_mutants import theorem, wrong_at
+
+import eqsat as eq
+from eqsat.cli import main
+from eqsat.ir.rule import Family, Idx, Kind, Pos, Rule, when
+from eqsat.research.candidates import Candidate, covered
+from eqsat.research.derive import Deriver, derivation, minimize
+from eqsat.research.discover import Discovery, discover
+from eqsat.research.grammar import ARITHMETIC, LATTICE, PREDICATES, Grammar
+from eqsat.research.paste import HEAD, rule_text
+from eqsat.rules import scalar_rules
+
+OWN = Family("own")
+
+
+@OWN.rule("nested")
+def nested(x: Idx, a: Pos, b: Pos):
+    return x // a // b, x // (a * b)
+
+
+@OWN.rule("nested-twice")
+def nested_twice(x: Idx, a: Pos, b: Pos, c: Pos):
+    return x // a // b // c, x // (a * b * c)
+
+
+@OWN.rule("quotient-of-digits")
+def quotient_of_digits(x: Idx, y: Idx, c: Pos):
+    return (c * x + y) // c, x, when(y >= 0, y < c)
+
+
+ONE = Grammar({"x": Kind.IDX, "a": Kind.POS}, size=4)
+TWO = Grammar({"x": Kind.IDX, "a": Kind.POS, "b": Kind.POS}, operations=("floordiv", "mod", "mul"), size=3)
+SUMS = Grammar({"x": Kind.IDX, "y": Kind.IDX, "a": Kind.POS}, size=3)
+
+
+def follows(names: list[str], found: Discovery, beside: list[Rule] | None = None) -> None:
+    deriver = Deriver([*found.rules, *(beside or [])])
+    for name in names:
+        rule = next(r for r in scalar_rules() if r.name == name)
+        assert deriver.derive(rule), (name, [str(r) for r in found.rules])
+
+
+def sound(found: Discovery) -> None:
+    """By an evaluator that shares no code with the prover."""
+    assert found.refuted * 20 <= found.candidates
+    for rule in found.rules:
+        assert wrong_at(theorem(rule, rule.instances[0])) is None, rule
+
+
+@pytest.mark.parametrize(
+    ("grammar", "names"),
+    [
+        (ONE, ["split-merge", "div-small", "mod-small"]),
+        (TWO, ["div-div", "mod-mod", "div-of-mod", "div-of-digit", "mod-of-digit"]),
+        (SUMS, ["div-of-sum", "mod-of-sum", "div-add", "mod-add"]),
+    ],
+    ids=["one", "two", "sums"],
+)
+def test_the_classic_laws_from_nothing(grammar: Grammar, names: list[str]) -> None:  # feature: J5
+    found = discover(grammar, [], seconds=120, keep=lambda c: c.rank[0] <= 11)
+    follows(names, found)
+    sound(found)
+    assert found.seconds < 60
+
+
+@pytest.mark.slow
+def test_all_classic_laws_at_once_in_a_minute() -> None:  # feature: J5
+    found = discover(ARITHMETIC, [], seconds=60)
+    follows(["split-merge", "div-div", "mod-mod", "div-of-sum", "mod-of-sum", "div-of-mod", "mod-add"], found)
+    sound(found)
+
+
+def test_none_of_the_rules_found_follows_from_the_others() -> None:  # feature: J5 J6
+    found = discover(TWO, [], seconds=120)
+    for rule in found.rules:
+        rest = [r for r in found.rules if r is not rule]
+        assert Deriver(rest).by(rule, rule.instances[0], 0) is None, rule
+
+
+@pytest.mark.parametrize("grammar", [LATTICE, PREDICATES], ids=["lattice", "predicates"])
+def test_other_grammars(grammar: Grammar) -> None:  # feature: J5
+    found = discover(grammar, [], seconds=120, keep=lambda c: c.rank[0] <= 7)
+    sound(found)
+    assert len(found.rules) >= 3
+
+
+def coverable(grammar: Grammar) -> list[Rule]:
+    return [r for r in scalar_rules() if covered(r, grammar) and not r.name.endswith("-negative")]
+
+
+def taken_away(grammar: Grammar, seed: int, rank: int) -> None:
+    """Five rules of ours left out: what does not follow from the rest is found again, or what it follows from."""
+    gone = random.Random(seed).sample(coverable(grammar), 5)
+    rest = [r for r in scalar_rules() if r not in gone]
+    before = Deriver(rest)
+    wanted = [r.name for r in gone if not before.derive(r)]
+    found = discover(grammar, rest, seconds=240, keep=lambda c: c.rank[0] <= rank)
+    follows(wanted, found, rest)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_taken_away_is_found_again(seed: int) -> None:  # feature: J5
+    assert len(coverable(TWO)) >= 7 and len(coverable(ARITHMETIC)) >= 15
+    taken_away(TWO, seed, 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3, 23))
+def test_more_that_is_taken_away(seed: int) -> None:  # feature: J5
+    taken_away(ARITHMETIC if seed % 4 == 0 else TWO, seed, 11)
+
+
+def test_what_is_printed_can_be_pasted() -> None:  # feature: J5
+    found = discover(ONE, [], seconds=120, keep=lambda c: c.rank[0] <= 11)
+    scope: dict[str, Any] = {}
+    text = str(found)
+    exec(text, scope)
+    pasted = {r.name: r for r in scope.values() if isinstance(r, Rule)}
+    assert {str(r) for r in pasted.values()} == {str(r) for r in found.rules}
+    assert all(pasted[r.name].instances[0].left is r.left for r in found.rules)
+    assert json.loads(found.to_json())["rules"][0]["text"] in text
+
+
+def test_predicates_are_printed_as_functions() -> None:
+    found = discover(PREDICATES, [], seconds=120, keep=lambda c: c.rank[0] <= 7)
+    scope: dict[str, Any] = {}
+    exec(HEAD + "\n" + "\n".join(rule_text(r) for r in found.rules), scope)
+    assert sum(isinstance(x, Rule) for x in scope.values()) == len(found.rules)
+
+
+def test_candidates_can_be_filtered() -> None:
+    def without_mod(c: Candidate) -> bool:
+        return "%" not in str(c.left)
+
+    found = discover(ONE, [], seconds=120, keep=without_mod, most=2)
+    assert 0 < len(found.rules) <= 2 and all("%" not in str(r.left) for r in found.rules)
+
+
+# -- derivability -----------------------------------------------------------------------------------------------------
+
+
+def test_minimize() -> None:  # feature: J6
+    found = minimize([nested, nested_twice])
+    assert [r.name for r in found.kept] == ["nested"]
+    assert [(d.rule, d.by) for d in found.dropped] == [("nested-twice", ("nested",))]
+    assert len(minimize([nested, quotient_of_digits]).kept) == 2
+
+
+def test_derivable_from_ours() -> None:  # feature: J6
+    ours = Deriver(scalar_rules())
+    assert ours.derive(nested_twice).by == ("div-div",)
+    without = Deriver([r for r in scalar_rules() if r.name not in ("div-div", "div-of-div-plus")])
+    assert not without.derive(nested)
+
+
+def test_where_a_derivation_breaks() -> None:  # feature: J8
+    steps = derivation(["(8*x + y) // 8", "x + y // 8", "x", "x + y"], {"y": 8})
+    assert [s.verdict for s in steps] == ["derived", "derived", "wrong"]
+    assert "differs at" in steps[2].reason and steps[0].chain is not None and steps[0].chain.holds
+    assert [s.verdict for s in derivation(["(x*x + x) % 2", "0"])] == ["true"]
+    with pytest.raises(eq.EqsatError, match="no step"):
+        derivation(["x"])
+
+
+def test_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # feature: J5 J6 J8
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQSAT_DEBUG", "0")
+    monkeypatch.delitem(sys.modules, "nested_rules", raising=False)
+    (tmp_path / "nested_rules.py").write_text(
+        "import eqsat as eq\nfrom eqsat.ir.rule import Idx, Pos\n\n\n@eq.rule('nested')\n"
+        "def nested(x: Idx, a: Pos, b: Pos):\n    return x // a // b, x // (a * b)\n\n\n@eq.rule('twice')\n"
+        "def twice(x: Idx, a: Pos):\n    return x // a // a // a, x // (a * a * a)\n"
+    )
+    (tmp_path / "steps.txt").write_text("(8*x + y) // 8\nx\nx + 1  # wrong\n")
+    assert main(["rules", "minimize", "nested_rules", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["kept"] == ["nested"]
+    assert main(["rules", "derivable", "nested_rules", "--json"]) == 0
+    assert [r["by"] for r in json.loads(capsys.readouterr().out)["rules"]] == [["div-div"], ["div-div"]]
+    assert main(["rules", "derivable", "--steps", "steps.txt", "--ranges", "y=8"]) == 1
+    assert "wrong" in capsys.readouterr().out
+    assert main(["rules", "discover", "--grammar", "lattice", "--known", "none", "--most", "2", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rules"]) in (1, 2)
+    assert main(["rules", "discover", "--grammar", "nothing"]) == 2
+    assert main(["rules", "derivable"]) == 2
