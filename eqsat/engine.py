@@ -37,6 +37,7 @@ from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import Table, current
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted
+from eqsat.rulebook.packages import origins
 from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
@@ -110,10 +111,11 @@ def optimize(
     table = table_for(target, objective, prices)
     original = as_program(program)
     initial = measure(original, table)
-    given = list(rules) if rules is not None and not isinstance(rules, str) else rules
+    given = rules if rules is None or isinstance(rules, (str, Law, Rule)) else list(rules)
     setup = _Setup(target, *admitted(given), _frozen(original, freeze), table, growth, beyond)
     bound = limits or Limits()
-    own = [r for r in given or () if not isinstance(r, str)]
+    own = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
+    own = [r for r in own if not isinstance(r, str) or r in {origin.name for origin in origins()}]
 
     def again(names: Sequence[str]) -> Result:
         return _limited(original, replace(setup, laws=admitted([*names, *own])[0]), bound, initial, False)

@@ -11,36 +11,55 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.rulebook import check_rules
-from eqsat.rulebook.acting import acts, law_acts
+from eqsat.rulebook.acting import acts, law_acts, why_idle
 from eqsat.rulebook.firings import firings
+from eqsat.rulebook.packages import origins, rules_of_package
 from eqsat.rulebook.parallel import executor_of
 from eqsat.rulebook.report import BELIEVED, RuleReport
 from eqsat.rules import all_rules
 
 
 def run_list(out: Output) -> int:
-    """Print every rule."""
+    """Print every rule, and those that installed packages offer, with where they come from."""
     rules = all_rules()
-    data = [
-        {
-            "name": r.name,
-            "family": r.family,
-            "law": str(r).removeprefix(f"{r.name}: "),
-            "doc": r.doc,
-            "source": r.source,
-            "acts": list(acts(r) if isinstance(r, Rule) else law_acts(r)),
-            "fires": firings().get(r.name, {}),
-            "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if r.axiom else [],
-        }
-        for r in rules
-    ]
+    data = [_entry(r, "eqsat") for r in rules]
     lines: list[str] = []
     for family in dict.fromkeys(r.family for r in rules):
         members = [r for r in rules if r.family == family]
         lines.append(f"{family} ({len(members)})")
         lines += [f"  {r}" for r in members]
+    for origin in origins():
+        try:
+            more = rules_of_package(origin.name)
+        except EqsatError as error:
+            lines.append(f"{origin}: cannot be read: {error.problem}")
+            continue
+        lines.append(f"{origin}: acts only where it is named ({len(more)})")
+        lines += [f"  {r}" for r in more]
+        data += [_entry(r, str(origin)) for r in more]
     out.answer({"rules": data}, "\n".join(lines))
     return 0
+
+
+def _entry(r: Rule | Law, origin: str) -> dict[str, object]:
+    """A rule as plain data."""
+    return {
+        "name": r.name,
+        "family": r.family,
+        "origin": origin,
+        "law": str(r).removeprefix(f"{r.name}: "),
+        "doc": r.doc,
+        "source": r.source,
+        "acts": list(_acts(r)),
+        "fires": firings().get(r.name, {}) if origin == "eqsat" else {},
+        "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if r.axiom else [],
+    }
+
+
+def _acts(r: Rule | Law) -> tuple[str, ...]:
+    if isinstance(r, Law):
+        return law_acts(r)
+    return () if why_idle(r) else acts(r)
 
 
 @dataclass(frozen=True)
@@ -81,7 +100,7 @@ def chosen_rules(names: tuple[str, ...]) -> list[Rule | Law]:
     named = {name for name in names if name in known}
     more: list[Rule | Law] = []
     for name in (n for n in names if n not in known):
-        if not exists(name):
+        if not exists(name) and all(origin.name != name for origin in origins()):
             near = [r.name for r in ours if name.split("-")[0] in r.name][:5]
             fix = f"near: {', '.join(near)}" if near else "see `eqsat rules list`, or name a module such as my.rules"
             raise EqsatError(f"rule {name!r}", "there is neither a rule nor a module of this name", fix)

@@ -6,19 +6,23 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.law import Law, Laws
-from eqsat.ir.rule import Family, Rule
+from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
+from eqsat.rulebook.packages import declared, origins, rules_of_package
 
 
 def rules_of(name: str) -> tuple[Law | Rule, ...]:
-    """The laws and rules that a module declares, proved or not, in order. Modules of the working directory are found.
+    """The laws and rules that a module declares, proved or not, in order. Modules of the working directory are found,
+    and after modules the names under which installed packages have rules.
 
     Errors: EqsatError for a module that is not found, fails, or declares none.
     """
+    if not exists(name) and any(origin.name == name for origin in origins()):
+        return rules_of_package(name)
     try:
         with _here():
             module = importlib.import_module(name)
@@ -28,7 +32,7 @@ def rules_of(name: str) -> tuple[Law | Rule, ...]:
         missing = isinstance(error, ModuleNotFoundError) and error.name == name
         problem = "is not found" if missing else f"cannot be imported: {type(error).__name__}: {error}"
         raise EqsatError(f"--rules {name}", problem, "give the name of a Python module, such as my.rules") from error
-    found = tuple(dict.fromkeys(_declared(vars(module).values())))
+    found = tuple(dict.fromkeys(declared(vars(module).values())))
     if not found:
         raise EqsatError(f"--rules {name}", "declares no law or rule", "use eq.law or eq.rule")
     return found
@@ -56,12 +60,3 @@ def _here() -> Generator[None]:
         yield
     finally:
         sys.path.remove(here)
-
-
-def _declared(values: Iterable[object]) -> Iterator[Law | Rule]:
-    """Laws and rules by themselves, and those of families."""
-    for value in list(values):
-        if isinstance(value, (Law, Rule)):
-            yield value
-        elif isinstance(value, (Laws, Family)):
-            yield from value

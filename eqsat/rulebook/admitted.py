@@ -12,6 +12,7 @@ from eqsat.laws.plan import check_can_act
 from eqsat.laws.text import acts
 from eqsat.rulebook import BELIEVED, check_rule
 from eqsat.rulebook.choice import rules_in_use
+from eqsat.rulebook.packages import expanded
 from eqsat.rules import scalar_rules, tensor_laws
 
 NEEDED = ("identity", "spell", "absorb")
@@ -21,7 +22,8 @@ NEEDED = ("identity", "spell", "absorb")
 def admitted(rules: Iterable[str | Law | Rule] | None) -> tuple[tuple[Law, ...], tuple[Rule, ...]]:
     """The laws of a search, and the rules about scalars that it uses beside ours.
 
-    Names choose among the laws of eqsat; laws and rules of one's own are added.
+    Names choose among the laws of eqsat; laws and rules of one's own are added, and those that an installed package
+    has under a name.
 
     >>> laws, rules = admitted(["compose"])
     >>> [law.name for law in laws], rules
@@ -31,8 +33,9 @@ def admitted(rules: Iterable[str | Law | Rule] | None) -> tuple[tuple[Law, ...],
     """
     own = tensor_laws()
     given = [] if rules is None else [rules] if isinstance(rules, (str, Law, Rule)) else list(rules)
-    names = [x for x in given if isinstance(x, str)]
     scalars = {rule.name for rule in scalar_rules()}
+    given = expanded(given, (*scalars, *(law.name for law in own)))
+    names = [x for x in given if isinstance(x, str)]
     for name in names:
         if name not in scalars and all(law.name != name for law in own):
             known = ", ".join(law.name for law in own)

@@ -8,20 +8,22 @@ from functools import lru_cache
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
 from eqsat.rulebook import admit
+from eqsat.rulebook.packages import expanded
 from eqsat.rules import scalar_rules
 
 
 def rules_in_use(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
-    """All rules to apply, where a user gives some: rules of their own are added, names choose from those of eqsat.
+    """All rules to apply, where a user gives some: rules of their own are added, names choose from those of eqsat,
+    or add what an installed package has under them.
 
     An EqsatError names a rule that is not proved, with what refutes it, that can act nowhere, or that is unknown.
 
     >>> [r.name for r in rules_in_use(["div-div", "mod-mod"])]
     ['div-div', 'mod-mod']
     """
-    given = list(rules)
-    names = {r for r in given if isinstance(r, str)}
     ours = scalar_rules()
+    given = expanded(rules, (r.name for r in ours))
+    names = {r for r in given if isinstance(r, str)}
     unknown = sorted(names - {r.name for r in ours})
     if unknown:
         raise EqsatError(f"rule {unknown[0]}", "there is no rule of this name", "see `eqsat rules list`")

@@ -1,0 +1,110 @@
+"""Rules of installed packages: read only when they are named, and then only those."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import eqsat as eq
+from eqsat.cli import main
+from eqsat.rulebook import packages
+from eqsat.rulebook.packages import origins, rules_of_package
+
+MODULE = '''
+import eqsat as eq
+from eqsat.ir.law import pointwise, both, implies, inside, same_box, same_value, tensor
+from eqsat.ir.rule import Family, Idx
+
+FAMILY = Family("parity")
+
+
+@FAMILY.rule("parity-of-abs", tags=["normal"])
+def parity_of_abs(x: Idx):
+    """A number and its distance from zero are even together."""
+    return abs(x) % 2, x % 2
+
+
+@eq.law("neutral-operand")
+def neutral_operand():
+    """An element-wise function that another operand does not change is its operand."""
+    x, y = tensor("x"), tensor("y")
+    whole = pointwise("f", x, y)
+    return whole, x, same_box(x, y), implies(inside(x), same_value(whole, x))
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "parity_package.py").write_text(MODULE)
+    (tmp_path / "broken_package.py").write_text("1 / 0\n")
+    info = tmp_path / "parity_package-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parity-package\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(
+        "[eqsat.rules]\nparity = parity_package\nfamily = parity_package:FAMILY\nbroken = broken_package\n"
+    )
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setenv("EQSAT_DEBUG", "0")
+    monkeypatch.delitem(sys.modules, "parity_package", raising=False)
+    return tmp_path
+
+
+TERM = "abs(x) % 2 + 3", {"x": (-9, 9)}
+
+
+def test_rules_act_only_where_they_are_named(package: Path) -> None:  # feature: J9
+    assert str(eq.simplify(*TERM)) == "abs(x) % 2 + 3"
+    assert "parity_package" not in sys.modules
+    assert str(eq.simplify(*TERM, rules=["parity"])) == "x % 2 + 3"
+    assert str(eq.simplify(*TERM, rules=["family"])) == "x % 2 + 3"
+    assert str(eq.simplify(*TERM)) == "abs(x) % 2 + 3"
+
+
+def test_laws_of_a_package(package: Path) -> None:
+    x, y = eq.input("x", (8, 8), "int32"), eq.input("y", (4, 8), "int32")
+    program = x + eq.compute((4, 8), lambda i, j: y[i, j] * 0).pad(((0, 4), (0, 0)))
+    plain, ours = eq.optimize(program), eq.optimize(program, rules=["parity"])
+    assert "neutral-operand" in ours.progress.matches and "neutral-operand" not in plain.progress.matches
+    assert ours.cost_after <= plain.cost_after
+    assert "by " in ours.explain(steps=True)
+
+
+def test_origins_are_shown_without_an_import(package: Path) -> None:
+    found = {o.name: str(o) for o in origins()}
+    assert found["parity"] == "parity (package parity-package 1.2, parity_package)"
+    assert "parity_package" not in sys.modules
+    assert [r.name for r in rules_of_package("family")] == ["parity-of-abs"]
+
+
+def test_what_is_wrong_with_a_package_is_said(package: Path) -> None:
+    with pytest.raises(eq.EqsatError, match="ZeroDivisionError"):
+        eq.simplify("x + 0", rules=["broken"])
+    with pytest.raises(eq.EqsatError, match="no installed package"):
+        rules_of_package("nothing")
+
+
+def test_on_the_command_line(package: Path, capsys: pytest.CaptureFixture[str]) -> None:  # feature: J9
+    assert main(["rules", "check", "parity", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["counts"] == {"proved": 2}
+    (package / "parity_package-1.2.dist-info" / "entry_points.txt").write_text(
+        "[eqsat.rules]\nparity = parity_package\n"
+    )
+    assert main(["rules", "list", "--json"]) == 0
+    listed = {r["name"]: r["origin"] for r in json.loads(capsys.readouterr().out)["rules"]}
+    assert "parity-package 1.2" in listed["parity-of-abs"] and listed["split-merge"] == "eqsat"
+    assert main(["rules", "list"]) == 0
+    assert "broken (package parity-package 1.2, broken_package): cannot be read" in capsys.readouterr().out
+
+
+def test_importing_eqsat_reads_no_package(package: Path) -> None:
+    code = "import sys, eqsat; eqsat.simplify('x + 0'); print('parity_package' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(package)!r})\n{code}"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == "False"
+    assert packages.GROUP == "eqsat.rules"
