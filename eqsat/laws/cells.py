@@ -330,7 +330,7 @@ class _Run:
                 index = substitute_terms(load.args[label.name.number], table)
                 if nodes_of("load", index):
                     raise LayoutError("check of a law", "which cell is read depends on others")
-                env = {axis: at[slots[axis.payload[1]]] for axis in nodes_of("axis", index)}
+                env = {axis: _along(axis, slots, at) for axis in nodes_of("axis", index)}
                 here = evaluate_masked([index], env)[0][0]
             assert here is not None
             extent = value(label.extent, self.numbers)
@@ -354,6 +354,16 @@ class _Run:
             result = there if result is None else _where(owner == k, there, result)
         assert result is not None
         return result
+
+
+def _along(axis: Term, slots: Mapping[int, int], at: Mapping[int, NDArray]) -> NDArray:
+    """The positions on an axis; one of a single cell has no label."""
+    label = slots.get(axis.payload[1])
+    if label is not None:
+        return at[label]
+    if t.int_value(axis.args[0]) != 1:
+        raise LayoutError("check of a law", f"{axis} is no axis of the operator")
+    return np.zeros((), np.int64)
 
 
 def _positions(order: Sequence[int], extents: Mapping[int, int], flat: NDArray) -> dict[int, NDArray]:

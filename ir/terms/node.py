@@ -126,7 +126,12 @@ class Term:
         return evaluate_named(self, env or {})
 
     def __array__(self, *_: object, **__: object) -> Any:
-        raise TypeMismatch(f"array of {self}", "a term has no value until it is evaluated", "term.evaluate(values)")
+        """Index terms may stand in arrays of objects, as sizes do; what has elements may not."""
+        if self.dtype != INDEX:
+            raise TypeMismatch(f"array of {self}", "a term has no value until it is evaluated", "term.evaluate(values)")
+        alone = np.empty((), object)
+        alone[()] = self
+        return alone
 
     def __hash__(self) -> int:
         return self.serial
