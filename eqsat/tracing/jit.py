@@ -146,7 +146,15 @@ def _c_name(name: str) -> str:
 
 
 @overload
-def jit(function: Callable[P, Any], /) -> Jitted[P]: ...
+def jit(
+    function: Callable[P, Any],
+    /,
+    *,
+    target: str = "c",
+    threads: int | None = None,
+    tune: bool = False,
+    limits: Limits | None = None,
+) -> Jitted[P]: ...
 @overload
 def jit(
     *, target: str = "c", threads: int | None = None, tune: bool = False, limits: Limits | None = None
@@ -183,7 +191,7 @@ def jit(
     """
     options = Options(target, threads, tune, limits)
     if function is None:
-        return lambda f: Jitted(f, options)  # pyright: ignore[reportUnknownLambdaType, reportUnknownVariableType]
+        return functools.partial(Jitted, options=options)
     if not callable(function):
         raise EqsatError(f"jit of {function!r}", "is not a function", "@eq.jit above a def, or eq.jit(f)")
     return Jitted(function, options)

@@ -13,6 +13,8 @@ from eqsat.ir.terms.term import Term
 
 DOTS = "..."
 Group = tuple[str, ...]
+SPREAD: Group = ("*",)
+"""An ellipsis outside of brackets: each of its axes stays one."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ def parse(text: str) -> Pattern:
     sides = text.split("->")
     if len(sides) != 2:
         raise ParseError(f"pattern {text!r}", "is not two sides and one '->'", 'for example "b c h w -> b h w c"')
-    left, right = (_groups(side, text) for side in sides)
-    names = [[n for g in side for n in g] for side in (left, right)]
+    left, right = (_groups(side, text, dots=n == 1) for n, side in enumerate(sides))
+    names = [[DOTS if g is SPREAD else n for g in side for n in g] for side in (left, right)]
     for side in names:
         twice = next((n for n in side if side.count(n) > 1), None)
         if twice is not None:
@@ -58,7 +60,8 @@ def parse(text: str) -> Pattern:
     return Pattern(text, left, right)
 
 
-def _groups(side: str, text: str) -> tuple[Group, ...]:
+def _groups(side: str, text: str, dots: bool) -> tuple[Group, ...]:
+    """The groups of a side; `dots`: whether an ellipsis may stand in brackets."""
     groups: list[Group] = []
     inside: list[str] | None = None
     for word in side.replace("(", " ( ").replace(")", " ) ").split():
@@ -76,8 +79,8 @@ def _groups(side: str, text: str) -> tuple[Group, ...]:
                 groups.append(())
         elif word == DOTS or word.isidentifier():
             if inside is None:
-                groups.append((word,))
-            elif word == DOTS and side is not text.split("->")[1]:
+                groups.append(SPREAD if word == DOTS else (word,))
+            elif word == DOTS and not dots:
                 raise ParseError(f"pattern {text!r}", "an ellipsis in brackets on the left")
             else:
                 inside.append(word)
@@ -133,7 +136,7 @@ def placed(text: str, shape: Shape, sizes: Mapping[str, int]) -> Placed:
 
 def _spread(pattern: Pattern, rank: int, what: str) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
     """Both sides with the axes of the ellipsis by numbers."""
-    fixed = sum(g != (DOTS,) for g in pattern.left)
+    fixed = sum(g is not SPREAD for g in pattern.left)
     dots = fixed != len(pattern.left)
     if rank < fixed or (not dots and rank != fixed):
         raise LayoutError(what, f"has {fixed} axes, not {rank}")
@@ -142,7 +145,7 @@ def _spread(pattern: Pattern, rank: int, what: str) -> tuple[tuple[Group, ...], 
     def side(groups: Sequence[Group]) -> tuple[Group, ...]:
         found: list[Group] = []
         for group in groups:
-            if group == (DOTS,):
+            if group is SPREAD:
                 found.extend((n,) for n in own)
             else:
                 found.append(tuple(m for n in group for m in (own if n == DOTS else [n])))

@@ -92,7 +92,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: Mapping[
     name = str(ufunc.__name__)
     what = f"np.{name}" + ("" if method == "__call__" else f".{method}")
     options = dict(kwargs)
-    if options.pop("out", None) not in (None, (None,)):
+    if any(o is not None for o in options.pop("out", None) or ()):
         raise TypeMismatch(what, "takes no out= for tensors", OUT)
     if method == "__call__":
         return _called(name, what, inputs, options)
