@@ -10,13 +10,14 @@ import numpy as np
 from eqsat.backends.targets import TARGETS, Kernel, Options
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
+from eqsat.ir.terms.term import Term
 
 MOST_THREADS = 1024
 """More threads than this end the process in some OpenMP libraries, where they cannot be started."""
 
 
 def compile(
-    program: Program | Tensor,
+    program: Program | Tensor | Term,
     target: str = "c",
     threads: int | None = None,
     tune: bool = False,

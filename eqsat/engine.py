@@ -30,6 +30,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
+from eqsat.ir.terms.term import Term
 from eqsat.operators.forms import operator_name
 from eqsat.operators.universe import Reindex
 from eqsat.pricing.operators import Origin
@@ -72,7 +73,7 @@ def table_for(target: str, objective: str | None, prices: Table | None = None) -
 
 
 def optimize(
-    program: Program | Tensor,
+    program: Program | Tensor | Term,
     target: str = "c",
     objective: str | None = None,
     rules: Iterable[str | Law | Rule] | None = None,

@@ -13,7 +13,6 @@ from eqsat.backends.targets import Kernel
 from eqsat.cli.output import Output, writable, write_text
 from eqsat.ir.dtypes import BOOL, DATA, is_float
 from eqsat.ir.errors import EqsatError, ParseError
-from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Tensor, input
@@ -54,7 +53,7 @@ def conversion_of(text: str, shape: tuple[int, ...], dtype: str, pad_value: floa
     x = input("x", shape, dtype)
     if all(_is_layout(side) for side in sides):
         return x.layout_transform(Layout(sides[0]), Layout(sides[1]), pad_value=pad_value)
-    return x.layout_transform(IndexMap.parse(text), pad_value=pad_value)
+    return x.layout_transform(text, pad_value=pad_value)
 
 
 def _is_layout(side: str) -> bool:

@@ -155,9 +155,11 @@ def flat(value: Any, leaves: list[Tensor]) -> Tree:
 
 
 def built(tree: Tree, leaves: Sequence[NDArray]) -> Any:
-    kind, inside = tree
+    """The structure with arrays in the places of its tensors."""
+    kind = tree[0]
+    inside: Any = tree[1]
     if kind == "leaf":
-        return leaves[inside]
+        return leaves[int(inside)]
     if kind == "plain":
         return inside
     if kind == "dict":

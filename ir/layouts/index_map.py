@@ -127,9 +127,14 @@ class IndexMap:
 
         Raises ParseError for anything else.
         """
+        from eqsat.ir.layouts.pattern import is_pattern
+
         sides = text.split("->")
         if len(sides) != 2:
             raise ParseError(f"index map {text!r}", "needs one '->', as in 'i -> i//4, i%4'")
+        if is_pattern(text):
+            fix = "x.rearrange(pattern), or x.layout_transform(pattern)"
+            raise ParseError(f"index map {text!r}", "is an einops pattern, whose sizes are those of a tensor", fix)
         names = split_indices(sides[0], text)
         known = dict(symbols or {})
         for name in names:

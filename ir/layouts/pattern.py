@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 
 from eqsat.ir.errors import LayoutError, ParseError
 from eqsat.ir.layouts.index_map import IndexMap
@@ -175,17 +176,21 @@ def pattern_map(text: str, shape: Shape, sizes: Mapping[str, int]) -> IndexMap:
     """The index map that a pattern is on a shape.
 
     >>> print(pattern_map("b (h p) -> b p h", (2, 12), {"p": 3}))
-    i0, i1 -> i0, i1 % 3, i1 // 3
+    b, hp -> b, hp % 3, hp // 3
     """
     found = placed(text, shape, sizes)
+    names = _index_names(found.left)
+    digits: dict[str, Term] = {}
+    for group, name in zip(found.left, names, strict=True):
+        digits |= _digits(group, t.var(name), found.extents)
+    return IndexMap(names, tuple(_merged(group, digits, found.extents) for group in found.right))
 
-    def outputs(*indices: Term) -> list[Term]:
-        digits: dict[str, Term] = {}
-        for group, index in zip(found.left, indices, strict=True):
-            digits |= _digits(group, index, found.extents)
-        return [_merged(group, digits, found.extents) for group in found.right]
 
-    return IndexMap.from_func(outputs, len(shape))
+def _index_names(groups: Sequence[Group]) -> tuple[str, ...]:
+    """A name for each axis: of its parts together, or by its number where those make none."""
+    made = ["".join(g) for g in groups]
+    plain = [name.isidentifier() and not iskeyword(name) and made.count(name) == 1 for name in made]
+    return tuple(name if ok else f"axis{n}" for n, (name, ok) in enumerate(zip(made, plain, strict=True)))
 
 
 def _digits(group: Group, index: Term, extents: Mapping[str, Dim]) -> dict[str, Term]:

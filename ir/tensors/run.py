@@ -265,7 +265,7 @@ def _check_symbol(symbol: Term, value: int, what: str) -> None:
         raise EvaluationError(what, f"{label} = {value} breaks {below}{label}{above}, {label} % {multiple} == 0")
 
 
-def evaluate(program: Program | Tensor, inputs: Mapping[str, Any] | None = None, undef: Any = None) -> Any:
+def evaluate(program: Program | Tensor | Term, inputs: Mapping[str, Any] | None = None, undef: Any = None) -> Any:
     """The numpy value of a program: an array, or a dict of arrays by name for several outputs, as a kernel gives.
 
     `undef` is the value of holes, or a callable (number, *index); by default NaN or the least integer.
@@ -283,7 +283,7 @@ def evaluate(program: Program | Tensor, inputs: Mapping[str, Any] | None = None,
 
 
 def evaluate_outputs(
-    program: Program | Tensor, inputs: Mapping[str, Any] | None = None, undef: Any = None
+    program: Program | Tensor | Term, inputs: Mapping[str, Any] | None = None, undef: Any = None
 ) -> dict[str, NDArray]:
     """What `evaluate` computes as a dict by name, however many outputs there are."""
     p = as_program(program)

@@ -324,7 +324,7 @@ class Program:
     outputs: dict[str, Tensor]
     name: str = field(default="program")
 
-    def __init__(self, inputs: Sequence[Tensor], outputs: Mapping[str, Tensor], name: str = "program") -> None:
+    def __init__(self, inputs: Sequence[Tensor], outputs: Mapping[str, Tensor | Term], name: str = "program") -> None:
         object.__setattr__(self, "inputs", tuple(inputs))
         if not isinstance(outputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeMismatch("program", f"outputs are a {type(outputs).__name__}", 'name them: outputs={"y": y}')
@@ -408,7 +408,7 @@ def node_order(roots: Any) -> Iterator[Node]:
         stack.extend((x.node, False) for x in reversed(node.operands) if x.node.serial not in seen)
 
 
-def as_program(program: Program | Tensor) -> Program:
+def as_program(program: Program | Tensor | Term) -> Program:
     """A program from a program, or from one tensor (its output is named `out`, its inputs are found)."""
     if isinstance(program, Program):
         return program

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from types import EllipsisType, ModuleType
+from typing import TYPE_CHECKING, Any, cast, overload
 
-from eqsat.ir.terms.node import Lifted
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.terms.node import Lifted, Term
 
 if TYPE_CHECKING:
     from eqsat.ir.tensors.tensor import Tensor
@@ -26,6 +27,15 @@ class TensorOperators(Lifted):
     def _tensor(self) -> Tensor:
         return cast("Tensor", self)
 
+    # Integers alone are a load or a tensor, by the rank; a term among them makes a load.
+    @overload
+    def __getitem__(self, index: tuple[int, ...]) -> Any: ...
+    @overload
+    def __getitem__(self, index: Term | tuple[Term | int, ...]) -> Term: ...
+    @overload
+    def __getitem__(self, index: slice | EllipsisType | Sequence[int] | NDArray | None) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: Any) -> Any: ...
     def __getitem__(self, index: Any) -> Any:
         from eqsat.ir.tensors.arrays import indexing
 

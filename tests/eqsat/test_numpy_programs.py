@@ -31,24 +31,24 @@ class Steps:
     def pick(self, *options: Any) -> Any:
         return options[int(self.rng.integers(len(options)))]
 
-    def int(self, low: int, high: int) -> int:
+    def whole(self, low: int, high: int) -> int:
         return int(self.rng.integers(low, high + 1))
 
     def data(self) -> NDArray:
-        sizes = self.rng.choice([0, 1, 2, 3, 4, 5], self.int(0, 3), p=[0.04, 0.16, 0.2, 0.2, 0.2, 0.2])
+        sizes = self.rng.choice([0, 1, 2, 3, 4, 5], self.whole(0, 3), p=[0.04, 0.16, 0.2, 0.2, 0.2, 0.2])
         shape = tuple(int(d) for d in sizes)
         dtype = self.pick(*TYPES)
         if dtype == "bool":
             return np.asarray(self.rng.random(shape) < 0.5)
         if dtype.startswith("float"):
             a = np.asarray(self.rng.standard_normal(shape)).astype(dtype)
-            if a.size and self.int(0, 9) == 0:
+            if a.size and self.whole(0, 9) == 0:
                 a.ravel()[0] = self.pick(np.nan, np.inf, -np.inf, -0.0)
             return a
         return np.asarray(self.rng.integers(0 if dtype[0] == "u" else -9, 10, shape)).astype(dtype)
 
     def axis(self, a: NDArray) -> int:
-        return self.int(-a.ndim, a.ndim - 1)
+        return self.whole(-a.ndim, a.ndim - 1)
 
     def step(self, a: NDArray) -> Step:
         """One step that suits a value."""
@@ -61,7 +61,7 @@ class Steps:
 
     def pointwise(self, a: NDArray) -> Step:
         name = self.pick(*POINTWISE)
-        other = self.pick(2, 0.5, np.arange(3)[self.int(0, 2)], np.float32(1.5), True)
+        other = self.pick(2, 0.5, np.arange(3)[self.whole(0, 2)], np.float32(1.5), True)
         if name in ("sign", "square") and a.dtype == bool:
             name = "logical_not"
         if name == "clip":
@@ -90,7 +90,7 @@ class Steps:
         if kind == "ravel":
             return lambda xp, x: x.ravel()
         if kind == "expand":
-            place = self.int(0, a.ndim)
+            place = self.whole(0, a.ndim)
             return lambda xp, x: xp.expand_dims(x, place)
         if kind == "moveaxis" and a.ndim:
             source, target = self.axis(a), self.axis(a)
@@ -107,26 +107,26 @@ class Steps:
         for extent in a.shape:
             kind = self.pick("slice", "slice", "int", "array", "none", "all")
             if kind == "int" and extent:
-                items.append(self.int(-extent, extent - 1))
+                items.append(self.whole(-extent, extent - 1))
             elif kind == "array" and extent and not arrays:
                 arrays += 1
-                items.append([self.int(-extent, extent - 1) for _ in range(self.int(0, 3))])
+                items.append([self.whole(-extent, extent - 1) for _ in range(self.whole(0, 3))])
             elif kind == "slice":
-                bounds = [self.pick(None, self.int(-extent - 1, extent + 1)) for _ in range(2)]
-                items.append(slice(*bounds, self.pick(None, 1, 2, 3, -1, -2)))
+                bounds = [self.pick(None, self.whole(-extent - 1, extent + 1)) for _ in range(2)]
+                items.append(slice(bounds[0], bounds[1], self.pick(None, 1, 2, 3, -1, -2)))
             elif kind == "none":
                 items.extend([None, slice(None)])
             else:
                 items.append(slice(None))
-        if self.int(0, 1):
-            items = [*items[: self.int(0, len(items))], Ellipsis]
+        if self.whole(0, 1):
+            items = [*items[: self.whole(0, len(items))], Ellipsis]
         if self.pick(True, False) and len(items) == 1:
             return lambda xp, x: x[items[0]]
         return lambda xp, x: x[tuple(items)]
 
     def along(self, a: NDArray) -> Step:
         axis, kind = self.axis(a), self.pick("flip", "roll", "repeat", "cumsum", "diff", "split", "roll2", "rolled")
-        shift = self.int(-6, 6)
+        shift = self.whole(-6, 6)
         if kind == "flip":
             return lambda xp, x: xp.flip(x, axis)
         if kind == "roll":
@@ -140,22 +140,22 @@ class Steps:
         if kind == "diff" and a.dtype != bool:
             return lambda xp, x: xp.diff(x, axis=axis)
         if kind == "split" and a.shape[axis]:
-            cut = self.int(0, a.shape[axis])
+            cut = self.whole(0, a.shape[axis])
             return lambda xp, x: xp.split(x, [cut], axis)[1]
         return lambda xp, x: xp.cumsum(x, axis=axis)
 
     def cells(self, a: NDArray) -> Step:
         kind = self.pick("pad", "pad", "tile", "window", "take")
-        width = [(self.int(0, 3), self.int(0, 3)) for _ in range(a.ndim)]
+        width = [(self.whole(0, 3), self.whole(0, 3)) for _ in range(a.ndim)]
         if kind == "pad" and 0 not in a.shape:
             mode = self.pick("constant", "edge", "reflect", "symmetric", "wrap")
             return lambda xp, x: xp.pad(x, width, mode=mode)
         if kind == "window" and a.shape[-1] >= 2:
             return lambda xp, x: sliding(xp)(x, 2, axis=-1)
         if kind == "take" and a.shape[0]:
-            at = [self.int(-a.shape[0], a.shape[0] - 1) for _ in range(3)]
+            at = [self.whole(-a.shape[0], a.shape[0] - 1) for _ in range(3)]
             return lambda xp, x: xp.take(x, at, axis=0)
-        reps = self.int(0, 2)
+        reps = self.whole(0, 2)
         return lambda xp, x: xp.tile(x, reps)
 
     def join(self, a: NDArray) -> Step:
@@ -177,7 +177,7 @@ class Steps:
 
     def matrices(self, a: NDArray) -> Step:
         kind = self.pick("matmul", "tril", "triu", "diagonal", "einsum", "mT", "trace", "tensordot")
-        k = self.int(-2, 2)
+        k = self.whole(-2, 2)
         if kind == "matmul":
             return lambda xp, x: x @ x.swapaxes(-1, -2)
         if kind in ("tril", "triu"):

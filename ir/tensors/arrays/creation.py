@@ -145,7 +145,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     if isinstance(start, Term) or isinstance(stop, Term):
         if not isinstance(step, int) or step < 1:
             raise ShapeError("arange", f"step {step!r} between symbols", "a positive integer")
-        first, n = t.as_index(start), (t.as_index(stop) - start + (step - 1)) // step
+        first, n = t.as_index(start), t.as_index(stop) - start
+        n = n if step == 1 else (n + (step - 1)) // step
         kind = data_dtype("int64" if dtype is None else dtype)
 
         def body(i: Term) -> Term:

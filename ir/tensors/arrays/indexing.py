@@ -112,9 +112,9 @@ def sliced(part: slice, extent: Dim, what: str) -> _Along:
     if step > 0:
         start = t.index_const(0) if part.start is None else _bound(part.start, extent, what)
         stop = n if part.stop is None else _bound(part.stop, extent, what)
-        count = (stop - start + (step - 1)) // step
+        count = stop - start if step == 1 else (stop - start + (step - 1)) // step
     elif part.start is None and part.stop is None:
-        start, count = n - 1, (n + (-step - 1)) // -step
+        start, count = n - 1, n if step == -1 else (n + (-step - 1)) // -step
     else:
         raise ShapeError(what, "bounds with a negative step on a symbolic extent", "x[a:b][::-1]")
     return _Along(start, step, as_dim(_greatest(count, t.index_const(0))))

@@ -84,7 +84,8 @@ def result_type(what: str, *values: Any) -> str:
     weak: dict[Any, Any] = {int: 1, float: 1.0}
     kinds = [type_of(v, what) for v in values]
     try:
-        name = str(np.result_type(*[k if isinstance(k, np.dtype) else weak[k] for k in kinds]).name)
+        parts: list[Any] = [k if isinstance(k, np.dtype) else weak[k] for k in kinds]
+        name = str(np.result_type(*parts).name)
     except TypeError as error:
         raise TypeMismatch(what, str(error)) from error
     return supported(what, name)

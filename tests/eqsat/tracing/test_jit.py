@@ -1,5 +1,8 @@
 """`eq.jit`: what it makes of functions, and that it reads arrays where they lie."""
 
+# pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
+
 import array
 import threading
 from typing import Any
@@ -48,7 +51,7 @@ LAYOUTS = {
 def test_any_memory(layout: str) -> None:
     a = LAYOUTS[layout]
     a = a.reshape(IMAGE.shape) if a.ndim == 1 else a
-    before, mean = a.copy(), MEAN[: a.shape[2]]
+    before, mean = a.copy(), MEAN[: len(a.T)]
     np.testing.assert_allclose(prepared(a, mean), expected(a, mean))
     np.testing.assert_array_equal(a, before)
 
@@ -58,7 +61,7 @@ def test_nothing_is_copied(layout: str) -> None:
     a = LAYOUTS[layout]
     _, memory = form_of(a)
     assert np.shares_memory(a, memory) or not a.size
-    own = {span[0] <= memory.__array_interface__["data"][0] <= span[1] for span in [np.lib.array_utils.byte_bounds(a)]}
+    own = {low <= memory.__array_interface__["data"][0] <= high for low, high in [np.lib.array_utils.byte_bounds(a)]}
     assert own == {True} or not a.size
 
 

@@ -106,7 +106,7 @@ def test_element_wise_methods() -> None:
     np.testing.assert_array_equal(run(lambda x: ~(x > 0), a), ~(a > 0))
     np.testing.assert_array_equal(run(lambda x: eq.where(x > 0, x, 1.5), a), np.where(a > 0, a, np.float32(1.5)))
     np.testing.assert_array_equal(run(lambda x: 2.0 - x, a), 2 - a)
-    np.testing.assert_array_equal(run(lambda x: np.float32(2) * x, a), 2 * a)
+    np.testing.assert_array_equal(run(lambda x: cast(Tensor, np.float32(2) * x), a), 2 * a)
     np.testing.assert_array_equal(run(lambda x: np.ones((5,), "float32") + x, a), 1 + a)
     np.testing.assert_array_equal(run(lambda x: x + x, a), a + a)
     assert np.isnan(run(lambda x: x.relu(), np.array([np.nan], "float32"))).all()
