@@ -41,7 +41,7 @@ from eqsat.rulebook.admitted import admitted
 from eqsat.rulebook.packages import origins
 from eqsat.workers.call import WorkerLimit
 
-EXACT_SECONDS = 5.0  # for choosing the cheapest program of a searched e-graph
+EXACT_SECONDS = 30.0  # for choosing the cheapest program of a searched e-graph; before, its own count of steps ends it
 GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
 SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found

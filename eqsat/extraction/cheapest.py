@@ -6,16 +6,28 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from eqsat.extraction.beams import Chosen, follow
+from eqsat.extraction.bound import least_cost
+from eqsat.extraction.budget import Budget
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
+from eqsat.extraction.local import improved
 from eqsat.extraction.parts import Component, Open, Table, take_apart
+from eqsat.extraction.rows import Node, Rows, by_class, rows_of
+from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
 
+WORK = 4_000_000
+"""The steps of a choice, in all its parts; about a million a second."""
+FRONTIER, LOCAL = 0.1, 0.6
+"""The shares of a part's work in which all frontiers are followed, and in which a choice is made better."""
+WIDTHS = (10, 50, 200)
+"""How many choices are followed, one number after the other."""
+SOLVED = 5e-7
+"""What the integer program may do for a step of that work."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
-FOLLOWED = 0.3
-"""The share of a part's time in which frontiers are followed; the integer program has the rest."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,8 @@ class Extraction:
 
 
 def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extraction | None:
-    """The cheapest program that is found in so many seconds; None where a root cannot be built.
+    """The cheapest program that is found by a fixed amount of work, or in so many seconds; None where a root cannot be
+    built.
 
     >>> from eqsat.extraction.extract import Spell, Take
     >>> cheap, dear = Alternative(Take(0), 1, ()), Alternative(Spell(0, 0, (1,)), 5, (1,))
@@ -42,7 +55,7 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extracti
     >>> found.cost, found.gap
     (1, 0.0)
     """
-    deadline = time.monotonic() + seconds
+    budget = Budget(WORK, time.monotonic() + seconds)
     apart = take_apart(table, roots)
     if apart is None:
         return None
@@ -54,9 +67,8 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extracti
         question = _question(part)
         known = answers.get(question.key)
         if known is None:
-            now = time.monotonic()
             share = len(part.ways) / sum(len(p.ways) for p in parts[n:])
-            known = answers[question.key] = question, *_answer(part, now + max(0.0, deadline - now) * share)
+            known = answers[question.key] = question, *_answer(part, budget.share(share))
             found = known[1]
         else:
             found = _translated(known[0], known[1], question)
@@ -66,21 +78,39 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extracti
     return Extraction(choices, cost, min(bound, cost))
 
 
-def _answer(part: Component, deadline: float) -> tuple[dict[ClassId, Alternative], int]:
+def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative], int]:
     """A choice for a part, and the least that any costs."""
-    trees = part.settled()
-    least = max(trees[root][0] for root in part.roots)
-    now = time.monotonic()
-    found = cheapest_in(part, now + FOLLOWED * (deadline - now))
-    chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()} if found is None else found.ways
-    cost = cost_in(part, chosen)
-    if (found is not None and found.exact) or least >= cost:
-        return chosen, cost
-    left = deadline - time.monotonic()
-    better = improve(part, chosen, left) if left > SHORTEST else None
+    rows, work = rows_of(part), budget.work
+    found = cheapest_in(rows, budget.share(FRONTIER))
+    if found is not None and rows.whole:
+        return _ways(rows, found), found.cost
+    trees, values = part.settled(), values_of(part)
+    least = max(values.least, *(trees[root][0] for root in part.roots))
+    bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots])
+    prices: Mapping[Node, int] = {}
+    if bound is not None:
+        least, prices = max(least, bound.cost), bound.prices
+    worth = [prices.get(node, 0) for node in rows.order]
+    starts = [] if found is None else [found]
+    for width in WIDTHS:
+        for estimate in ([0] * len(worth), worth):
+            way = follow(rows.table, rows.start, estimate, width, budget)
+            starts += [] if way is None else [way]
+    chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()}
+    if starts:
+        best = min(starts, key=lambda x: x.cost)
+        chosen = _ways(rows, improved(rows, values, best, worth, budget.share(LOCAL)))
+    cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
+    if least >= cost or left < SHORTEST:
+        return chosen, least
+    better = improve(part, rows, values, chosen, work * SOLVED, left)
     if better is None:
         return chosen, least
     return better[0] if cost_in(part, better[0]) < cost else chosen, max(least, better[1])
+
+
+def _ways(rows: Rows, chosen: Chosen) -> dict[ClassId, Alternative]:
+    return by_class({rows.order[n]: step for n, (_, _, step) in chosen.rows.items()})
 
 
 # -- equal parts ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The cheapest choice in a part by an integer program over its classes; a bound where time does not suffice."""
+"""The cheapest choice in a part by an integer program over its nodes; a bound where the work allowed is not enough."""
 
 from __future__ import annotations
 
@@ -7,54 +7,52 @@ from math import ceil
 from typing import Any
 
 from eqsat import interrupt
+from eqsat.extraction.bound import made_once
 from eqsat.extraction.extract import Alternative
-from eqsat.extraction.frontier import Node, by_class, steps_of
 from eqsat.extraction.parts import Component, cycles
+from eqsat.extraction.rows import Node, Rows, by_class
+from eqsat.extraction.values import Values
 from eqsat.graph.nodes import ClassId
 
-WORKERS = 4  # fewer prove nothing for long, however many processors there are
 CLOSE = 1e-6  # of the cost: what is left then are nodes that move nothing
-LARGEST = 20_000  # alternatives: more take longer than they are worth
+LARGEST = 4_000  # steps: of more it finds and proves nothing for long
 DEAREST = 1 << 62  # all costs together, in 64 bits
 
 
 def improve(
-    part: Component, known: Mapping[ClassId, Alternative], seconds: float
+    part: Component, rows: Rows, values: Values, known: Mapping[ClassId, Alternative], work: float, seconds: float
 ) -> tuple[dict[ClassId, Alternative], int] | None:
-    """A choice no dearer than a known one, and what any costs at least; None where the part is too large."""
+    """A choice no dearer than a known one, and what any costs at least; None where the part is too large.
+
+    work: how much the solver may do, as it counts itself; about seconds.
+    """
     from ortools.sat.python import cp_model
 
-    ways = [o.way for some in part.ways.values() for o in some]
-    if len(ways) > LARGEST or 2 * sum(w.cost for w in ways) >= DEAREST:
+    steps = rows.steps
+    every = [step for some in steps.values() for step in some]
+    if len(every) > LARGEST or 2 * sum(step.cost for step in every) >= DEAREST:
         return None
-    steps = steps_of(part)
     model = cp_model.CpModel()
     active: dict[Node, Any] = {node: model.new_bool_var("") for node in steps}
-    cycle = cycles({node: [frozenset(s.needs) for s in some] for node, some in steps.items()})
-    places: dict[Node, Any] = {node: model.new_int_var(0, len(cycle), "") for node in cycle}
     used: dict[tuple[Node, int], Any] = {}
-    costs: list[Any] = []
     for node, some in steps.items():
         for n, step in enumerate(some):
-            mine = used[node, n] = active[node] if len(some) == 1 else model.new_bool_var("")
-            for need in step.needs:
-                model.add_implication(mine, active[need])
-                if node in cycle and cycle.get(need) == cycle[node]:
-                    order: Any = model.add(places[need] < places[node])
-                    order.only_enforce_if(mine)
-            model.add_hint(mine, step.way is not None and known.get(node[0]) is step.way)
-            costs.append(step.cost * mine)
+            used[node, n] = active[node] if len(some) == 1 else model.new_bool_var("")
+            model.add_hint(used[node, n], step.way is not None and known.get(node[0]) is step.way)
         if len(some) > 1:
             model.add(sum(used[node, n] for n in range(len(some))) == active[node])
         elif not some:
             model.add(active[node] == 0)
+    _needs(model, rows, active, used)
     for root in part.roots:
         model.add(active[root, False] == 1)
-    total = sum(costs)
-    model.minimize(total)
+    for keys in made_once(rows, values):
+        model.add_bool_or([used[key] for key in keys])
+    model.minimize(sum(steps[node][n].cost * taken for (node, n), taken in used.items()))
     solver = cp_model.CpSolver()
-    solver.parameters.num_workers = WORKERS
-    solver.parameters.interleave_search = True  # the same answer every time
+    solver.parameters.num_workers = 1
+    solver.parameters.linearization_level = 2
+    solver.parameters.max_deterministic_time = work
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.relative_gap_limit = CLOSE
     solver.parameters.catch_sigint_signal = False  # it would take Ctrl-C for itself, and answer
@@ -62,9 +60,26 @@ def improve(
         status = solver.solve(model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
-    found = by_class({node: steps[node][n] for (node, n), v in used.items() if solver.value(v)})
-    cost = cost_in(part, found)
-    return found, min(cost, ceil(solver.best_objective_bound - CLOSE))
+    found = by_class({node: steps[node][n] for (node, n), taken in used.items() if solver.value(taken)})
+    return found, min(cost_in(part, found), ceil(solver.best_objective_bound - CLOSE))
+
+
+def _needs(model: Any, rows: Rows, active: dict[Node, Any], used: dict[tuple[Node, int], Any]) -> None:
+    """What is used needs what it needs; nothing needs itself."""
+    cycle = cycles({node: [frozenset(s.needs) for s in some] for node, some in rows.steps.items()})
+    places: dict[Node, Any] = {node: model.new_int_var(0, len(cycle), "") for node in cycle}
+    for node, some in rows.steps.items():
+        users: dict[Node, list[Any]] = {}
+        for n, step in enumerate(some):
+            for need in set(step.needs):
+                users.setdefault(need, []).append(used[node, n])
+                if node in cycle and cycle.get(need) == cycle[node]:
+                    model.add(places[need] < places[node]).only_enforce_if(used[node, n])
+        for need, taken in users.items():
+            if len(taken) == 1:
+                model.add_implication(taken[0], active[need])
+            else:  # one of them at most is used
+                model.add(sum(taken) <= active[need])
 
 
 def cost_in(part: Component, chosen: Mapping[ClassId, Alternative]) -> int:

@@ -9,10 +9,12 @@ from random import Random
 import pytest
 
 import eqsat as eq
+from eqsat.extraction.beams import Chosen
+from eqsat.extraction.budget import Budget
 from eqsat.extraction.cheapest import Extraction, cheapest
 from eqsat.extraction.extract import Alternative, Bridge, Take
-from eqsat.extraction.frontier import Found, cheapest_in
-from eqsat.extraction.parts import Component
+from eqsat.extraction.frontier import cheapest_in
+from eqsat.extraction.rows import Rows
 from eqsat.graph.nodes import ClassId, Spell
 
 Table = dict[ClassId, list[Alternative]]
@@ -70,6 +72,7 @@ def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, i
     if integer_program:
         monkeypatch.setattr("eqsat.extraction.frontier.MANY", 1)
         monkeypatch.setattr("eqsat.extraction.frontier.WIDTH", 1)
+        monkeypatch.setattr("eqsat.extraction.cheapest.WIDTHS", (1,))
     rng = Random(3)
     hard = 0
     for _ in range(60):
@@ -125,11 +128,11 @@ def test_rows_of_blocks_are_solved_exactly() -> None:  # feature: G12
 def test_equal_parts_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from eqsat.extraction import cheapest as extract_cheapest
 
-    asked: list[Component] = []
+    asked: list[Rows] = []
 
-    def counted(part: Component, deadline: float) -> Found | None:
-        asked.append(part)
-        return cheapest_in(part, deadline)
+    def counted(rows: Rows, budget: Budget) -> Chosen | None:
+        asked.append(rows)
+        return cheapest_in(rows, budget)
 
     monkeypatch.setattr(extract_cheapest, "cheapest_in", counted)
     table: Table = {0: [Alternative(Take(0), 0, ())]}
@@ -172,13 +175,13 @@ def test_every_part_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
         table[first + 2] = [Alternative(Take(first + 1), 2, ())]
     left: list[float] = []
 
-    def slow(part: Component, deadline: float) -> Found | None:
-        left.append(deadline - time.monotonic())
-        while time.monotonic() < deadline:
+    def slow(rows: Rows, budget: Budget) -> Chosen | None:
+        left.append(budget.deadline - time.monotonic())
+        while not budget.over:
             pass
-        return cheapest_in(part, deadline)
+        return None
 
     monkeypatch.setattr("eqsat.extraction.cheapest.cheapest_in", slow)
-    found = cheapest(table, [0, 4, 8], 0.3)
+    found = cheapest(table, [0, 4, 8], 1.0)
     assert found is not None and found.cost == _least(table, [0, 4, 8])
-    assert len(left) == 3 and min(left) > 0.02
+    assert len(left) == 3 and min(left) > 0.005

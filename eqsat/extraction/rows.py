@@ -1,0 +1,129 @@
+"""A part as rows: its nodes in an order in which users come before what they need, and the steps to have each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eqsat.extraction.extract import Alternative, Bridge
+from eqsat.extraction.parts import Component, Open, cycles
+from eqsat.graph.nodes import ClassId
+
+Node = tuple[ClassId, bool]
+"""A class as it is used (False), or as it is made by other means than a view of its equals (True)."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One way to have a node: the alternative, unless it only passes on to the other node of its class."""
+
+    way: Alternative | None
+    needs: tuple[Node, ...]
+    there: tuple[Node, ...] = ()
+    """What else it needs, which is there in any case."""
+
+    @property
+    def cost(self) -> int:
+        return 0 if self.way is None else self.way.cost
+
+
+Row = tuple[int, int, Step]
+"""The cost of a step, and the nodes that it needs, as bits from the next place on."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The nodes of a part in order, the steps of each that need later nodes only, and the roots, as bits.
+
+    whole: whether no step is left out because it goes round in circles.
+    """
+
+    steps: Mapping[Node, Sequence[Step]]
+    order: Sequence[Node]
+    table: Sequence[Sequence[Row]]
+    start: int
+    whole: bool
+
+
+def rows_of(part: Component) -> Rows:
+    """The rows of a part."""
+    steps = steps_of(part)
+    roots = [(c, False) for c in part.roots]
+    order = _ordered(steps, roots)
+    place = {node: n for n, node in enumerate(order)}
+    whole = True
+    table: list[list[Row]] = []
+    for n, node in enumerate(order):
+        forward = [s for s in steps[node] if all(place[x] > n for x in s.needs)]
+        whole = whole and len(forward) == len(steps[node])
+        table.append([(s.cost, sum(1 << (place[x] - n - 1) for x in set(s.needs)), s) for s in forward])
+    start = 0
+    for root in set(roots):
+        start |= 1 << place[root]
+    return Rows(steps, order, table, start, whole)
+
+
+def steps_of(part: Component) -> dict[Node, list[Step]]:
+    """The alternatives between nodes. Layouts of one value are views of each other, which goes round in circles; a view
+    of what is itself a view of the same is never needed, so in a circle views start from what is made otherwise."""
+    circle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
+    made = {c for c in circle if any(not isinstance(o.way.choice, Bridge) for o in part.ways[c])}
+
+    def needed(o: Open, c: ClassId) -> tuple[Node, ...]:
+        inside = isinstance(o.way.choice, Bridge) and c in circle
+        return tuple((n, inside and circle.get(n) == circle[c]) for n in o.needs)
+
+    def there(o: Open) -> tuple[Node, ...]:
+        return tuple((n, False) for n in o.way.needs if n not in o.needs and n in part.ways)
+
+    steps: dict[Node, list[Step]] = {}
+    for c, some in part.ways.items():
+        every = [Step(o.way, needed(o, c), there(o)) for o in some]
+        if c not in circle:
+            steps[c, False] = every
+        else:
+            own = [s for s in every if s.way is not None and not isinstance(s.way.choice, Bridge)]
+            views = [s for s in every if s not in own]
+            steps[c, False] = [Step(None, ((c, True),)), *views] if own else views
+            steps[c, True] = own or [s for s in views if all(not inside or n in made for n, inside in s.needs)]
+    return steps
+
+
+def _ordered(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node]) -> list[Node]:
+    """All nodes, users before what they need where that is possible, one branch after the other, and of the branches
+    below a node the deepest first: what lies under all of them (the stream past the blocks of a network) comes last."""
+    below = {node: list(dict.fromkeys(x for s in some for x in (*s.needs, *s.there))) for node, some in steps.items()}
+    height: dict[Node, int] = {}
+    for node in _finished(below, roots):
+        height[node] = 1 + max((height.get(x, 0) for x in below[node]), default=0)
+    ranked = {node: sorted(some, key=lambda x: height[x]) for node, some in below.items() if node in height}
+    return _finished(ranked, sorted(roots, key=lambda x: height[x]))[::-1]
+
+
+def _finished(below: Mapping[Node, Sequence[Node]], roots: Sequence[Node]) -> list[Node]:
+    """All nodes in the order in which a walk in depth leaves them."""
+    done: list[Node] = []
+    seen: set[Node] = set()
+    for root in roots:
+        work = [] if root in seen else [(root, iter(below[root]))]
+        seen.add(root)
+        while work:
+            node, rest = work[-1]
+            for x in rest:
+                if x not in seen:
+                    seen.add(x)
+                    work.append((x, iter(below[x])))
+                    break
+            else:
+                work.pop()
+                done.append(node)
+    return done
+
+
+def by_class(chosen: Mapping[Node, Step]) -> dict[ClassId, Alternative]:
+    """The way of each class: where it is made otherwise, too, that serves all."""
+    ways: dict[ClassId, Alternative] = {}
+    for (c, made), step in chosen.items():
+        if step.way is not None and (made or c not in ways):
+            ways[c] = step.way
+    return ways

@@ -1,0 +1,71 @@
+"""Classes that hold one value in several layouts are views of each other: together they are a value. What programs
+choose is in which of them a value is made; some values every program makes, which tells what any costs at least."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eqsat.extraction.extract import Bridge
+from eqsat.extraction.parts import Component, Open, cycles
+from eqsat.graph.nodes import ClassId
+
+Value = int
+"""A value by its number."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """The value of each class of a part, the ways to make each otherwise than by views of itself, and the values that
+    every program makes."""
+
+    of: Mapping[ClassId, Value]
+    made: Mapping[Value, Sequence[tuple[ClassId, Open]]]
+    needed: frozenset[Value]
+
+    @property
+    def least(self) -> int:
+        """What any program costs at least: all that it must make, each in the cheapest way."""
+        return sum(min((o.way.cost for _, o in self.made[v]), default=0) for v in self.needed)
+
+
+def values_of(part: Component) -> Values:
+    """The values of a part."""
+    views = {
+        c: [frozenset(n for o in some if isinstance(o.way.choice, Bridge) for n in o.needs)]
+        for c, some in part.ways.items()
+    }
+    circle = cycles(views)
+    names: dict[object, Value] = {}
+    of = {c: names.setdefault(("circle", circle[c]) if c in circle else ("class", c), len(names)) for c in part.ways}
+    made: dict[Value, list[tuple[ClassId, Open]]] = {v: [] for v in names.values()}
+    for c, some in part.ways.items():
+        for o in some:
+            if not (isinstance(o.way.choice, Bridge) and any(of[n] == of[c] for n in o.needs)):
+                made[of[c]].append((c, o))
+    return Values(of, made, _needed(part, of, made))
+
+
+def _needed(
+    part: Component, of: Mapping[ClassId, Value], made: Mapping[Value, Sequence[tuple[ClassId, Open]]]
+) -> frozenset[Value]:
+    """The values that every program makes: what all ways to make a value need is needed by it. Sets are bit masks."""
+    every = (1 << len(made)) - 1
+    masks = dict.fromkeys(made, every)
+    changed = True
+    while changed:
+        changed = False
+        for v in reversed(list(made)):
+            common = every
+            for _, o in made[v]:
+                mask = 0
+                for n in o.needs:
+                    mask |= masks[of[n]]
+                common &= mask
+            common |= 1 << v
+            if common != masks[v]:
+                masks[v], changed = common, True
+    whole = 0
+    for root in part.roots:
+        whole |= masks[of[root]]
+    return frozenset(v for v in made if whole >> v & 1 and made[v])
