@@ -35,7 +35,8 @@ def least_cost(rows: Rows, values: Values, roots: Iterable[Node]) -> Least | Non
 
     if sum(len(some) for some in rows.steps.values()) > LARGEST:
         return None
-    solver: Any = pywraplp.Solver.CreateSolver("GLOP")
+    found: Any = pywraplp
+    solver: Any = found.Solver.CreateSolver("GLOP")
     solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {WORK}")
     program = _Program(solver, rows)
     for root in roots:
