@@ -36,6 +36,7 @@ HEAVY = frozenset(
         "QLinearMatMul",
     )
 )
+PRODUCTS = frozenset(("MatMul", "FusedMatMul", "Gemm", "QLinearMatMul"))
 CELLS_PER_SECOND = 3e8
 START = 2.5e-3
 """Seconds that two sessions take to start."""
@@ -345,9 +346,22 @@ def _work(vertex: Vertex, read: Sequence[Dims], made: Sequence[Dims]) -> float:
     out = max(map(_size, made), default=1)
     work = float(out + max(map(_size, read), default=1))
     if vertex.source.op_type in HEAVY and len(read) > 1:
-        weight = read[1] or (1,)
-        work += out * _size(weight) / max(1, int(str(weight[0]))) / 8
+        work += _multiplications(vertex.source, read, out) / 8
     return work
+
+
+def _multiplications(node: NodeProto, read: Sequence[Dims], out: int) -> float:
+    """How often a product multiplies: for each cell of its result as often as the summed axis is long; a Conv, as its
+    weight has cells for one channel."""
+    if node.op_type in PRODUCTS:
+        turned = any(a.name == "transA" and a.i for a in node.attribute)
+        first = read[0] or (1,)
+        return float(out * _size(first[-2:-1] if turned else first[-1:]))
+    if node.op_type == "Einsum":
+        return (float(out) * _size(read[0]) * _size(read[1])) ** 0.5
+    weight = (read[3] if node.op_type == "QLinearConv" and len(read) > 3 else read[1]) or (1,)
+    cells = _size(read[0]) if node.op_type == "ConvTranspose" else out
+    return cells * _size(weight) / max(1, _size(weight[:1]))
 
 
 def _shrunk(space: Space, side: int, name: str) -> Dims:

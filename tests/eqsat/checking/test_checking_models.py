@@ -407,6 +407,28 @@ def test_every_fault_that_changes_a_value_is_found(seed: int) -> None:
         campaign(k, 4)
 
 
+@pytest.mark.parametrize("seed", [1061, 1761])
+def test_a_nan_that_a_maximum_loses_is_no_difference(seed: int) -> None:
+    """onnxruntime loses a NaN in a maximum or keeps it by its place, which a layout changes; faults are found."""
+    campaign(seed, 4)
+
+
+def _attention(absolute: bool, cut: float = 1.0) -> ModelProto:
+    """Values that are known not to be negative only from the input on, and products of many batches."""
+    nodes = [N("Relu", ["x"], ["r"]), *([N("Abs", ["r"], ["a"])] if absolute else [N("Mul", ["r", "c"], ["a"])])]
+    nodes += [N("MatMul", [f"m{k}" if k else "a", "a"], [f"m{k + 1}"]) for k in range(3)]
+    nodes.append(N("ReduceMean", ["m3"], ["y"], axes=[0, 1, 2, 3], keepdims=0))
+    return model(nodes, [("x", F, [1, 32, 64, 64])], [("y", F, [])], {"c": np.array(cut, np.float32)})
+
+
+def test_the_whole_of_a_model_with_many_batches_is_run() -> None:
+    """What a product takes is counted by what it multiplies: what differs in a region alone is tried from the inputs."""
+    before = _attention(True)
+    assert check_models(before, _attention(False), 1.0).difference is None
+    wrong = check_models(before, _attention(False, 1.01), 1.0)
+    assert wrong.difference is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1000, 3000, 100))
 def test_many_faults_are_found(seed: int) -> None:
