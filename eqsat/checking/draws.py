@@ -14,6 +14,8 @@ from eqsat.ir.dtypes import BOOL, NDArray, is_float
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _TWO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _CLOSE, _LEAST_CLOSE = np.uint64(6), -2
+BEYOND = ("high", "low")
+FARTHEST = 100.0
 _S30, _S27, _S31, _S11 = (np.uint64(n) for n in (30, 27, 31, 11))
 
 
@@ -43,7 +45,8 @@ class Draw:
     kind: "plain" are numbers of both signs, all different; "special" mixes in 0, -0.0, inf, NaN, if `limits`, the
     limits of the type, and numbers that the region itself has (`near`), with what lies beside them; "close" are a few
     small whole numbers, so that many cells are equal; "tame" are small positive numbers, for originals that fail on
-    others.
+    others; "high" are all above the numbers that the region has, and "low" all below, where a maximum, a mean or a
+    comparison hides what is done to the others.
     """
 
     kind: str
@@ -69,6 +72,9 @@ class Draw:
             return np.asarray(bits % np.uint64(2 if self.seed % 2 else 3)).astype(dtype) + np.asarray(
                 self.seed % 2, dtype
             )
+        if self.kind in BEYOND:
+            far = np.asarray(bits % np.uint64(3), np.int64) + min(round(self._largest) + 1, int(info.max) - 2)
+            return (far if self.kind == "high" else np.maximum(-far, int(info.min))).astype(dtype)
         low = max(-100, int(info.min)) if info.min < 0 else 0
         whole = np.asarray(bits % np.uint64(min(200, int(info.max) - low + 1)), np.int64) + low
         made = whole.astype(dtype)
@@ -87,6 +93,8 @@ class Draw:
         unit = np.asarray(bits >> _S11, np.float64) * 2.0**-53
         if self.kind == "tame":
             return np.asarray(0.5 + unit, dtype)
+        if self.kind in BEYOND:
+            return np.asarray((self._largest + 1.0 + unit) * (1.0 if self.kind == "high" else -1.0)).astype(dtype)
         made = np.asarray((unit - 0.5) * 5.0).astype(dtype)
         if self.kind == "special":
             top = np.finfo(dtype).max
@@ -96,6 +104,11 @@ class Draw:
             chosen = np.asarray((bits >> np.uint64(3)) % np.uint64(max(32, 2 * len(table))))
             made = np.where(chosen < len(table), table[np.minimum(chosen, np.uint64(len(table) - 1))], made)
         return made
+
+    @property
+    def _largest(self) -> float:
+        """The largest of the region's own numbers, of either sign, that are not far from all others."""
+        return max((abs(n) for n in self.near if abs(n) <= FARTHEST), default=0.0)
 
 
 MOST_NUMBERS = 8

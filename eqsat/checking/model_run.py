@@ -169,6 +169,7 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> Outcome
     written = (x for side in small for x in side.model.graph.initializer if prod(x.dims) <= MOST_NUMBERS)
     near = numbers_of(numpy_helper.to_array(x) for x in written)
     kinds = [Draw("special" if k % 3 == 1 else "plain", 1 + k, moves, near) for k in range(9 if few else 3)]
+    kinds += [Draw(kind, 11, moves, near) for kind in ("high", "low") if few]
     draws: list[Draw | int] = [0, 1] if proof else list(kinds)
     for draw in (*draws, *(Draw("tame", k) for k in (14, 15, 17, 16))):
         if compared and now() > deadline:
@@ -217,12 +218,9 @@ def _meant(
             meant = [_Engine(side.model, reference=True).run(fed) for side, fed in zip(small, feeds, strict=True)]
     except _Refused:
         return problems
-    names = small[0].outputs
-    return {
-        k: text
-        for k, text in problems.items()
-        if _difference(*(m[k] for m in meant), moves, small[0].tolerances.get(names[k], ""))
-    }
+    left, right = meant
+    shared = [small[0].tolerances.get(name, "") for name in small[0].outputs]
+    return {k: text for k, text in problems.items() if _difference(left[k], right[k], moves, shared[k])}
 
 
 def _original(model: ModelProto) -> tuple[_Engine, bool]:

@@ -407,6 +407,12 @@ def test_every_fault_that_changes_a_value_is_found(seed: int) -> None:
         campaign(k, 4)
 
 
+@pytest.mark.parametrize("seed", [1185, 1278, 1321])
+def test_what_a_maximum_or_a_mean_hides_is_found(seed: int) -> None:
+    """A Relu before the largest of some numbers is seen where all are negative; padding, where all are smaller."""
+    campaign(seed, 6)
+
+
 @pytest.mark.parametrize("seed", [1061, 1761])
 def test_a_nan_that_a_maximum_loses_is_no_difference(seed: int) -> None:
     """onnxruntime loses a NaN in a maximum or keeps it by its place, which a layout changes; faults are found."""
@@ -422,7 +428,7 @@ def _attention(absolute: bool, cut: float = 1.0) -> ModelProto:
 
 
 def test_the_whole_of_a_model_with_many_batches_is_run() -> None:
-    """What a product takes is counted by what it multiplies: what differs in a region alone is tried from the inputs."""
+    """What a product takes is counted by what it multiplies; what differs in a region alone is tried on the inputs."""
     before = _attention(True)
     assert check_models(before, _attention(False), 1.0).difference is None
     wrong = check_models(before, _attention(False, 1.01), 1.0)
