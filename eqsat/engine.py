@@ -13,7 +13,7 @@ from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
 from eqsat.explaining.programs import program_chain
-from eqsat.extraction.cheapest import cheapest
+from eqsat.extraction.cheapest import WORK, cheapest
 from eqsat.extraction.cost import layout_nodes, program_bytes
 from eqsat.extraction.decode import Decoder, NoSpelling
 from eqsat.extraction.extract import Alternatives, Prices
@@ -41,7 +41,7 @@ from eqsat.rulebook.admitted import admitted
 from eqsat.rulebook.packages import origins
 from eqsat.workers.call import WorkerLimit
 
-EXACT_SECONDS = 30.0  # for choosing the cheapest program of a searched e-graph; before, its own count of steps ends it
+EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
 GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
 SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found
@@ -274,11 +274,12 @@ def extract_program(
 
     dearer: dict[int | Reindex, int] = {}
     excluded: set[int] = set()
+    own_prices = prices_of(encoded, target, table)
     attempt = 0
     while True:
-        priced = _dearer(prices_of(encoded, target, table), dearer)
+        priced = _dearer(own_prices, dearer)
         ways = Alternatives(snapshot.nodes, encoded.universe, priced, constant, Slots(encoded).takes, excluded)
-        found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds / (attempt + 1))
+        found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds / (attempt + 1), WORK / (attempt + 1))
         if found is None:
             return Extracted(None, None)
         decoder = Decoder(encoded, snapshot, dict(found.choices), target, growth)

@@ -24,7 +24,7 @@ FRONTIER, LOCAL = 0.1, 0.6
 """The shares of a part's work in which all frontiers are followed, and in which a choice is made better."""
 WIDTHS = (10, 50, 200)
 """How many choices are followed, one number after the other."""
-SOLVED = 5e-7
+SOLVED = 2.5e-7
 """What the integer program may do for a step of that work."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
@@ -45,7 +45,7 @@ class Extraction:
         return (self.cost - self.bound) / self.cost if self.cost > self.bound else 0.0
 
 
-def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extraction | None:
+def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float = WORK) -> Extraction | None:
     """The cheapest program that is found by a fixed amount of work, or in so many seconds; None where a root cannot be
     built.
 
@@ -55,7 +55,7 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float) -> Extracti
     >>> found.cost, found.gap
     (1, 0.0)
     """
-    budget = Budget(WORK, time.monotonic() + seconds)
+    budget = Budget(work, time.monotonic() + seconds)
     apart = take_apart(table, roots)
     if apart is None:
         return None

@@ -86,6 +86,7 @@ def pair_bytes(first: Reindex, second: Reindex) -> int | None:
     return None if node is None else _counted(node_cells(node, set())) * itemsize(first.dtype)
 
 
+@lru_cache(maxsize=1 << 12)
 def pair_view(first: Reindex, second: Reindex) -> View | None:
     """A view of a view as one View; None where one View would not be read as such a pair."""
     if not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):

@@ -4,6 +4,7 @@ table of prices, then bytes or cells."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 from eqsat.backends.targets import TARGETS
 from eqsat.extraction.cost import map_bytes, map_steps, pair_bytes, pair_view
@@ -59,11 +60,13 @@ def _bytes(encoded: Encoded, target: str) -> Prices:
 def _time(encoded: Encoded, table: Table) -> Prices:
     u = encoded.universe
 
+    @cache
     def view(reindex: Reindex) -> int:
         nodes = encoded.views.get(u.reindexes.number(reindex), ()) if not reindex.map.is_identity else ()
         least = min([map_price(reindex, table), *(view_price(node, table) for node in nodes)])
         return least * NODE + _magnitude(map_bytes(reindex))
 
+    @cache
     def pair(first: Reindex, second: Reindex) -> int | None:
         node = pair_view(first, second)
         return None if node is None else view_price(node, table) * NODE + _magnitude(pair_bytes(first, second) or 0)
