@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.layout import Layout
     from eqsat.ir.rule import rule, when
     from eqsat.ir.statements.builder import primfunc
-    from eqsat.ir.errors import ScheduleError
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.proving.prover import decide, prove
@@ -66,7 +65,6 @@ _LAZY: dict[str, str] = {
     "IndexMap": "eqsat.ir.layouts.index_map",
     "Layout": "eqsat.ir.layouts.layout",
     "PrimFunc": "eqsat.ir.statements.primfunc",
-    "primfunc": "eqsat.ir.statements.builder",
     "Schedule": "eqsat.scheduling.schedule",
     "ScheduleError": "eqsat.ir.errors",
     "compile": "eqsat.backends.compile",
@@ -81,6 +79,7 @@ _LAZY: dict[str, str] = {
     "flow_layout": "eqsat.flow",
     "jit": "eqsat.tracing.jit",
     "optimize": "eqsat.engine",
+    "primfunc": "eqsat.ir.statements.builder",
     "prove": "eqsat.proving.prover",
     "simplify": "eqsat.simplifying.simplify",
     "verify": "eqsat.verifying.verify",
@@ -114,9 +113,7 @@ __all__ = [
     "decide",
     "erf",
     "evaluate",
-    "exp",
     "explain",
-    "floor",
     "flow_layout",
     "given",
     "input",
@@ -126,7 +123,6 @@ __all__ = [
     "opaque",
     "optimize",
     "parse_expr",
-    "power",
     "primfunc",
     "prove",
     "ramp",
