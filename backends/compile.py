@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 from eqsat.ir.terms.term import Term
 
+if TYPE_CHECKING:
+    from eqsat.ir.statements.primfunc import PrimFunc
+
 MOST_THREADS = 1024
 """More threads than this end the process in some OpenMP libraries, where they cannot be started."""
 
 
 def compile(
-    program: Program | Tensor | Term,
+    program: Program | Tensor | Term | PrimFunc,
     target: str = "c",
     threads: int | None = None,
     tune: bool = False,
@@ -25,7 +28,7 @@ def compile(
     device: Any = None,
     buffers: Mapping[str, Any] | None = None,
 ) -> Kernel:
-    """A program as a callable kernel.
+    """A program, or a function over buffers, as a callable kernel.
 
     >>> import eqsat as eq, numpy as np
     >>> x = eq.input("x", (2, 3), "float32")
@@ -42,6 +45,9 @@ def compile(
     `tune` measures a few schedules of each C kernel, or ways to share out the work of an OpenCL program, a reader of
     the result behind them, and keeps the best one in the cache; without it rules choose. Holes hold zeros. Raises
     BackendError where the target cannot do what was asked.
+
+    The kernel of a PrimFunc takes all of its parameters and changes them in place; their types, shapes, strides and
+    offsets must be as declared, and are checked before anything is read. Sizes that no shape tells are given by name.
     """
     known = TARGETS.get(target) if isinstance(target, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if known is None or known.compile is None:
@@ -60,4 +66,18 @@ def compile(
     if device is not None and target != "opencl":
         raise BackendError(f"device= for target {target!r}", "only target opencl has devices", "leave it out")
     options = Options(None if threads is None else int(threads), bool(tune), device, buffers or {})
-    return known.compile(as_program(program), options)
+    if _is_function(program):
+        if tune or buffers is not None or known.functions is None:
+            what = f"function {program.name} on target {target!r}"
+            raise BackendError(what, "takes neither tune= nor buffers=", "declare layouts in its buffers")
+        return known.functions(program, options)
+    return known.compile(as_program(cast("Program | Tensor", program)), options)
+
+
+def _is_function(program: Any) -> TypeGuard[PrimFunc]:
+    """Whether it is a function over buffers; what these are made of is imported where there is one."""
+    if isinstance(program, (Program, Tensor)):
+        return False
+    from eqsat.ir.statements.primfunc import PrimFunc
+
+    return isinstance(program, PrimFunc)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.tensor import Program
 
 
@@ -54,8 +55,8 @@ class Target:
 
     vocabulary: "formulas", where a kernel is printed from formulas and operands may lie in any order of axes;
     "operators", where each node is an operator of a graph format, in the orders that the format's operators have.
-    compile: makes a kernel; None where results are only written as a graph. node_bytes: what a node costs beside the
-    bytes that it moves. objective: what a result has less of, unless the caller says. turned_matrices, turned_batches:
+    compile: makes a kernel; None where results are only written as a graph. functions: makes one of a PrimFunc.
+    node_bytes: what a node costs beside the bytes that it moves. objective: what a result has less of, unless the caller says. turned_matrices, turned_batches:
     the types of matrix products, without batch axes and with some, that read an operand with its last two axes
     exchanged (of batches also with its rows or the summed axis first). domains: the operators beside the format's own.
     commands: the commands of `eqsat` that offer it.
@@ -70,6 +71,7 @@ class Target:
     turned_batches: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    functions: Callable[[PrimFunc, Options], Kernel] | None = None
 
 
 def _c(program: Program, options: Options) -> Kernel:
@@ -98,6 +100,24 @@ def _opencl(program: Program, options: Options) -> Kernel:
     return ClKernel(program, options.threads, options.device, options.buffers, tune=options.tune)
 
 
+def _c_function(func: PrimFunc, options: Options) -> Kernel:
+    from eqsat.backends.functions.kernel import FunctionKernel
+
+    return FunctionKernel(func, options.threads or 1)
+
+
+def _numpy_function(func: PrimFunc, options: Options) -> Kernel:
+    from eqsat.backends.functions.kernel import NumpyFunction
+
+    return NumpyFunction(func)
+
+
+def _opencl_function(func: PrimFunc, options: Options) -> Kernel:
+    from eqsat.backends.functions.cl_kernel import ClFunctionKernel
+
+    return ClFunctionKernel(func, options.threads, options.device)
+
+
 GEMM = ("float16", "float32", "float64")
 ONNX = Target(
     "onnx", "operators", None, node_bytes=100_000, objective="time", turned_matrices=GEMM, commands=("optimize",)
@@ -110,9 +130,9 @@ ONNXRUNTIME = replace(ONNX, name="onnxruntime", turned_batches=("float32", "floa
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target("c", "formulas", _c, commands=("optimize", "kernel")),
-        Target("opencl", "formulas", _opencl, commands=("kernel",)),
-        Target("numpy", "formulas", _numpy),
+        Target("c", "formulas", _c, commands=("optimize", "kernel"), functions=_c_function),
+        Target("opencl", "formulas", _opencl, commands=("kernel",), functions=_opencl_function),
+        Target("numpy", "formulas", _numpy, functions=_numpy_function),
         ONNX,
         ONNXRUNTIME,
     )

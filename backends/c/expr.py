@@ -170,7 +170,7 @@ class Expressions:
     def strict(self, node: Term, scope: Scope) -> Text:
         """The text of an operation on texts."""
         op = node.op
-        if op == "axis" or op == "var":
+        if op in ("axis", "var", "sym"):
             return self.axes[node], ATOM
         if op == "const":
             if node.dtype == INDEX:

@@ -142,11 +142,8 @@ def _bytes_of(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str) 
     if array.size and start != offset * unit:
         problem = f"{name} begins {start} bytes behind the start of its memory, expected {offset} elements of {unit}"
         raise EvaluationError(what, problem, "make the view begin there")
-    memory = root.reshape(-1).view(np.uint8)
     need = prod(numbers(decl.memory_shape, sizes)) * unit
-    if memory.size < need:
-        raise EvaluationError(what, f"{name} needs {need} bytes of memory, its array has {memory.size}")
-    return memory[:need]
+    return root.reshape(-1).view(np.uint8)[:need] if array.size else np.zeros(need, np.uint8)
 
 
 def owner(array: NDArray) -> NDArray:

@@ -1,0 +1,147 @@
+"""A function made ready to print: names once, flat scalar buffers, checked accesses, loops and sizes of known range.
+
+Sizes that are symbols are arguments of the kernel. A limit on them, as high as the index arithmetic allows in 64 bits,
+is chosen here and checked when the kernel is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from eqsat.backends.c.expr import index_type
+from eqsat.backends.functions.checked import Checked, with_checks
+from eqsat.backends.interface import ALIGNMENT
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.ir.errors import BackendError
+from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.statements.flatten import flatten_buffers
+from eqsat.ir.statements.lanes import to_scalars
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_children, with_terms
+from eqsat.ir.statements.ssa import to_ssa
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, children, seq, statements, stmt_terms
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import symbol_names
+from eqsat.ir.terms.walk import substitute, transform
+
+LIMITS = tuple(1 << bits for bits in (40, 31, 27, 24, 20, 16))
+"""The greatest values of a size that has no upper bound of its own, the first one that fits 64 bits is taken."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A function to print. `func` is as the user wrote it, `checked` has the extra parameter of failed accesses.
+
+    body: statements with bounded axes. extents: the number of iterations of each such axis. sizes: the bounded symbol
+    of each symbol, under a name of its own. simplifier: the ranges of all of them.
+    """
+
+    func: PrimFunc
+    checked: Checked
+    body: Stmt
+    extents: Mapping[Term, Term]
+    sizes: Mapping[Term, Term]
+    names: Mapping[Term, str]
+    index: str
+    simplifier: IndexSimplifier
+
+    def dim(self, dim: Dim) -> Term:
+        """A size over the bounded symbols."""
+        return substitute(t.as_index(dim), self.sizes)
+
+    def nbytes(self, decl: BufferDecl) -> Term:
+        """The bytes of a buffer's memory, over the bounded symbols."""
+        return t.product([t.index_const(decl.element_bytes), *map(self.dim, decl.memory_shape)])
+
+
+def prepare(func: PrimFunc, target: str) -> Prepared:
+    """The function ready for a target with flat memory.
+
+    Raises BackendError for memory of several physical axes, and where no limit on sizes makes the index arithmetic fit.
+    """
+    local = [s.buffer for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+    for decl in (*func.buffer_map.values(), *local):
+        if decl.axis_separators:
+            axes = f"buffer {decl} has {len(decl.axis_separators) + 1} physical axes, functions on this target have 1"
+            raise BackendError(f"function {func.name} on target {target}", axes, "drop the axis separators")
+    checked = with_checks(to_ssa(func))
+    plain = to_scalars(flatten_buffers(checked.func))
+    body = _without_holes(plain.body)
+    problem: BackendError | None = None
+    for limit in LIMITS:
+        sizes = {s: _bounded(s, limit) for s in func.symbols}
+        extents: dict[Term, Term] = {}
+        made = _Axes(sizes, extents).stmt(body, {})
+        simplifier = IndexSimplifier()
+        terms = [x for s in statements(made) for x in stmt_terms(s)]
+        try:
+            index = index_type([*terms, *extents, *extents.values()], simplifier)
+            index_type(list(_memory(func, made, sizes)), simplifier)  # which fits 64 bits, too
+        except BackendError as error:
+            problem = error
+            continue
+        names = {sizes[s]: f"size_{name}" for s, name in symbol_names(func.symbols).items()}
+        return Prepared(func, checked, made, extents, sizes, names, index, simplifier)
+    assert problem is not None
+    raise problem
+
+
+def _memory(func: PrimFunc, body: Stmt, sizes: Mapping[Term, Term]) -> Iterator[Term]:
+    """The bytes of every buffer and of all local ones."""
+    total = t.index_const(0)
+    local = [s.buffer for s in statements(body) if isinstance(s, Alloc)]
+    for decl in (*func.buffer_map.values(), *local):
+        cells = t.product([t.index_const(decl.element_bytes), *map(t.as_index, decl.memory_shape)])
+        yield substitute(cells, sizes)
+    for decl in local:
+        total = (
+            total + substitute(t.product([t.as_index(d) for d in decl.shape]), sizes) * decl.element_bytes + ALIGNMENT
+        )
+    yield total
+
+
+def _bounded(symbol: Term, limit: int) -> Term:
+    """The symbol with an upper bound."""
+    name, lower, upper, multiple, _ = t.symbol_facts(symbol)
+    most = max(limit if upper is None else min(upper, limit), multiple, 0 if lower is None else lower)
+    return t.sym(name, -limit if lower is None else lower, most, multiple)
+
+
+def _without_holes(stmt: Stmt) -> Stmt:
+    """Stores of holes are nothing; a hole inside of a value is zero, as in every kernel. Compilers warn of `i <= i`."""
+    if isinstance(stmt, Store) and stmt.value.op == "hole":
+        return seq([])
+
+    def filled(node: Term) -> Term | None:
+        if node.op in t.COMPARE and node.args[0] is node.args[1] and node.args[0].dtype == t.INDEX:
+            return t.bool_const(node.op in ("le", "eq"))
+        if node.op != "hole":
+            return None
+        return t.FALSE if node.dtype == t.BOOL else t.const(0, node.dtype)
+
+    stmt = with_terms(stmt, lambda term: transform(term, filled))
+    return with_children(stmt, [_without_holes(part) for part in children(stmt)])
+
+
+class _Axes:
+    """Loops over axes whose extent is a number, the most that there can be: so every index has a known range."""
+
+    def __init__(self, sizes: Mapping[Term, Term], extents: dict[Term, Term]) -> None:
+        self.sizes = sizes
+        self.extents = extents
+        self.bounds = Bounds()
+
+    def stmt(self, stmt: Stmt, axes: Mapping[Term, Term]) -> Stmt:
+        if isinstance(stmt, For):
+            extent = substitute(stmt.extent_term, self.sizes)
+            most = self.bounds.of(extent)[1]
+            if most is None:
+                raise BackendError(f"extent {stmt.extent_term}", "has no known bound", "give its symbols one")
+            axis = t.ax(len(self.extents), max(most, 1))
+            self.extents[axis] = extent
+            return replace(stmt, axis=axis, body=self.stmt(stmt.body, {**axes, stmt.axis: axis}))
+        moved = with_terms(stmt, lambda term: substitute(term, {**self.sizes, **axes}))
+        return with_children(moved, [self.stmt(part, axes) for part in children(moved)])

@@ -1,0 +1,249 @@
+"""Functions over buffers, compiled: equal to their numpy meaning, and called only with what they declare."""
+
+from __future__ import annotations
+
+import pickle
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from random_primfuncs import Case, random_case
+
+import eqsat as eq
+from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.errors import BackendError, BoundsError, EvaluationError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.run import run_primfunc
+
+
+def compare(case: Case, target: str, seed: int) -> None:
+    """A compiled function against the interpreter: cells that were freed may hold anything, all others are equal, so
+    that outputs, which hold odd numbers before, show every cell that should not have been written."""
+    want, got = case.arguments(seed), case.arguments(seed)
+    freed = run_primfunc(case.func, want, case.sizes, track=True)
+    eq.compile(case.func, target=target)({**got, **case.sizes})
+    for name in case.func.params:
+        a, b = want[name], got[name]
+        same = (a == b) | freed[name]
+        if is_float(a.dtype.name):
+            same |= np.isnan(a) & np.isnan(b)
+        assert same.all(), f"{name}:\n{a}\n{b}\n{case.func}"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_functions_are_equal_in_c(seed: int) -> None:  # feature: B12 H10
+    compare(random_case(seed), "c", seed)
+
+
+@pytest.mark.opencl
+@pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")
+@pytest.mark.parametrize("seed", range(8))
+def test_random_functions_are_equal_in_opencl(seed: int) -> None:
+    compare(random_case(seed), "opencl", seed)
+
+
+@pytest.mark.slow
+def test_many_random_functions_are_equal_in_c() -> None:
+    for seed in range(24, 400):
+        compare(random_case(seed), "c", seed)
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+def test_many_random_functions_are_equal_in_opencl() -> None:
+    for seed in range(8, 150):
+        compare(random_case(seed), "opencl", seed)
+
+
+def strided() -> PrimFunc:
+    f = eq.primfunc("add")
+    n = eq.symbol("N", upper=64)
+    x, y = f.param("x", (n, 4), "int16", strides=(8, 1), elem_offset=2), f.param("y", (n, 4), "int16")
+    with f.loop("i", n) as i, f.loop("j", 4) as j:
+        y[i, j] = x[i, j] + 1
+    return f.build()
+
+
+def view(rows: int = 3, dtype: str = "int16", offset: int = 2, row: int = 8, step: int = 1) -> NDArray:
+    memory = np.arange(1000, dtype=dtype)
+    width = memory.itemsize
+    return np.ndarray((rows, 4), dtype, memory, offset * width, (row * width, step * width))
+
+
+def out(rows: int = 3) -> NDArray:
+    return np.zeros((rows, 4), "int16")
+
+
+WRONG: dict[str, dict[str, object]] = {
+    "x is int16.3, 3., expected int16.3, 4.": {"x": view()[:, :3], "y": out()},
+    "expected int16.5, 4.": {"x": view(5), "y": out()},
+    "x is int32": {"x": view(dtype="int32"), "y": out()},
+    "x has strides .9, 1. in elements, expected .8, 1.": {"x": view(row=9), "y": out()},
+    "x has strides .8, 2.": {"x": view(step=2), "y": out()},
+    "x begins 6 bytes behind the start of its memory, expected 2 elements of 2": {"x": view(offset=3), "y": out()},
+    "y is not dense": {"x": view(), "y": np.zeros((4, 3), "int16").T},
+    "y is written, and read-only": {"x": view(), "y": np.broadcast_to(np.int16(0), (3, 4)).copy()[:]},
+    "missing .'y'., unknown .'z'.": {"x": view(), "z": out()},
+    "x is list, not a numpy array": {"x": [[1]], "y": out()},
+    "y is int16, not a numpy": {"x": view(), "y": np.int16(3)},
+    "no value|65|N": {"x": view(65), "y": out(65)},
+}
+
+
+@pytest.mark.parametrize("target", ["c"])
+@pytest.mark.parametrize("message", WRONG)
+def test_a_call_is_checked_before_anything_is_read(message: str, target: str) -> None:  # feature: B13
+    """Types, shapes, strides, offsets and sizes are those of the convention, or the call is refused."""
+    kernel = eq.compile(strided(), target=target)
+    given = dict(WRONG[message])
+    y = given.get("y")
+    if "read-only" in message and isinstance(y, np.ndarray):
+        y.setflags(write=False)
+    with pytest.raises(eq.EqsatError, match=message):
+        kernel(given)
+    if isinstance(y, np.ndarray):
+        assert not y.any()
+
+
+def test_a_result_may_not_lie_over_an_argument() -> None:  # feature: B13
+    f = eq.primfunc("f")
+    x, y = f.param("x", (4,), "int8"), f.param("y", (4,), "int8")
+    with f.loop("i", 4) as i:
+        y[i] = x[3 - i]
+    kernel = eq.compile(f.build())
+    memory = np.arange(8, dtype="int8")
+    with pytest.raises(EvaluationError, match="y is written, and shares memory with x"):
+        kernel(x=memory[:4], y=memory[3:7])
+    kernel(x=memory[:4], y=memory[4:])
+    assert memory.tolist() == [0, 1, 2, 3, 3, 2, 1, 0]
+
+
+def test_sizes_are_arguments_of_one_kernel() -> None:
+    """A symbol is told by a shape, or given by name; the C function takes it as a number and knows its range."""
+    kernel = eq.compile(strided())
+    assert "int64_t size_N" in kernel.header and "size_N: from 1 to 64" in kernel.header
+    for rows in (1, 3, 64):
+        x, y = view(rows), out(rows)
+        kernel(x=x, y=y)
+        np.testing.assert_array_equal(y, x + 1)
+    f = eq.primfunc("head")
+    n = eq.symbol("N", lower=0)
+    z = f.param("z", (8,), "int32")
+    with f.loop("i", n) as i, f.when(i < 8):
+        z[i] = 1
+    head = eq.compile(f.build())
+    for size in (0, 3, 100):
+        z_memory = np.zeros(8, "int32")
+        head(z=z_memory, N=size)
+        assert z_memory.sum() == min(size, 8)
+    with pytest.raises(EvaluationError, match="no argument tells N"):
+        head(z=np.zeros(8, "int32"))
+    with pytest.raises(eq.EqsatError, match="-1 breaks 0 <= N"):
+        head(z=np.zeros(8, "int32"), N=-1)
+
+
+def test_a_flat_alias_is_made_inside_and_the_interface_is_as_declared() -> None:  # feature: B12
+    f = eq.primfunc("fn")
+    x = f.param("X", (2, 3), "float32")
+    with f.loop("i", 2) as i, f.loop("j", 3) as j:
+        x[i, j] = x[i, j] + 1
+    kernel = eq.compile(f.build())
+    assert "X: float32[2, 3]" in kernel.header and "alias0[3 * i0 + i1]" in kernel.source
+    memory = np.zeros((2, 3), "float32")
+    kernel(X=memory)
+    assert memory.sum() == 6
+    with pytest.raises(EvaluationError, match=r"expected float32\(2, 3\)"):
+        kernel(X=np.zeros(6, "float32"))
+
+
+TABLE = """func f(x: int32[4], at: int32[4], y: int32[4])
+  for i in 4:
+    y[i] = where(at[i] < int32(9), x[cast(at[i], 'index')], int32(-1))"""
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.opencl)])
+def test_accesses_that_the_data_decides_are_checked_where_they_run(target: str) -> None:
+    """In range: the value. Out of range behind a guard that keeps it away: nothing. Out of range: an error."""
+    kernel = eq.compile(PrimFunc.parse(TABLE), target=target)
+    x, y = np.arange(10, 14, dtype="int32"), np.zeros(4, "int32")
+    kernel(x=x, at=np.array([3, 9, 0, 1000000], "int32"), y=y)
+    assert y.tolist() == [13, -1, 10, -1]
+    with pytest.raises(EvaluationError, match=r"access x\[cast\(at\[i\], 'index'\)\] leaves its buffer"):
+        kernel(x=x, at=np.array([3, 9, 8, -1], "int32"), y=y)
+    kernel(x=x, at=np.array([3, 3, 3, 3], "int32"), y=y)  # the error of one call is not that of the next
+    assert y.tolist() == [13] * 4
+
+
+def test_an_access_that_certainly_leaves_is_refused_with_its_place() -> None:
+    text = "func f(x: int32[4], y: int32[4])\n  for i in 4:\n    y[i] = x[i + 1]"
+    with pytest.raises(BoundsError, match=r"access x\[i \+ 1\]: leaves its buffer at \{'i': 3\}"):
+        eq.compile(PrimFunc.parse(text))
+    guarded = text.replace("    y[i]", "    if i < 3:\n      y[i]")
+    y = np.zeros(4, "int32")
+    eq.compile(PrimFunc.parse(guarded))(x=np.arange(4, dtype="int32"), y=y)
+    assert y.tolist() == [1, 2, 3, 0]
+
+
+def test_a_store_of_a_hole_is_nothing() -> None:  # feature: E2
+    text = "func f(x: int32[4])\n  for i in 4:\n    x[i] = hole(7, 'int32', i)"
+    kernel = eq.compile(PrimFunc.parse(text))
+    x = np.arange(4, dtype="int32")
+    kernel(x=x)
+    assert x.tolist() == [0, 1, 2, 3] and "in0" in kernel.source and "= 0;\n    }" not in kernel.source
+
+
+def test_large_local_buffers_lie_in_the_workspace() -> None:
+    f = eq.primfunc("f")
+    n = eq.symbol("N", upper=100)
+    x = f.param("x", (n, 1000), "float64")
+    a, b = f.alloc("a", (n, 1000), "float64"), f.alloc("b", (6000,), "int8")
+    with f.loop("i", n, "parallel") as i, f.loop("j", 1000) as j:
+        a[i, j] = x[i, 999 - j]
+        with f.when(i == 0):
+            b[6 * j] = 1
+    with f.loop("i", n) as i, f.loop("j", 1000) as j:
+        x[i, j] = a[i, j] + eq.cast(b[6 * j], "float64")
+    func = f.build()
+    kernel = eq.compile(func, threads=2)
+    assert kernel.workspace_bytes == 800_000 + 6016 and "#pragma omp parallel for" in kernel.source
+    x_memory = np.random.default_rng(0).random((7, 1000))
+    want = x_memory.copy()
+    run = x_memory[:, ::-1] + 1
+    kernel(x=want)
+    np.testing.assert_array_equal(want, run)
+    again = pickle.loads(pickle.dumps(kernel))
+    copied = x_memory.copy()
+    again(x=copied)
+    np.testing.assert_array_equal(copied, run)
+
+
+@pytest.mark.opencl
+def test_a_parallel_outer_loop_is_shared_out_in_opencl() -> None:
+    f = eq.primfunc("f")
+    n = eq.symbol("N")
+    x = f.param("x", (n, 4), "int32")
+    with f.loop("i", n, "parallel") as i, f.loop("j", 4) as j:
+        x[i, j] = x[i, j] * 3
+    kernel = eq.compile(f.build(), target="opencl")
+    assert "get_global_id(0)" in kernel.source
+    x_memory = np.arange(40, dtype="int32").reshape(10, 4)
+    want = x_memory * 3
+    kernel(x=x_memory)
+    np.testing.assert_array_equal(x_memory, want)
+
+
+def test_what_a_target_does_not_have_is_refused() -> None:  # feature: B9
+    f = eq.primfunc("f")
+    f.param("x", (4, 4), "int8", axis_separators=(1,))[0, 0] = 1
+    with pytest.raises(BackendError, match=r"buffer x: int8\[4, 4\] has 2 physical axes"):
+        eq.compile(f.build())
+    with pytest.raises(BackendError, match="takes neither tune= nor buffers="):
+        eq.compile(strided(), tune=True)
+    with pytest.raises(BackendError, match="takes neither"):
+        eq.compile(strided(), buffers={})
+    wide = eq.primfunc("wide")
+    m = eq.symbol("M")
+    y = wide.param("y", (m, m, m, m, m), "int8")
+    y[m - 1, 0, 0, 0, m - 1] = 1
+    with pytest.raises(BackendError, match="may not fit 64 bits"):
+        eq.compile(wide.build())
