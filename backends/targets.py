@@ -56,7 +56,8 @@ class Target:
     vocabulary: "formulas", where a kernel is printed from formulas and operands may lie in any order of axes;
     "operators", where each node is an operator of a graph format, in the orders that the format's operators have.
     compile: makes a kernel; None where results are only written as a graph. functions: makes one of a PrimFunc.
-    node_bytes: what a node costs beside the bytes that it moves. objective: what a result has less of, unless the caller says. turned_matrices, turned_batches:
+    node_bytes: what a node costs beside the bytes that it moves. objective: what a result has less of, unless the
+    caller says. turned_matrices, turned_batches:
     the types of matrix products, without batch axes and with some, that read an operand with its last two axes
     exchanged (of batches also with its rows or the summed axis first). domains: the operators beside the format's own.
     commands: the commands of `eqsat` that offer it.

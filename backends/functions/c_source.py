@@ -12,6 +12,7 @@ from eqsat.backends.functions.c_printer import StatementPrinter
 from eqsat.backends.functions.prepare import Prepared
 from eqsat.backends.interface import ALIGNMENT
 from eqsat.ir.statements.decl import BufferDecl
+from eqsat.ir.statements.text import FunctionText
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
@@ -114,6 +115,11 @@ def c_source(prepared: Prepared, threads: int) -> CSource:
     return CSource(source, _header(exported), exported.name, printer.workspace)
 
 
+def _comment(text: str) -> str:
+    """A text of terms, safe inside of a C comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
+
+
 def _header(exported: _Exported) -> str:
     """The declaration of the exported function and what its callers must know."""
     func, names = exported.func, exported.printer.signature.names
@@ -124,6 +130,7 @@ def _header(exported: _Exported) -> str:
         if decl.strides is not None:
             layout += f" strides {plain(str(decl.strides))} offset {plain(str(decl.elem_offset))}"
         about.append(f"  {names[name]}: {layout}")
+        about += [f"    {_comment(line)}" for line in FunctionText({}).layouts(decl, "")]
     for size, name in exported.prepared.names.items():
         _, lower, upper, multiple, _ = t.symbol_facts(size)
         about.append(f"  {name}: from {lower} to {upper}" + (f", a multiple of {multiple}" if multiple > 1 else ""))

@@ -13,6 +13,7 @@ from eqsat.backends.c.expr import index_type
 from eqsat.backends.functions.checked import Checked, with_checks
 from eqsat.backends.interface import ALIGNMENT
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BackendError
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.statements.flatten import flatten_buffers
@@ -25,7 +26,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
-from eqsat.ir.terms.walk import substitute, transform
+from eqsat.ir.terms.walk import map_loads, substitute, transform
 
 LIMITS = tuple(1 << bits for bits in (40, 31, 27, 24, 20, 16))
 """The greatest values of a size that has no upper bound of its own, the first one that fits 64 bits is taken."""
@@ -67,7 +68,7 @@ def prepare(func: PrimFunc, target: str) -> Prepared:
         if decl.axis_separators:
             axes = f"buffer {decl} has {len(decl.axis_separators) + 1} physical axes, functions on this target have 1"
             raise BackendError(f"function {func.name} on target {target}", axes, "drop the axis separators")
-    checked = with_checks(to_ssa(func))
+    checked = with_checks(_with_int64(to_ssa(func)))
     plain = to_scalars(flatten_buffers(checked.func))
     body = _without_holes(plain.body)
     problem: BackendError | None = None
@@ -87,6 +88,29 @@ def prepare(func: PrimFunc, target: str) -> Prepared:
         return Prepared(func, checked, made, extents, sizes, names, index, simplifier)
     assert problem is not None
     raise problem
+
+
+def _with_int64(func: PrimFunc) -> PrimFunc:
+    """Indices in memory are 64-bit numbers like any other data, of which no range is known."""
+    local = [s.buffer for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+    names = {d.name for d in (*func.buffer_map.values(), *local) if d.dtype == INDEX}
+    if not names:
+        return func
+
+    def change(load: Term) -> Term:
+        read = t.make("load", load.args, load.payload, "int64", load.lanes)
+        return t.cast_to(read, INDEX) if load.payload in names else load
+
+    def stmt(old: Stmt) -> Stmt:
+        new = with_terms(old, lambda term: map_loads(term, change))
+        if isinstance(new, Store) and new.buffer in names:
+            return replace(new, value=t.cast_to(new.value, "int64"))
+        if isinstance(new, (Alloc, Alias)) and new.buffer.name in names:
+            new = replace(new, buffer=replace(new.buffer, dtype="int64"))
+        return with_children(new, [stmt(part) for part in children(new)])
+
+    decls = {n: replace(d, dtype="int64") if n in names else d for n, d in func.buffer_map.items()}
+    return replace(func, buffer_map=decls, body=stmt(func.body))
 
 
 def _memory(func: PrimFunc, body: Stmt, sizes: Mapping[Term, Term]) -> Iterator[Term]:

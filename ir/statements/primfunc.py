@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.errors import BackendError
+from eqsat.ir.errors import BackendError, ShapeError, TypeMismatch
 from eqsat.ir.statements.check import check_function
 from eqsat.ir.statements.sizes import function_symbols
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, statements
@@ -18,6 +19,8 @@ from eqsat.ir.terms.term import Term
 @dataclass(frozen=True, eq=False)
 class PrimFunc(Structural):
     """A function over buffers: `params` in order, `buffer_map` declares each of them, `body` is what it does.
+
+    A parameter is declared by a BufferDecl, or by an eq.Buffer with its strides, separators and transforms.
 
     >>> from eqsat.ir.statements.stmt import For, Store
     >>> from eqsat.ir.terms.term import ax, load
@@ -37,6 +40,8 @@ class PrimFunc(Structural):
     note: str = field(default="")
 
     def __post_init__(self) -> None:
+        if any(type(d) is not BufferDecl for d in self.buffer_map.values()):
+            object.__setattr__(self, "buffer_map", {name: _declared(name, d) for name, d in self.buffer_map.items()})
         check_function(self.name, self.params, self.buffer_map, self.body)
 
     @cached_property
@@ -84,6 +89,21 @@ class PrimFunc(Structural):
         from eqsat.ir.statements.primfunc_json import function_from_json
 
         return PrimFunc(*function_from_json(text))
+
+
+def _declared(name: str, buffer: Any) -> BufferDecl:
+    """The declaration of a parameter that is given as an eq.Buffer."""
+    from eqsat.ir.layouts.buffer import Buffer
+
+    if isinstance(buffer, BufferDecl):
+        return buffer
+    if not isinstance(buffer, Buffer):
+        problem = f"buffer {name} is {type(buffer).__name__}"
+        raise TypeMismatch("function", problem, "declare it with a BufferDecl or an eq.Buffer")
+    if buffer.data is not None:
+        problem = f"parameter {name} shows the memory of {buffer.root.name}"
+        raise ShapeError("function", problem, "declare the owner, and an Alias inside")
+    return BufferDecl.from_buffer(buffer)
 
 
 def require_rank(func: PrimFunc, ranks: Collection[int], target: str) -> None:
