@@ -264,7 +264,8 @@ class Expressions:
         if op == "sum":
             return self._sum(node, args)
         if op == "prod":
-            return " * ".join(wrap(a, TIMES) for a in args), TIMES
+            # From the left: a factor behind the first that is a quotient needs its brackets.
+            return " * ".join(wrap(a, TIMES + (k > 0)) for k, a in enumerate(args)), TIMES
         if op in ("floordiv", "mod", "truncdiv", "truncmod"):
             divisor = int_value(node.args[1])
             known = self.simplifier.range(node.args[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eqsat.backends.c.expr import Scope
@@ -10,7 +11,7 @@ from eqsat.backends.functions.prepare import Prepared
 from eqsat.backends.interface import ALIGNMENT
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Stmt, statements
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
@@ -44,6 +45,30 @@ def workspace_parts(prepared: Prepared) -> tuple[dict[str, Part], Term]:
     return parts, total
 
 
+def alignments(body: Stmt, decls: Mapping[str, BufferDecl], what: str) -> dict[str, int]:
+    """The bytes that the start of each buffer's memory must be a multiple of: its own elements, and those of aliases.
+
+    Raises BackendError for an alias that begins between two multiples of its own elements.
+    """
+    found = {name: d.element_bytes // d.lanes for name, d in decls.items()}
+    place = {name: (name, 0) for name in decls}  # the owner of each buffer, and the byte in it
+    for stmt in statements(body):
+        if isinstance(stmt, Alloc):
+            found[stmt.buffer.name] = stmt.buffer.element_bytes
+            place[stmt.buffer.name] = (stmt.buffer.name, 0)
+        elif isinstance(stmt, Alias):
+            size = stmt.buffer.element_bytes
+            root, start = place[stmt.data]
+            start += stmt.offset * size
+            if start % size:
+                raise BackendError(
+                    what, f"alias {stmt.buffer} begins at byte {start} of {root}", f"not a multiple of {size}"
+                )
+            place[stmt.buffer.name] = root, start
+            found[root] = max(found[root], size)
+    return found
+
+
 def plain_params(prepared: Prepared) -> PrimFunc:
     """The prepared statements over flat scalar parameters: what a kernel takes."""
     func = prepared.checked.func
@@ -67,17 +92,18 @@ class StatementPrinter(FunctionPrinter):
         self.expressions.axes.update(prepared.names)
         self.parts, self.workspace = workspace_parts(prepared)
         self.in_parallel = False
+        what = f"function {self.func.name} on target {self.target}"
+        self.aligned = alignments(prepared.body, prepared.checked.func.buffer_map, what)
 
     def body(self) -> list[str]:
         """The lines of the body."""
         return self.statement(self.prepared.body, 1, 0, False)
 
-    def size(self, term: Term) -> str:
-        """The text of a size, which needs no declarations."""
+    def size(self, term: Term, indent: str) -> tuple[list[str], str]:
+        """The text of a size, and the declarations that stand before it."""
         scope = Scope()
         (text,) = self.expressions.print_terms([term], scope)
-        assert not scope.lines
-        return text
+        return [indent + line for line in scope.lines], text
 
     def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
         if isinstance(stmt, Alloc):
@@ -98,15 +124,17 @@ class StatementPrinter(FunctionPrinter):
             return lines
         indent = "    " * depth
         zero = " = {0}" if decl.size <= FEW else ""  # compilers warn where a loop that fills it may not run
-        head = f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}]{zero};"
+        wide = self.aligned[decl.name]
+        aligned = f" __attribute__((aligned({wide})))" if wide > decl.element_bytes else ""
+        head = f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}]{aligned}{zero};"
         return [head, f"{indent}(void){name};", *lines]
 
     def loop(self, stmt: For, depth: int, loops: int, parallel: bool) -> list[str]:
         indent, name = "    " * depth, f"i{loops}"
         self.expressions.axes[stmt.axis] = name
         threads = stmt.kind == "parallel" and self.threads > 1 and not self.in_parallel
-        head = [f"#pragma omp parallel for num_threads({self.threads})"] if threads else []
-        extent = self.size(self.prepared.extents[stmt.axis])
+        head, extent = self.size(self.prepared.extents[stmt.axis], indent)
+        head += [f"#pragma omp parallel for num_threads({self.threads})"] if threads else []
         head.append(f"{indent}for ({self.index} {name} = 0; {name} < {extent}; ++{name}) {{")
         outside, self.in_parallel = self.in_parallel, self.in_parallel or threads
         lines = self.statement(stmt.body, depth + 1, loops + 1, False)

@@ -16,8 +16,9 @@ from eqsat.ir.statements.text import FunctionText
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
-BAD_SIZE = len(STATUS) + 1
-"""The answer of an exported function where a size is out of its range."""
+ANSWERS = (*STATUS.values(), "a size out of its range")
+"""What the answers of an exported function say, from 1 on."""
+BAD_SIZE = len(ANSWERS)
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,11 @@ class _Exported:
         self.expressions.axes.update(prepared.names)
         self.name = f"eqsat_{identifier(self.func.name)}"
 
-    def number(self, term: Term) -> str:
-        (text,) = self.expressions.print_terms([term], Scope())
+    def number(self, term: Term, lines: list[str]) -> str:
+        """The text of a size; what it needs declared is added to the lines."""
+        scope = Scope()
+        (text,) = self.expressions.print_terms([term], scope)
+        lines += scope.lines
         return text
 
     def prototype(self) -> str:
@@ -51,8 +55,8 @@ class _Exported:
         sizes = [f"int64_t {name}" for name in self.prepared.names.values()]
         return f"int {self.name}({', '.join([*pointers, *sizes, 'void *workspace'])})"
 
-    def nbytes(self, decl: BufferDecl) -> str:
-        return f"(uintptr_t)({self.number(self.prepared.nbytes(decl))})"
+    def nbytes(self, decl: BufferDecl, lines: list[str]) -> str:
+        return f"(uintptr_t)({self.number(self.prepared.nbytes(decl), lines)})"
 
     def checks(self) -> list[str]:
         """Statements that refuse null pointers, sizes out of range, addresses that are not aligned, and results over
@@ -65,13 +69,13 @@ class _Exported:
             lines.append(f"if ({test}{f' || {name} % {multiple}' if multiple > 1 else ''}) return {BAD_SIZE};")
         decls = self.func.buffer_map
         for label, name in names.items():
-            align = decls[label].element_bytes // decls[label].lanes
+            align = self.printer.aligned[label]
             lines += [f"if ((uintptr_t){name} % {align}) return 2;"] * (align > 1)
         if self.printer.parts:
             lines.append(f"if (!workspace || (uintptr_t)workspace % {ALIGNMENT}) return 2;")
         else:
             lines.append("(void)workspace;")
-        spans = [(names[n], self.nbytes(decls[n]), n in written) for n in self.func.params]
+        spans = [(names[n], self.nbytes(decls[n], lines), n in written) for n in self.func.params]
         for k, (a, count, writes) in enumerate(spans):
             for b, other, also in spans[:k]:
                 if writes or also:
@@ -84,7 +88,9 @@ class _Exported:
         given += [f"({self.printer.index}){n}" for n in self.prepared.names.values()]
         for part in self.printer.parts.values():
             kind = self.printer.type_of(part.decl.dtype)
-            start = self.number(part.offset)
+            before: list[str] = []
+            start = self.number(part.offset, before)
+            lines += [f"    {line}" for line in before]
             lines.append(f"    {kind} *{part.name} = ({kind} *)(void *)((char *)workspace + {start});")
             given.append(part.name)
         return [*lines, f"    run({', '.join(given)});", "    return 0;", "}"]
@@ -134,9 +140,9 @@ def _header(exported: _Exported) -> str:
     for size, name in exported.prepared.names.items():
         _, lower, upper, multiple, _ = t.symbol_facts(size)
         about.append(f"  {name}: from {lower} to {upper}" + (f", a multiple of {multiple}" if multiple > 1 else ""))
-    need = exported.number(exported.printer.workspace)
+    need = plain(str(exported.printer.workspace))
     about.append(f"  workspace: {need} bytes, aligned to {ALIGNMENT}.")
-    answers = "; ".join(f"{n} {text}" for n, text in enumerate((*STATUS.values(), "a size out of its range"), 1))
+    answers = "; ".join(f"{n} {text}" for n, text in enumerate(ANSWERS, 1))
     about.append(f"Answers 0, or before anything is written: {answers}.")
     if exported.prepared.checked.status:
         about.append(f"{names[exported.prepared.checked.status]}[0] is then not 0 where an access left its buffer.")

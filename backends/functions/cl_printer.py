@@ -58,8 +58,9 @@ class ClStatementPrinter(StatementPrinter):
         indent, name = "    " * depth, f"i{loops}"
         self.expressions.axes[stmt.axis] = name
         self.in_parallel = True
-        lines = [f"{indent}const {self.index} {name} = ({self.index})get_global_id(0);"]
-        lines.append(f"{indent}if ({name} < {self.size(self.prepared.extents[stmt.axis])}) {{")
+        lines, extent = self.size(self.prepared.extents[stmt.axis], indent)
+        lines.append(f"{indent}const {self.index} {name} = ({self.index})get_global_id(0);")
+        lines.append(f"{indent}if ({name} < {extent}) {{")
         lines += [*self.statement(stmt.body, depth + 1, loops + 1, False), f"{indent}}}"]
         self.in_parallel = False
         return lines

@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.function import written
-from eqsat.backends.functions.c_source import CSource, c_source
+from eqsat.backends.functions.c_source import ANSWERS, CSource, c_source
 from eqsat.backends.functions.call import Arguments, bound_arguments, report_failed, size_value
 from eqsat.backends.functions.prepare import Prepared, prepare
 from eqsat.backends.interface import ALIGNMENT
@@ -87,7 +87,7 @@ class FunctionKernel:
             status[0] = 0
             answer = self._function(*values)
             if answer != 0:
-                raise EvaluationError(f"call of {self.func.name}", f"failed with status {answer}")
+                raise EvaluationError(f"call of {self.func.name}", f"was refused: {ANSWERS[answer - 1]}")
             report_failed(self.prepared, status)
 
         return call

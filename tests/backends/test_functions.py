@@ -142,6 +142,31 @@ def test_sizes_are_arguments_of_one_kernel() -> None:
         head(z=np.zeros(8, "int32"), N=-1)
 
 
+SHARED = """func f(x: int32[N, N, 4], y: int32[M, N, N, 8])
+  symbol N
+  symbol M
+  alloc a: int32[M, N, N, 8]
+  alloc b: int32[M, N, N, 8]
+  for i in M*N*N:
+    for j in 4:
+      alias flat: int32[4*N*N] = x
+      b[i % M, i // M % N, (3*j + 1) % N, j] = flat[i * (3*j + 1) % 4]
+      a[i % M, i // M % N, (3*j + 1) % N, j] = b[i % M, i // M % N, (3*j + 1) % N, j] + int32(1)
+      y[i % M, i // M % N, (3*j + 1) % N, j] = a[i % M, i // M % N, (3*j + 1) % N, j]"""
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.opencl)])
+def test_products_of_sizes_and_digits_are_bracketed(target: str) -> None:
+    """N * ((3*j + 1) % N) is not N * (3*j + 1) % N; sizes that share a product declare it."""
+    func = PrimFunc.parse(SHARED)
+    for n, m in ((1, 2), (3, 2), (4, 1)):
+        x = np.arange(n * n * 4, dtype="int32").reshape(n, n, 4)
+        want, got = (np.full((m, n, n, 8), -1, "int32") for _ in range(2))
+        run_primfunc(func, {"x": x, "y": want})
+        eq.compile(func, target=target)(x=x, y=got)
+        np.testing.assert_array_equal(got, want)
+
+
 def test_a_flat_alias_is_made_inside_and_the_interface_is_as_declared() -> None:  # feature: B12
     f = eq.primfunc("fn")
     x = f.param("X", (2, 3), "float32")
@@ -190,6 +215,32 @@ def test_a_store_of_a_hole_is_nothing() -> None:  # feature: E2
     x = np.arange(4, dtype="int32")
     kernel(x=x)
     assert x.tolist() == [0, 1, 2, 3] and "in0" in kernel.source and "= 0;\n    }" not in kernel.source
+
+
+WIDER = """func f(x: int8[16], y: float64[1])
+  alloc a: int8[8]
+  for i in 8:
+    a[i] = x[i + 8]
+  alias wide: float64[2] = x
+  alias local: float64[1] = a
+  y[0] = wide[1] - local[0]"""
+
+
+def test_memory_is_aligned_for_its_aliases() -> None:  # feature: H7
+    kernel = eq.compile(PrimFunc.parse(WIDER))
+    assert "local0[8] __attribute__((aligned(8)))" in kernel.source
+    memory = np.zeros(32, "int8")
+    memory[8:24].view("float64")[:] = [3.5, 4.5]
+    y = np.ones(1)
+    kernel(x=memory[8:24], y=y)
+    assert y[0] == 0
+    with pytest.raises(EvaluationError, match="an address that is not aligned"):
+        kernel(x=memory[3:19], y=y)
+    inner = WIDER.replace("float64[2] = x", "float64[1] = part").replace(
+        "  alias w", "  alias part: int8[13] = x + 3\n  alias w"
+    )
+    with pytest.raises(BackendError, match=r"alias wide: float64.1. begins at byte 3 of x"):
+        eq.compile(PrimFunc.parse(inner.replace("wide[1]", "wide[0]")))
 
 
 def test_large_local_buffers_lie_in_the_workspace() -> None:
