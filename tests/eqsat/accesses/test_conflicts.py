@@ -9,6 +9,7 @@ from instances import Instance, instances
 from random_nests import Nests
 
 from eqsat.accesses.access import Access, Context, Memory, accesses
+from eqsat.accesses.accumulate import Accumulation, accumulation
 from eqsat.accesses.conflict import Conflict, common_loops, conflict
 from eqsat.accesses.dependences import carried, permuted, pulled_apart
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -111,6 +112,13 @@ def test_float_accumulation_needs_a_reduce_loop() -> None:
     assert met is None and [type(s) for s in free] == [Store]
     half = For(P, For(Q, nest.body.body, reduce=True))  # type: ignore[attr-defined]
     assert permuted(accesses(half, here), 0, [1, 0])[0] is not None
+
+
+def test_what_reads_other_cells_is_no_accumulation() -> None:
+    own, other = x_at(P), x_at((P + 1) % 4)
+    for value in (own - other, own + other, other - own, t.where(t.compare("lt", own, ONE), own + ONE, own)):
+        assert accumulation(Store("x", (P,), value)) is None
+    assert accumulation(Store("x", (P,), own - ONE - ONE)) == Accumulation("add", True)
 
 
 def test_init_comes_apart_and_a_running_sum_does_not() -> None:

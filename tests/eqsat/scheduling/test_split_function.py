@@ -15,7 +15,9 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import Alias, BufferDecl, For, Store, seq
 from eqsat.ir.terms import term as t
+from eqsat.scheduling.nest import blocks, find_block, replaced
 from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.split_function import split_function
 
 PACK = "i -> i//4, i%4"
 A14 = np.arange(1, 15, dtype="int32")
@@ -74,6 +76,19 @@ def test_what_the_first_part_does_not_leave_is_not_assumed() -> None:  # feature
     for part in (first, second):
         run_primfunc(part, {name: memory[name] for name in part.params}, track=True)
     assert memory["B"].tolist() == (2 * A14).tolist()
+
+
+def test_padding_that_is_overwritten_is_not_assumed() -> None:  # feature: E17
+    s = Schedule(total())
+    s.cache_read("A")
+    s.transform_layout("A_cache", PACK, 0)
+    last = [name for name in s.blocks if name.startswith("B")][-1]
+    place = find_block(s.func, last, "")
+    for cell, assumed in ((3, False), (1, True)):  # of the third row: padding, and an element
+        store = Store("A_cache", (t.index_const(3), t.index_const(cell)), number(9))
+        func = replaced(s.func, place.path, seq([store, place.stmt]))
+        _, second = split_function(func, [n for n in blocks(func) if n.startswith("B")][-1])
+        assert ("assume" in str(second)) == assumed
 
 
 def test_cuts_that_cannot_be_made() -> None:
