@@ -15,7 +15,6 @@ from eqsat.scheduling.block_layout import transform_block_layout
 from eqsat.scheduling.by_buffer import reorder_by_buffer
 from eqsat.scheduling.change import Change
 from eqsat.scheduling.memory import declared
-from eqsat.scheduling.split_function import split_function
 from eqsat.scheduling.trace import Step, Trace
 
 Primitive = Callable[..., Change]
@@ -308,17 +307,6 @@ class Schedule:
         >>> s.assume(const(0, "int32") <= load("x", [3], "int32"))
         """
         self._apply("assume", condition=condition, block=block)
-
-    def split_function(self, block: str, names: Sequence[str] | None = None) -> tuple[PrimFunc, PrimFunc]:
-        """The function as it is now, cut in two before a block; see `eqsat.scheduling.split_function`.
-
-        >>> s = example()
-        >>> _ = s.cache_read("x")
-        >>> first, second = s.split_function("y")
-        >>> first.params, second.params
-        (('x', 'x_cache'), ('y', 'x_cache'))
-        """
-        return split_function(self.func, block, names)
 
 
 def example(stores: int = 1) -> Schedule:

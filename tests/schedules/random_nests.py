@@ -93,13 +93,13 @@ class Nests:
 
     def index(self, name: str, axes: Sequence[Term]) -> list[Term]:
         """An index inside of a buffer."""
-        return [self.coordinate(n, axes) for n in self.decls[name].shape]
+        return [self.coordinate(n, axes) for n in extents(self.decls[name])]
 
     def coordinate(self, extent: int, axes: Sequence[Term]) -> Term:
         """A term with values in 0..extent-1: an axis, a sum, a quotient, a flipped axis, a constant."""
         a, b = self.rng.choice(axes), self.rng.choice(axes)
         if self.data_dependent and not is_float(self.dtype) and self.rng.random() < 0.1:
-            return t.cast_to(t.load("x", [self.rng.randrange(n) * a * 0 for n in self.decls["x"].shape], self.dtype),
+            return t.cast_to(t.load("x", [self.rng.randrange(n) * a * 0 for n in extents(self.decls["x"])], self.dtype),
                              "index") % extent  # fmt: skip
         choices = [a, a, a, a + b, a + 1, 2 * a, a // 2, extent - 1 - a, 3 * a + b, a * b, t.index_const(0)]
         term = self.rng.choice(choices)
@@ -107,10 +107,15 @@ class Nests:
         return term if low is not None and high is not None and low >= 0 and high < extent else term % extent
 
 
+def extents(decl: BufferDecl) -> tuple[int, ...]:
+    """The extents of a buffer of known size."""
+    return tuple(n for n in decl.shape if isinstance(n, int))
+
+
 def inputs(func: PrimFunc, seed: int) -> dict[str, NDArray]:
     """Random arrays for the parameters; outputs are prefilled, too."""
     generator = np.random.default_rng(seed)
     found: dict[str, NDArray] = {}
     for name, decl in func.buffer_map.items():
-        found[name] = generator.integers(-5, 6, decl.shape).astype(decl.dtype)
+        found[name] = generator.integers(-5, 6, extents(decl)).astype(decl.dtype)
     return found

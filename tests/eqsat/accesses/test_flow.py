@@ -51,8 +51,8 @@ def test_each_iteration_of_the_loops_around_is_looked_at_by_itself() -> None:
     turned = Store("x", (t.index_const(0),), number(P - Q))
     # In the first iteration the last write differs; in the second, all is overwritten by the same one.
     swapped = If(t.logical_or(t.compare("eq", outer, 1), t.compare("eq", P + Q, 2)), turned)
-    whole = [known(For(outer, For(a, For(b, swapped)))) for a, b in ((P, Q), (Q, P))]
-    assert same_flow(*whole)
+    one, two = (known(For(outer, For(a, For(b, swapped)))) for a, b in ((P, Q), (Q, P)))
+    assert same_flow(one, two)
     assert not same_flow(known(For(P, For(Q, swapped)), around), known(For(Q, For(P, swapped)), around), 1)
 
 

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from instances import instances, number
-from random_nests import Nests
+from random_nests import Nests, extents
 
 from eqsat.accesses.access import Context, Memory
 from eqsat.accesses.touched import region, touched
@@ -55,7 +55,7 @@ def test_touched_cells_are_those_of_enumeration(seed: int) -> None:  # feature: 
             assert found.exact
             got = {
                 cell
-                for cell in np.ndindex(*memory.decl.shape)
+                for cell in np.ndindex(*extents(memory.decl))
                 if bool(number(found.may, dict(zip(found.cells, cell, strict=True))))
             }
             assert got == wanted, (str(found.may), kind, name)

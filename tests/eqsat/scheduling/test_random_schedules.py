@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import pytest
 from instances import Instance, instances
@@ -11,10 +12,12 @@ from random_nests import Nests, inputs
 from random_primfuncs import random_case
 from random_schedules import attempt, steps, unchecked
 
+import eqsat as eq
 from eqsat.accesses.access import accesses
 from eqsat.ir.errors import EvaluationError, ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
+from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import For, Stmt, statements
 from eqsat.ir.terms.text import leaf_name
 from eqsat.scheduling.nest import blocks
@@ -60,6 +63,34 @@ def scheduled(seed: int, taken: Counter[str]) -> int:
 def test_schedules_keep_the_meaning(seed: int) -> None:
     taken: Counter[str] = Counter()
     assert sum(scheduled(seed + k, taken) for k in range(6)) >= 3 and len(taken) >= 6
+
+
+def compiled(seed: int) -> bool:
+    """Compiled to C, a scheduled function leaves what the function leaves when interpreted; False without meaning."""
+    rng = random.Random(seed)
+    func = random_function(rng, seed)
+    if func is None:
+        return False
+    s = Schedule(func)
+    for _ in range(8):
+        attempt(s, rng.choice(steps(s, rng))[1])
+    kernel: Any = eq.compile(s.func, target="c")
+    wanted, got = inputs(func, seed), inputs(func, seed)
+    run_primfunc(func, wanted)
+    kernel(**got)
+    for name, array in wanted.items():
+        assert got[name].tobytes() == array.tobytes(), f"seed {seed}: {name}\n{func}\n{s.trace}\n{s.func}"
+    return True
+
+
+def test_compiled_schedules_do_what_the_function_does() -> None:
+    assert sum(compiled(seed) for seed in range(50, 56)) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3000, 3200, 20))
+def test_many_compiled_schedules_do_what_the_function_does(seed: int) -> None:
+    assert sum(compiled(seed + k) for k in range(20)) >= 10
 
 
 @pytest.mark.slow
