@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from eqsat.ir.errors import ScheduleError
@@ -10,32 +10,10 @@ from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, load, var
-from eqsat.scheduling import cache, layout, loops, nest, order
-from eqsat.scheduling.block_layout import transform_block_layout
-from eqsat.scheduling.by_buffer import reorder_by_buffer
-from eqsat.scheduling.change import Change
+from eqsat.scheduling import layout, nest
 from eqsat.scheduling.memory import declared
+from eqsat.scheduling.primitives import PRIMITIVES
 from eqsat.scheduling.trace import Step, Trace
-
-Primitive = Callable[..., Change]
-
-PRIMITIVES: Mapping[str, Primitive] = {
-    "split": loops.split,
-    "fuse": loops.fuse,
-    "reorder": order.reorder,
-    "fission": order.fission,
-    "unroll": loops.unroll,
-    "vectorize": loops.vectorize,
-    "parallel": loops.parallel,
-    "transform_block_layout": transform_block_layout,
-    "reorder_by_buffer": reorder_by_buffer,
-    "transform_layout": layout.transform_layout,
-    "set_axis_separators": layout.set_axis_separators,
-    "cache_read": cache.cache_read,
-    "cache_write": cache.cache_write,
-    "assume": cache.assume,
-}
-"""What a trace may name: each takes a function and arguments, and answers the change or raises ScheduleError."""
 
 
 class Schedule:
