@@ -18,7 +18,7 @@ from eqsat.extraction.rows import Node, Rows, by_class, rows_of
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
 
-WORK = 4_000_000
+WORK = 3_000_000
 """The steps of a choice, in all its parts; about a million a second."""
 FRONTIER, LOCAL = 0.1, 0.6
 """The shares of a part's work in which all frontiers are followed, and in which a choice is made better."""
@@ -26,6 +26,8 @@ WIDTHS = (10, 50, 200)
 """How many choices are followed, one number after the other."""
 SOLVED = 2.5e-7
 """What the integer program may do for a step of that work."""
+FEW, ENOUGH = 1_500, 2.5
+"""So many steps in question, for which that much work nearly always suffices, and is always allowed."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
 
@@ -103,7 +105,8 @@ def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative]
     cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
     if least >= cost or left < SHORTEST:
         return chosen, least
-    better = improve(part, rows, values, chosen, work * SOLVED, left)
+    least_work = ENOUGH if sum(map(len, rows.table)) <= FEW else 0.0
+    better = improve(part, rows, values, chosen, max(work * SOLVED, least_work), left)
     if better is None:
         return chosen, least
     return better[0] if cost_in(part, better[0]) < cost else chosen, max(least, better[1])

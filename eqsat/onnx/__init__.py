@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PASSES = 3
 """How often a result is searched again, as long as that pays."""
+LARGE, WORTH = 2000, 0.15
+"""E-nodes above which a further search costs seconds, and the share of the time that one must have gained before it."""
 FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "egglog.bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
 MAX_PROTO = 2**31 - 2**20
@@ -275,10 +277,11 @@ def _repeated(source: _Source, first: Searched, engine: Callable[[OnnxProgram], 
             break  # what there is is right
         if cost >= best:
             break
+        worth = source.table is None or found.progress.nodes < LARGE or cost[0] <= (1 - WORTH) * best[0]
         model, current, best = spelled.model, spelled.program, cost
         notes = list(dict.fromkeys([*first[0].notes, *found.notes]))
         result = replace(found, initial=first[0].initial, progress=first[0].progress, notes=notes)
-        if clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
+        if not worth or clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
             break
     return result, model
 
