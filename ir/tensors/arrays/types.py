@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, DATA, INDEX, NDArray, as_dtype, is_float
+from eqsat.ir.dtypes import BOOL, DATA, INDEX, NDArray, is_float
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.tensor import Tensor, constant, data_dtype, tensor_of
@@ -141,11 +141,6 @@ def float_type(dtype: str) -> str:
 def sum_type(dtype: str) -> str:
     """The type in which numpy sums: whole numbers and bools in at least the platform's integer."""
     return np.add.reduce(np.empty(0, dtype)).dtype.name
-
-
-def optional_dtype(dtype: Any) -> str | None:
-    """The name of a data type, or None."""
-    return None if dtype is None else as_dtype(dtype)
 
 
 def whole(value: Any, what: str, name: str) -> int:

@@ -144,6 +144,7 @@ def test_symbolic_extents() -> None:
         x[3:0:-1]
     assert str(eq.zeros((n, 2)).shape) == "(N, 2)"
     assert eq.evaluate(eq.arange(n).sum() + x[:0].sum(), {"x": np.ones((4, 3), "float32")}) == 6
+    assert str(x.mT.shape) == "(3, N)" and str(x.size) == "3*N" and x.ndim == 2 and str(x.nbytes) == "12*N"
     with pytest.raises(ShapeError, match="no number"):
         len(x)
 
