@@ -30,14 +30,14 @@ class Pattern:
 def is_pattern(text: str) -> bool:
     """Whether a text is a pattern, not an index map: names stand apart by spaces, without commas.
 
-    >>> is_pattern("b c h w -> b h w c"), is_pattern("i, j -> j, i"), is_pattern("i -> i//4")
+    >>> is_pattern("b c h w -> b h w c"), is_pattern("i, j -> j, i"), is_pattern("() -> ()")
     (True, False, False)
     """
-    if text.count("->") != 1 or "," in text or any(c in text for c in "*/+%<>[]^&|" if c != ">"):
+    sides = [side.replace("(", " ").replace(")", " ").split() for side in text.split("->")]
+    if len(sides) != 2 or all(len(side) < 2 for side in sides):
         return False
-    left, right = text.split("->")
-    plain = not any(c in left + right for c in "-=")
-    return plain and (len(left.split()) > 1 or len(right.split()) > 1 or "(" in text)
+    words = [w for side in sides for w in side]
+    return all(w in ("1", DOTS) or (w.isidentifier() and not iskeyword(w)) for w in words)
 
 
 def parse(text: str) -> Pattern:
