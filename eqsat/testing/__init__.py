@@ -1,4 +1,5 @@
-"""Hypothesis strategies for users' and our own tests: shapes, index maps, layout chains, random tensor programs.
+"""Hypothesis strategies for users' and our own tests: shapes, index maps, layouts, random tensor programs, instances of
+rules; and checks of rules and programs that fail with the smallest example.
 
 They need the package hypothesis: `pip install eqsat[testing]`.
 
@@ -15,16 +16,22 @@ from random import Random
 
 import numpy as np
 
-from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.dtypes import is_float
 from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.tensors import pointwise, reductions, views
 from eqsat.ir.tensors.layout_transform import layout_transform
 from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.testing.arrays import arrays_for as arrays_for
 from eqsat.testing.formulas import DTYPES, FORMULAS, Step, combiners_for, is_exact, ranked, shape_of, size_of, value_of
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 from eqsat.testing.package import st
+from eqsat.testing.rules import Example as Example
+from eqsat.testing.rules import check_program as check_program
+from eqsat.testing.rules import check_rule as check_rule
+from eqsat.testing.rules import rule_instances as rule_instances
 
 FLOAT_FUNCTIONS = ("exp", "tanh", "abs")
 
@@ -51,6 +58,14 @@ def factorings(size: int, max_rank: int = 4) -> st.SearchStrategy[tuple[int, ...
         return (*result, left)
 
     return build()
+
+
+@st.composite
+def layouts(draw: st.DrawFn, axes: str = "NCHW", max_blocks: int = 2) -> Layout:
+    """Layouts of these logical axes, in any order, some of them in blocks: NHWC, NCHW16c, HWCN4n8c."""
+    blocked = draw(st.lists(st.sampled_from(axes), unique=True, max_size=min(max_blocks, len(axes))))
+    inner = "".join(f"{draw(st.sampled_from([2, 4, 8, 16]))}{axis.lower()}" for axis in blocked)
+    return Layout("".join(draw(st.permutations(axes))) + inner)
 
 
 def index_maps(
@@ -286,19 +301,3 @@ def programs(
     for name in ("side", "other")[: draw(st.integers(0, 2))]:
         outputs[f"{prefix}{name}"] = draw(st.sampled_from(pool[1:] or pool))
     return Program(inputs, outputs)
-
-
-def arrays_for(program: Program, seed: int = 0) -> dict[str, NDArray]:
-    """Random arrays for the inputs of a program: small numbers of both signs, a few special floats."""
-    rng = np.random.default_rng(seed)
-    feeds: dict[str, NDArray] = {}
-    for x in program.inputs:
-        shape = shape_of(x)
-        if x.dtype == "bool":
-            feeds[x.name] = rng.integers(0, 2, shape).astype(bool)
-        elif is_float(x.dtype):
-            special = rng.choice([0.0, -0.0, 1.0, np.inf, -np.inf, np.nan], shape)
-            feeds[x.name] = np.where(rng.random(shape) < 0.05, special, rng.normal(size=shape) * 2).astype(x.dtype)
-        else:
-            feeds[x.name] = rng.integers(-4 if x.dtype.startswith("int") else 0, 9, shape).astype(x.dtype)
-    return feeds

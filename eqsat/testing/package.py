@@ -5,6 +5,7 @@ from __future__ import annotations
 from eqsat.ir.errors import MissingPackage
 
 try:
+    from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 except ModuleNotFoundError as error:
     if error.name != "hypothesis":
@@ -12,4 +13,4 @@ except ModuleNotFoundError as error:
     problem, fix = "the package hypothesis is not installed", "pip install eqsat[testing]"
     raise MissingPackage("eqsat.testing", problem, fix) from error
 
-__all__ = ["st"]
+__all__ = ["HealthCheck", "given", "settings", "st"]
