@@ -27,3 +27,10 @@ def test_readme_examples() -> None:
     result = doctest.testfile(str(ROOT / "README.md"), module_relative=False, optionflags=OPTIONS)
     assert result.attempted > 0
     assert result.failed == 0
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
+def test_page_examples(page: str) -> None:
+    result = doctest.testfile(str(ROOT / "docs" / page), module_relative=False, optionflags=OPTIONS)
+    assert result.attempted > 0
+    assert result.failed == 0

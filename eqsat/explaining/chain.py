@@ -95,9 +95,9 @@ def explain(
 
     >>> print(explain("x // 4 * 4 + x % 4 + y", "y + x"))
     by split-merge
-      x % 4 + y + 4*(x // 4)
+      x // 4 * 4 + y + x % 4
       = x + y
-        split-merge: x % 4 + y + 4*(x // 4) = x + y  [isl]
+        split-merge: x // 4 * 4 + y + x % 4 = x + y  [structure]
     """
     (first, second), box = read([a, b], ranges)
     proof = Portfolio().equal(first, second, box)

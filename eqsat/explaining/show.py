@@ -41,7 +41,7 @@ def chain_latex(chain: Chain) -> str:
     >>> from eqsat.explaining.chain import explain
     >>> print(chain_latex(explain("(4*x + y) // 4", "x", {"y": 4})))
     \begin{align*}
-    & \left\lfloor{\frac{4 x + y}{4}}\right\rfloor \\
+    & \left\lfloor{\frac{y + 4 x}{4}}\right\rfloor \\
     &= x && \text{div-of-sum: } 0 \leq y,\ y < 4
     \end{align*}
     """

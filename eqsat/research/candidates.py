@@ -101,6 +101,7 @@ def _renamings(grammar: Grammar) -> list[dict[Term, Term]]:
 def covered(rule: Rule, grammar: Grammar) -> bool:
     """Whether a grammar can say a rule: its operations, its variables, and its conditions.
 
+    >>> from eqsat.research.grammar import ARITHMETIC
     >>> from eqsat.rules.index_arith import div_div
     >>> covered(div_div, ARITHMETIC)
     True

@@ -105,12 +105,15 @@ def discover(
 
     >>> from eqsat.ir.rule import Kind
     >>> small = Grammar({"x": Kind.IDX, "a": Kind.POS}, operations=("floordiv", "mod", "mul"), size=2)
-    >>> for found in discover(small, []).found:
-    ...     print(found.rule.left, "=", found.rule.right)
+    >>> for rule in discover(small, []).rules:
+    ...     print(str(rule).partition(": ")[2])
     a*x % a = 0
     a*x // a = x
     x % a // a = 0
     x % a % a = x % a
+    x // a // a = x // (a*a)
+    x % a = x when 0 <= x, x < a
+    x // a = 0 when 0 <= x, x < a
     """
     begun = time.monotonic()
     tell = progress or _silent

@@ -50,7 +50,7 @@ class Profile:
     runaways: tuple[Runaway, ...] = ()
 
     def __getitem__(self, name: str) -> RuleProfile:
-        return next(r for r in self.rules if r.name == name)
+        return {r.name: r for r in self.rules}[name]
 
     def data(self) -> dict[str, Any]:
         """The profile as plain data."""
@@ -104,7 +104,7 @@ def profile(
     rules: of your own; they need not be proved, as nothing is concluded from what they say. limits: of one search.
 
     >>> found = profile([("(8*x + y) // 8", {"y": 8})])
-    >>> found["div-merge"].matches > 0, found.status
+    >>> found["div-of-sum"].matches > 0, found.status
     (True, {'(8*x + y) // 8': 'saturated'})
     """
     own = list(rules)
