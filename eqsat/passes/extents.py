@@ -1,0 +1,125 @@
+"""Loops that run only where their bodies do something."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, statements
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
+from eqsat.passes.facts import Context
+from eqsat.passes.flow import context_at, enter_loop
+from eqsat.passes.paths import EMPTY, is_empty, paths, put, with_axis, with_body
+from eqsat.passes.regions import conjuncts, has_loads
+from eqsat.passes.simplify import simplify_statements
+
+
+def reduce_loop_extents(func: PrimFunc) -> PrimFunc:
+    """Let serial and parallel loops skip the first and last iterations in which no branch of their body is taken.
+
+    The conditions are simplified in the smaller ranges, and a loop of one iteration is its body.
+    ScheduleError where no loop can be smaller.
+
+    rewrite: `for j in 4: if j < 2: A[j] = 0` to `for j in 2: A[j] = 0`.
+    """
+    reduced = 0
+    progress = True
+    while progress:
+        progress = False
+        for path, stmt in paths(func.body):
+            if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
+                continue
+            new = _smaller(stmt, context_at(func, path), func)
+            if new is not None:
+                func = with_body(func, put(func.body, path, new))
+                reduced, progress = reduced + 1, True
+                break
+    if not reduced:
+        problem = "no condition keeps the first or last iterations of a loop from doing something"
+        raise ScheduleError(f"reduce_loop_extents of {func.name}", problem)
+    return simplify_statements(func)
+
+
+def needed(stmt: Stmt) -> Term:
+    """A condition without which a statement does nothing."""
+    if isinstance(stmt, If) and stmt.orelse is None:
+        return t.logical_and(stmt.condition, needed(stmt.then))
+    if isinstance(stmt, Seq):
+        return t.logical_or(*map(needed, stmt.parts))
+    if isinstance(stmt, (For, Alloc, Alias)):
+        return needed(stmt.body)
+    return t.TRUE
+
+
+def _smaller(loop: For, context: Context, func: PrimFunc) -> Stmt | None:
+    condition = needed(loop.body)
+    if condition is t.TRUE:
+        return None
+    axis, inside = loop.axis, enter_loop(loop, context)
+    extent = t.int_value(axis.args[0])
+    if extent is None:
+        return _symbolic(loop, condition, inside, func)
+    if extent == 0:
+        return EMPTY
+
+    def never(part: Term) -> bool:
+        return bool(inside.prove(t.logical_not(t.logical_and(part, condition))))
+
+    if not never(axis < 1) and not never(t.compare("eq", axis, extent - 1)):
+        return None
+    if never(axis < extent):
+        return EMPTY
+    start = _last(extent, lambda k: never(axis < k))
+    stop = extent - _last(extent, lambda k: never(t.index_const(extent - k) <= axis))
+    return _over(loop, t.index_const(start), t.index_const(stop - start), func)
+
+
+def _last(limit: int, holds: object) -> int:
+    """The largest number below the limit up to which a falling predicate holds."""
+    assert callable(holds)
+    low, high = 0, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def _symbolic(loop: For, condition: Term, context: Context, func: PrimFunc) -> Stmt | None:
+    """A loop of symbolic extent whose condition has the form axis < size, size over symbols and within the extent."""
+    for part in conjuncts(condition):
+        if has_loads(part) or part.op not in ("lt", "le"):
+            continue
+        bound = (part.args[1] if part.op == "lt" else part.args[1] + 1) - (part.args[0] - loop.axis)
+        if nodes_of("axis", bound) or nodes_of("var", bound) or bound is loop.axis.args[0]:
+            continue
+        inside = t.logical_and(t.index_const(0) <= bound, bound <= loop.axis.args[0])
+        if context.prove(inside):
+            return _over(loop, t.index_const(0), bound, func)
+    return None
+
+
+def _over(loop: For, start: Term, extent: Term, func: PrimFunc) -> Stmt:
+    """The loop over a part of its range."""
+    if t.int_value(extent) == 1:
+        return with_axis(loop.body, loop.axis, start)
+    axis = _axis_like(loop.axis, extent, func)
+    return replace(loop, axis=axis, body=with_axis(loop.body, loop.axis, axis + start))
+
+
+def _axis_like(axis: Term, extent: Term, func: PrimFunc) -> Term:
+    """An axis of another extent, under the name of the first where no loop has that."""
+    used = {s.axis for s in statements(func.body) if isinstance(s, For)}
+    new = t.make(axis.op, (extent,), axis.payload)
+    number = 0
+    while new in used:
+        payload = (axis.payload[0], number) if axis.op == "axis" else f"{axis.payload}_{number}"
+        new, number = t.make(axis.op, (extent,), payload), number + 1
+    return new
+
+
+def idle(func: PrimFunc) -> bool:
+    """Whether a function has no statements."""
+    return is_empty(func.body)

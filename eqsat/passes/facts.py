@@ -1,0 +1,353 @@
+"""What is known at a place of a function: guards over axes and symbols, and facts about memory.
+
+A fact says something of cells for all values of its own axes under a condition: `for c: if 14 <= c: A[c] == 0`. It is
+used by solving its index for the cell that is asked about, and ends with a write that may touch one of its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from eqsat.ir.decide import Proof
+from eqsat.ir.dtypes import DATA, is_float
+from eqsat.ir.statements.stmt import BufferDecl
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder, substitute
+from eqsat.passes.regions import (
+    Access,
+    apart,
+    conjuncts,
+    frozen,
+    has_loads,
+    loads,
+    renamed,
+    solve,
+    written,
+)
+from eqsat.proving.prover import Decision, Portfolio
+from eqsat.proving.question import same
+from eqsat.simplifying.simplify import simplify_term
+
+_ROUNDS = 3
+_HERE = {dtype: t.load("here#", (), dtype) for dtype in DATA}
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """For all values of the axes under the condition (which reads no memory), the claim holds."""
+
+    axes: tuple[Term, ...]
+    condition: Term
+    claim: Term
+
+    @property
+    def _key(self) -> tuple[int, ...]:
+        return (*(a.serial for a in self.axes), -1, self.condition.serial, self.claim.serial)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fact) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __str__(self) -> str:
+        text = str(self.claim) if self.condition is t.TRUE else f"{self.claim} where {self.condition}"
+        return text if not self.axes else f"for all {', '.join(map(str, self.axes))}: {text}"
+
+    def about(self, load: Term) -> list[tuple[Term, Term]]:
+        """The claim about one cell, and the condition under which it is said."""
+        found: list[tuple[Term, Term]] = []
+        for own in loads(self.claim):
+            if own.payload != load.payload:
+                continue
+            solved = solve(own.args, self.axes, load.args)
+            if solved is None:
+                continue
+            table = solved.values
+            inside: list[Term] = []
+            for axis in self.axes:
+                inside += [t.index_const(0) <= table[axis], table[axis] < substitute(axis.args[0], table)]
+            meet = [t.compare("eq", substitute(i, table), j) for i, j in zip(own.args, load.args, strict=True)]
+            where = t.logical_and(*inside, *meet, substitute(self.condition, table))
+            said = substitute(substitute(self.claim, {own: _HERE[own.dtype]}), table)
+            found.append((where, substitute(said, {_HERE[own.dtype]: load})))
+        return found
+
+
+def no_negative_zero(value: Term) -> Term:
+    """The predicate that a float is not -0.0: then adding 0.0 changes no bit of it."""
+    zero, one = t.const(0.0, value.dtype), t.const(1.0, value.dtype)
+    return t.logical_or(t.compare("ne", value, zero), t.compare("lt", zero, one / value))
+
+
+@dataclass(frozen=True)
+class Context:
+    """What holds at a place. `roots` tells whose memory a buffer is, `decls` what may be accessed."""
+
+    guard: tuple[Term, ...] = ()
+    facts: tuple[Fact, ...] = ()
+    roots: Mapping[str, str] = field(default_factory=dict)
+    decls: Mapping[str, BufferDecl] = field(default_factory=dict)
+
+    # -- growing and shrinking ----------------------------------------------------------------------------------------
+
+    def under(self, condition: Term) -> Context:
+        """What holds where the condition was just found to hold."""
+        guard, facts = dict.fromkeys(self.guard), dict.fromkeys(self.facts)
+        for part in conjuncts(condition):
+            if has_loads(part):
+                facts[fact_of(part)] = None
+            elif part is not t.TRUE:
+                guard[part] = None
+        return replace(self, guard=tuple(guard), facts=tuple(facts))
+
+    def also(self, facts: Iterable[Fact]) -> Context:
+        """With more facts."""
+        return replace(self, facts=tuple(dict.fromkeys((*self.facts, *facts))))
+
+    def after_writes(self, writes: Sequence[Access], order: Term = t.TRUE) -> Context:
+        """What still holds after these writes."""
+        kept: list[Fact] = []
+        for fact in self.facts:
+            left: Fact | None = fact
+            for write in writes:
+                left = None if left is None else self.survives(left, write, order)
+            if left is not None:
+                kept.append(left)
+        return replace(self, facts=tuple(kept))
+
+    def survives(self, fact: Fact, write: Access, order: Term = t.TRUE) -> Fact | None:
+        """The fact after a write: itself, or with less of a condition, or nothing."""
+        root = self.root(write.buffer)
+        touched = [load for load in loads(fact.claim) if self.root(load.payload) == root]
+        if not touched:
+            return fact
+        if any(load.payload != write.buffer for load in touched):
+            return None
+        assuming = t.logical_and(*self.guard)
+        cells = [Access(write.buffer, tuple(map(frozen, load.args)), fact.condition, fact.axes) for load in touched]
+        if all(apart(cell, write, assuming, order) for cell in cells):
+            return fact
+        if len(touched) > 1 or not fact.axes or order is not t.TRUE:
+            return None
+        region = written(write, touched[0].args, exactly=True)
+        if region is None:
+            return None
+        condition = t.logical_and(fact.condition, t.logical_not(region))
+        return replace(fact, condition=simplify_term(condition, {}, assuming if self.guard else None))
+
+    def without(self, name: str) -> Context:
+        """Without facts about a buffer, which ends to exist."""
+        kept = [f for f in self.facts if all(load.payload != name for load in loads(f.claim))]
+        return replace(self, facts=tuple(kept))
+
+    def root(self, name: Any) -> str:
+        """The buffer whose memory this one is."""
+        return self.roots.get(name, name)
+
+    # -- asking -------------------------------------------------------------------------------------------------------
+
+    def assumptions(self, *terms: Term) -> Term | None:
+        """What is known about what occurs in the terms: guards, and claims about the cells that they read."""
+        parts = list(self.guard)
+        seen: set[Term] = set()
+        waiting = loads(*terms)
+        while waiting:
+            load = waiting.pop()
+            if load in seen:
+                continue
+            seen.add(load)
+            for fact in self.facts:
+                for condition, claim in fact.about(load):
+                    if condition is t.TRUE or self._holds(condition):
+                        parts.append(claim)
+                        waiting.extend(x for x in loads(claim) if x not in seen)
+        kept = _related(parts, terms)
+        return _opaque(t.logical_and(*kept)) if kept else None
+
+    def _holds(self, condition: Term) -> bool:
+        kept = _related(self.guard, [condition])
+        return bool(Portfolio().prove(condition, {}, t.logical_and(*kept) if kept else None))
+
+    def prove(self, claim: Term) -> Proof:
+        """Does the predicate hold here, and is it defined, loads aside?"""
+        return Portfolio().prove(_opaque(claim), {}, self.assumptions(claim))
+
+    def decide(self, predicate: Term) -> Decision:
+        """Whether the predicate holds always, never or sometimes here."""
+        return Portfolio().decide(_opaque(predicate), {}, self.assumptions(predicate))
+
+    def reachable(self) -> bool:
+        """Whether the guards do not contradict each other."""
+        if not self.guard:
+            return True
+        return Portfolio().consistent(t.logical_and(*self.guard), {}).verdict != "refuted"
+
+    def values(self, load: Term) -> list[Term]:
+        """The values that a cell may have, without memory: one, two for a zero of unknown sign, or none known."""
+        for fact in self.facts:
+            for condition, claim in fact.about(load):
+                found = _values(load, claim)
+                if found and (condition is t.TRUE or self._holds(condition)):
+                    return found
+        return []
+
+    def not_negative_zero(self, value: Term) -> bool:
+        """Whether a float is known here not to be -0.0."""
+        return is_float(value.dtype) and never_negative_zero(value, self._cell_not_negative_zero)
+
+    def _cell_not_negative_zero(self, load: Term) -> bool:
+        wanted = no_negative_zero(load)
+        for fact in self.facts:
+            for condition, claim in fact.about(load):
+                if (condition is t.TRUE or self._holds(condition)) and _excludes_negative_zero(load, claim, wanted):
+                    return True
+        return False
+
+    def simplify(self, term: Term) -> Term:
+        """An equal term: reads of cells that are known replaced, the rest simplified under what is known."""
+        if term.op in ("hole", "const"):
+            return term
+        for _ in range(_ROUNDS):
+            new = self._known_cells(self._plain_indices(term))
+            names = {_opaque(load): load for load in loads(new)}
+            new = substitute(simplify_term(_opaque(new), {}, self.assumptions(new)), names)
+            if new is term:
+                break
+            term = new
+        return term
+
+    def _plain_indices(self, term: Term) -> Term:
+        """The term with the indices of its loads simplified."""
+        table: dict[Term, Term] = {}
+        for load in loads(term):
+            index = [self.simplify(i) for i in load.args]
+            if any(a is not b for a, b in zip(index, load.args, strict=True)):
+                table[load] = t.load(load.payload, index, load.dtype)
+        return substitute(term, table)
+
+    def _known_cells(self, term: Term) -> Term:
+        exact: dict[Term, Term] = {}
+        zeros: dict[Term, list[Term]] = {}
+        for load in loads(term):
+            values = self.values(load)
+            if len(values) == 1:
+                exact[load] = values[0]
+            elif values:
+                zeros[load] = values
+        term = substitute(term, exact)
+        for load, values in zeros.items():  # a zero of unknown sign: replaced where the sign makes no difference
+            forms = {simplify_term(_opaque(substitute(term, {load: v}))) for v in values}
+            if len(forms) == 1:
+                term = substitute(forms.pop(), {_opaque(other): other for other in loads(term)})
+        return term
+
+    def equal(self, a: Term, b: Term) -> Proof:
+        """Are the values the same here, bit by bit, where `a` is defined?"""
+        x, y = self.simplify(a), b
+        if x is y:
+            return Proof("proved", method="simplified")
+        return Portfolio().equal(_opaque(x), _opaque(y), {}, self.assumptions(x, y))
+
+
+def _opaque(term: Term) -> Term:
+    """The term with a name for what each load reads: the prover is told nothing else of it, least of all that it may
+    not be defined."""
+    return substitute(
+        term, {load: t.load(f"{load.payload}#{load.serial}", (), load.dtype) for load in loads(term) if load.args}
+    )
+
+
+def never_negative_zero(value: Term, known: Callable[[Term], bool]) -> bool:
+    """Whether a float is shown not to be -0.0: rounding makes a sum -0.0 only of two -0.0.
+
+    `known` answers for loads. (Z3 decides this for no sum within a reasonable budget.)
+    """
+    op, args = value.op, value.args
+    if op == "const":
+        return not (float(t.const_value(value)) == 0.0 and np.signbit(t.const_value(value)))
+    if op == "load":
+        return known(value)
+    if op == "add":
+        return any(never_negative_zero(a, known) for a in args)
+    if op == "sub":
+        return never_negative_zero(args[0], known)
+    if op in ("min", "max", "where"):
+        return all(never_negative_zero(a, known) for a in (args[1:] if op == "where" else args))
+    if op == "cast":
+        return not is_float(args[0].dtype)
+    return op in ("abs", "exp") or (op == "mul" and args[0] is args[1])
+
+
+def fact_of(claim: Term) -> Fact:
+    """A claim about memory as a fact: what it says of axes alone becomes its condition."""
+    if claim.op == "or":
+        pure = [part for part in claim.args if not has_loads(part)]
+        rest = [part for part in claim.args if has_loads(part)]
+        if pure and rest:
+            return Fact((), t.logical_and(*map(t.logical_not, pure)), t.logical_or(*rest))
+    return Fact((), t.TRUE, claim)
+
+
+def over(fact: Fact, axis: Term) -> Fact:
+    """The fact for every value of an axis of its surroundings."""
+    own = renamed(axis)
+    table = {axis: own}
+    kept = tuple(a if a.args[0] is substitute(a.args[0], table) else renamed(a) for a in fact.axes)
+    table.update((old, new) for old, new in zip(fact.axes, kept, strict=True) if old is not new)
+    return Fact((own, *kept), substitute(fact.condition, table), substitute(fact.claim, table))
+
+
+def is_same(buffer: str, index: Sequence[Term], value: Term) -> Term:
+    """The claim that a cell holds a value, bit by bit."""
+    return same(t.load(buffer, index, value.dtype), value)
+
+
+def _excludes_negative_zero(load: Term, claim: Term, wanted: Term) -> bool:
+    if claim is wanted:
+        return True
+    if claim.op != "same" or all(load is not a for a in claim.args):
+        return False
+    return never_negative_zero(claim.args[1] if claim.args[0] is load else claim.args[0], lambda _: False)
+
+
+def _values(load: Term, claim: Term) -> list[Term]:
+    if claim.op not in ("same", "eq") or all(load is not a for a in claim.args):
+        return []
+    value = claim.args[1] if claim.args[0] is load else claim.args[0]
+    if has_loads(value) or value.op == "hole":
+        return []
+    if claim.op == "same" or not is_float(value.dtype):
+        return [value]
+    if value.op != "const":
+        return []
+    number = float(t.const_value(value))
+    if number != 0.0:
+        return [value] if number == number else []
+    return [t.const(0.0, value.dtype), t.const(-0.0, value.dtype)]
+
+
+def _related(parts: Sequence[Term], terms: Sequence[Term]) -> list[Term]:
+    """The parts that speak, through others, about what occurs in the terms."""
+
+    def leaves(term: Term) -> set[Term]:
+        return {n for n in postorder(term) if n.op in ("axis", "var", "sym", "load")}
+
+    wanted: set[Term] = set().union(*map(leaves, terms)) if terms else set()
+    left = [(part, leaves(part)) for part in dict.fromkeys(parts)]
+    kept: list[Term] = []
+    grown = True
+    while grown:
+        grown = False
+        apart_from = [item for item in left if wanted.isdisjoint(item[1])]
+        for part, found in (item for item in left if not wanted.isdisjoint(item[1])):
+            kept.append(part)
+            wanted = wanted | found
+            grown = True
+        left = apart_from
+    return kept

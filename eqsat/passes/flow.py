@@ -1,0 +1,202 @@
+"""What is known before and after each statement, in the order in which statements run.
+
+A loop's body knows what held before the loop and no iteration may change. After the loop, what each iteration left
+behind holds for all of them, where no later iteration may change it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eqsat.ir.dtypes import is_float
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import occurs
+from eqsat.passes.facts import Context, Fact, fact_of, is_same, no_negative_zero, over
+from eqsat.passes.paths import Path, at
+from eqsat.passes.regions import Access, accesses, apart, conjuncts, has_loads, loads, reads_of, renamed, substituted
+
+
+def entry(func: PrimFunc) -> Context:
+    """What is known where a function begins. ScheduleError for vectors and for elements that share their memory."""
+    roots: dict[str, str] = {}
+    decls = dict(func.buffer_map)
+    for stmt in statements(func.body):
+        if isinstance(stmt, (Alloc, Alias)):
+            decls[stmt.buffer.name] = stmt.buffer
+        if isinstance(stmt, Alias):
+            roots[stmt.buffer.name] = roots.get(stmt.data, stmt.data)
+        for term in stmt_terms(stmt):
+            if term.lanes > 1:
+                raise ScheduleError(f"passes over {func.name}", f"{term} is a vector", "simplify before vectorizing")
+    for decl in decls.values():
+        if decl.lanes > 1 or not _apart_in_memory(decl):
+            problem = f"buffer {decl} has " + ("vectors" if decl.lanes > 1 else f"overlapping strides {decl.strides}")
+            raise ScheduleError(f"passes over {func.name}", problem, "simplify before vectorizing, on dense buffers")
+    return Context(roots=roots, decls=decls)
+
+
+def _apart_in_memory(decl: BufferDecl) -> bool:
+    """Whether different indices are different elements, as far as the sizes of strides show."""
+    if decl.strides is None:
+        return True
+    reach = 0
+    pairs = [(s, n) for s, n in zip(decl.strides, decl.shape, strict=True) if n != 1]
+    if not all(isinstance(s, int) and isinstance(n, int) for s, n in pairs):
+        return False
+    for stride, extent in sorted((abs(s), n) for s, n in pairs if isinstance(s, int) and isinstance(n, int)):
+        if stride <= reach:
+            return False
+        reach += stride * (extent - 1)
+    return True
+
+
+def context_at(func: PrimFunc, path: Path) -> Context:
+    """What is known before the statement at a path."""
+    context, stmt = entry(func), func.body
+    for number in path:
+        context = before_child(stmt, number, context)
+        stmt = at(stmt, (number,))
+    return context
+
+
+def before_child(stmt: Stmt, number: int, context: Context) -> Context:
+    """What is known before a child of a statement, from what is known before the statement."""
+    if isinstance(stmt, Seq):
+        for part in stmt.parts[:number]:
+            context = after(part, context)
+        return context
+    if isinstance(stmt, If):
+        return context.under(stmt.condition if number == 0 else t.logical_not(stmt.condition))
+    return enter_loop(stmt, context) if isinstance(stmt, For) else context
+
+
+def after(stmt: Stmt, context: Context) -> Context:
+    """What is known after a statement."""
+    if isinstance(stmt, Store):
+        return _after_store(stmt, context)
+    if isinstance(stmt, Assume):
+        return context.under(stmt.condition)
+    if isinstance(stmt, Seq):
+        return before_child(stmt, len(stmt.parts), context)
+    if isinstance(stmt, If):
+        return _after_branch(stmt, context)
+    if isinstance(stmt, For):
+        return _after_loop(stmt, context)
+    inner = after(stmt.body, context)
+    return inner.without(stmt.buffer.name)
+
+
+# -- stores and branches ----------------------------------------------------------------------------------------------
+
+
+def _after_store(stmt: Store, context: Context) -> Context:
+    write = accesses(stmt)[-1]
+    left = context.after_writes([write])
+    if stmt.value.op == "hole" or has_loads(*stmt.index):
+        return left
+    assuming = t.logical_and(*context.guard)
+    own = t.load(stmt.buffer, stmt.index, stmt.value.dtype)
+    kept = all(
+        context.root(r.buffer) != context.root(write.buffer) or (r.buffer == write.buffer and apart(r, write, assuming))
+        for r in reads_of(stmt.value)
+    )
+    if kept:
+        return left.also([fact_of(is_same(stmt.buffer, stmt.index, stmt.value))])
+    if context.not_negative_zero(own) and context.not_negative_zero(stmt.value):
+        return left.also([fact_of(no_negative_zero(own))])
+    return left
+
+
+def _after_branch(stmt: If, context: Context) -> Context:
+    writes = [a for a in accesses(stmt) if a.changes]
+    left = context.after_writes(writes)
+    if has_loads(stmt.condition):
+        return left
+    new: list[Fact] = []
+    arms = ((stmt.condition, stmt.then), (t.logical_not(stmt.condition), stmt.orelse))
+    for test, arm in arms:
+        if arm is None:
+            continue
+        known = context.under(test)
+        new += [
+            replace(fact, condition=t.logical_and(test, fact.condition))
+            for fact in after(arm, known).facts
+            if fact not in known.facts
+        ]
+    return left.also(new)
+
+
+# -- loops ------------------------------------------------------------------------------------------------------------
+
+
+def _writes(loop: For) -> list[Access]:
+    """What any iteration of a loop writes."""
+    return [a for a in accesses(loop) if a.changes]
+
+
+def enter_loop(loop: For, context: Context) -> Context:
+    """What is known at the beginning of every iteration."""
+    left = context.after_writes(_writes(loop))
+    return left.also(_invariants(loop, context, left))
+
+
+def _invariants(loop: For, context: Context, left: Context) -> list[Fact]:
+    """Cells that no iteration makes -0.0, of those whose facts end with the loop."""
+    found: list[Fact] = []
+    for fact in context.facts:
+        cells = loads(fact.claim)
+        if fact in left.facts or len(cells) != 1 or not is_float(cells[0].dtype):
+            continue
+        weak = replace(fact, claim=no_negative_zero(cells[0]))
+        known = Context(context.guard, (fact,), context.roots, context.decls)
+        if not (fact.claim is weak.claim or known.not_negative_zero(cells[0]) or _says_so(fact, cells[0])):
+            continue
+        body = replace(left, facts=(*left.facts, weak))
+        if all(_keeps(store, cells[0], body) for store in statements(loop.body) if isinstance(store, Store)):
+            found.append(weak)
+    return found
+
+
+def _says_so(fact: Fact, cell: Term) -> bool:
+    return Context(facts=(replace(fact, condition=t.TRUE, axes=()),)).not_negative_zero(cell)
+
+
+def _keeps(store: Store, cell: Term, context: Context) -> bool:
+    """Whether a store leaves the cells of a load's buffer as they are, or writes no -0.0."""
+    if context.root(store.buffer) != context.root(cell.payload):
+        return True
+    if store.buffer != cell.payload or store.value.op == "hole":
+        return False
+    return context.not_negative_zero(store.value)
+
+
+def _after_loop(loop: For, context: Context) -> Context:
+    inside = enter_loop(loop, context)
+    left = replace(inside, guard=context.guard)
+    extent = t.int_value(loop.axis.args[0])
+    if extent == 0:
+        return context
+    body = after(loop.body, inside)
+    new = [fact for fact in body.facts if fact not in inside.facts]
+    return left.also(kept for fact in new for kept in _every_iteration(fact, loop, body))
+
+
+def _every_iteration(fact: Fact, loop: For, body: Context) -> list[Fact]:
+    """What a fact at the end of an iteration says when all have ended."""
+    axis = loop.axis
+    in_order = loop.kind in ("serial", "unrolled") and not loop.reduce
+    if in_order and not occurs([axis], fact.claim, fact.condition):
+        return [fact] if (t.int_value(axis.args[0]) or 0) > 0 else []
+    other = renamed(axis)
+    order = t.logical_and(axis < other) if in_order else t.compare("ne", axis, other)
+    guard = tuple(g for g in body.guard if not occurs([axis], g))
+    known = replace(body, guard=guard)
+    for write in (a for a in accesses(loop.body) if a.changes):
+        later = substituted(write, {axis: other})
+        if known.survives(fact, later, order) is not fact:
+            return []
+    return [over(fact, axis)]

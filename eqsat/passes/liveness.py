@@ -1,0 +1,159 @@
+"""Who reads a cell before it is written again: a store is dead in its place, never by itself.
+
+Cells that a store changes are followed from its place to the end of the function. Each read on the way must be shown to
+mean other cells; what is certainly written, or freed by a hole, is followed no further. What is left at the end is
+observable if it belongs to a parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from eqsat.ir.decide import decider
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, stmt_terms
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import free_variables, substitute, symbols
+from eqsat.passes.paths import Path, at, with_axis
+from eqsat.passes.regions import Access, accesses, apart, frozen, fresh_axes, reads_of, renamed, substituted, written
+
+
+@dataclass(frozen=True)
+class Live:
+    """Why cells are not dead: what happens to them, and for which."""
+
+    reason: str
+    witness: Mapping[str, Any]
+
+
+class _Used(Exception):
+    """The cells are read."""
+
+    def __init__(self, live: Live) -> None:
+        super().__init__(live.reason)
+        self.live = live
+
+
+def live_after(func: PrimFunc, path: Path, changed: Access, roots: Mapping[str, str]) -> Live | None:
+    """Whether cells that were changed at a path may be read later, or seen by the caller; None: never.
+
+    `changed`: its axes are loops inside of the statement at the path; the loops around it are left as they are.
+    """
+    family = {
+        name for name in (*roots, *roots.values()) if roots.get(name, name) == roots.get(changed.buffer, changed.buffer)
+    }
+    if len(family) > 1:
+        return Live(f"{changed.buffer} shares its memory with {', '.join(sorted(family - {changed.buffer}))}", {})
+    regions = [fresh_axes(changed)]
+    try:
+        for depth in reversed(range(len(path))):
+            regions = _leave(at(func.body, path[:depth]), path[depth], regions)
+            if not regions:
+                return None
+    except _Used as used:
+        return used.live
+    cell = next((c for c in map(_some_cell, regions) if c is not None), None)
+    return Live("the caller sees it", {"buffer": changed.buffer, "cell": cell})
+
+
+def _leave(parent: Stmt, number: int, regions: list[Access]) -> list[Access]:
+    """The regions that are left when a statement around them has ended."""
+    if isinstance(parent, Seq):
+        for part in parent.parts[number + 1 :]:
+            regions = _through(part, regions)
+        return regions
+    if isinstance(parent, If):
+        test = frozen(parent.condition)
+        return _where(regions, test if number == 0 else t.logical_not(test))
+    if isinstance(parent, For):
+        other = renamed(parent.axis)
+        in_order = parent.kind in ("serial", "unrolled") and not parent.reduce
+        order = parent.axis < other if in_order else t.compare("ne", parent.axis, other)
+        _through(with_axis(parent.body, parent.axis, other), _where(regions, order))
+        return [_with_axis(r, parent.axis) for r in regions]
+    if isinstance(parent, Alloc):
+        return [r for r in regions if r.buffer != parent.buffer.name]
+    return regions
+
+
+def _with_axis(region: Access, axis: Term) -> Access:
+    own = renamed(axis)
+    return replace(substituted(region, {axis: own}), axes=(own, *region.axes))
+
+
+def _where(regions: Sequence[Access], condition: Term) -> list[Access]:
+    return [replace(r, condition=t.logical_and(r.condition, condition)) for r in regions]
+
+
+def _through(stmt: Stmt, regions: list[Access]) -> list[Access]:
+    """The regions that are left after a statement that reads none of their cells."""
+    if isinstance(stmt, Seq):
+        for part in stmt.parts:
+            regions = _through(part, regions)
+        return regions
+    for term in stmt_terms(stmt):
+        for read in reads_of(term):
+            _check_unread(read, regions)
+    if isinstance(stmt, If):
+        test = frozen(stmt.condition)
+        left = _through(stmt.then, _where(regions, test))
+        other = _where(regions, t.logical_not(test))
+        return left + (other if stmt.orelse is None else _through(stmt.orelse, other))
+    if isinstance(stmt, (Alloc, Alias)):
+        return _through(stmt.body, regions)
+    if isinstance(stmt, For):
+        _through(stmt.body, regions)
+    if isinstance(stmt, (For, Store)):
+        for write in accesses(stmt):
+            regions = [r for region in regions for r in _overwritten(region, write)]
+    return regions
+
+
+def _check_unread(read: Access, regions: Sequence[Access]) -> None:
+    for region in regions:
+        if region.buffer != read.buffer:
+            continue
+        proof = apart(region, read)
+        if not proof:
+            cell = _cell(region, proof.witness)
+            raise _Used(
+                Live(
+                    f"it is read later, as {read.buffer}[{', '.join(map(str, read.index))}]",
+                    {"buffer": read.buffer, "cell": cell},
+                )
+            )
+
+
+def _overwritten(region: Access, write: Access) -> list[Access]:
+    """What of a region is left after a write."""
+    if not write.changes or write.buffer != region.buffer:
+        return [region]
+    covered = written(fresh_axes(write), region.index)
+    if covered is None:
+        return [region]
+    left = t.logical_and(region.condition, t.logical_not(covered))
+    return [] if decider().prove(t.logical_not(left), {}) else [replace(region, condition=left)]
+
+
+def _some_cell(region: Access) -> tuple[int, ...] | None:
+    """A cell of a region, where one can be shown."""
+    return _cell(region, decider().prove(t.logical_not(region.condition), {}).witness)
+
+
+def _cell(region: Access, witness: Mapping[str, Any] | None) -> tuple[int, ...] | None:
+    return None if witness is None else cell_at(region.index, witness)
+
+
+def cell_at(index: Sequence[Term], witness: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """The cell that an index means at a point; what the point leaves out may be anything, and is 0."""
+    leaves = (*free_variables(*index), *symbols(*index))
+    idle = {leaf: t.index_const(0) for leaf in leaves if leaf_name(leaf) not in witness}
+    try:
+        return tuple(int(substitute(i, idle).evaluate(dict(witness))) for i in index)
+    except EqsatError:
+        return None

@@ -1,0 +1,249 @@
+"""Cells that statements read and write: each access with the loops and the condition under which it happens.
+
+A question about two accesses is a claim for the prover: for all iterations, the conditions do not hold together or the
+indices differ. What a statement certainly writes is said the other way round, as a predicate of the cell, by solving
+its index for the loop axes; the solution is checked by being part of the predicate.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+from eqsat.ir.decide import Proof, decider
+from eqsat.ir.dtypes import INDEX
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import free_variables, nodes_of, occurs, substitute
+
+_fresh = itertools.count()
+Kind = Literal["read", "write", "free"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """buffer[index], in each iteration of the axes in which the condition holds.
+
+    `axes` are the loops inside of the statement that was asked about. `free` is a write of a hole. Loads in index and
+    condition have sources of their own: what they read is unknown.
+    """
+
+    buffer: str
+    index: tuple[Term, ...]
+    condition: Term
+    axes: tuple[Term, ...] = ()
+    kind: Kind = "read"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the cell has another value afterwards."""
+        return self.kind != "read"
+
+
+def renamed(axis: Term) -> Term:
+    """A variable with the extent of an axis and a name that nothing else has."""
+    return t.var(f"{leaf_name(axis)}_{next(_fresh)}q", axis.args[0])
+
+
+def fresh_axes(access: Access) -> Access:
+    """The access over axes of its own, so that two of one statement can stand in one claim."""
+    table: dict[Term, Term] = {}
+    for axis in access.axes:
+        table[axis] = substitute(renamed(axis), table)
+    return replace(substituted(access, table), axes=tuple(table.values()))
+
+
+def substituted(access: Access, table: Mapping[Term, Term]) -> Access:
+    """The access where axes have other values."""
+    index = tuple(substitute(i, table) for i in access.index)
+    return replace(access, index=index, condition=substitute(access.condition, table))
+
+
+def frozen(term: Term) -> Term:
+    """The term where each load is a value of its own, of which nothing else is known: what memory holds at one time."""
+    return substitute(term, {load: t.load(f"{load.payload}@{next(_fresh)}", (), load.dtype) for load in loads(term)})
+
+
+def has_loads(*terms: Term) -> bool:
+    """Whether a term reads memory."""
+    return bool(loads(*terms))
+
+
+def loads(*terms: Term) -> list[Term]:
+    """The distinct loads of buffers in terms, inner ones first."""
+    return [node for node in nodes_of("load", *terms) if isinstance(node.payload, str)]
+
+
+def guarded_parts(term: Term) -> list[tuple[Term, Term]]:
+    """The loads of a term, each with the condition under which it is evaluated (`where`, `and`, `or` are lazy)."""
+    found: list[tuple[Term, Term]] = []
+    seen: set[tuple[Term, Term]] = set()
+    stack = [(term, t.TRUE)]
+    while stack:
+        node, condition = stack.pop()
+        if (node, condition) in seen or not node.args:
+            if node.op == "load" and (node, condition) not in seen:
+                found.append((node, condition))
+            seen.add((node, condition))
+            continue
+        seen.add((node, condition))
+        if node.op == "load":
+            found.append((node, condition))
+        if node.op == "where":
+            test = node.args[0]
+            stack.append((test, condition))
+            stack.append((node.args[1], t.logical_and(condition, test)))
+            stack.append((node.args[2], t.logical_and(condition, t.logical_not(test))))
+        elif node.op in ("and", "or"):
+            for part in node.args:
+                stack.append((part, condition))
+                condition = t.logical_and(condition, part if node.op == "and" else t.logical_not(part))
+        elif node.op not in ("axis", "var", "hole"):
+            stack.extend((a, condition) for a in node.args)
+    return found
+
+
+def reads_of(term: Term, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[Access]:
+    """The cells that a term reads."""
+    return [
+        Access(node.payload, tuple(map(frozen, node.args)), frozen(t.logical_and(condition, guard)), axes)
+        for node, guard in guarded_parts(term)
+        if isinstance(node.payload, str)
+    ]
+
+
+def accesses(stmt: Stmt, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[Access]:
+    """The cells that a statement reads and writes, in the order of the text."""
+    if isinstance(stmt, Store):
+        found = [a for term in (*stmt.index, stmt.value) for a in reads_of(term, condition, axes)]
+        kind: Kind = "free" if stmt.value.op == "hole" else "write"
+        return [*found, Access(stmt.buffer, tuple(map(frozen, stmt.index)), frozen(condition), axes, kind)]
+    if isinstance(stmt, For):
+        return accesses(stmt.body, condition, (*axes, stmt.axis))
+    if isinstance(stmt, If):
+        found = reads_of(stmt.condition, condition, axes)
+        test = frozen(stmt.condition)
+        found += accesses(stmt.then, t.logical_and(condition, test), axes)
+        if stmt.orelse is not None:
+            found += accesses(stmt.orelse, t.logical_and(condition, t.logical_not(test)), axes)
+        return found
+    if isinstance(stmt, (Alloc, Alias)):
+        return accesses(stmt.body, condition, axes)
+    if isinstance(stmt, Seq):
+        return [a for part in stmt.parts for a in accesses(part, condition, axes)]
+    return reads_of(stmt.condition, condition, axes)
+
+
+def apart(a: Access, b: Access, assuming: Term = t.TRUE, order: Term = t.TRUE) -> Proof:
+    """Do two accesses of one buffer never mean one cell (while `order` holds between their axes)?"""
+    meet = [t.compare("eq", x, y) for x, y in zip(a.index, b.index, strict=True)]
+    claim = t.logical_not(t.logical_and(order, a.condition, b.condition, *meet))
+    return decider().prove(claim, {}, None if assuming is t.TRUE else assuming)
+
+
+# -- what is certainly written ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Loop axes as terms over a cell; `free` are those that the index does not use: they are 0."""
+
+    values: Mapping[Term, Term]
+    free: tuple[Term, ...]
+
+
+def solve(index: Sequence[Term], axes: Sequence[Term], cell: Sequence[Term]) -> Solved | None:
+    """The iteration that accesses a cell, where it can be found; it is right only where the index gives the cell.
+
+    >>> i = t.ax(0, 14)
+    >>> solve([i // 4, i % 4], [i], [t.var("a"), t.var("b")]).values[i]
+    4*a + b
+    """
+    values: dict[Term, Term] = {}
+    left = list(zip(index, cell, strict=True))
+    known = set(axes)
+    progress = True
+    while progress:
+        progress = False
+        for number, pair in enumerate(left):
+            place, wanted = substitute(pair[0], values), pair[1]
+            constant, parts = t.linear_parts(place)
+            unknown = [(c, x) for c, x in parts if occurs(axes, x)]
+            if len(unknown) == 1 and unknown[0][1] in known and abs(unknown[0][0]) == 1:
+                factor, axis = unknown[0]
+                rest = t.linear(constant, [(c, x) for c, x in parts if x is not axis])
+                values[axis] = (wanted - rest) * factor
+                del left[number]
+                progress = True
+                break
+    unsolved = [a for a in axes if a not in values]
+    coupled = [(substitute(p, values), w) for p, w in left if occurs(unsolved, substitute(p, values))]
+    if coupled:
+        used = [a for a in unsolved if occurs([a], *(p for p, _ in coupled))]
+        found = _inverse(tuple(p for p, _ in coupled), tuple(used))
+        if found is None:
+            return None
+        names, inverse = found
+        table = dict(zip(names, (w for _, w in coupled), strict=True))
+        values.update(zip(used, (substitute(v, table) for v in inverse), strict=True))
+    free = tuple(a for a in axes if a not in values)
+    zero = dict.fromkeys(free, t.index_const(0))
+    return Solved({**{a: substitute(v, zero) for a, v in values.items()}, **zero}, free)
+
+
+@lru_cache(maxsize=1024)
+def _inverse(outputs: tuple[Term, ...], axes: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]] | None:
+    if any(leaf not in set(axes) for leaf in free_variables(*outputs)) or any(
+        t.int_value(a.args[0]) is None for a in axes
+    ):
+        return None
+    plain = {axis: t.var(f"v{n}") for n, axis in enumerate(axes)}
+    try:
+        mapping = IndexMap(tuple(f"v{n}" for n in range(len(axes))), tuple(substitute(o, plain) for o in outputs))
+        inverse, _ = mapping.non_surjective_inverse(tuple(t.int_value(a.args[0]) or 0 for a in axes))
+    except EqsatError:
+        return None
+    return tuple(t.var(n) for n in inverse.names), inverse.final_indices
+
+
+def written(access: Access, cell: Sequence[Term], exactly: bool = False) -> Term | None:
+    """A predicate of a cell: it holds only where some iteration of the access means the cell; None: not found.
+
+    `exactly`: it holds at all such cells (conditions on memory are taken to hold).
+    """
+    solved = solve(access.index, access.axes, cell)
+    if solved is None or has_loads(*access.index) or (has_loads(access.condition) and not exactly):
+        return None
+    condition = access.condition
+    if exactly:
+        condition = t.logical_and(*(part for part in conjuncts(condition) if not has_loads(part)))
+        if has_loads(condition) or occurs(solved.free, condition):
+            return None
+    inside: list[Term] = []
+    for axis in access.axes:
+        value = solved.values[axis]
+        inside += [t.index_const(0) <= value, value < substitute(axis.args[0], solved.values)]
+    meet = [t.compare("eq", substitute(i, solved.values), c) for i, c in zip(access.index, cell, strict=True)]
+    return t.logical_and(*inside, *meet, substitute(condition, solved.values))
+
+
+def conjuncts(condition: Term) -> tuple[Term, ...]:
+    """The parts of a conjunction."""
+    return condition.args if condition.op == "and" else (condition,)
+
+
+def cells_of(access: Access) -> tuple[Term, ...]:
+    """Variables for the indices of a cell of the access's buffer."""
+    return tuple(t.var(f"c{k}_{next(_fresh)}q") for k in range(len(access.index)))
+
+
+def is_index(term: Term) -> bool:
+    """Whether a term is an index, over which the rules of integers hold."""
+    return term.dtype == INDEX

@@ -1,0 +1,126 @@
+"""Terms of statements simplified under what is known where they stand, and branches that are decided or alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, children, seq
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.passes.facts import Context
+from eqsat.passes.flow import after, before_child, entry
+from eqsat.passes.paths import EMPTY, is_empty, tidy, with_body, with_children
+from eqsat.passes.regions import accesses, apart, has_loads, reads_of
+
+
+def simplify_statements(func: PrimFunc) -> PrimFunc:
+    """Simplify every index, value and condition in its context, and merge branches.
+
+    What is known: the ranges of loops, the conditions around, assumptions and stores before, until a write may touch
+    the cells that they speak of. A branch that is decided loses its other arm, or both where they are alike; adjacent
+    branches on equal or opposite conditions become one, where the first does not change what the second asks about.
+    ScheduleError where an assumption is provably false.
+
+    >>> from eqsat.ir.statements.stmt import BufferDecl
+    >>> i = t.ax(0, 16)
+    >>> body = For(i, If(i < 20, Store("A", (i // 16 + i,), t.const(0, "int32"))))
+    >>> print(simplify_statements(PrimFunc("f", ("A",), {"A": BufferDecl("A", (16,), "int32")}, body)))
+    func f(A: int32[16])
+      for i0 in 16:
+        A[i0] = int32(0)
+    """
+    return with_body(func, _simplified(tidy(func.body), entry(func), func.name))
+
+
+def _simplified(stmt: Stmt, context: Context, name: str) -> Stmt:
+    if isinstance(stmt, Store):
+        return replace(stmt, index=tuple(map(context.simplify, stmt.index)), value=context.simplify(stmt.value))
+    if isinstance(stmt, Assume):
+        return _checked(stmt, context, name)
+    if isinstance(stmt, If):
+        return _branch(stmt, context, name)
+    if isinstance(stmt, Seq):
+        return _sequence(stmt, context, name)
+    if isinstance(stmt, For) and t.int_value(stmt.axis.args[0]) == 0:
+        return EMPTY
+    inner = [_simplified(child, before_child(stmt, k, context), name) for k, child in enumerate(children(stmt))]
+    return with_children(stmt, inner)
+
+
+def _checked(stmt: Assume, context: Context, name: str) -> Stmt:
+    if context.decide(stmt.condition) == "never" and context.reachable():
+        witness = context.prove(stmt.condition).witness
+        problem = f"assume {stmt.condition} is false" + (f" at {dict(witness)}" if witness else "")
+        raise ScheduleError(f"simplify_statements of {name}", problem, "remove or correct it", witness)
+    return stmt
+
+
+def _branch(stmt: If, context: Context, name: str) -> Stmt:
+    test = context.simplify(stmt.condition)
+    if test.op != "const":
+        decision = context.decide(test)
+        test = {"always": t.TRUE, "never": t.FALSE}.get(decision, test)
+    if test is t.TRUE:
+        return _simplified(stmt.then, context, name)
+    if test is t.FALSE:
+        return EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context, name)
+    then = _simplified(stmt.then, context.under(test), name)
+    orelse = EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context.under(t.logical_not(test)), name)
+    if tidy(then) == tidy(orelse):
+        return then
+    return _either(test, then, orelse)
+
+
+def _either(test: Term, then: Stmt, orelse: Stmt) -> If:
+    """A branch; one that only has an `else` is turned around."""
+    if is_empty(then) and not is_empty(orelse):
+        return If(t.logical_not(test), orelse)
+    return If(test, then, None if is_empty(orelse) else orelse)
+
+
+def _sequence(stmt: Seq, context: Context, name: str) -> Stmt:
+    parts: list[Stmt] = []
+    before: list[Context] = []
+    for part in stmt.parts:
+        new = tidy(_simplified(part, context, name))
+        if is_empty(new):
+            continue
+        known, context = context, after(new, context)
+        last = parts[-1] if parts else None
+        if isinstance(last, If) and isinstance(new, If):
+            merged = merged_branches(last, new, before[-1])
+            if merged is not None:
+                parts[-1] = tidy(_simplified(merged, before[-1], name))
+                continue
+        parts.append(new)
+        before.append(known)
+    return seq(parts)
+
+
+def merged_branches(first: If, second: If, context: Context) -> If | None:
+    """Adjacent branches as one, if their conditions are always equal or always opposite.
+
+    Not where the first may write what the second's condition reads.
+    """
+    writes = [a for a in accesses(first) if a.changes]
+    guard = t.logical_and(*context.guard)
+    for read in reads_of(second.condition):
+        for write in writes:
+            if context.root(read.buffer) != context.root(write.buffer):
+                continue
+            if read.buffer != write.buffer or not apart(read, write, guard):
+                return None
+    a, b = first.condition, second.condition
+    if has_loads(a) != has_loads(b):
+        return None
+    then, orelse = second.then, second.orelse
+    equal = t.logical_or(t.logical_and(a, b), t.logical_and(t.logical_not(a), t.logical_not(b)))
+    if a is not b and not context.prove(equal):
+        opposite = t.logical_or(t.logical_and(a, t.logical_not(b)), t.logical_and(t.logical_not(a), b))
+        if not context.prove(opposite):
+            return None
+        then, orelse = orelse, then
+    both = [[part for part in arm if part is not None] for arm in ((first.then, then), (first.orelse, orelse))]
+    return _either(a, seq(both[0]), seq(both[1]))
