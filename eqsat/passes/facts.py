@@ -6,8 +6,10 @@ used by solving its index for the cell that is asked about, and ends with a writ
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from eqsat.ir.dtypes import DATA, is_float
 from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, substitute
+from eqsat.ir.terms.walk import postorder, substitute, transform
 from eqsat.passes.regions import (
     Access,
     apart,
@@ -29,11 +31,14 @@ from eqsat.passes.regions import (
     solve,
     written,
 )
-from eqsat.proving.prover import Decision, Portfolio
+from eqsat.proving.prover import Budget, Decision, Portfolio
 from eqsat.proving.question import same
 from eqsat.simplifying.simplify import simplify_term
 
 _ROUNDS = 3
+_LEVELS = 2
+PROVER = Portfolio(Budget(points=1 << 18, isl_operations=200_000, z3_rlimits=(400_000,), z3_forms=2, seconds=5.0))
+"""The prover of the passes, which ask many small questions."""
 _HERE = {dtype: t.load("here#", (), dtype) for dtype in DATA}
 
 
@@ -154,48 +159,47 @@ class Context:
 
     def assumptions(self, *terms: Term) -> Term | None:
         """What is known about what occurs in the terms: guards, and claims about the cells that they read."""
-        parts = list(self.guard)
-        seen: set[Term] = set()
+        parts = dict.fromkeys(self.guard)
+        seen: dict[Term, None] = {}
         waiting = loads(*terms)
-        while waiting:
-            load = waiting.pop()
-            if load in seen:
-                continue
-            seen.add(load)
-            for fact in self.facts:
-                for condition, claim in fact.about(load):
-                    if condition is t.TRUE or self._holds(condition):
-                        parts.append(claim)
-                        waiting.extend(x for x in loads(claim) if x not in seen)
+        for _ in range(_LEVELS):  # claims speak of other cells, which facts speak of in turn
+            said = [claim for load in waiting for claim in self._claims(load)]
+            seen.update(dict.fromkeys(waiting))
+            parts.update(dict.fromkeys(claim for claim in said if claim.op != "same"))  # which numpy cannot try
+            waiting = [load for load in loads(*said) if load not in seen]
         kept = _related(parts, terms)
         return _opaque(t.logical_and(*kept)) if kept else None
 
+    def _claims(self, load: Term) -> list[Term]:
+        """What facts say of a cell here."""
+        return [
+            claim
+            for fact in self.facts
+            for condition, claim in fact.about(load)
+            if condition is t.TRUE or self._holds(condition)
+        ]
+
     def _holds(self, condition: Term) -> bool:
         kept = _related(self.guard, [condition])
-        return bool(Portfolio().prove(condition, {}, t.logical_and(*kept) if kept else None))
+        return _proved(condition, t.logical_and(*kept) if kept else None)
 
     def prove(self, claim: Term) -> Proof:
         """Does the predicate hold here, and is it defined, loads aside?"""
-        return Portfolio().prove(_opaque(claim), {}, self.assumptions(claim))
+        return PROVER.prove(_opaque(claim), {}, self.assumptions(claim))
 
     def decide(self, predicate: Term) -> Decision:
         """Whether the predicate holds always, never or sometimes here."""
-        return Portfolio().decide(_opaque(predicate), {}, self.assumptions(predicate))
+        return PROVER.decide(_opaque(predicate), {}, self.assumptions(predicate))
 
     def reachable(self) -> bool:
         """Whether the guards do not contradict each other."""
         if not self.guard:
             return True
-        return Portfolio().consistent(t.logical_and(*self.guard), {}).verdict != "refuted"
+        return PROVER.consistent(t.logical_and(*self.guard), {}).verdict != "refuted"
 
     def values(self, load: Term) -> list[Term]:
         """The values that a cell may have, without memory: one, two for a zero of unknown sign, or none known."""
-        for fact in self.facts:
-            for condition, claim in fact.about(load):
-                found = _values(load, claim)
-                if found and (condition is t.TRUE or self._holds(condition)):
-                    return found
-        return []
+        return next((found for claim in self._claims(load) if (found := _values(load, claim))), [])
 
     def not_negative_zero(self, value: Term) -> bool:
         """Whether a float is known here not to be -0.0."""
@@ -203,18 +207,14 @@ class Context:
 
     def _cell_not_negative_zero(self, load: Term) -> bool:
         wanted = no_negative_zero(load)
-        for fact in self.facts:
-            for condition, claim in fact.about(load):
-                if (condition is t.TRUE or self._holds(condition)) and _excludes_negative_zero(load, claim, wanted):
-                    return True
-        return False
+        return any(_excludes_negative_zero(load, claim, wanted) for claim in self._claims(load))
 
     def simplify(self, term: Term) -> Term:
         """An equal term: reads of cells that are known replaced, the rest simplified under what is known."""
         if term.op in ("hole", "const"):
             return term
         for _ in range(_ROUNDS):
-            new = self._known_cells(self._plain_indices(term))
+            new = self._without_zeros(self._known_cells(self._plain_indices(term)))
             names = {_opaque(load): load for load in loads(new)}
             new = substitute(simplify_term(_opaque(new), {}, self.assumptions(new)), names)
             if new is term:
@@ -248,11 +248,34 @@ class Context:
         return term
 
     def equal(self, a: Term, b: Term) -> Proof:
-        """Are the values the same here, bit by bit, where `a` is defined?"""
-        x, y = self.simplify(a), b
-        if x is y:
-            return Proof("proved", method="simplified")
-        return Portfolio().equal(_opaque(x), _opaque(y), {}, self.assumptions(x, y))
+        """Are the values the same here, bit by bit, where `a` is defined? Both zeros are tried where a sign is open."""
+        open_signs = {load: found for load in loads(a) if len(found := self.values(load)) > 1}
+        proof = Proof("proved", method="simplified")
+        for values in itertools.product(*open_signs.values()):
+            x = self.simplify(substitute(a, dict(zip(open_signs, values, strict=True))))
+            if x is not b and not any(x is other for other in self._copies(b)):
+                proof = PROVER.equal(_opaque(x), _opaque(b), {}, self.assumptions(x, b))
+            if not proof:
+                break
+        return proof
+
+    def _copies(self, load: Term) -> list[Term]:
+        """What is known to have the same bits as a cell."""
+        found = [claim.args for claim in self._claims(load) if claim.op == "same" or _is_exact(claim)]
+        return [self.simplify(b if a is load else a) for a, b in found if a is load or b is load]
+
+    def _without_zeros(self, term: Term) -> Term:
+        """Sums without 0.0, where it is added to what is not -0.0."""
+
+        def change(node: Term) -> Term | None:
+            if node.op != "add" or not is_float(node.dtype):
+                return None
+            for x, zero in (node.args, node.args[::-1]):
+                if t.is_const(zero, 0.0) and self.not_negative_zero(x):
+                    return x
+            return None
+
+        return transform(term, change)
 
 
 def _opaque(term: Term) -> Term:
@@ -316,6 +339,10 @@ def _excludes_negative_zero(load: Term, claim: Term, wanted: Term) -> bool:
     return never_negative_zero(claim.args[1] if claim.args[0] is load else claim.args[0], lambda _: False)
 
 
+def _is_exact(claim: Term) -> bool:
+    return claim.op == "eq" and not is_float(claim.args[0].dtype)
+
+
 def _values(load: Term, claim: Term) -> list[Term]:
     if claim.op not in ("same", "eq") or all(load is not a for a in claim.args):
         return []
@@ -330,6 +357,11 @@ def _values(load: Term, claim: Term) -> list[Term]:
     if number != 0.0:
         return [value] if number == number else []
     return [t.const(0.0, value.dtype), t.const(-0.0, value.dtype)]
+
+
+@lru_cache(maxsize=1 << 14)
+def _proved(condition: Term, assuming: Term | None) -> bool:
+    return bool(PROVER.prove(condition, {}, assuming))
 
 
 def _related(parts: Sequence[Term], terms: Sequence[Term]) -> list[Term]:

@@ -37,6 +37,8 @@ def put(stmt: Stmt, path: Path, new: Stmt) -> Stmt:
         return new
     parts = list(children(stmt))
     parts[path[0]] = put(parts[path[0]], path[1:], new)
+    if isinstance(stmt, If):
+        return replace(stmt, then=parts[0], orelse=parts[1] if len(parts) > 1 else None)
     return Seq(tuple(parts)) if isinstance(stmt, Seq) else with_children(stmt, parts)
 
 

@@ -62,7 +62,7 @@ def arrays_for(func: PrimFunc, rng: np.random.Generator, fix: Fix | None = None)
     return made
 
 
-def check_same(before: PrimFunc, after: PrimFunc, seed: int = 0, fix: Fix | None = None, runs: int = 3) -> None:
+def check_same(before: PrimFunc, after: PrimFunc, seed: int = 0, fix: Fix | None = None, runs: int = 2) -> None:
     """The interpreter gives the same for all parameters, bit by bit on odd inputs, cells that were freed aside."""
     for number in range(runs):
         start = arrays_for(before, np.random.default_rng(seed * 1000 + number), fix)

@@ -1,0 +1,244 @@
+"""Branches traded for computing more, and back: each by proof, each refusal with its witness (RFC 77)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_functions import check_same, function, loops, put, when
+
+import eqsat as eq
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, Stmt, seq
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import new_hole
+from eqsat.passes.overcompute import (
+    branch,
+    overcompute,
+    remove_branching_through_overcompute,
+    remove_overcompute_through_branching,
+)
+
+I32, F32 = "int32", "float32"
+i, jo, ji = eq.axis("i", 5), eq.axis("jo", 4), eq.axis("ji", 4)
+io, ii, f = eq.axis("io", 4), eq.axis("ii", 4), eq.axis("f", 3)
+INSIDE = 4 * jo + ji < 14
+LOGICAL = 4 * io + ii < 14
+
+
+def c(value: float, dtype: str = I32) -> t.Term:
+    return t.const(value, dtype)
+
+
+def branches(func: PrimFunc) -> int:
+    return sum(line.strip().startswith(("if", "else")) for line in str(func).splitlines())
+
+
+def row(op: str, dtype: str, start: float, pad: float | None, *, reduce: bool = False, init: bool = True) -> PrimFunc:
+    """for i: B[i] = start; for jo, ji: if 4*jo + ji < 14: B[i] = B[i] op A[i, jo, ji]; padding assumed to hold pad."""
+    a, b = t.load("A", [i, jo, ji], dtype), t.load("B", [i], dtype)
+    value = {"sum": b + a, "prod": b * a, "max": eq.maximum(b, a), "min": eq.minimum(b, a)}[op]
+    inner: Stmt = For(ji, when(INSIDE, put("B", [i], value)), reduce=reduce)
+    body = [put("B", [i], c(start, dtype))] if init else []
+    parts: list[Stmt] = [For(i, seq([*body, For(jo, inner, reduce=reduce)]))]
+    if pad is not None:
+        parts.insert(0, loops([i, jo, ji], Assume(t.logical_or(INSIDE, t.compare("eq", a, c(pad, dtype))))))
+    return function({"A": ((5, 4, 4), dtype), "B": ((5,), dtype)}, *parts)
+
+
+def padding(value: float) -> object:
+    def fix(arrays: dict[str, NDArray]) -> None:
+        arrays["A"][:, 3, 2:] = value
+
+    return fix
+
+
+FLAGSHIP = [
+    ("sum", F32, 0.0, 0.0), ("sum", "float16", 0.0, -0.0), ("sum", "float64", 1.5, 0.0), ("sum", I32, 0, 0), ("sum", "int8", 3, 0),
+    ("max", F32, -np.inf, -np.inf), ("max", "int8", -128, -128), ("max", "float16", -np.inf, -np.inf),
+    ("min", F32, np.inf, np.inf), ("prod", F32, 1.0, 1.0), ("prod", "int8", 1, 1), ("prod", "float16", 2.0, 1.0),
+]  # fmt: skip
+
+
+# feature: E12
+@pytest.mark.parametrize(("op", "dtype", "start", "pad"), FLAGSHIP)
+def test_a_padded_row_loses_its_branch(op: str, dtype: str, start: float, pad: float) -> None:
+    before = row(op, dtype, start, pad)
+    after = remove_branching_through_overcompute(before)
+    assert branches(before) == 1 and branches(after) == 0
+    check_same(before, after, fix=padding(pad))  # type: ignore[arg-type]
+
+
+# feature: E12
+@pytest.mark.parametrize(
+    ("op", "dtype", "start", "pad"),
+    [("sum", F32, 0.0, 1.0), ("sum", I32, 0, 1), ("sum", F32, -0.0, 0.0), ("max", F32, 0.0, 0.0),
+     ("prod", F32, 1.0, 0.0), ("prod", I32, 1, 0), ("sum", F32, 0.0, None), ("max", "int8", 0, None)],
+)  # fmt: skip
+def test_padding_that_matters_keeps_its_branch(op: str, dtype: str, start: float, pad: float | None) -> None:
+    """Not neutral, not known, or added to what may be -0.0 (max(B, 0) is B for all B that the row can have, which is not looked for)."""
+    with pytest.raises(ScheduleError, match="without the branch") as error:
+        remove_branching_through_overcompute(row(op, dtype, start, pad))
+    assert error.value.witness["buffer"] == "B"
+
+
+# feature: E12
+def test_an_unknown_accumulator_may_be_negative_zero() -> None:
+    with pytest.raises(ScheduleError):
+        remove_branching_through_overcompute(row("sum", F32, 0.0, 0.0, init=False))
+    exact = remove_branching_through_overcompute(row("sum", F32, 0.0, -0.0, init=True))
+    assert branches(exact) == 0
+    found = overcompute(row("sum", F32, 0.0, 0.0, init=False, reduce=True))
+    assert found.changed and "0.0 is added" in found.reordered[0]
+    assert not overcompute(row("sum", F32, 0.0, 0.0, reduce=True)).reordered  # proved: nothing to record
+    assert branches(remove_branching_through_overcompute(row("sum", I32, 0, 0, init=False))) == 0
+
+
+def convolution(rows: int, *, pad: bool = True) -> PrimFunc:
+    a, b = t.load("A", [io + (ii + f) // 4, (ii + f) % 4], F32), t.load("B", [io, ii], F32)
+    zero = c(0.0, F32)
+    main = loops([io, ii], when(LOGICAL, put("B", [io, ii], zero), loops([f], put("B", [io, ii], b + a))))
+    post = loops([io, ii], when(t.logical_and(t.compare("eq", io, 3), t.index_const(2) <= ii), put("B", [io, ii], zero)))
+    return function({"A": ((rows, 4), F32), "B": ((4, 4), F32)}, main, *([post] if pad else []))
+
+
+# feature: E12
+def test_the_rfcs_convolution_reads_outside_of_its_buffer() -> None:
+    with pytest.raises(ScheduleError, match=r"reads A\[4, 1\], which is outside of \(4, 4\)") as error:
+        remove_branching_through_overcompute(convolution(4))
+    assert error.value.witness == {"buffer": "A", "cell": (4, 1)}
+
+
+# feature: E12
+def test_what_is_written_again_may_be_computed() -> None:
+    before = convolution(5)
+    after = remove_branching_through_overcompute(before, LOGICAL)
+    assert branches(after) == 1
+    check_same(before, after)
+
+
+# feature: E12
+def test_padding_that_must_not_be_accessed() -> None:
+    made = eq.Buffer("A", (14,), I32).transform_layout("i -> i//4, i%4", pad_value=None)
+    a, total = t.load("A", [io, ii], I32), t.load("B", [0], I32)
+    body = loops([io, ii], when(LOGICAL, put("B", [0], total + a * c(0))))
+    decls = {"A": BufferDecl.from_buffer(made), "B": BufferDecl("B", (1,), I32)}
+    with pytest.raises(ScheduleError, match="padding that must not be accessed") as error:
+        remove_branching_through_overcompute(PrimFunc("f", ("A", "B"), decls, body))
+    assert error.value.witness["cell"] in ((3, 2), (3, 3))
+    plain = PrimFunc("f", ("A", "B"), {**decls, "A": BufferDecl("A", (4, 4), I32)}, body)
+    assert branches(remove_branching_through_overcompute(plain)) == 0
+
+
+# feature: E12
+def test_undefined_padding_refuses() -> None:
+    """Reading it is allowed, but no value is known: a sum would change."""
+    made = eq.Buffer("A", (14,), I32).transform_layout("i -> i//4, i%4", pad_value=eq.UNDEF)
+    a, total = t.load("A", [io, ii], I32), t.load("B", [0], I32)
+    body = seq([put("B", [0], c(0)), loops([io, ii], when(LOGICAL, put("B", [0], total + a)))])
+    decls = {"A": BufferDecl.from_buffer(made), "B": BufferDecl("B", (1,), I32)}
+    with pytest.raises(ScheduleError, match=r"B\[0\] = B\[0\] \+ A\[io, ii\] is not known to leave") as error:
+        remove_branching_through_overcompute(PrimFunc("f", ("A", "B"), decls, body))
+    assert error.value.witness == {"buffer": "B", "cell": (0,)}
+
+
+# feature: E12
+def test_a_race_of_parallel_iterations() -> None:
+    """One iteration would write the cell that another one computes."""
+    k = eq.axis("k", 4)
+    a, b = t.load("A", [k], I32), t.load("B", [0], I32)
+    body = For(k, when(t.compare("eq", k, 1), put("B", [0], b + a * c(0) + c(0))), "parallel")
+    with pytest.raises(ScheduleError, match="shared by iterations"):
+        remove_branching_through_overcompute(function({"A": ((4,), I32), "B": ((1,), I32)}, body))
+
+
+# feature: E12
+def test_selected_values() -> None:
+    """The branch of a `where`, too: both values are the same where it is not taken."""
+    a, total = t.load("A", [io, ii], I32), t.load("B", [0], I32)
+    assumed = loops([io, ii], Assume(t.logical_or(LOGICAL, t.compare("eq", a, c(0)))))
+    body = loops([io, ii], put("B", [0], total + t.where(LOGICAL, a, c(0))))
+    before = function({"A": ((4, 4), I32), "B": ((1,), I32)}, assumed, body)
+    after = remove_branching_through_overcompute(before)
+    assert "B[0] = B[0] + A[io, ii]" in str(after)
+    with pytest.raises(ScheduleError):
+        remove_branching_through_overcompute(function({"A": ((4, 4), I32), "B": ((1,), I32)}, body))
+
+
+# feature: E13
+def test_branching_is_the_inverse_of_overcompute() -> None:
+    for before in (row("sum", F32, 0.0, 0.0), row("max", "int8", -128, -128), convolution(5)):
+        test = INSIDE if before.buffer_map["B"].shape == (5,) else LOGICAL
+        without = remove_branching_through_overcompute(before, test)
+        again = remove_overcompute_through_branching(without)
+        assert again == before
+
+
+# feature: E13
+def test_branching_needs_a_reason() -> None:
+    body = loops([i, jo, ji], put("B", [i], t.load("B", [i], F32) + t.load("A", [i, jo, ji], F32)))
+    before = function({"A": ((5, 4, 4), F32), "B": ((5,), F32)}, body)
+    with pytest.raises(ScheduleError, match="nothing is known"):
+        remove_overcompute_through_branching(before)
+    with pytest.raises(ScheduleError, match=r"is not known to leave B\["):
+        remove_overcompute_through_branching(before, INSIDE)
+    assert not branch(before, LOGICAL).changed
+
+
+# feature: E15
+def test_an_observable_cell_never_changes() -> None:
+    with pytest.raises(ScheduleError, match="the caller sees it") as error:
+        remove_branching_through_overcompute(convolution(5, pad=False))
+    assert error.value.witness == {"buffer": "B", "cell": (3, 2)}
+
+
+# feature: E15
+def test_an_undef_store_frees_cells_for_overcompute() -> None:
+    """The RFC's element-wise style: the padding of B is freed, so it may be computed."""
+    a = t.load("A", [io, ii], I32)
+    free = loops([io, ii], when(t.logical_not(LOGICAL), put("B", [io, ii], new_hole(I32, [io, ii]))))
+    main = loops([io, ii], when(LOGICAL, put("B", [io, ii], a * c(2))))
+    before = function({"A": ((4, 4), I32), "B": ((4, 4), I32)}, main, free)
+    after = remove_branching_through_overcompute(before, LOGICAL)
+    assert branches(after) == 1
+    check_same(before, after)
+    with pytest.raises(ScheduleError, match="the caller sees it"):
+        remove_branching_through_overcompute(function({"A": ((4, 4), I32), "B": ((4, 4), I32)}, main))
+
+
+# feature: E15
+def test_several_paddings_of_one_buffer() -> None:
+    """The RFC's two transforms: zeros along j, nothing known along i, whose results are freed."""
+    p, q = eq.axis("p", 8), eq.axis("q", 8)
+    a, b = t.load("A", [io, ii, p, q], I32), t.load("B", [io, ii], I32)
+    columns = 8 * p + q < 60
+    known = loops([io, ii, p, q], Assume(t.logical_or(columns, t.compare("eq", a, c(0)))))
+    body = when(LOGICAL, put("B", [io, ii], c(0)), loops([p, q], when(columns, put("B", [io, ii], b + a))))
+    free = loops([io, ii], when(t.logical_not(LOGICAL), put("B", [io, ii], new_hole(I32, [io, ii]))))
+    before = function({"A": ((4, 4, 8, 8), I32), "B": ((4, 4), I32)}, known, loops([io, ii], body), free)
+    after = remove_branching_through_overcompute(before)
+    assert branches(after) == 0 or branches(after) == 1
+    assert str(after).count("if") == str(before).count("if") - 2
+
+    def fix(arrays: dict[str, NDArray]) -> None:
+        arrays["A"][:, :, 7, 4:] = 0
+
+    check_same(before, after, fix=fix, runs=1)
+
+
+# feature: E16
+def test_an_internal_buffer_knows_its_padding() -> None:
+    """The RFC's internal copy: no assumption is needed, the stores are there."""
+    a, local, total = t.load("A", [4 * io + ii], I32), t.load("L", [io, ii], I32), t.load("B", [0], I32)
+    copy = loops([io, ii], when(LOGICAL, put("L", [io, ii], a)))
+    fill = loops([io, ii], when(t.logical_and(t.compare("eq", io, 3), t.index_const(2) <= ii), put("L", [io, ii], c(0))))
+    compute = seq([put("B", [0], c(0)), loops([io, ii], when(LOGICAL, put("B", [0], total + local)))])
+    buffers = {"A": ((14,), I32), "B": ((1,), I32)}
+    before = function(buffers, Alloc(BufferDecl("L", (4, 4), I32), seq([copy, fill, compute])))
+    after = remove_branching_through_overcompute(before)
+    assert str(after).splitlines()[-1].strip() == "B[0] = B[0] + L[io, ii]"
+    assert branches(after) == 2  # A itself is not read outside of its 14 numbers
+    check_same(before, after)
+    with pytest.raises(ScheduleError):
+        remove_branching_through_overcompute(function(buffers, Alloc(BufferDecl("L", (4, 4), I32), seq([copy, compute]))))
