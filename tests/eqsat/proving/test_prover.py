@@ -584,3 +584,13 @@ def test_a_variable_that_settles_away_contradicts_nothing() -> None:
     n = t.sym("n", 1000)
     claim = t.logical_not(t.logical_and(t.load("x", (), "int32") < t.const(0, "int32"), t.compare("eq", n, n)))
     assert Portfolio(cached=False).prove(claim, {}).verdict != "proved"
+
+
+def test_cells_at_numbers_have_no_value_for_the_rules() -> None:
+    """Whether `x[0]` is inside of x, and whether two floats are the same, are questions that numpy is not asked."""
+    zero = t.const(0, "int32")
+    first, second = load("x", [t.index_const(0)], "int32"), load("x", [t.index_const(1)], "int32")
+    assert decide(t.compare("eq", first, second), None, t.compare("eq", second, zero)) == "unknown"
+    a, b = load("x", [t.index_const(0)], "float32"), load("x", [t.index_const(1)], "float32")
+    proof = Portfolio(cached=False).equal(a - t.const(0.0, "float32"), b, {}, t.compare("eq", a, t.const(1.0, "float32")))
+    assert proof.verdict == "unknown"
