@@ -12,7 +12,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.passes.facts import Context
 from eqsat.passes.flow import context_at, enter_loop
-from eqsat.passes.paths import EMPTY, is_empty, paths, put, with_axis, with_body
+from eqsat.passes.paths import EMPTY, paths, put, with_axis, with_body
 from eqsat.passes.regions import conjuncts, has_loads
 from eqsat.passes.simplify import simplify_statements
 
@@ -25,7 +25,15 @@ def reduce_loop_extents(func: PrimFunc) -> PrimFunc:
 
     rewrite: `for j in 4: if j < 2: A[j] = 0` to `for j in 2: A[j] = 0`.
     """
-    reduced = 0
+    smaller = shrunk(func)
+    if smaller is func:
+        problem = "no condition keeps the first or last iterations of a loop from doing something"
+        raise ScheduleError(f"reduce_loop_extents of {func.name}", problem)
+    return simplify_statements(smaller)
+
+
+def shrunk(func: PrimFunc) -> PrimFunc:
+    """The function with the loops that can be smaller, or itself; its conditions are left as they are."""
     progress = True
     while progress:
         progress = False
@@ -34,13 +42,9 @@ def reduce_loop_extents(func: PrimFunc) -> PrimFunc:
                 continue
             new = _smaller(stmt, context_at(func, path), func)
             if new is not None:
-                func = with_body(func, put(func.body, path, new))
-                reduced, progress = reduced + 1, True
+                func, progress = with_body(func, put(func.body, path, new)), True
                 break
-    if not reduced:
-        problem = "no condition keeps the first or last iterations of a loop from doing something"
-        raise ScheduleError(f"reduce_loop_extents of {func.name}", problem)
-    return simplify_statements(func)
+    return func
 
 
 def needed(stmt: Stmt) -> Term:
@@ -118,8 +122,3 @@ def _axis_like(axis: Term, extent: Term, func: PrimFunc) -> Term:
         payload = (axis.payload[0], number) if axis.op == "axis" else f"{axis.payload}_{number}"
         new, number = t.make(axis.op, (extent,), payload), number + 1
     return new
-
-
-def idle(func: PrimFunc) -> bool:
-    """Whether a function has no statements."""
-    return is_empty(func.body)

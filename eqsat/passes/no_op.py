@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, Stmt, Store, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.passes.effects import Harmless, check_extra
-from eqsat.passes.paths import EMPTY, Path, is_empty, paths, put, with_body, with_children
+from eqsat.passes.paths import EMPTY, Path, paths, put, with_body, with_children
 
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
@@ -51,12 +49,13 @@ def _without_idle_buffers(stmt: Stmt) -> Stmt:
     """Without allocations and aliases that no statement names."""
     parts = [_without_idle_buffers(child) for child in children(stmt)]
     new = with_children(stmt, parts) if parts else stmt
-    if isinstance(new, (Alloc, Alias)) and new.buffer.name not in _names(new.body):
+    if isinstance(new, (Alloc, Alias)) and new.buffer.name not in names_in(new.body):
         return new.body
     return new
 
 
-def _names(stmt: Stmt) -> set[str]:
+def names_in(stmt: Stmt) -> set[str]:
+    """The buffers that a statement reads, writes or takes an alias of."""
     found: set[str] = set()
     for inner in statements(stmt):
         found |= {str(load.payload) for load in nodes_of("load", *stmt_terms(inner))}
@@ -104,13 +103,3 @@ def _without(stmt: Stmt, dropped: object) -> Stmt:
         return EMPTY
     parts = [_without(child, dropped) for child in children(stmt)]
     return with_children(stmt, parts) if parts else stmt
-
-
-def only_nothing(func: PrimFunc) -> bool:
-    """Whether a function does nothing."""
-    return is_empty(func.body)
-
-
-def renamed(func: PrimFunc, name: str) -> PrimFunc:
-    """The function under another name."""
-    return replace(func, name=name)

@@ -264,13 +264,3 @@ def _written_later(func: PrimFunc, path: Path, stmt: Stmt) -> Sequence[Term]:
                 if covered is not None:
                     found.append(t.logical_not(covered))
     return found
-
-
-def harmless(result: Harmless | Difference) -> bool:
-    """Whether executions make no difference."""
-    return isinstance(result, Harmless)
-
-
-def parts_of(condition: Term) -> tuple[Term, ...]:
-    """The parts of a conjunction."""
-    return conjuncts(condition)

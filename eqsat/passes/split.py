@@ -1,0 +1,154 @@
+"""A function cut in two at a stage, with what the second part has to know about the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.ir.dtypes import is_float
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, seq, statements
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import new_hole
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+from eqsat.passes.facts import Fact, no_negative_zero
+from eqsat.passes.flow import after, entry
+from eqsat.passes.no_op import names_in
+from eqsat.passes.paths import tidy
+from eqsat.passes.regions import accesses, has_loads, loads, written
+
+
+@dataclass(frozen=True)
+class _Stages:
+    """The statements of a function before and after a cut, and the local buffers around them."""
+
+    locals: tuple[BufferDecl, ...]
+    first: tuple[Stmt, ...]
+    second: tuple[Stmt, ...]
+
+    @property
+    def crossing(self) -> tuple[BufferDecl, ...]:
+        """The local buffers that both parts use."""
+        used = names_in(Seq(self.first)) & names_in(Seq(self.second))
+        return tuple(d for d in self.locals if d.name in used)
+
+
+def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
+    """Two functions that do one after the other what a function does: the first `stage` statements, and the others.
+
+    Local buffers that both use become parameters of both. At the cut, the first function frees (stores undef to) the
+    cells of these that it surely does not write, and the second begins with assumptions: what is known there about the
+    cells that it uses, each proved from the first. So a branch that could go before can still go afterwards.
+    ScheduleError where there is nothing to cut, or a buffer that both use has an alias.
+
+    >>> i = t.ax(0, 4)
+    >>> fill = For(i, Store("L", (i,), t.const(7, "int8")))
+    >>> copy = For(i, Store("B", (i,), t.load("L", [i], "int8")))
+    >>> whole = Alloc(BufferDecl("L", (4,), "int8"), seq([fill, copy]))
+    >>> print(split_function(PrimFunc("f", ("B",), {"B": BufferDecl("B", (4,), "int8")}, whole), 1)[1])
+    func f_1(B: int8[4], L: int8[4])
+      for L_0 in 4:
+        assume L[L_0] == int8(7)
+      for i0 in 4:
+        B[i0] = L[i0]
+    """
+    stages = _stages(func, stage)
+    known = after(Seq(stages.first), entry(func))
+    freed = [stmt for decl in stages.crossing for stmt in _freed(decl, stages.first)]
+    assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, names_in(Seq(stages.second)))) is not None]
+    return (
+        _function(func, f"{func.name}_0", stages, [*stages.first, *freed]),
+        _function(func, f"{func.name}_1", stages, [*assumed, *stages.second]),
+    )
+
+
+def _stages(func: PrimFunc, stage: int) -> _Stages:
+    what = f"split_function of {func.name} at {stage}"
+    body, found = func.body, list[BufferDecl]()
+    while isinstance(body, Alloc):
+        found.append(body.buffer)
+        body = body.body
+    if not isinstance(body, Seq) or not 0 < stage < len(body.parts):
+        count = len(body.parts) if isinstance(body, Seq) else 1
+        raise ScheduleError(what, f"the function has {count} statements", "a number between two of them")
+    if isinstance(body, Alias) or any(isinstance(s, Alias) for s in statements(body)):
+        raise ScheduleError(what, "a buffer has an alias", "remove the alias first")
+    return _Stages(tuple(found), body.parts[:stage], body.parts[stage:])
+
+
+def _function(func: PrimFunc, name: str, stages: _Stages, parts: Sequence[Stmt]) -> PrimFunc:
+    body = tidy(seq(parts))
+    used = names_in(body)
+    decls = {p: func.buffer_map[p] for p in func.params if p in used}
+    decls |= {d.name: d for d in stages.crossing}
+    for decl in reversed(stages.locals):
+        if decl.name in used and decl.name not in decls:
+            body = Alloc(decl, body)
+    return PrimFunc(name, tuple(decls), decls, body, func.note)
+
+
+def _freed(decl: BufferDecl, first: Sequence[Stmt]) -> list[Stmt]:
+    """Undef stores for the cells that surely no store reaches."""
+    axes = _axes(decl)
+    reached: list[Term] = []
+    for access in accesses(Seq(tuple(first))):
+        if access.changes and access.buffer == decl.name:
+            region = written(access, axes, exactly=True)
+            if region is None:
+                return []
+            reached.append(region)
+    from eqsat.simplifying.simplify import simplify_term
+
+    left = simplify_term(t.logical_not(t.logical_or(*reached)), {})
+    if left is t.FALSE:
+        return []
+    store: Stmt = Store(decl.name, axes, new_hole(decl.dtype, axes))
+    return [_nest(axes, store if left is t.TRUE else If(left, store))]
+
+
+def _axes(decl: BufferDecl) -> tuple[Term, ...]:
+    return tuple(t.var(f"{decl.name}_{k}", extent) for k, extent in enumerate(decl.shape))
+
+
+def _nest(axes: Sequence[Term], body: Stmt) -> Stmt:
+    for axis in reversed(axes):
+        body = For(axis, body)
+    return body
+
+
+def _assumed(fact: Fact, used: set[str]) -> Stmt | None:
+    """A fact about memory that the second part uses, as a statement; None where it cannot be said."""
+    cells = loads(fact.claim)
+    claim = _claim(fact.claim)
+    if claim is None or not all(str(load.payload) in used for load in cells):
+        return None
+    name = str(cells[0].payload)
+    axes = tuple(t.var(f"{name}_{k}", axis.args[0]) for k, axis in enumerate(fact.axes))
+    table = dict(zip(fact.axes, axes, strict=True))
+    said = t.logical_or(t.logical_not(fact.condition), claim)
+    return _nest(axes, Assume(substitute(said, table)))
+
+
+def _claim(claim: Term) -> Term | None:
+    """A claim with the comparisons that programs have."""
+    if claim.op != "same":
+        return claim
+    cell, value = claim.args
+    if cell.op != "load":
+        cell, value = value, cell
+    if has_loads(value) or not is_float(cell.dtype):
+        return None
+    if value.op != "const":
+        return None
+    number = t.const_value(value)
+    if np.isnan(number):
+        return t.unary("isnan", cell)
+    equal = t.compare("eq", cell, value)
+    if number != 0:
+        return equal
+    positive = no_negative_zero(cell)
+    return t.logical_and(equal, t.logical_not(positive) if np.signbit(number) else positive)

@@ -1,0 +1,170 @@
+"""Padding chosen for its consumers, by cost; functions cut in two with what the second half must know (RFC 77)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_functions import arrays_for, check_same, function, loops, put, when
+
+import eqsat as eq
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, If, seq, statements
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import new_hole
+from eqsat.passes.cost import cheaper, cost
+from eqsat.passes.flow import context_at
+from eqsat.passes.overcompute import overcompute, remove_branching_through_overcompute
+from eqsat.passes.padding import choose_padding
+from eqsat.passes.paths import paths
+from eqsat.passes.split import split_function
+
+I32, F32 = "int32", "float32"
+io, ii = eq.axis("io", 4), eq.axis("ii", 4)
+LOGICAL = 4 * io + ii < 14
+
+
+def c(value: float, dtype: str = I32) -> t.Term:
+    return t.const(value, dtype)
+
+
+def start_of(op: str, dtype: str) -> float:
+    lowest = -np.inf if dtype.startswith("float") else float(np.iinfo(dtype).min)
+    return {"sum": 0, "prod": 1, "max": lowest}[op]
+
+
+def consumers(ops: list[str], dtype: str) -> PrimFunc:
+    """L = the 14 numbers of A in 4 x 4 cells; B[k] = the k-th reduction of them."""
+    local = t.load("L", [io, ii], dtype)
+    parts = [loops([io, ii], when(LOGICAL, put("L", [io, ii], t.load("A", [4 * io + ii], dtype))))]
+    for k, op in enumerate(ops):
+        total = t.load("B", [k], dtype)
+        value = {"sum": total + local, "prod": total * local, "max": eq.maximum(total, local)}[op]
+        start = c(int(start_of(op, dtype)) if not dtype.startswith("float") else start_of(op, dtype), dtype)
+        parts += [put("B", [k], start), loops([io, ii], when(LOGICAL, put("B", [k], value)))]
+    buffers = {"A": ((14,), dtype), "B": ((len(ops),), dtype)}
+    return function(buffers, Alloc(BufferDecl("L", (4, 4), dtype), seq(parts)))
+
+
+# feature: E14, E18
+@pytest.mark.parametrize(("op", "dtype"), [("sum", I32), ("max", "int8"), ("prod", F32), ("sum", "float16")])
+def test_a_pad_value_is_chosen_for_its_consumer(op: str, dtype: str) -> None:
+    before = consumers([op], dtype)
+    with pytest.raises(ScheduleError):
+        remove_branching_through_overcompute(before)  # nothing is known of the padding
+    plan = choose_padding(before)
+    assert [f.buffer for f in plan.fillings] == ["L"]
+    assert float(t.const_value(plan.fillings[0].value)) == start_of(op, dtype)
+    assert len(plan.removed) == 1 and cheaper(plan.cost_after, plan.cost_before)
+    check_same(before, plan.func)
+
+
+# feature: E14
+def test_consumers_that_want_different_values_are_weighed() -> None:
+    plan = choose_padding(consumers(["sum", "max", "max"], I32))
+    assert [int(t.const_value(f.value)) for f in plan.fillings] == [np.iinfo(I32).min]
+    assert len(plan.removed) == 2
+    check_same(consumers(["sum", "max", "max"], I32), plan.func)
+
+
+# feature: E14
+def test_an_input_is_never_filled() -> None:
+    total = t.load("B", [0], I32)
+    body = loops([io, ii], when(LOGICAL, put("B", [0], total + t.load("A", [io, ii], I32))))
+    before = function({"A": ((4, 4), I32), "B": ((1,), I32)}, body)
+    assert not choose_padding(before).fillings and not choose_padding(before).removed
+
+
+# feature: E14
+def test_a_hole_is_filled_once_wherever_it_is() -> None:
+    hole = new_hole(I32, [])
+    store = loops([io, ii], when(t.logical_not(LOGICAL), put("D", [io, ii], hole)))
+    total = t.load("B", [0], I32)
+    read = loops([io, ii], when(LOGICAL, put("B", [0], total + t.load("D", [io, ii], I32))))
+    before = function({"D": ((4, 4), I32), "B": ((1,), I32)}, store, put("B", [0], c(0)), read)
+    plan = choose_padding(before)
+    assert [str(f) for f in plan.fillings] == ["D holds int32(0) where 14 <= 4*io + ii"] and len(plan.removed) == 1
+    check_same(before, plan.func)
+
+
+def test_costs_are_counted_where_branches_are_taken() -> None:
+    few, many = when(4 * io + ii < 2, put("A", [io, ii], c(0))), put("A", [io, ii], c(0))
+    guarded, plain = (function({"A": ((4, 4), I32)}, loops([io, ii], s)) for s in (few, many))
+    assert str(cost(plain)) == "16" and str(cost(guarded)) == str(16 * 4 + 2)
+    size = eq.symbol("N")
+    wide = eq.axis("w", size)
+    symbolic = loops([wide], put("A", [0, 0], c(0)), put("A", [0, 1], c(0)))
+    assert str(cost(function({"A": ((4, 4), I32)}, symbolic))) == "2*N"
+    assert cheaper(size, 2 * size) and not cheaper(2 * size, size) and not cheaper(size, size)
+
+
+# feature: E16
+def test_the_cheaper_direction_is_chosen() -> None:
+    """Two cells of sixteen: the loop shrinks. Fourteen: the branch goes."""
+
+    def summed(count: int) -> PrimFunc:
+        a, b = t.load("A", [io, ii], I32), t.load("B", [0], I32)
+        inside = 4 * io + ii < count
+        known = loops([io, ii], Assume(t.logical_or(inside, t.compare("eq", a, c(0)))))
+        body = loops([io, ii], when(inside, put("B", [0], b + a)))
+        return function({"A": ((4, 4), I32), "B": ((1,), I32)}, known, body)
+
+    assert not choose_padding(summed(2)).removed
+    assert len(choose_padding(summed(14)).removed) == 1
+
+
+# feature: E17
+@pytest.mark.parametrize("value", [None, 0, 3])
+def test_what_the_second_half_knows(value: int | None) -> None:
+    """The RFC's variants: padding that is not written, and padding that holds a number."""
+    whole = consumers(["sum"], I32)
+    assert isinstance(whole.body, Alloc)
+    copy, *rest = whole.body.body.parts  # type: ignore[union-attr]
+    if value is not None:
+        copy = loops([io, ii], If(LOGICAL, put("L", [io, ii], t.load("A", [4 * io + ii], I32)), put("L", [io, ii], c(value))))
+    body = Alloc(whole.body.buffer, seq([copy, *rest]))
+    before = PrimFunc("f", whole.params, whole.buffer_map, body)
+    first, second = split_function(before, 1)
+    assert set(first.params) == {"A", "L"} and set(second.params) == {"L", "B"}
+    assumed = [s for s in statements(second.body) if isinstance(s, Assume)]
+    assert len(assumed) == (0 if value is None else 1)
+    joined = PrimFunc("f", tuple(before.buffer_map) + ("L",), {**before.buffer_map, "L": whole.body.buffer}, seq([first.body, second.body]))
+    for path, stmt in paths(joined.body):
+        if isinstance(stmt, Assume):
+            assert context_at(joined, path).decide(stmt.condition) == "always"
+    # The first may write what it frees; the second may drop its branch only where it knows zeros.
+    assert bool(overcompute(second).changed) == (value == 0)
+    assert ("if 14 <= " in str(first)) == (value is None)
+    for seed in range(3):
+        one = arrays_for(before, np.random.default_rng(seed))
+        two = {name: array.copy() for name, array in one.items()} | {"L": np.full((4, 4), 99, I32)}
+        run_primfunc(before, one)
+        run_primfunc(first, {n: two[n] for n in first.params})
+        run_primfunc(second, {n: two[n] for n in second.params})
+        assert np.array_equal(one["B"], two["B"])
+
+
+# feature: E17
+def test_assumptions_at_a_cut_are_bitwise() -> None:
+    i = eq.axis("i", 3)
+    for value in (0.0, -0.0, 1.5, float("nan")):
+        fill = loops([i], put("L", [i], c(value, F32)))
+        copy = loops([i], put("B", [i], t.load("L", [i], F32)))
+        body = Alloc(BufferDecl("L", (3,), F32), seq([fill, copy]))
+        first, second = split_function(function({"B": ((3,), F32)}, body), 1)
+        arrays = {"L": np.zeros(3, F32), "B": np.zeros(3, F32)}
+        run_primfunc(first, {"L": arrays["L"]})
+        run_primfunc(second, arrays, track=True)  # checks the assumption
+        assert arrays["B"].tobytes() == np.full(3, value, F32).tobytes()
+
+
+# feature: E17
+def test_what_cannot_be_cut() -> None:
+    i = eq.axis("i", 3)
+    fill = loops([i], put("B", [i], c(0)))
+    with pytest.raises(ScheduleError, match="has 1 statements"):
+        split_function(function({"B": ((3,), I32)}, fill), 1)
+    aliased = seq([fill, Alias(BufferDecl("C", (3,), I32), "B", loops([i], put("C", [i], c(1))))])
+    with pytest.raises(ScheduleError, match="alias"):
+        split_function(function({"B": ((3,), I32)}, aliased), 1)
