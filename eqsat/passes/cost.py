@@ -1,4 +1,4 @@
-"""What a function costs to run: operations and branches that are evaluated, counted over the iterations of its loops."""
+"""What a function costs to run: operations and branches that are evaluated, counted over its iterations."""
 
 from __future__ import annotations
 

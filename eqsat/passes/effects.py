@@ -23,7 +23,7 @@ from eqsat.passes.facts import Context, fact_of, no_negative_zero
 from eqsat.passes.flow import before_child, context_at
 from eqsat.passes.liveness import Live, cell_at, live_after
 from eqsat.passes.paths import EMPTY, Path, at, put
-from eqsat.passes.regions import Access, accesses, apart, fresh_axes, guarded_parts, loads, renamed, substituted
+from eqsat.passes.regions import accesses, apart, fresh_axes, guarded_parts, loads, renamed, substituted
 from eqsat.proving.question import definedness
 
 _QUESTIONS = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from eqsat.ir.errors import ScheduleError
@@ -81,9 +82,8 @@ def _smaller(loop: For, context: Context, func: PrimFunc) -> Stmt | None:
     return _over(loop, t.index_const(start), t.index_const(stop - start), func)
 
 
-def _last(limit: int, holds: object) -> int:
+def _last(limit: int, holds: Callable[[int], bool]) -> int:
     """The largest number below the limit up to which a falling predicate holds."""
-    assert callable(holds)
     low, high = 0, limit
     while high - low > 1:
         middle = (low + high) // 2

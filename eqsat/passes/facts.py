@@ -37,6 +37,7 @@ from eqsat.simplifying.simplify import simplify_term
 
 _ROUNDS = 3
 _LEVELS = 2
+_MOST_PERHAPS = 4
 PROVER = Portfolio(Budget(points=1 << 18, isl_operations=200_000, z3_rlimits=(400_000,), z3_forms=2, seconds=5.0))
 """The prover of the passes, which ask many small questions."""
 _HERE = {dtype: t.load("here#", (), dtype) for dtype in DATA}
@@ -96,8 +97,8 @@ class Context:
 
     guard: tuple[Term, ...] = ()
     facts: tuple[Fact, ...] = ()
-    roots: Mapping[str, str] = field(default_factory=dict)
-    decls: Mapping[str, BufferDecl] = field(default_factory=dict)
+    roots: Mapping[str, str] = field(default_factory=dict[str, str])
+    decls: Mapping[str, BufferDecl] = field(default_factory=dict[str, BufferDecl])
 
     # -- growing and shrinking ----------------------------------------------------------------------------------------
 
@@ -167,7 +168,7 @@ class Context:
             seen.update(dict.fromkeys(waiting))
             parts.update(dict.fromkeys(claim for claim in said if claim.op != "same"))  # which numpy cannot try
             waiting = [load for load in loads(*said) if load not in seen]
-        kept = _related(parts, terms)
+        kept = _related(list(parts), terms)
         return _opaque(t.logical_and(*kept)) if kept else None
 
     def _claims(self, load: Term) -> list[Term]:
@@ -185,11 +186,27 @@ class Context:
 
     def prove(self, claim: Term) -> Proof:
         """Does the predicate hold here, and is it defined, loads aside?"""
-        return PROVER.prove(_opaque(claim), {}, self.assumptions(claim))
+        proof = PROVER.prove(_opaque(claim), {}, self.assumptions(claim))
+        perhaps = [] if proof else self._perhaps(claim)
+        if not perhaps:
+            return proof
+        known = self.assumptions(claim)
+        return PROVER.prove(_opaque(claim), {}, t.logical_and(*([] if known is None else [known]), *perhaps))
+
+    def _perhaps(self, claim: Term) -> list[Term]:
+        """What facts say of the cells of a claim where their conditions hold, which is not known here."""
+        found: list[Term] = []
+        for load in loads(claim):
+            for fact in self.facts:
+                for condition, said in fact.about(load):
+                    if said.op != "same" and condition is not t.TRUE and not self._holds(condition):
+                        found.append(_opaque(t.logical_or(t.logical_not(condition), said)))
+        return found[:_MOST_PERHAPS]
 
     def decide(self, predicate: Term) -> Decision:
         """Whether the predicate holds always, never or sometimes here."""
-        return PROVER.decide(_opaque(predicate), {}, self.assumptions(predicate))
+        decision = PROVER.decide(_opaque(predicate), {}, self.assumptions(predicate))
+        return "always" if decision == "unknown" and has_loads(predicate) and self.prove(predicate) else decision
 
     def reachable(self) -> bool:
         """Whether the guards do not contradict each other."""
@@ -199,7 +216,10 @@ class Context:
 
     def values(self, load: Term) -> list[Term]:
         """The values that a cell may have, without memory: one, two for a zero of unknown sign, or none known."""
-        return next((found for claim in self._claims(load) if (found := _values(load, claim))), [])
+        for claim in self._claims(load):
+            if found := _values(load, claim):
+                return found
+        return []
 
     def not_negative_zero(self, value: Term) -> bool:
         """Whether a float is known here not to be -0.0."""
@@ -370,7 +390,7 @@ def _related(parts: Sequence[Term], terms: Sequence[Term]) -> list[Term]:
     def leaves(term: Term) -> set[Term]:
         return {n for n in postorder(term) if n.op in ("axis", "var", "sym", "load")}
 
-    wanted: set[Term] = set().union(*map(leaves, terms)) if terms else set()
+    wanted = {leaf for term in terms for leaf in leaves(term)}
     left = [(part, leaves(part)) for part in dict.fromkeys(parts)]
     kept: list[Term] = []
     grown = True

@@ -17,7 +17,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs
 from eqsat.passes.facts import Context, Fact, fact_of, is_same, no_negative_zero, over
 from eqsat.passes.paths import Path, at
-from eqsat.passes.regions import Access, accesses, apart, conjuncts, has_loads, loads, reads_of, renamed, substituted
+from eqsat.passes.regions import Access, accesses, apart, has_loads, loads, reads_of, renamed, substituted
 
 
 def entry(func: PrimFunc) -> Context:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Assume, For, If, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Stmt, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
@@ -16,7 +16,7 @@ from eqsat.passes.effects import check_term
 from eqsat.passes.facts import Context
 from eqsat.passes.flow import context_at
 from eqsat.passes.paths import EMPTY, is_empty, map_terms, paths, put, tidy, with_body, with_children
-from eqsat.passes.regions import accesses, apart, reads_of, renamed, substituted
+from eqsat.passes.regions import Access, accesses, apart, reads_of, renamed, substituted
 
 HoistKind = Literal["if", "where", "boolean"]
 ALL: tuple[HoistKind, ...] = ("if", "where", "boolean")
@@ -73,7 +73,7 @@ def _movable(loop: For, context: Context, kinds: frozenset[HoistKind]) -> Term |
     """A condition inside of a loop that can be decided before it."""
     bound = {loop.axis, *(s.axis for s in statements(loop.body) if isinstance(s, For))}
     writes = [a for a in accesses(loop) if a.changes]
-    local = {s.buffer.name for s in statements(loop.body) if hasattr(s, "buffer") and not isinstance(s, Store)}
+    local = {s.buffer.name for s in statements(loop.body) if isinstance(s, (Alloc, Alias))}
     for test in _tests(loop.body, kinds):
         if any(leaf in bound for leaf in (*nodes_of("axis", test), *nodes_of("var", test))) or test.op == "const":
             continue
@@ -98,10 +98,7 @@ def _certain(stmt: Stmt, test: Term) -> bool:
     return any(_certain(child, test) for child in children(stmt))
 
 
-def _untouched(test: Term, write: object, context: Context, loop: For) -> bool:
-    from eqsat.passes.regions import Access
-
-    assert isinstance(write, Access)
+def _untouched(test: Term, write: Access, context: Context, loop: For) -> bool:
     other = substituted(write, {loop.axis: renamed(loop.axis)})
     for read in reads_of(test):
         if context.root(read.buffer) != context.root(write.buffer):

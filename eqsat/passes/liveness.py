@@ -20,7 +20,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, substitute, symbols
 from eqsat.passes.paths import Path, at, with_axis
-from eqsat.passes.regions import Access, accesses, apart, frozen, fresh_axes, reads_of, renamed, substituted, written
+from eqsat.passes.regions import Access, accesses, apart, fresh_axes, frozen, reads_of, renamed, substituted, written
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, Stmt, Store, children, statements, stmt_terms
@@ -97,8 +99,7 @@ def remove_store_undef(func: PrimFunc) -> PrimFunc:
     return with_body(func, _without(func.body, lambda stmt: isinstance(stmt, Store) and stmt.value.op == "hole"))
 
 
-def _without(stmt: Stmt, dropped: object) -> Stmt:
-    assert callable(dropped)
+def _without(stmt: Stmt, dropped: Callable[[Stmt], bool]) -> Stmt:
     if dropped(stmt):
         return EMPTY
     parts = [_without(child, dropped) for child in children(stmt)]

@@ -1,4 +1,4 @@
-"""What padding holds, chosen: holes that a function makes itself are filled so that branches vanish, where that pays."""
+"""What padding holds, chosen: a function's own holes are filled so that branches vanish, where that pays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, For, If, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alloc, For, If, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute

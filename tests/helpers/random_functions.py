@@ -26,7 +26,9 @@ class RandomFunction:
     """A function, and what makes arrays fit its assumptions."""
 
     func: PrimFunc
-    fixes: list[Callable[[dict[str, NDArray]], None]] = field(default_factory=list)
+    fixes: list[Callable[[dict[str, NDArray]], None]] = field(
+        default_factory=list[Callable[[dict[str, NDArray]], None]]
+    )
 
     def fix(self, arrays: dict[str, NDArray]) -> None:
         """Let the assumptions hold."""
@@ -68,17 +70,36 @@ class _Maker:
         rng, flat = self.rng, COLUMNS * a + b
         n = rng.randrange(0, 17)
         options = [
-            flat < n, t.index_const(n) <= flat, t.compare("eq", a, rng.randrange(5)), b < rng.randrange(5), t.index_const(rng.randrange(4)) <= a,
-            t.logical_and(t.compare("eq", a, 3), t.index_const(rng.randrange(4)) <= b), t.compare("eq", b % 2, 0), a < b, a + b < 5,
-            t.logical_or(a < 2, b < rng.randrange(4)), t.logical_not(t.logical_and(t.compare("eq", a, 3), t.index_const(2) <= b)), flat < 14,
+            flat < n,
+            t.index_const(n) <= flat,
+            t.compare("eq", a, rng.randrange(5)),
+            b < rng.randrange(5),
+            t.index_const(rng.randrange(4)) <= a,
+            t.logical_and(t.compare("eq", a, 3), t.index_const(rng.randrange(4)) <= b),
+            t.compare("eq", b % 2, 0),
+            a < b,
+            a + b < 5,
+            t.logical_or(a < 2, b < rng.randrange(4)),
+            t.logical_not(t.logical_and(t.compare("eq", a, 3), t.index_const(2) <= b)),
             flat < 14,
-        ]  # fmt: skip
+            flat < 14,
+        ]
         return rng.choice(options)
 
     def load(self, a: Term, b: Term) -> Term:
         rng = self.rng
         name = rng.choice(["A", "C", *self.written, *self.written])
-        index = rng.choice([(a, b), (a, b), (a, b), (t.linear(ROWS - 1, [(-1, a)]), b), (b, a), (a, t.index_const(0)), ((a + 1) % ROWS, b)])
+        index = rng.choice(
+            [
+                (a, b),
+                (a, b),
+                (a, b),
+                (t.linear(ROWS - 1, [(-1, a)]), b),
+                (b, a),
+                (a, t.index_const(0)),
+                ((a + 1) % ROWS, b),
+            ]
+        )
         if rng.random() < 0.06 and not self.float:
             index = (t.cast_to(t.load("A", index, self.dtype), "index") % ROWS, index[1])
         return t.load(name, index, self.dtype)
@@ -94,7 +115,9 @@ class _Maker:
         return t.binary(op, x, y)
 
     def place(self, a: Term, b: Term) -> tuple[Term, ...]:
-        return self.rng.choice([(a, b), (a, b), (a, b), (a, b), (b, a), (t.linear(ROWS - 1, [(-1, a)]), b), (a, t.index_const(1))])
+        return self.rng.choice(
+            [(a, b), (a, b), (a, b), (a, b), (b, a), (t.linear(ROWS - 1, [(-1, a)]), b), (a, t.index_const(1))]
+        )
 
     def store(self, a: Term, b: Term) -> Store:
         name = self.rng.choice(self.targets)
@@ -117,7 +140,12 @@ class _Maker:
         if kind < 0.8:
             return seq([self.store(a, b), self.store(a, b)])
         test = self.condition(a, b)
-        return seq([If(test, self.store(a, b)), If(rng.choice([test, t.logical_not(test), self.condition(a, b)]), self.store(a, b))])
+        return seq(
+            [
+                If(test, self.store(a, b)),
+                If(rng.choice([test, t.logical_not(test), self.condition(a, b)]), self.store(a, b)),
+            ]
+        )
 
     def nest(self) -> Stmt:
         a, b = self.axes()
@@ -153,7 +181,9 @@ class _Maker:
         def change(arrays: dict[str, NDArray]) -> None:
             for p in range(ROWS):
                 for q in range(COLUMNS):
-                    if not bool(test.evaluate({str(a): p, str(b): q}) if not isinstance(test.payload, int) else test.payload):
+                    if not bool(
+                        test.evaluate({str(a): p, str(b): q}) if not isinstance(test.payload, int) else test.payload
+                    ):
                         arrays["A"][p, q] = t.const_value(value)
 
         self.fixes.append(change)

@@ -9,6 +9,7 @@ import numpy as np
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
+from eqsat.ir.statements.sizes import numbers
 from eqsat.ir.statements.stmt import BufferDecl, For, If, Stmt, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, TermLike
@@ -46,17 +47,17 @@ def odd_array(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> NDA
         return rng.integers(0, 2, shape).astype(bool)
     if np.dtype(dtype).kind in "iu":
         info = np.iinfo(dtype)
-        numbers = rng.integers(-4 if info.min else 0, 5, shape).astype(dtype)
+        plain = rng.integers(-4 if info.min else 0, 5, shape).astype(dtype)
         odd = rng.choice(np.array([info.min, info.max, 0], dtype), shape)
     else:
-        numbers = rng.standard_normal(shape).astype(dtype)
+        plain = rng.standard_normal(shape).astype(dtype)
         odd = rng.choice(np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], dtype), shape)
-    return np.where(rng.random(shape) < 0.25, odd, numbers).astype(dtype)
+    return np.where(rng.random(shape) < 0.25, odd, plain).astype(dtype)
 
 
 def arrays_for(func: PrimFunc, rng: np.random.Generator, fix: Fix | None = None) -> dict[str, NDArray]:
     """Arrays for all parameters, outputs too: what is not written keeps these numbers, and is compared."""
-    made = {n: odd_array(rng, func.buffer_map[n].shape, func.buffer_map[n].dtype) for n in func.params}
+    made = {n: odd_array(rng, numbers(func.buffer_map[n].shape, {}), func.buffer_map[n].dtype) for n in func.params}
     if fix is not None:
         fix(made)
     return made

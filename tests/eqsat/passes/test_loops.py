@@ -76,7 +76,9 @@ def test_a_condition_that_is_not_defined_before_the_loop_stays() -> None:
     after = hoist_expression(before)  # out of j, not out of `i < 2`
     assert text(after)[1:3] == ["if i < 2:", "if F[i] == int32(1):"]
     check_same(before, after)
-    guarded = function({"F": ((2,), I32), **GRID}, loops([i, j], when(t.logical_and(i < 2, inside), put("A", [i, j], c(1)))))
+    guarded = function(
+        {"F": ((2,), I32), **GRID}, loops([i, j], when(t.logical_and(i < 2, inside), put("A", [i, j], c(1))))
+    )
     check_same(guarded, hoist_expression(guarded))
 
 
@@ -87,7 +89,9 @@ def test_loops_run_where_something_happens() -> None:
     assert text(after) == ["for j in 2:", "A[0, j] = int32(0)"]
     assert text(reduce_loop_extents(hoist_expression(before))) == text(after)
     check_same(before, after)
-    middle = function({"A": ((16,), I32)}, loops([n], when(t.logical_and(t.index_const(5) <= n, n < 9), put("A", [n], c(n_value())))))
+    middle = function(
+        {"A": ((16,), I32)}, loops([n], when(t.logical_and(t.index_const(5) <= n, n < 9), put("A", [n], c(n_value()))))
+    )
     assert text(reduce_loop_extents(middle)) == ["for n in 4:", "A[n + 5] = int32(7)"]
     check_same(middle, reduce_loop_extents(middle))
 
@@ -97,7 +101,9 @@ def n_value() -> int:
 
 
 # feature: E10
-@pytest.mark.parametrize(("kind", "reduced"), [("serial", True), ("parallel", True), ("vectorized", False), ("unrolled", False)])
+@pytest.mark.parametrize(
+    ("kind", "reduced"), [("serial", True), ("parallel", True), ("vectorized", False), ("unrolled", False)]
+)
 def test_only_serial_and_parallel_loops_shrink(kind: str, reduced: bool) -> None:
     before = function({"A": ((16,), I32)}, For(n, when(n < 3, put("A", [n], c(1))), kind))  # type: ignore[arg-type]
     if reduced:
@@ -122,7 +128,9 @@ def test_a_symbolic_bound() -> None:
     before = function({"A": ((16,), I32)}, loops([n], when(n < 10, put("A", [n], c(1)))))
     assert "for n in 10:" in str(reduce_loop_extents(before))
     wide = eq.axis("w", size + 4)
-    f = PrimFunc("f", ("A",), function({"A": ((20,), I32)}).buffer_map, For(wide, when(wide < size, put("A", [wide], c(1)))))
+    f = PrimFunc(
+        "f", ("A",), function({"A": ((20,), I32)}).buffer_map, For(wide, when(wide < size, put("A", [wide], c(1))))
+    )
     loop = reduce_loop_extents(f).body
     assert isinstance(loop, For) and loop.extent_term is size and not isinstance(loop.body, If)
 

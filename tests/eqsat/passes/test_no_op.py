@@ -124,7 +124,7 @@ def test_an_undef_store_covers_and_is_kept_where_the_caller_sees_it() -> None:
     """What is stored before a cell is freed makes no difference; the permission itself stays."""
     f = function(A16, loops([i], put("A", [i], c(1))), loops([i], put("A", [i], new_hole(I32, [i]))))
     g = remove_no_op(f)
-    assert stores(g) == 1 and "hole" in str(g).lower() or "undef" in str(g).lower()
+    assert (stores(g) == 1 and "hole" in str(g).lower()) or "undef" in str(g).lower()
 
 
 # feature: E2

@@ -55,10 +55,19 @@ def padding(value: float) -> object:
 
 
 FLAGSHIP = [
-    ("sum", F32, 0.0, 0.0), ("sum", "float16", 0.0, -0.0), ("sum", "float64", 1.5, 0.0), ("sum", I32, 0, 0), ("sum", "int8", 3, 0),
-    ("max", F32, -np.inf, -np.inf), ("max", "int8", -128, -128), ("max", "float16", -np.inf, -np.inf),
-    ("min", F32, np.inf, np.inf), ("prod", F32, 1.0, 1.0), ("prod", "int8", 1, 1), ("prod", "float16", 2.0, 1.0),
-]  # fmt: skip
+    ("sum", F32, 0.0, 0.0),
+    ("sum", "float16", 0.0, -0.0),
+    ("sum", "float64", 1.5, 0.0),
+    ("sum", I32, 0, 0),
+    ("sum", "int8", 3, 0),
+    ("max", F32, -np.inf, -np.inf),
+    ("max", "int8", -128, -128),
+    ("max", "float16", -np.inf, -np.inf),
+    ("min", F32, np.inf, np.inf),
+    ("prod", F32, 1.0, 1.0),
+    ("prod", "int8", 1, 1),
+    ("prod", "float16", 2.0, 1.0),
+]
 
 
 # feature: E12
@@ -73,11 +82,20 @@ def test_a_padded_row_loses_its_branch(op: str, dtype: str, start: float, pad: f
 # feature: E12
 @pytest.mark.parametrize(
     ("op", "dtype", "start", "pad"),
-    [("sum", F32, 0.0, 1.0), ("sum", I32, 0, 1), ("sum", F32, -0.0, 0.0), ("max", F32, 0.0, 0.0),
-     ("prod", F32, 1.0, 0.0), ("prod", I32, 1, 0), ("sum", F32, 0.0, None), ("max", "int8", 0, None)],
-)  # fmt: skip
+    [
+        ("sum", F32, 0.0, 1.0),
+        ("sum", I32, 0, 1),
+        ("sum", F32, -0.0, 0.0),
+        ("max", F32, 0.0, 0.0),
+        ("prod", F32, 1.0, 0.0),
+        ("prod", I32, 1, 0),
+        ("sum", F32, 0.0, None),
+        ("max", "int8", 0, None),
+    ],
+)
 def test_padding_that_matters_keeps_its_branch(op: str, dtype: str, start: float, pad: float | None) -> None:
-    """Not neutral, not known, or added to what may be -0.0 (max(B, 0) is B for all B that the row can have, which is not looked for)."""
+    """Not neutral, not known, or added to what may be -0.0 (that max(B, 0) is B
+    for every B of that row is not looked for)."""
     with pytest.raises(ScheduleError, match="without the branch") as error:
         remove_branching_through_overcompute(row(op, dtype, start, pad))
     assert error.value.witness["buffer"] == "B"
@@ -99,7 +117,9 @@ def convolution(rows: int, *, pad: bool = True) -> PrimFunc:
     a, b = t.load("A", [io + (ii + f) // 4, (ii + f) % 4], F32), t.load("B", [io, ii], F32)
     zero = c(0.0, F32)
     main = loops([io, ii], when(LOGICAL, put("B", [io, ii], zero), loops([f], put("B", [io, ii], b + a))))
-    post = loops([io, ii], when(t.logical_and(t.compare("eq", io, 3), t.index_const(2) <= ii), put("B", [io, ii], zero)))
+    post = loops(
+        [io, ii], when(t.logical_and(t.compare("eq", io, 3), t.index_const(2) <= ii), put("B", [io, ii], zero))
+    )
     return function({"A": ((rows, 4), F32), "B": ((4, 4), F32)}, main, *([post] if pad else []))
 
 
@@ -232,7 +252,9 @@ def test_an_internal_buffer_knows_its_padding() -> None:
     """The RFC's internal copy: no assumption is needed, the stores are there."""
     a, local, total = t.load("A", [4 * io + ii], I32), t.load("L", [io, ii], I32), t.load("B", [0], I32)
     copy = loops([io, ii], when(LOGICAL, put("L", [io, ii], a)))
-    fill = loops([io, ii], when(t.logical_and(t.compare("eq", io, 3), t.index_const(2) <= ii), put("L", [io, ii], c(0))))
+    fill = loops(
+        [io, ii], when(t.logical_and(t.compare("eq", io, 3), t.index_const(2) <= ii), put("L", [io, ii], c(0)))
+    )
     compute = seq([put("B", [0], c(0)), loops([io, ii], when(LOGICAL, put("B", [0], total + local)))])
     buffers = {"A": ((14,), I32), "B": ((1,), I32)}
     before = function(buffers, Alloc(BufferDecl("L", (4, 4), I32), seq([copy, fill, compute])))
@@ -241,4 +263,6 @@ def test_an_internal_buffer_knows_its_padding() -> None:
     assert branches(after) == 2  # A itself is not read outside of its 14 numbers
     check_same(before, after)
     with pytest.raises(ScheduleError):
-        remove_branching_through_overcompute(function(buffers, Alloc(BufferDecl("L", (4, 4), I32), seq([copy, compute]))))
+        remove_branching_through_overcompute(
+            function(buffers, Alloc(BufferDecl("L", (4, 4), I32), seq([copy, compute])))
+        )

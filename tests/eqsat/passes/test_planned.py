@@ -10,7 +10,7 @@ import eqsat as eq
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, If, seq, statements
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, If, Seq, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
 from eqsat.passes.cost import cheaper, cost
@@ -120,16 +120,24 @@ def test_what_the_second_half_knows(value: int | None) -> None:
     """The RFC's variants: padding that is not written, and padding that holds a number."""
     whole = consumers(["sum"], I32)
     assert isinstance(whole.body, Alloc)
-    copy, *rest = whole.body.body.parts  # type: ignore[union-attr]
+    assert isinstance(whole.body.body, Seq)
+    copy, *rest = whole.body.body.parts
     if value is not None:
-        copy = loops([io, ii], If(LOGICAL, put("L", [io, ii], t.load("A", [4 * io + ii], I32)), put("L", [io, ii], c(value))))
+        copy = loops(
+            [io, ii], If(LOGICAL, put("L", [io, ii], t.load("A", [4 * io + ii], I32)), put("L", [io, ii], c(value)))
+        )
     body = Alloc(whole.body.buffer, seq([copy, *rest]))
     before = PrimFunc("f", whole.params, whole.buffer_map, body)
     first, second = split_function(before, 1)
     assert set(first.params) == {"A", "L"} and set(second.params) == {"L", "B"}
     assumed = [s for s in statements(second.body) if isinstance(s, Assume)]
     assert len(assumed) == (0 if value is None else 1)
-    joined = PrimFunc("f", tuple(before.buffer_map) + ("L",), {**before.buffer_map, "L": whole.body.buffer}, seq([first.body, second.body]))
+    joined = PrimFunc(
+        "f",
+        (*before.buffer_map, "L"),
+        {**before.buffer_map, "L": whole.body.buffer},
+        seq([first.body, second.body]),
+    )
     for path, stmt in paths(joined.body):
         if isinstance(stmt, Assume):
             assert context_at(joined, path).decide(stmt.condition) == "always"

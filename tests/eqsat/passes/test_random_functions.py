@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from random_functions import random_function
 from small_functions import arrays_for
-
-import numpy as np
 
 from eqsat.ir.errors import EvaluationError, ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc

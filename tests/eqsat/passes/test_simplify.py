@@ -6,6 +6,7 @@ import pytest
 from small_functions import check_same, function, loops, put, when
 
 import eqsat as eq
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.stmt import Assume, If
 from eqsat.ir.terms import term as t
@@ -28,7 +29,7 @@ def body_text(func: object) -> list[str]:
 def test_a_false_assumption_is_an_error() -> None:
     with pytest.raises(ScheduleError, match="assume False is false"):
         simplify_statements(function({}, Assume(t.compare("eq", 1, 2))))
-    with pytest.raises(ScheduleError, match="16 <= i is false at .*'i': 0"):
+    with pytest.raises(ScheduleError, match=r"16 <= i is false at .*'i': 0"):
         simplify_statements(function({}, loops([i], Assume(t.index_const(16) <= i))))
     with pytest.raises(ScheduleError, match="is false"):  # by what was stored before
         simplify_statements(
@@ -107,8 +108,8 @@ def test_a_write_ends_an_assumption() -> None:
     g = simplify_statements(f)
     assert body_text(g)[1:] == ["if A[0] == int32(0):", "for i in 16:", "B[0] = B[0] + A[i]"]
 
-    def fix(arrays: dict[str, object]) -> None:
-        arrays["B"][...] = 0  # type: ignore[index]
+    def fix(arrays: dict[str, NDArray]) -> None:
+        arrays["B"][...] = 0
 
     check_same(f, g, fix=fix)
 
@@ -148,8 +149,13 @@ def test_identical_conditions_merge() -> None:
     )
     g = simplify_statements(f)
     assert body_text(g)[1:] == [
-        "if i < 8:", "A[i] = float32(0.0)", "B[i] = float32(2.0)", "else:", "A[i] = float32(1.0)", "B[i] = float32(3.0)",
-    ]  # fmt: skip
+        "if i < 8:",
+        "A[i] = float32(0.0)",
+        "B[i] = float32(2.0)",
+        "else:",
+        "A[i] = float32(1.0)",
+        "B[i] = float32(3.0)",
+    ]
     check_same(f, g)
 
 
@@ -163,8 +169,13 @@ def test_complementary_conditions_merge() -> None:
     f = function({"A": ((4, 4), I32), "B": ((4, 4), I32)}, loops([p, q], first, second))
     g = simplify_statements(f)
     assert body_text(g)[2:] == [
-        "if 4*i + j < 14:", "A[i, j] = int32(0)", "B[i, j] = int32(3)", "else:", "A[3, j] = int32(1)", "B[3, j] = int32(2)",
-    ]  # fmt: skip
+        "if 4*i + j < 14:",
+        "A[i, j] = int32(0)",
+        "B[i, j] = int32(3)",
+        "else:",
+        "A[3, j] = int32(1)",
+        "B[3, j] = int32(2)",
+    ]
     check_same(f, g)
 
 
