@@ -14,12 +14,25 @@ from typing import Any
 from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, If, Stmt, Store, children, stmt_terms
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    Assume,
+    BufferDecl,
+    For,
+    If,
+    Stmt,
+    Store,
+    children,
+    statements,
+    stmt_terms,
+)
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.facts import Context, fact_of, no_negative_zero
+from eqsat.passes.context import Context
+from eqsat.passes.facts import fact_of, no_negative_zero
 from eqsat.passes.flow import before_child, context_at
 from eqsat.passes.liveness import Live, cell_at, live_after
 from eqsat.passes.paths import EMPTY, Path, at, put
@@ -134,13 +147,7 @@ def _in_any_order(func: PrimFunc, path: Path) -> bool:
 
 def _allocated(stmt: Stmt, name: str) -> bool:
     """Whether a statement holds the buffer inside of it."""
-    return any(isinstance(inner, Alloc) and inner.buffer.name == name for place in [stmt] for inner in _all(place))
-
-
-def _all(stmt: Stmt) -> Iterator[Stmt]:
-    yield stmt
-    for child in children(stmt):
-        yield from _all(child)
+    return any(isinstance(inner, Alloc) and inner.buffer.name == name for inner in statements(stmt))
 
 
 def _story(store: Store, live: Live) -> str:
@@ -180,9 +187,16 @@ def _race(func: PrimFunc, path: Path, condition: Term) -> Difference | None:
 def check_reads(func: PrimFunc, path: Path, condition: Term) -> Difference | None:
     """Does every access of the statement stay inside its buffer, and may it be read, where the condition fails?"""
     context = context_at(func, path).under(t.logical_not(condition))
+    vague = _vague(func)
     for place in places(at(func.body, path), context):
         if isinstance(place.stmt, Assume) and not place.context.prove(place.stmt.condition):
             return Difference(f"assume {place.stmt.condition} is not known to hold there", {})
+        decisive = [place.stmt.condition] if isinstance(place.stmt, If) else [i for i in _indices(place.stmt)]
+        for load in loads(*decisive):
+            if str(load.payload) in vague:
+                return Difference(
+                    f"{load} decides what is accessed, and may have no value there", {"buffer": load.payload}
+                )
         for term in stmt_terms(place.stmt):
             problem = check_term(term, place.context)
             if problem is not None:
@@ -193,6 +207,23 @@ def check_reads(func: PrimFunc, path: Path, condition: Term) -> Difference | Non
             if problem is not None:
                 return problem
     return None
+
+
+def _vague(func: PrimFunc) -> set[str]:
+    """Buffers with cells that may have no value: local ones, those with freed cells, and aliases."""
+    found: set[str] = {name for name, decl in func.buffer_map.items() if decl.padding_steps}
+    for stmt in statements(func.body):
+        if isinstance(stmt, (Alloc, Alias)):
+            found.add(stmt.buffer.name)
+        elif isinstance(stmt, Store) and stmt.value.op == "hole":
+            found.add(stmt.buffer)
+    return found
+
+
+def _indices(stmt: Stmt) -> list[Term]:
+    """The indices of what a statement accesses."""
+    inner = [i for load in loads(*stmt_terms(stmt)) for i in load.args]
+    return [*inner, *stmt.index] if isinstance(stmt, Store) else inner
 
 
 def check_term(term: Term, context: Context) -> Difference | None:

@@ -15,7 +15,8 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, 
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs
-from eqsat.passes.facts import Context, Fact, fact_of, is_same, no_negative_zero, over
+from eqsat.passes.context import Context
+from eqsat.passes.facts import Fact, fact_of, is_same, no_negative_zero, over
 from eqsat.passes.paths import Path, at
 from eqsat.passes.regions import Access, accesses, apart, has_loads, loads, reads_of, renamed, substituted
 

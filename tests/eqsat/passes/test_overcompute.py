@@ -266,3 +266,16 @@ def test_an_internal_buffer_knows_its_padding() -> None:
         remove_branching_through_overcompute(
             function(buffers, Alloc(BufferDecl("L", (4, 4), I32), seq([copy, compute])))
         )
+
+
+# feature: E12
+def test_a_branch_on_what_may_have_no_value() -> None:
+    """The added executions would decide a branch by a cell that nothing wrote."""
+    local = t.load("L", [io, ii], I32)
+    inner = when(t.compare("lt", local, c(0)), put("L", [io, ii], c(1)))
+    fill = loops([io, ii], when(LOGICAL, put("L", [io, ii], t.load("A", [io, ii], I32))))
+    body = seq([fill, loops([io, ii], when(LOGICAL, inner))])
+    before = function({"A": ((4, 4), I32)}, Alloc(BufferDecl("L", (4, 4), I32), body))
+    found = overcompute(before, LOGICAL)
+    assert any("decides what is accessed" in why.problem for _, why in found.refused)
+    check_same(before, found.func)
