@@ -17,9 +17,9 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute, transform
 from eqsat.passes.facts import (
     Fact,
+    copies_of,
     excludes_negative_zero,
     fact_of,
-    is_exact,
     never_negative_zero,
     no_negative_zero,
     values_of,
@@ -225,8 +225,7 @@ class Context:
 
     def _copies(self, load: Term) -> list[Term]:
         """What is known to have the same bits as a cell."""
-        found = [claim.args for claim in self._claims(load) if claim.op == "same" or is_exact(claim)]
-        return [self.simplify(b if a is load else a) for a, b in found if a is load or b is load]
+        return [self.simplify(x) for claim in self._claims(load) for x in copies_of(load, claim)]
 
     def _without_zeros(self, term: Term) -> Term:
         """Sums without 0.0, where it is added to what is not -0.0."""

@@ -125,6 +125,14 @@ def is_exact(claim: Term) -> bool:
     return claim.op == "eq" and not is_float(claim.args[0].dtype)
 
 
+def copies_of(load: Term, claim: Term) -> list[Term]:
+    """What a claim says to have the same bits as a cell."""
+    if claim.op != "same" and not is_exact(claim):
+        return []
+    a, b = claim.args
+    return [b] if a is load else [a] if b is load else []
+
+
 def values_of(load: Term, claim: Term) -> list[Term]:
     if claim.op not in ("same", "eq") or all(load is not a for a in claim.args):
         return []

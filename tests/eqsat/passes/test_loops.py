@@ -107,7 +107,7 @@ def n_value() -> int:
 def test_only_serial_and_parallel_loops_shrink(kind: str, reduced: bool) -> None:
     before = function({"A": ((16,), I32)}, For(n, when(n < 3, put("A", [n], c(1))), kind))  # type: ignore[arg-type]
     if reduced:
-        assert text(reduce_loop_extents(before))[0].startswith("for n in 3:")
+        assert "for n in 3:" in text(reduce_loop_extents(before))[0]
     else:
         with pytest.raises(ScheduleError):
             reduce_loop_extents(before)

@@ -48,7 +48,7 @@ def consumers(ops: list[str], dtype: str) -> PrimFunc:
 
 
 # feature: E14, E18
-@pytest.mark.parametrize(("op", "dtype"), [("sum", I32), ("max", "int8"), ("prod", F32), ("sum", "float16")])
+@pytest.mark.parametrize(("op", "dtype"), [("max", "int8"), ("sum", F32)])
 def test_a_pad_value_is_chosen_for_its_consumer(op: str, dtype: str) -> None:
     before = consumers([op], dtype)
     with pytest.raises(ScheduleError):
