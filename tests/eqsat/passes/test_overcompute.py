@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from small_functions import check_same, function, loops, put, when
+from small_functions import check_same, function, loops, odd_array, put, when
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.refine import same_meaning
 from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, Stmt, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
@@ -313,3 +314,26 @@ def row_of_padding(value: t.Term) -> PrimFunc:
     known = loops([io, ii], Assume(t.logical_or(LOGICAL, t.compare("eq", a, value))))
     body = seq([put("B", [0], c(0)), loops([io, ii], when(LOGICAL, put("B", [0], total + a)))])
     return function({"A": ((4, 4), I32), "B": ((1,), I32)}, known, body)
+
+
+# feature: E12
+@pytest.mark.parametrize(("op", "pad"), [("sum", 0.0), ("max", -np.inf)])
+def test_a_row_of_symbolic_length(op: str, pad: float) -> None:
+    """Rows of N numbers in blocks of 4: the proof is one for all N."""
+    size = eq.symbol("N", lower=0)
+    outer = eq.axis("outer", (size + 3) // 4)
+    a, b = t.load("A", [outer, ji], F32), t.load("B", [0], F32)
+    inside = 4 * outer + ji < size
+    known = loops([outer, ji], Assume(t.logical_or(inside, t.compare("eq", a, c(pad, F32)))))
+    value = b + a if op == "sum" else eq.maximum(b, a)
+    body = seq([put("B", [0], c(pad, F32)), loops([outer, ji], when(inside, put("B", [0], value)))])
+    decls = {"A": BufferDecl("A", ((size + 3) // 4, 4), F32), "B": BufferDecl("B", (1,), F32)}
+    before = PrimFunc("f", ("A", "B"), decls, seq([known, body]))
+    after = remove_branching_through_overcompute(before)
+    assert branches(before) == 1 and branches(after) == 0
+    for length in (0, 1, 4, 6):
+        rows = np.full((-(-length // 4), 4), pad, F32)
+        rows.reshape(-1)[:length] = odd_array(np.random.default_rng(length), (length,), F32)
+        assert same_meaning(before, after, {"A": rows, "B": np.ones(1, F32)}, {"N": length})
+    with pytest.raises(ScheduleError):
+        remove_branching_through_overcompute(PrimFunc("f", ("A", "B"), decls, body))
