@@ -16,7 +16,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs
 from eqsat.passes.context import Context
-from eqsat.passes.facts import Fact, fact_of, is_same, no_negative_zero, over
+from eqsat.passes.facts import Fact, excludes_negative_zero, fact_of, is_same, no_negative_zero, over
 from eqsat.passes.paths import Path, at
 from eqsat.passes.regions import Access, accesses, apart, has_loads, loads, reads_of, renamed, substituted
 
@@ -149,21 +149,22 @@ def _invariants(loop: For, context: Context, left: Context) -> list[Fact]:
     """Cells that no iteration makes -0.0, of those whose facts end with the loop."""
     found: list[Fact] = []
     for fact in context.facts:
-        cells = loads(fact.claim)
-        if fact in left.facts or len(cells) != 1 or not is_float(cells[0].dtype):
-            continue
-        weak = replace(fact, claim=no_negative_zero(cells[0]))
-        known = Context(context.guard, (fact,), context.roots, context.decls)
-        if not (fact.claim is weak.claim or known.not_negative_zero(cells[0]) or _says_so(fact, cells[0])):
-            continue
-        body = replace(left, facts=(*left.facts, weak))
-        if all(_keeps(store, cells[0], body) for store in statements(loop.body) if isinstance(store, Store)):
-            found.append(weak)
+        for cell in _subjects(fact.claim):
+            weak = replace(fact, claim=no_negative_zero(cell))
+            if fact in left.facts or not excludes_negative_zero(cell, fact.claim, weak.claim):
+                continue
+            body = replace(left, facts=(*left.facts, weak))
+            if all(_keeps(store, cell, body) for store in statements(loop.body) if isinstance(store, Store)):
+                found.append(weak)
     return found
 
 
-def _says_so(fact: Fact, cell: Term) -> bool:
-    return Context(facts=(replace(fact, condition=t.TRUE, axes=()),)).not_negative_zero(cell)
+def _subjects(claim: Term) -> list[Term]:
+    """The cells of floats that a claim is about."""
+    if claim.op == "same":
+        return [a for a in claim.args if a.op == "load" and is_float(a.dtype)]
+    cells = loads(claim)
+    return [cells[0]] if len(cells) == 1 and is_float(cells[0].dtype) else []
 
 
 def _keeps(store: Store, cell: Term, context: Context) -> bool:

@@ -140,3 +140,12 @@ def test_odd_numbers_of_odd_types() -> None:
         both = PrimFunc("f", ("A",), f.buffer_map, seq([f.body, f.body]))
         assert stores(remove_no_op(both)) == 1
         check_same(both, remove_no_op(both))
+
+
+# feature: E6
+def test_a_local_store_that_only_the_next_iteration_reads() -> None:
+    n = eq.axis("n", 4)
+    body = loops([n], put("B", [n], t.load("L", [n], I32)), put("L", [n + 1], t.load("A", [n], I32)))
+    f = function(AB, Alloc(BufferDecl("L", (5,), I32), seq([put("L", [0], c(7)), body])))
+    assert stores(remove_no_op(f)) == 3
+    check_same(f, remove_no_op(f))

@@ -337,3 +337,16 @@ def test_a_row_of_symbolic_length(op: str, pad: float) -> None:
         assert same_meaning(before, after, {"A": rows, "B": np.ones(1, F32)}, {"N": length})
     with pytest.raises(ScheduleError):
         remove_branching_through_overcompute(PrimFunc("f", ("A", "B"), decls, body))
+
+
+# feature: E12
+@pytest.mark.parametrize(("start", "removed"), [("x + y", False), ("x + 1.0", True), ("abs(x)", True), ("x", False)])
+def test_sums_that_may_begin_with_negative_zero(start: str, removed: bool) -> None:
+    """-0.0 is the sum of two -0.0 only; 0.0 from the padding would change it."""
+    a, b = t.load("A", [jo, ji], F32), t.load("B", [0], F32)
+    x, y = t.load("X", [0], F32), t.load("X", [1], F32)
+    first = {"x + y": x + y, "x + 1.0": x + c(1.0, F32), "abs(x)": abs(x), "x": x}[start]
+    known = loops([jo, ji], Assume(t.logical_or(INSIDE, t.compare("eq", a, c(0.0, F32)))))
+    body = seq([put("B", [0], first), loops([jo, ji], when(INSIDE, put("B", [0], b + a)))])
+    before = function({"A": ((4, 4), F32), "X": ((2,), F32), "B": ((1,), F32)}, known, body)
+    assert bool(overcompute(before).changed) == removed
