@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from importlib import import_module
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 from eqsat.ir.errors import EqsatError, MissingPackage
@@ -14,25 +16,57 @@ from eqsat.workers.call import call
 SECONDS, MEMORY_MB = 1_800.0, 4_096  # of one task: a safety net far beyond what a check's own clock allows
 
 
-class Workers(ThreadPoolExecutor):
+Question = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+_Task = tuple["Future[Any]", Question]
+
+
+class Workers(Executor):
     """Worker processes as an executor: a task that takes all memory, or hangs, ends its worker and nothing else.
+
+    Its threads only wait for workers, and the end of the program waits for none of them.
 
     >>> with Workers(2) as executor:
     ...     list(executor.map(abs, [-1, 2]))
     [1, 2]
     """
 
+    def __init__(self, count: int) -> None:
+        self.waiting: SimpleQueue[_Task | None] = SimpleQueue()
+        self.threads = [Thread(target=self._work, daemon=True) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a function that can be pickled, with its arguments, in a worker."""
-        return super().submit(_in_worker, fn, args, kwargs)
+        future: Future[Any] = Future()
+        self.waiting.put((future, (fn, args, kwargs)))
+        return future
+
+    def _work(self) -> None:
+        while (task := self.waiting.get()) is not None:
+            future, question = task
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(_in_worker(question))
+            except BaseException as error:
+                future.set_exception(error)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take no more tasks; wait for those that were taken, or leave them out."""
+        if cancel_futures:
+            while not self.waiting.empty():
+                task = self.waiting.get()
+                if task is not None:
+                    task[0].cancel()
+        for _ in self.threads:
+            self.waiting.put(None)
+        for thread in self.threads if wait else ():
+            thread.join()
 
 
-def _in_worker(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    question = (fn, args, kwargs)
+def _in_worker(question: Question) -> Any:
     return call("eqsat.rulebook.parallel:task_job", question, seconds=SECONDS, memory_mb=MEMORY_MB)
-
-
-Question = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 def task_job(question: Question, report: Callable[[Any], None]) -> Any:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +128,19 @@ def test_a_cluster_checks_rules(run: Run) -> None:
         assert code == 1 and {name: r["status"] for name, r in statuses(out).items()} == STATUS
     finally:
         cluster.close()
+
+
+def test_jobs_can_be_interrupted(run: Run, tmp_path: Path) -> None:
+    """Ctrl-C ends the command at once, whatever its workers are doing."""
+    command = [sys.executable, "-m", "eqsat", "rules", "check", "mine_in_tests", "--jobs", "2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(4)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        begun = time.monotonic()
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "eqsat: interrupted\n")
+    assert time.monotonic() - begun < 10
 
 
 def test_an_address_needs_the_package(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
