@@ -10,10 +10,12 @@ from random_functions import random_function
 from random_primfuncs import random_case
 from small_functions import arrays_for
 
+import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
+from eqsat.ir.statements.run import run_primfunc
 from eqsat.passes.extents import reduce_loop_extents
 from eqsat.passes.hoist import hoist_expression
 from eqsat.passes.merge_loops import merge_adjacent_loops
@@ -66,6 +68,36 @@ def changed_other(name: str, seed: int) -> bool:
     """The same for a function of the generator of statements."""
     case = random_case(seed, without=("vectors", "strides"))
     return changed(name, case.func, [case.arguments(k) for k in range(2)], case.sizes)
+
+
+def check_compiled(before: PrimFunc, after: PrimFunc, start: dict[str, NDArray]) -> None:
+    """Compiled, the second function gives what the interpreter gives for the first, but for cells that are freed."""
+    want, got = ({name: array.copy() for name, array in start.items()} for _ in range(2))
+    freed = run_primfunc(before, want, track=True)
+    eq.compile(remove_assume(after), target="c")(got)
+    for name in before.params:
+        a, b = want[name], got[name]
+        same = (a == b) | freed[name] | ((a != a) & (b != b))
+        assert same.all(), f"{name}:\n{a}\n{b}\n{before}\n{after}"
+
+
+@pytest.mark.parametrize("name", ["simplify_statements", "remove_no_op", "remove_branching_through_overcompute"])
+def test_compiled_functions_keep_their_meaning(name: str) -> None:
+    compiled = 0
+    for seed in range(50):
+        made = random_function(seed)
+        start = arrays_for(made.func, np.random.default_rng(seed), made.fix)
+        try:
+            assert same_meaning(made.func, made.func, start)
+            after = PASSES[name](made.func)
+        except (EvaluationError, ScheduleError):
+            continue
+        if after != made.func:
+            check_compiled(made.func, after, start)
+            compiled += 1
+        if compiled == 3:
+            return
+    pytest.fail(f"{compiled} functions were compiled")
 
 
 @pytest.mark.parametrize("name", PASSES)
