@@ -592,5 +592,6 @@ def test_cells_at_numbers_have_no_value_for_the_rules() -> None:
     first, second = load("x", [t.index_const(0)], "int32"), load("x", [t.index_const(1)], "int32")
     assert decide(t.compare("eq", first, second), None, t.compare("eq", second, zero)) == "unknown"
     a, b = load("x", [t.index_const(0)], "float32"), load("x", [t.index_const(1)], "float32")
-    proof = Portfolio(cached=False).equal(a - t.const(0.0, "float32"), b, {}, t.compare("eq", a, t.const(1.0, "float32")))
+    one = t.compare("eq", a, t.const(1.0, "float32"))
+    proof = Portfolio(cached=False).equal(a - t.const(0.0, "float32"), b, {}, one)
     assert proof.verdict == "unknown"
