@@ -12,6 +12,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.passes.effects import Difference
 from eqsat.passes.flow import context_at, entry
+from eqsat.passes.liveness import cell_at
 from eqsat.passes.paths import Path, at, paths, put, tidy, with_axis, with_body
 from eqsat.passes.regions import accesses, apart, fresh_axes, renamed, substituted
 
@@ -104,8 +105,6 @@ def _told(
 ) -> Difference:
     if not witness:
         return Difference(f"loop 1 may {one} cells of {buffer} that loop 2 must {two} later (not decided)", {})
-    from eqsat.passes.liveness import cell_at
-
     i, j = (witness.get(str(axis), 0) for axis in axes)
     cell = cell_at(index, witness)
     where = "" if cell is None else str(list(cell))

@@ -21,7 +21,7 @@ from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, places
 from eqsat.passes.flow import context_at
 from eqsat.passes.paths import Path, at, is_empty, map_terms, paths, put, with_body
-from eqsat.passes.regions import has_loads, loads
+from eqsat.passes.regions import accesses, has_loads, loads, written
 
 
 @dataclass(frozen=True)
@@ -248,8 +248,6 @@ def _axes(term: Term) -> set[Term]:
 
 def _written_later(func: PrimFunc, path: Path, stmt: Stmt) -> Sequence[Term]:
     """Conditions under which what a statement writes is not written again by what follows it or a loop around it."""
-    from eqsat.passes.regions import accesses, written
-
     own = [a for a in accesses(stmt) if a.changes]
     later: list[Any] = []
     for depth in range(len(path)):

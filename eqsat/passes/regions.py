@@ -14,7 +14,6 @@ from functools import lru_cache
 from typing import Literal
 
 from eqsat.ir.decide import Proof, decider
-from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
@@ -237,13 +236,3 @@ def written(access: Access, cell: Sequence[Term], exactly: bool = False) -> Term
 def conjuncts(condition: Term) -> tuple[Term, ...]:
     """The parts of a conjunction."""
     return condition.args if condition.op == "and" else (condition,)
-
-
-def cells_of(access: Access) -> tuple[Term, ...]:
-    """Variables for the indices of a cell of the access's buffer."""
-    return tuple(t.var(f"c{k}_{next(_fresh)}q") for k in range(len(access.index)))
-
-
-def is_index(term: Term) -> bool:
-    """Whether a term is an index, over which the rules of integers hold."""
-    return term.dtype == INDEX

@@ -20,6 +20,7 @@ from eqsat.passes.flow import after, entry
 from eqsat.passes.no_op import names_in
 from eqsat.passes.paths import tidy
 from eqsat.passes.regions import accesses, has_loads, loads, written
+from eqsat.simplifying.simplify import simplify_term
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,6 @@ def _freed(decl: BufferDecl, first: Sequence[Stmt]) -> list[Stmt]:
             if region is None:
                 return []
             reached.append(region)
-    from eqsat.simplifying.simplify import simplify_term
-
     left = simplify_term(t.logical_not(t.logical_or(*reached)), {})
     if left is t.FALSE:
         return []
