@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from small_functions import arrays, at, body_text, convolution, function, number, require_same, running_sum
+from scheduled_functions import arrays, at, body_text, convolution, function, number, require_same, running_sum
 
 import eqsat as eq
 from eqsat.ir.statements.run import run_primfunc

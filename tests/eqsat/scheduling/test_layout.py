@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_functions import arrays, at, body_text, doubled, function, mapped, number, numbers, require_same
+from scheduled_functions import arrays, at, body_text, doubled, function, mapped, number, numbers, require_same
 
 import eqsat as eq
 from eqsat.ir.errors import EvaluationError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from small_functions import arrays, at, body_text, convolution, doubled, function, number, require_same, total
+from scheduled_functions import arrays, at, body_text, convolution, doubled, function, number, require_same, total
 
 import eqsat as eq
 from eqsat.ir.errors import EqsatError

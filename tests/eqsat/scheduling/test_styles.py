@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from small_functions import at, body_text, doubled, function, mapped, number, numbers, require_same, total
+from scheduled_functions import at, body_text, doubled, function, mapped, number, numbers, require_same, total
 
 import eqsat as eq
 from eqsat.ir.statements.run import run_primfunc
