@@ -10,10 +10,13 @@ import pytest
 from random_primfuncs import Case, random_case
 
 import eqsat as eq
+from eqsat.backends.c.expr import Expressions, Scope
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import BackendError, BoundsError, EvaluationError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.terms import term as t
 
 
 def compare(case: Case, target: str, seed: int) -> None:
@@ -142,7 +145,7 @@ def test_sizes_are_arguments_of_one_kernel() -> None:
         head(z=np.zeros(8, "int32"), N=-1)
 
 
-SHARED = """func f(x: int32[N, N, 4], y: int32[M, N, N, 8])
+SHARED = """func f(x: int32[N, N, 4], z: int32[3, N], y: int32[M, N, N, 8])
   symbol N
   symbol M
   alloc a: int32[M, N, N, 8]
@@ -150,20 +153,30 @@ SHARED = """func f(x: int32[N, N, 4], y: int32[M, N, N, 8])
   for i in M*N*N:
     for j in 4:
       alias flat: int32[4*N*N] = x
-      b[i % M, i // M % N, (3*j + 1) % N, j] = flat[i * (3*j + 1) % 4]
+      b[i % M, i // M % N, (3*j + 1) % N, j] = flat[i * (3*j + 1) % 4] + z[(3*j + 1) % 3, 0] + z[2 * j % 3, N - 1]
       a[i % M, i // M % N, (3*j + 1) % N, j] = b[i % M, i // M % N, (3*j + 1) % N, j] + int32(1)
       y[i % M, i // M % N, (3*j + 1) % N, j] = a[i % M, i // M % N, (3*j + 1) % N, j]"""
 
 
+def test_products_of_sizes_and_digits_are_bracketed() -> None:
+    """N * (i % 3) is not N * i % 3, whichever factor comes first."""
+    n, i = t.sym("N", upper=9), t.ax(0, 8)
+    printer = Expressions({}, "int32_t", IndexSimplifier())
+    printer.axes.update({n: "n", i: "i"})
+    for first, second, text in ((n, i % 3, "n * (i % 3)"), (i % 3, n, "i % 3 * n"), (n, i // 3, "n * (i / 3)")):
+        assert printer.print_terms([t.make("prod", (first, second))], Scope()) == [text]
+
+
 @pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.opencl)])
-def test_products_of_sizes_and_digits_are_bracketed(target: str) -> None:
-    """N * ((3*j + 1) % N) is not N * (3*j + 1) % N; sizes that share a product declare it."""
+def test_sizes_that_share_a_product_declare_it(target: str) -> None:
     func = PrimFunc.parse(SHARED)
+    kernel = eq.compile(func, target=target)
     for n, m in ((1, 2), (3, 2), (4, 1)):
         x = np.arange(n * n * 4, dtype="int32").reshape(n, n, 4)
         want, got = (np.full((m, n, n, 8), -1, "int32") for _ in range(2))
-        run_primfunc(func, {"x": x, "y": want})
-        eq.compile(func, target=target)(x=x, y=got)
+        z = np.arange(3 * n, dtype="int32").reshape(3, n) * 100
+        run_primfunc(func, {"x": x, "y": want, "z": z})
+        kernel(x=x, y=got, z=z)
         np.testing.assert_array_equal(got, want)
 
 
