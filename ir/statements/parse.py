@@ -3,158 +3,29 @@
 from __future__ import annotations
 
 import re
-from ast import literal_eval
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn, cast
+from typing import cast
 
-from eqsat.ir.errors import EqsatError, ParseError
-from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.layouts.map_text import split_indices
-from eqsat.ir.statements.decl import BufferDecl, Transform
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.statements.decl import BufferDecl
+from eqsat.ir.statements.parse_declarations import NAME, DeclarationReader, Line, Scope
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, LoopKind, Stmt, Store, seq
 from eqsat.ir.statements.text import LEAF
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.holes import reserve_holes
-from eqsat.ir.terms.parse import parse_expr
-from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import map_loads, nodes_of
 
-_NAME = r"[^\W\d]\w*"
-_HEAD = re.compile(rf"func ({_NAME})\((.*)\)")
-_SYMBOL = re.compile(rf"symbol ({_NAME})(?: lower (None|-?\d+))?(?: upper (-?\d+))?(?: multiple (\d+))?")
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_LAYOUT = re.compile(
-    rf"layout ({_NAME}) (\[.*?\]) by ({_STRING})(?: padding ({_STRING}))?(?: value ({_STRING}))?", re.ASCII
-)
-_DECL = re.compile(rf"({_NAME}): (\w+)(\[.*?\])((?: \w+ (?:\[.*?\]|{_STRING}))*)")
-_PART = re.compile(rf" (strides|offset|separators|note) (\[.*?\]|{_STRING})")
-_FOR = re.compile(rf"((?:\w+ )*)for ({_NAME})(?: as (var )?({_NAME}))? in (.*):")
-_LOCAL = re.compile(rf"(alloc|alias) (.*?)(?: = ({_NAME})(?: \+ (\d+))?)?(:?)")
-_LET = re.compile(rf"let ({_NAME}) = (.*)")
+_HEAD = re.compile(rf"func ({NAME})\((.*)\)")
+_SYMBOL = re.compile(rf"symbol ({NAME})(?: lower (None|-?\d+))?(?: upper (-?\d+))?(?: multiple (\d+))?")
+_FOR = re.compile(rf"((?:\w+ )*)for ({NAME})(?: as (var )?({NAME}))? in (.*):")
+_LOCAL = re.compile(rf"(alloc|alias) (.*?)(?: = ({NAME})(?: \+ (\d+))?)?(:?)")
+_LET = re.compile(rf"let ({NAME}) = (.*)")
 _KINDS = ("parallel", "vectorized", "unrolled")
 
 
-@dataclass
-class _Line:
-    number: int
-    depth: int
-    text: str
-
-
-@dataclass
-class _Scope:
-    """The names that terms may use: axes, symbols and shared subterms, and buffers."""
-
-    names: dict[str, Term]
-    buffers: dict[str, BufferDecl] = field(default_factory=dict[str, BufferDecl])
-
-    def inner(self) -> _Scope:
-        return _Scope(dict(self.names), dict(self.buffers))
-
-
-class _Reader:
-    def __init__(self, text: str) -> None:
-        self.lines: list[_Line] = []
-        for number, raw in enumerate(text.splitlines(), 1):
-            if raw.strip() and not raw.lstrip().startswith("#"):
-                self.lines.append(_Line(number, len(raw) - len(raw.lstrip(" ")), raw.strip()))
-        self.at = 0
-
-    def fail(self, line: _Line | None, why: str) -> NoReturn:
-        where = "the end" if line is None else f"line {line.number} ({line.text[:100]!r})"
-        raise ParseError("text of a function", f"{where}: {why}")
-
-    def peek(self) -> _Line | None:
-        return self.lines[self.at] if self.at < len(self.lines) else None
-
-    # -- terms
-
-    def term(self, line: _Line, text: str, scope: _Scope) -> Term:
-        sources: dict[str, tuple[str, str]] = {n: (n, b.scalar) for n, b in scope.buffers.items()}
-        try:
-            found = parse_expr(text, scope.names, sources)
-        except EqsatError as error:
-            self.fail(line, f"{error}")
-
-        def whole(load: Term) -> Term:
-            decl = scope.buffers.get(load.payload) if isinstance(load.payload, str) else None
-            wide = decl is not None and decl.lanes > 1
-            return t.make("load", load.args, load.payload, load.dtype, decl.lanes) if decl and wide else load
-
-        for node in nodes_of("hole", found):
-            reserve_holes(node.payload)
-        return map_loads(found, whole)
-
-    def terms(self, line: _Line, text: str, scope: _Scope) -> tuple[Term, ...]:
-        """Terms between top-level commas; `()` is none of them."""
-        try:
-            parts = split_indices(f"[{text}]" if text != "()" else text, text)
-        except EqsatError as error:
-            self.fail(line, str(error))
-        return tuple(self.term(line, p, scope) for p in parts)
-
-    def dims(self, line: _Line, text: str, scope: _Scope) -> tuple[Any, ...]:
-        """The sizes of `[4, N]`, numbers as they are."""
-        inner = text[1:-1].strip()
-        terms = self.terms(line, inner, scope) if inner else ()
-        return tuple(term if (n := t.int_value(term)) is None else n for term in terms)
-
-    # -- declarations
-
-    def decl(self, line: _Line, text: str, scope: _Scope) -> BufferDecl:
-        found = _DECL.fullmatch(text.strip())
-        if found is None:
-            self.fail(line, f"{text.strip()[:80]!r} declares no buffer; write name: float32[4, N]")
-        name, dtype, shape, rest = found.groups()
-        made = BufferDecl(name, self.dims(line, shape, scope), dtype)
-        for key, value in _PART.findall(rest):
-            if key == "note":
-                made = replace(made, note=self.string(line, value))
-            elif key == "offset":
-                made = replace(made, elem_offset=self.dims(line, value, scope)[0])
-            elif key == "strides":
-                made = replace(made, strides=self.dims(line, value, scope))
-            else:
-                made = replace(made, axis_separators=self.dims(line, value, scope))
-        return made
-
-    def string(self, line: _Line, text: str) -> str:
-        try:
-            return cast(str, literal_eval(text))
-        except (SyntaxError, ValueError):
-            self.fail(line, f"{text} is not a string")
-
-    def layouts(self, decl: BufferDecl, depth: int, scope: _Scope) -> BufferDecl:
-        """The declaration with the layout lines that follow."""
-        while (line := self.peek()) is not None and line.depth == depth and line.text.startswith("layout "):
-            found = _LAYOUT.fullmatch(line.text)
-            if found is not None and found.group(1) != decl.name:
-                break
-            if found is None:
-                self.fail(line, f'expected: layout {decl.name} [14] by "i -> i//4, i%4" padding "..." value "..."')
-            self.at += 1
-            _, shape, text, where, value = found.groups()
-            symbols = {n: s for n, s in scope.names.items() if s.op == "sym"}
-            inner = _Scope(symbols | {leaf_name(a): a for a in output_axes(decl.shape)}, {decl.name: decl})
-            try:
-                index_map = IndexMap.parse(self.string(line, text), symbols)
-            except EqsatError as error:
-                self.fail(line, str(error))
-            step = Transform(
-                index_map,
-                self.dims(line, shape, scope),
-                t.FALSE if where is None else self.term(line, self.string(line, where), inner),
-                None if value is None else self.term(line, self.string(line, value), inner),
-            )
-            decl = replace(decl, transforms=(*decl.transforms, step))
-        return decl
-
+class _Reader(DeclarationReader):
     # -- statements
 
-    def block(self, depth: int, scope: _Scope) -> Stmt:
+    def block(self, depth: int, scope: Scope) -> Stmt:
         """The statements at this indentation; a local buffer lives to their end."""
         parts: list[Stmt] = []
         while (line := self.peek()) is not None and line.depth >= depth:
@@ -168,14 +39,14 @@ class _Reader:
             parts.append(self.statement(line, scope, local))
         return seq(parts)
 
-    def inside(self, line: _Line, scope: _Scope) -> Stmt:
+    def inside(self, line: Line, scope: Scope) -> Stmt:
         """The block below a line that ends with a colon."""
         below = self.peek()
         if below is None or below.depth <= line.depth:
             self.fail(below, f"expected an indented block below line {line.number}")
         return self.block(below.depth, scope.inner())
 
-    def local(self, line: _Line, found: re.Match[str], scope: _Scope, depth: int) -> Stmt:
+    def local(self, line: Line, found: re.Match[str], scope: Scope, depth: int) -> Stmt:
         kind, text, data, offset, _ = found.groups()
         if (kind == "alias") != (data is not None):
             self.fail(line, "write alloc a: float32[4], or alias a: float32[4] = b + 2")
@@ -185,7 +56,7 @@ class _Reader:
         body = self.block(depth, inner)
         return Alloc(decl, body) if data is None else Alias(decl, data, body, int(offset or 0))
 
-    def statement(self, line: _Line, scope: _Scope, local: re.Match[str] | None) -> Stmt:
+    def statement(self, line: Line, scope: Scope, local: re.Match[str] | None) -> Stmt:
         text = line.text
         if local is not None:
             below = self.peek()
@@ -210,7 +81,7 @@ class _Reader:
             return If(condition, then, orelse)
         return self.store(line, scope)
 
-    def shared(self, line: _Line, found: re.Match[str], scope: _Scope) -> Stmt:
+    def shared(self, line: Line, found: re.Match[str], scope: Scope) -> Stmt:
         """`let t0 = ...` stands for its term in the one statement that follows."""
         inner = scope.inner()
         inner.names[found.group(1)] = self.term(line, found.group(2), scope)
@@ -220,13 +91,13 @@ class _Reader:
         self.at += 1
         return self.statement(below, inner, None)
 
-    def condition(self, line: _Line, text: str, scope: _Scope) -> Term:
+    def condition(self, line: Line, text: str, scope: Scope) -> Term:
         try:
             return t.as_bool(self.term(line, text, scope))
         except EqsatError as error:
             self.fail(line, str(error))
 
-    def loop(self, line: _Line, found: re.Match[str], scope: _Scope) -> Stmt:
+    def loop(self, line: Line, found: re.Match[str], scope: Scope) -> Stmt:
         words, name, variable, other, extent = found.groups()
         kinds = [w for w in words.split() if w != "reduce"]
         if len(kinds) > 1 or any(k not in _KINDS for k in kinds):
@@ -246,7 +117,7 @@ class _Reader:
         kind: LoopKind = cast(LoopKind, kinds[0]) if kinds else "serial"
         return For(axis, self.inside(line, inner), kind, "reduce" in words.split())
 
-    def store(self, line: _Line, scope: _Scope) -> Stmt:
+    def store(self, line: Line, scope: Scope) -> Stmt:
         name, _, rest = line.text.partition("[")
         place = _closing(rest)
         if place is None or not rest[place + 1 :].startswith(" = ") or name not in scope.buffers:
@@ -264,7 +135,7 @@ class _Reader:
             self.fail(line, "expected func name(x: float32[4], ...)")
         self.at += 1
         body_depth = self.lines[self.at].depth if self.at < len(self.lines) else line.depth + 1
-        scope = _Scope(self.symbols(given))
+        scope = Scope(self.symbols(given))
         decls: dict[str, BufferDecl] = {}
         for text in _split(head.group(2)):
             decl = self.layouts(self.decl(line, text, scope), body_depth, scope)
