@@ -87,7 +87,7 @@ _LAZY: dict[str, str] = {
     "testing": "",
 }
 
-__all__ = [
+__all__: list[str] = [
     "AXIS_SEPARATOR",
     "UNDEF",
     "Buffer",

@@ -12,6 +12,7 @@ import numpy as np
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.terms.term import Term
 from kernel_suite.native import Call
 
 Shape = tuple[int, ...]
@@ -200,7 +201,8 @@ def generic() -> list[Fused]:
             x, t = eq.input("x", shape, "float32"), eq.constant(table.astype("int32"))
 
             def element(i: Any, j: Any) -> Any:
-                place = eq.minimum(eq.maximum(eq.cast(t[i % columns if of_rows else j], "index"), 0), columns - 1)
+                entry: Term = t[i % columns if of_rows else j]
+                place = eq.minimum(eq.maximum(eq.cast(entry, "index"), 0), columns - 1)
                 return x[place, j] if of_rows else x[i, place]
 
             return eq.compute(shape, element)

@@ -39,7 +39,7 @@ ROWS: dict[str, Callable[[], Tensor]] = {
     "in the middle": lambda: eq.compute((5, 4), lambda i, j: W[i, 0, j]),
     "another row": lambda: eq.compute((3,), lambda i: T[1, i]),
     "the diagonal": lambda: eq.compute((3,), lambda i: T[i, i]),
-    "a cell, guarded": lambda: eq.compute((2,), lambda i: eq.where(i < 1, V[i], V[0])),
+    "a cell, guarded": lambda: eq.compute((2,), lambda i: eq.where(i < 1, V[i], V[0])),  # pyright: ignore[reportUnknownLambdaType]
     "a cell, spread and moved": lambda: eq.compute((4, 5), lambda i, j: V[0]).permute_dims((1, 0)),
     "a row subtracted": lambda: eq.compute((5, 5), lambda i, j: T[i, j] - T[0, j]),
     "a column subtracted": lambda: eq.compute((5, 5), lambda i, j: T[i, j] - T[i, 0]),

@@ -31,7 +31,7 @@ def wrapped(x: eq.Tensor) -> Any:
 
 
 def mixed(x: eq.Tensor) -> Any:
-    return two(lambda io, ii: eq.where(ii < 3, x[0] + x[1], x[13]))
+    return two(lambda io, ii: eq.where(ii < 3, x[0] + x[1], x[13]))  # pyright: ignore[reportUnknownLambdaType]
 
 
 # name -> (dtype, pad value, what the cells (3,2) and (3,3) hold where a = 1, 2, ..., 14)

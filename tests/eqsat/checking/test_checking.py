@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[Program, Program]] = {
     ),
     "an access out of range": (
         program(eq.compute((4,), lambda i: X[i, 0])),
-        program(eq.compute((4,), lambda i: eq.where(X[0, 0] < 9e9, X[i + 1, 0], X[i, 0]))),
+        program(eq.compute((4,), lambda i: eq.where(X[0, 0] < 9e9, X[i + 1, 0], X[i, 0]))),  # pyright: ignore[reportUnknownLambdaType]
     ),
 }  # fmt: skip
 

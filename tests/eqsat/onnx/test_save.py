@@ -399,7 +399,7 @@ def test_symbolic_sizes_may_be_empty() -> None:
     programs = [
         eq.conv2d(x, weight(2, 3, 3, 3), padding=1),
         compute((n, 3, 4), lambda b, c, i, k: x[b, c, i + k, 2], (2,), "max"),
-        line(n, lambda i: eq.where(i + 1 < n, y[i + 1], y[0])),
+        line(n, lambda i: eq.where(i + 1 < n, y[i + 1], y[0])),  # pyright: ignore[reportUnknownLambdaType]
         eq.matmul(x, weight(5, 2)),
     ]
     for made in programs:
