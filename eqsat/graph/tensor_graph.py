@@ -94,6 +94,8 @@ SCHEMA = """
 
 (ruleset layouts)
 
+(rule ((= x (View x m)) (unabsorbed m)) ((subsume (View x m))) :ruleset operands :name "symmetry")
+
 (rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
 
 (rule ((need_part x m) (identity m)) ((part x m)) :ruleset laws :name "whole")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqsat.ir.fast import fast_paths
 from eqsat.ir.flat.facts import inverse, is_bijective, split_core
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
@@ -23,6 +24,8 @@ from eqsat.operators.universe import Reindex, Universe
 
 MOST_PERMUTATIONS = 8
 """So many permutations of positions an operator changes places with, in one search."""
+MOST_UNCOMPOSED = 64
+"""And so many where loading composes nothing: all parts of a chain are values then, not only the whole chain."""
 
 
 class LawAnswers:
@@ -77,7 +80,8 @@ class LawAnswers:
         views = {self.universe.reindexes[match.numbers[name]].map for name in match.plan.maps}
         views = {m for m in views if moves_positions(m)}
         known = self.permuted.setdefault(match.numbers["s"], set())
-        if not views <= known and len(known | views) > MOST_PERMUTATIONS:
+        most = MOST_PERMUTATIONS if fast_paths() else MOST_UNCOMPOSED
+        if not views <= known and len(known | views) > most:
             self.capped = True
             return False
         known |= views

@@ -95,7 +95,7 @@ def cut_bundles(node: Opaque) -> frozenset[Name]:
 def _may_shrink(node: Opaque, signature: Signature, extents: Mapping[str, Size], x: str) -> bool:
     """Whether the table has an operator with fewer positions of a label."""
     extent = extents[x]
-    if signature.role(x) != "map" or not isinstance(extent, int):
+    if signature.role(x) != "map" or not isinstance(extent, int) or extent == 0:
         return False
     return all(_has(node, signature, {**extents, x: fewer}) for fewer in {extent - 1, -(-extent // 2)})
 

@@ -52,6 +52,8 @@ def moved(signed: Signed, place: int, m: Map) -> tuple[Map, ...] | None:
     order = tensors[place]
     rest = [i for i in range(len(signed.labels)) if i not in order]
     joint = [*order, *rest]
+    if signed.size(joint) == 0:
+        return None  # there are no positions
     whole = widened(1, m, signed.size(rest))
     if not _allowed(signed, order, joint, whole):
         return None

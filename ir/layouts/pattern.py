@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -28,11 +29,13 @@ class Pattern:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a text is a pattern, not an index map: names stand apart by spaces, without commas.
+    """Whether a text is a pattern, not an index map: names stand apart by spaces, without commas or calls.
 
-    >>> is_pattern("b c h w -> b h w c"), is_pattern("i, j -> j, i"), is_pattern("() -> ()")
+    >>> is_pattern("b c h w -> b h w c"), is_pattern("i, j -> j, i"), is_pattern("i -> abs(i)")
     (True, False, False)
     """
+    if re.search(r"\w\(", text):
+        return False
     sides = [side.replace("(", " ").replace(")", " ").split() for side in text.split("->")]
     if len(sides) != 2 or all(len(side) < 2 for side in sides):
         return False

@@ -249,11 +249,12 @@ def test_a_signature_lets_a_layout_through_its_map_axes_only(program: Tensor, le
     assert best(program, exact=False).layout_ops == left
 
 
-def test_an_operator_that_is_not_known_is_kept_as_it_is_written() -> None:
-    signature = Signature.parse("n c -> n c", map="n", equivariant="c")
+@pytest.mark.parametrize(("signature", "left"), [("", 2), ("n c -> n c", 0)])
+def test_positions_move_through_what_a_signature_allows(signature: str, left: int) -> None:
+    known = Signature.parse(signature, map="n", equivariant="c") if signature else None
     x = input("x", (4, 6), "float32")
-    node = opaque("Norm", [x.flip(0)], [(x.shape, x.dtype)], {"axis": 1}, signature, _centred)[0]
-    assert best(node.flip(0)).layout_ops == 2
+    node = opaque("Norm", [x.flip(0)], [(x.shape, x.dtype)], {"axis": 1}, known, _centred)[0]
+    assert best(node.flip(0)).layout_ops == left
 
 
 def test_limits_give_a_correct_program_and_the_reason() -> None:

@@ -193,6 +193,15 @@ def _blocks(shifts: list[int]) -> eq.Tensor:
     return x
 
 
+def test_a_value_of_equal_cells_has_no_orders() -> None:
+    """All ways to put equal cells in another order leave the value as it is: their group is not searched."""
+    x = eq.input("x", (1, 1), "float32")
+    whole = x.tile((1, 2)).flip((1,)).roll(1, 1).pad(((2, 2), (2, 2)), mode="wrap").clip(-1, 1).flip((0,)).roll(2, 1)
+    found = _searched(whole)
+    assert found.progress.status == "saturated" and found.progress.nodes < 100
+    assert eq.optimize(whole).cost_after <= 4 * (1 + 5 * 6)
+
+
 def test_the_graph_grows_with_the_blocks() -> None:
     """As many nodes for the last block as for the first, and no more for more ways to be shifted."""
     sizes = {count: _searched(_blocks([1, 2] * count)).progress for count in (1, 2, 4)}

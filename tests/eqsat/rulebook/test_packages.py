@@ -90,9 +90,6 @@ def test_what_is_wrong_with_a_package_is_said(package: Path) -> None:
 def test_on_the_command_line(package: Path, capsys: pytest.CaptureFixture[str]) -> None:  # feature: J9
     assert main(["rules", "check", "parity", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["counts"] == {"proved": 2}
-    (package / "parity_package-1.2.dist-info" / "entry_points.txt").write_text(
-        "[eqsat.rules]\nparity = parity_package\n"
-    )
     assert main(["rules", "list", "--json"]) == 0
     listed = {r["name"]: r["origin"] for r in json.loads(capsys.readouterr().out)["rules"]}
     assert "parity-package 1.2" in listed["parity-of-abs"] and listed["split-merge"] == "eqsat"
