@@ -68,6 +68,8 @@ class _World:
         self.bool_sort: Any = self.z3.BoolSort(self.context)
         self.true: Any = self.z3.BoolVal(True, self.context)
         self.shown: dict[int, tuple[str, tuple[Any, ...], Any]] = {}  # by the identity of the expression
+        self.applied: dict[tuple[Any, ...], Any] = {}  # `shown` keeps their arguments, whose identities stay taken
+        self.mapped: dict[tuple[p.MVar, int], _Mapped] = {}
         self.indices: dict[int, Any] = {}
         self.bijections: dict[p.MVar, None] = {}
         self.constraints: list[Any] = []
@@ -83,8 +85,11 @@ class _World:
 
     def apply(self, name: str, sort: Any, *args: Any) -> Any:
         """An uninterpreted symbol at arguments, remembered for the printed model."""
+        key = (name, sort.get_id(), *(a.get_id() for a in args))
+        if key in self.applied:
+            return self.applied[key]
         z3 = self.z3
-        result = z3.Function(name, *(a.sort() for a in args), sort)(*args) if args else z3.Const(name, sort)
+        self.applied[key] = result = z3.Function(name, *(a.sort() for a in args), sort)(*args) if args else z3.Const(name, sort)
         if result.get_id() not in self.shown:
             self.shown[result.get_id()] = (name, args, result)
             if sort is self.index_sort:
@@ -125,13 +130,10 @@ class _World:
         """A map at an index; the identity needs the box of its source."""
         z3 = self.z3
         if isinstance(m, p.MVar):
-            value, defined = self.fill(p.FVar(f"of {m.name}"), x)
-            if m.bijective:
-                self.bijections[m] = None
-                valid = self.true
-            else:
-                valid = self.predicate(f"valid {m.name}", x)
-            return _Mapped(self.index(f"gather {m.name}", x), valid, value, defined, self.predicate(f"box {m.name}", x))
+            key = (m, x.get_id())
+            if key not in self.mapped:
+                self.mapped[key] = self.variable(m, x)
+            return self.mapped[key]
         if isinstance(m, p.MIdentity):
             inside = self.true if source_inside is None else source_inside(x)
             return _Mapped(x, self.true, self.value("fill identity", x), self.true, inside)
@@ -165,6 +167,14 @@ class _World:
         ]  # fmt: skip
         self.register(picked[0])
         return _Mapped(*picked)
+
+    def variable(self, m: p.MVar, x: Any) -> _Mapped:
+        """A map that a law leaves open, at an index."""
+        value, defined = self.fill(p.FVar(f"of {m.name}"), x)
+        if m.bijective:
+            self.bijections[m] = None
+        valid = self.true if m.bijective else self.predicate(f"valid {m.name}", x)
+        return _Mapped(self.index(f"gather {m.name}", x), valid, value, defined, self.predicate(f"box {m.name}", x))
 
     def cell(self, t: p.TensorExpr, x: Any) -> _Cell:
         """A tensor at an index."""
@@ -397,16 +407,19 @@ def _negated(world: _World, lhs: p.TensorExpr, rhs: p.TensorExpr) -> Any:
     return z3.Not(z3.And(kept, left.inside == right.inside))
 
 
-def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, dict[str, str]]:
+def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, Any]:
+    """Z3's verdict, and the model where there is one."""
     z3 = world.z3
     solver = z3.Solver(ctx=world.context)
     solver.set("rlimit", rlimit)
     solver.set("timeout", max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
     solver.add(*world.constraints, goal)
     verdict = verdict_of(solver)
-    if verdict != "sat":
-        return verdict, {}
-    model = solver.model()
+    return verdict, solver.model() if verdict == "sat" else None
+
+
+def _witness(world: _World, model: Any) -> dict[str, str]:
+    """What the parts of the law are in a model."""
     names = {str(model.eval(e, model_completion=True)): str(e) for e in world.universe}
 
     def value(term: Any) -> str:
@@ -416,7 +429,7 @@ def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, dict[str, str]]:
     rows: dict[str, str] = {}
     for name, args, term in world.shown.values():
         rows[f"{name}({', '.join(map(value, args))})" if args else name] = value(term)
-    return verdict, rows | {text: value(term) for text, term in world.results.items()}
+    return rows | {text: value(term) for text, term in world.results.items()}
 
 
 def decide_rule(
@@ -438,7 +451,7 @@ def decide_rule(
             break
         verdict, model = _solve(world, goal, rlimit)
         if verdict == "sat":
-            return "refuted", model, f"finite model with {size} indices", axioms
+            return "refuted", _witness(world, model), f"finite model with {size} indices", axioms
     return "unknown", {}, "unfolding + z3", axioms
 
 
