@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from eqsat.ir.statements.builder import primfunc
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
+    from eqsat.pictures.plot import plot
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
     from eqsat.scheduling.schedule import Schedule
@@ -79,6 +80,7 @@ _LAZY: dict[str, str] = {
     "flow_layout": "eqsat.flow",
     "jit": "eqsat.tracing.jit",
     "optimize": "eqsat.engine",
+    "plot": "eqsat.pictures.plot",
     "primfunc": "eqsat.ir.statements.builder",
     "prove": "eqsat.proving.prover",
     "simplify": "eqsat.simplifying.simplify",
@@ -123,6 +125,7 @@ __all__: list[str] = [
     "opaque",
     "optimize",
     "parse_expr",
+    "plot",
     "primfunc",
     "prove",
     "ramp",

@@ -1,0 +1,1 @@
+"""Pictures of index maps: where each cell comes from, step by step, as SVG."""
