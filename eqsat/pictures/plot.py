@@ -49,7 +49,7 @@ class Picture:
             raise EqsatError(f"save of a picture as {path}", f"cannot be written: {error}") from error
 
 
-def plot(steps: Step | list[Step], shape: Any, **sizes: int) -> Picture:
+def plot(steps: Step | list[Any], shape: Any, **sizes: int) -> Picture:
     """A picture of where an index map, or each of a list of them in turn, puts the elements of a tensor of a shape.
 
     >>> picture = plot("i -> i//4, i%4", (6,))
