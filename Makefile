@@ -22,7 +22,7 @@ CC_EXTRA = $(if $(shell for c in "$$CC" cc gcc clang; do command -v "$$c"; done;
 # extra of a package can ask for.
 MODEL_WHEEL := ddddocr==1.6.1
 
-.PHONY: demo test lint check goldens bench clean
+.PHONY: demo test lint check goldens bench docs clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/python -m eqsat.demo --strict $(ARGS)
@@ -46,13 +46,19 @@ goldens: $(VENV)/.installed-test
 bench: $(VENV)/.installed-test
 	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS); done
 
+# The pages, as files that any browser opens: site/index.html.
+docs: $(VENV)/.installed-docs
+	PYTHONPATH=docs $(BIN)/python -m mkdocs build --quiet $(ARGS)
+	@echo "the documentation is site/index.html"
+
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
+	rm -rf .venv .venv-* build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # pyright reads the types of what the tests import, so lint installs both.
 $(VENV)/.installed-demo: EXTRAS = onnx$(CC_EXTRA)
 $(VENV)/.installed-test: EXTRAS = test$(CC_EXTRA)
+$(VENV)/.installed-docs: EXTRAS = docs,onnx,testing
 $(VENV)/.installed-lint: EXTRAS = lint,test
 
 # A stamp is newer than pyproject.toml exactly when the environment is up to date with it.

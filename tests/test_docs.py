@@ -1,4 +1,4 @@
-"""The examples in the README and in the docstrings run and print what they say."""
+"""The examples in the README and in the docstrings run and print what they say; tests/docs has the pages."""
 
 import doctest
 from importlib import import_module
@@ -25,12 +25,5 @@ def test_docstring_examples(name: str) -> None:
 @pytest.mark.smoke
 def test_readme_examples() -> None:
     result = doctest.testfile(str(ROOT / "README.md"), module_relative=False, optionflags=OPTIONS)
-    assert result.attempted > 0
-    assert result.failed == 0
-
-
-@pytest.mark.parametrize("page", sorted(path.name for path in (ROOT / "docs").glob("*.md")))
-def test_page_examples(page: str) -> None:
-    result = doctest.testfile(str(ROOT / "docs" / page), module_relative=False, optionflags=OPTIONS)
     assert result.attempted > 0
     assert result.failed == 0

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.smoke
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ("ir", "rules", "backends")
-OURS = ("test", "lint")
+OURS = ("test", "lint", "docs")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SETUPTOOLS: dict[str, Any] = PYPROJECT["tool"]["setuptools"]
 

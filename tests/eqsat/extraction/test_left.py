@@ -1,5 +1,7 @@
 """Every move that is left says what it is between, and what kept it."""
 
+# feature: I9
+
 from __future__ import annotations
 
 import json
