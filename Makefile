@@ -48,8 +48,8 @@ bench: $(VENV)/.installed-test
 
 # The pages, as files that any browser opens: site/index.html.
 docs: $(VENV)/.installed-docs
-	PYTHONPATH=docs $(BIN)/python -m mkdocs build --quiet $(ARGS)
-	@echo "the documentation is site/index.html"
+	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet $(ARGS)
+	@echo "the documentation is site/index.html; for its search: $(BIN)/python -m http.server --directory site"
 
 clean:
 	rm -rf .venv .venv-* build dist site *.egg-info .pytest_cache .ruff_cache .hypothesis .coverage

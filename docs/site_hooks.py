@@ -10,6 +10,7 @@ from typing import Any
 from api_reference import pages
 
 ROOT = Path(__file__).resolve().parent.parent
+FOREIGN = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)=[\"']?(https?:[^\"'\s>]+)")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)\)")
 
 
@@ -35,3 +36,20 @@ def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
         return match[1] if outside and target.exists() else match[0]
 
     return LINK.sub(replaced, markdown)
+
+
+def foreign(page: str) -> list[str]:
+    """What a built page would load from elsewhere.
+
+    >>> foreign('<a href="https://a.org">a</a> <script src="https://b.org/c.js"></script> <img src="d.svg">')
+    ['https://b.org/c.js']
+    """
+    return FOREIGN.findall(page)
+
+
+def on_post_page(output: str, page: Any, config: Any) -> str:
+    """Stop at a page that would load something from elsewhere."""
+    found = foreign(output)
+    if found:
+        raise ValueError(f"{page.file.src_uri} would load {', '.join(found)}")
+    return output

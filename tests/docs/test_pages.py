@@ -1,10 +1,14 @@
 """The pages under docs/: every block of code runs, every link leads somewhere, every page can be found."""
 
+import doctest
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import api_reference
 import pytest
+import site_hooks
 from api_reference import GROUPS, as_markdown
 from api_reference import pages as reference_pages
 from pages import DOCS, ROOT, anchors_of, blocks_of, commands_of, links_of, pages, run_page, text_of, without_code
@@ -65,6 +69,18 @@ def test_every_page_is_in_the_navigation() -> None:
     nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r"[\w/-]+\.md", nav)
     assert sorted(named) == sorted([*pages(), "reference/index.md"])
+
+
+def test_what_the_site_adds() -> None:
+    """Links into the source tree become names; what a page would load is found; the examples of both modules run."""
+    page, config = SimpleNamespace(file=SimpleNamespace(src_uri="how-to/a.md")), SimpleNamespace(docs_dir=str(DOCS))
+    text = "[b](add-a-rule.md) [`c`](../../rules/README.md) ![d](../pictures/split.svg) [e](../../nothing.py)"
+    seen = "[b](add-a-rule.md) `c` ![d](../pictures/split.svg) [e](../../nothing.py)"
+    assert site_hooks.on_page_markdown(text, page, config) == seen
+    assert site_hooks.on_post_page("<img src='a.svg'>", page, config)
+    with pytest.raises(ValueError, match=r"how-to/a.md would load https://b.org/c"):
+        site_hooks.on_post_page("<link rel=x href='https://b.org/c'>", page, config)
+    assert [doctest.testmod(m).failed for m in (site_hooks, api_reference)] == [0, 0]
 
 
 def test_every_picture_is_shown() -> None:
