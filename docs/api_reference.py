@@ -9,6 +9,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from command_line import command_line
+
 import eqsat as eq
 from eqsat.ir.tensors.arrays import namespace
 
@@ -53,9 +55,20 @@ MODULES = {
     "eqsat-rulebook": "eqsat.rulebook",
     "eqsat-testing": "eqsat.testing",
 }
+RETURNED = {
+    "Result": "eqsat.result",
+    "OnnxResult": "eqsat.onnx",
+    "Move": "eqsat.extraction.left",
+    "Checked": "eqsat.checking.verdict",
+    "Proof": "eqsat.ir.decide",
+    "Kernel": "eqsat.backends.targets",
+    "Picture": "eqsat.pictures.plot",
+}
+"""Classes of what public functions return, and their modules."""
 NUMPY = "numpy-names"
 REST = "more"
 WIDTH = 100
+BOUND = ("self", "cls")
 ITEM = re.compile(r"[a-z][a-z_\\]*(, [a-z_\\]+)*: ")
 CLOSING = re.compile(r"Raises |Errors: ")
 """Lines of a docstring that describe a parameter, and those that end such a list."""
@@ -65,7 +78,7 @@ def pages() -> dict[str, str]:
     """The text of each page of the reference, by its name.
 
     >>> sorted(pages())[:3]
-    ['eqsat-ir-rule', 'eqsat-onnx', 'eqsat-rulebook']
+    ['answers', 'command-line', 'eqsat-ir-rule']
     """
     made = {name: _names_page(title, intro, names) for name, (title, intro, names) in GROUPS.items()}
     made[NUMPY] = _names_page(
@@ -75,6 +88,10 @@ def pages() -> dict[str, str]:
     rest = [n for n in eq.__all__ if n not in grouped and not isinstance(getattr(eq, n), ModuleType)]
     if rest:
         made[REST] = _names_page("More names", "Further public names.", rest)
+    found = {name: getattr(import_module(module), name) for name, module in RETURNED.items()}
+    parts = (section(name, name, value) for name, value in found.items())
+    made["answers"] = "# Answers\n\nWhat functions return: results, proofs, kernels.\n\n" + "\n".join(parts)
+    made["command-line"] = command_line()
     made |= {page: _module_page(import_module(name)) for page, name in MODULES.items()}
     titles = "".join(f"- [{text.splitlines()[0][2:]}]({name}.md)\n" for name, text in made.items())
     made["index"] = (
@@ -134,7 +151,7 @@ def signature_of(value: Any) -> str | None:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return None
-    plain = [p.replace(annotation=_plain(p.annotation)) for p in signature.parameters.values()]
+    plain = [p.replace(annotation=_plain(p.annotation)) for p in signature.parameters.values() if p.name not in BOUND]
     signature = signature.replace(parameters=plain, return_annotation=_plain(signature.return_annotation))
     text = str(signature)
     if len(text) <= WIDTH:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import api_reference
+import command_line
 import pytest
 import site_hooks
 from api_reference import GROUPS, as_markdown
@@ -80,7 +81,7 @@ def test_what_the_site_adds() -> None:
     assert site_hooks.on_post_page("<img src='a.svg'>", page, config)
     with pytest.raises(ValueError, match=r"how-to/a.md would load https://b.org/c"):
         site_hooks.on_post_page("<link rel=x href='https://b.org/c'>", page, config)
-    assert [doctest.testmod(m).failed for m in (site_hooks, api_reference)] == [0, 0]
+    assert [doctest.testmod(m).failed for m in (site_hooks, api_reference, command_line)] == [0, 0, 0]
 
 
 def test_every_picture_is_shown() -> None:
@@ -94,6 +95,7 @@ def test_the_reference_has_every_public_name() -> None:
     assert {"IndexMap.parse", "Schedule.split", "Tensor.layout_transform", "optimize", "check_rules"} <= set(anchors)
     listed = [name for _, _, names in GROUPS.values() for name in names]
     assert len(listed) == len(set(listed)) and set(listed) <= set(eq.__all__)
+    assert {"Result.explain", "Proof", "Kernel.bind"} <= set(anchors)
     assert as_markdown("a: what x*y is.\nRaises none.\n\n>>> 1\n1") == (
         "- a: what x\\*y is.\n\nRaises none.\n\n```pycon\n>>> 1\n1\n```"
     )
