@@ -49,7 +49,7 @@ class Picture:
             raise EqsatError(f"save of a picture as {path}", f"cannot be written: {error}") from error
 
 
-def plot(steps: Step | list[Any], shape: Any, **sizes: int) -> Picture:
+def plot(steps: Step | list[Any], shape: Any, /, **sizes: int) -> Picture:
     """A picture of where an index map, or each of a list of them in turn, puts the elements of a tensor of a shape.
 
     >>> picture = plot("i -> i//4, i%4", (6,))
@@ -59,10 +59,11 @@ def plot(steps: Step | list[Any], shape: Any, **sizes: int) -> Picture:
     >>> plot(["NHWC -> NCHW", "NCHW -> NCHW2c"], (1, 2, 2, 4))
     Picture(source: (1, 2, 2, 4); 1. n, h, w, c -> n, c, h, w: (1, 4, 2, 2); 2. ...: (1, 2, 2, 2, 2))
 
-    A step is an index map, its text, two layouts ("NCHW -> NCHW16c", or a pair), a function of indices, or an einops
-    pattern, with the `sizes` that the shape does not give. Each cell has the number of its element in the order of the
-    source, and the colour of that number; padding is hatched. The last axis goes to the right, the one before it down,
-    the one before that to the right again, as blocks. Of large layouts the first cells are shown, and it says so.
+    A step is an index map, its text, a layout, two of them ("NCHW -> NCHW16c", or a pair), a function of indices, or
+    an einops pattern, with the `sizes` that the shape does not give. Each cell has the number of its element in the
+    order of the source, and the colour of that number; padding is hatched. The last axis goes to the right, the one
+    before it down, the one before that to the right again, as blocks. Of large layouts the first cells are shown, and
+    it says so.
 
     Errors: LayoutError where two elements meet in a cell (with both) or a map leaves its box, ShapeError for shapes
     with symbols, ParseError for a text that is no map.

@@ -13,7 +13,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError
 from eqsat.ir.layouts.as_map import as_map
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.layouts.layout import Layout
+from eqsat.ir.layouts.layout import Layout, LayoutPair
 from eqsat.ir.layouts.pattern import is_pattern
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import as_shape, format_shape, require_static
@@ -25,8 +25,8 @@ WIDE, MANY = 32, 512
 """Cells shown beside each other, below each other, and in one grid."""
 
 Extents = tuple[int, ...]
-Step = IndexMap | str | tuple[str, str] | Callable[..., Any]
-"""A map, its text, two layouts ("NCHW -> NCHW16c", or a pair), an einops pattern, or a function of indices."""
+Step = IndexMap | Layout | LayoutPair | str | tuple[str, str] | Callable[..., Any]
+"""A map, its text, a layout, two of them ("NCHW -> NCHW16c", or a pair), an einops pattern, a function of indices."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +56,8 @@ def map_of(step: Any, shape: Extents, sizes: Mapping[str, int]) -> IndexMap:
     >>> print(map_of("NCHW -> NCHW4c", (1, 8, 2, 2), {}), "|", map_of("(a b) -> b a", (6,), {"a": 2}))
     n, c, h, w -> n, c // 4, h, w, c % 4 | ab -> ab % 3, ab // 3
     """
+    if isinstance(step, Layout | LayoutPair):
+        return step.index_map
     if isinstance(step, tuple):
         names = cast("tuple[Any, ...]", step)
         if len(names) != 2:

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -123,6 +124,8 @@ def _run_console(block: Block, where: str) -> list[str]:
 def _called(command: str) -> tuple[int, str]:
     """A command's exit code and output: `eqsat` in this process, others in a shell."""
     words = shlex.split(command)
+    if words[0] == "cc" and shutil.which("cc") is None:  # the wheel that brings a compiler where there is none
+        command = f"{sys.executable} -m ziglang {command}"
     if words[0] != "eqsat":
         env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(command, shell=True, capture_output=True, text=True, env=env, timeout=120, check=False)

@@ -163,11 +163,16 @@ def test_steps_may_be_given_in_every_way() -> None:
         "NCHW -> NCHW4c",
         ("NCHW", "NCHW4c"),
         eq.Layout("NCHW4c").index_map,
+        eq.Layout("NCHW4c"),
+        eq.Layout("NCHW").to("NCHW4c"),
         "n, c, h, w -> n, c//4, h, w, c%4",
         lambda n, c, h, w: [n, c // 4, h, w, c % 4],
     ]
     drawn = [eq.plot(way, (1, 8, 2, 2)).grids[-1].cells.tolist() for way in ways]
     drawn.append(eq.plot("n (o i) h w -> n o h w i", (1, 8, 2, 2), i=4).grids[-1].cells.tolist())
+    drawn.append(
+        eq.plot("n (steps shape) h w -> n steps h w shape", (1, 8, 2, 2), steps=2, shape=4).grids[-1].cells.tolist()
+    )
     assert all(d == drawn[0] for d in drawn)
 
 
