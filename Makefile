@@ -48,7 +48,7 @@ bench: $(VENV)/.installed-test
 
 # The pages, as files that any browser opens: site/index.html.
 docs: $(VENV)/.installed-docs
-	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet $(ARGS)
+	PYTHONPATH=docs NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build $(ARGS)
 	@echo "the documentation is site/index.html; for its search: $(BIN)/python -m http.server --directory site"
 
 clean:
