@@ -74,6 +74,16 @@ def anchors_of(text: str) -> set[str]:
 
 def run_page(page: str) -> list[str]:
     """Run the blocks of a page in turn, in the current folder; the answer is what went wrong."""
+    path, known = list(sys.path), set(sys.modules)
+    try:
+        return _run_blocks(page)
+    finally:
+        sys.path[:] = path
+        for name in [n for n in sys.modules if n not in known and Path(f"{n}.py").is_file()]:
+            del sys.modules[name]
+
+
+def _run_blocks(page: str) -> list[str]:
     env: dict[str, Any] = {"__name__": "__main__"}
     wrong: list[str] = []
     for block in blocks_of(text_of(page)):

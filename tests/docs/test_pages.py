@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -128,12 +129,15 @@ def test_the_runner_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for text in wrong:
         (tmp_path / "a.md").write_text(f"# a\n\n{text}\n")
         assert len(run_page("a.md")) == 1, text
+    paths = list(sys.path)
     right = (
         "```python\n>>> x = 1\n```\n\n```python\n>>> x\n1\n```\n\n```console\n$ echo yes\nyes\n$ true\n```\n\n"
-        "```python\n# file: made.py\ny = 2\n```\n\n```console\n$ cat made.py\n...y = 2\n```\n"
+        "```python\n# file: made.py\ny = 2\n```\n\n```console\n$ cat made.py\n...y = 2\n```\n\n"
+        "```python\n>>> import sys; sys.path.insert(0, '')\n>>> import made; made.y\n2\n```\n"
     )
     (tmp_path / "a.md").write_text(right)
     assert run_page("a.md") == []
+    assert sys.path == paths and "made" not in sys.modules
     assert list(commands_of("$ a b\nc\n$ d\n")) == [("a b", "c\n"), ("d", "")]
 
 
