@@ -89,7 +89,8 @@ class _World:
         if key in self.applied:
             return self.applied[key]
         z3 = self.z3
-        self.applied[key] = result = z3.Function(name, *(a.sort() for a in args), sort)(*args) if args else z3.Const(name, sort)
+        symbol = z3.Function(name, *(a.sort() for a in args), sort) if args else z3.Const(name, sort)
+        self.applied[key] = result = symbol(*args) if args else symbol
         if result.get_id() not in self.shown:
             self.shown[result.get_id()] = (name, args, result)
             if sort is self.index_sort:
