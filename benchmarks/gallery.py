@@ -90,7 +90,7 @@ def compiled(name: str, stages: Sequence[Stage], whole: eq.Tensor, x: NDArray, s
     each()
     one()
     equal(array, last, name)
-    return Row(name, moved, result.cost_after, *interleaved([each, one], seconds))
+    return Row(name, moved, result.bytes_moved, *interleaved([each, one], seconds))
 
 
 def in_onnxruntime(name: str, model: ModelProto, arrays: dict[str, NDArray], seconds: float) -> Row:
@@ -98,7 +98,7 @@ def in_onnxruntime(name: str, model: ModelProto, arrays: dict[str, NDArray], sec
     best = eq.onnx.optimize(model)
     calls = [session(m, arrays) for m in (model, best.model)]
     equal(calls[0](), calls[1](), name)
-    return Row(name, best.cost_before, best.cost_after, *interleaved(calls, seconds))
+    return Row(name, best.initial.bytes_moved, best.bytes_moved, *interleaved(calls, seconds))
 
 
 def session(model: ModelProto, arrays: dict[str, NDArray]) -> Callable[[], Any]:
@@ -188,7 +188,7 @@ def packed_weights(seconds: float) -> Row:
     one()
     equal(out, last, "packed GEMM weights")
     moved = 2 * packed.nbytes
-    return Row("packed GEMM weights", moved, result.cost_after, *interleaved([both, one], seconds))
+    return Row("packed GEMM weights", moved, result.bytes_moved, *interleaved([both, one], seconds))
 
 
 def preprocessing(seconds: float) -> Row:

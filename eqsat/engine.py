@@ -122,7 +122,7 @@ def optimize(
         return _limited(original, replace(setup, laws=admitted([*names, *own])[0]), bound, initial, False)
 
     found = _limited(original, setup, bound, initial, checked)
-    return replace(found, target=target, steps=partial(program_chain, again=again))
+    return replace(found, original=original, target=target, steps=partial(program_chain, again=again))
 
 
 def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:
@@ -151,7 +151,7 @@ def given_back(
     """The result that is the program itself, with the reasons."""
     own, progress = own or measure(program), Progress(status)
     done = Checked() if checked is None else checked
-    return Result(program, own, own, progress.status, progress, None, (), notes, done)
+    return Result(program, program, own, own, progress.status, progress, None, (), notes, done)
 
 
 def compared(original: Program, found: Result, begun: float) -> Result:
@@ -179,7 +179,7 @@ def _best(original: Program, setup: _Setup, bound: Limits, initial: Measure) -> 
     assert best is not None
     if best.final.rank >= initial.rank:
         notes = [*size_notes(original), *best.notes]
-        return Result(original, initial, initial, best.status, best.progress, best.gap, best.obligations, notes)
+        return replace(best, program=original, original=original, initial=initial, final=initial, notes=notes)
     return replace(best, notes=[*size_notes(original, best.program), *best.notes])
 
 
@@ -225,7 +225,7 @@ def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> R
         snapshot = search(task)
     except WorkerLimit as limit:
         status = status_of(limit)
-        return Result(program, initial, initial, status, Progress(status), notes=notes)
+        return Result(program, program, initial, initial, status, Progress(status), notes=notes)
     snapshot.progress.loaded = encoded.laws
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
@@ -235,7 +235,7 @@ def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> R
     final = measure(chosen, setup.table)
     final = replace(final, bytes_moved=final.bytes_moved + found.beyond)
     progress = snapshot.progress
-    return Result(chosen, initial, final, progress.status, progress, found.gap, snapshot.obligations, notes)
+    return Result(chosen, program, initial, final, progress.status, progress, found.gap, snapshot.obligations, notes)
 
 
 def _share(limits: Limits, share: float) -> Limits:

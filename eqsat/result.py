@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move, moves_left
@@ -28,21 +28,28 @@ class Measure:
     picoseconds: int | None = None
 
     @property
+    def cost(self) -> int:
+        """What the objective counts: picoseconds where that is time, else bytes."""
+        return self.bytes_moved if self.picoseconds is None else self.picoseconds
+
+    @property
     def rank(self) -> tuple[int, int, int]:
         """What is compared: time where that is the objective, then bytes, then nodes."""
         return self.picoseconds or 0, self.bytes_moved, self.nodes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
-    """What `optimize` found.
+    """What `optimize` found: `program`, made of `original`.
 
+    `cost_before` and `cost_after` are what the objective counts, `initial` and `final` all measures of both programs.
     `status` says why the search stopped, `gap` how far the cost can be from the e-graph's optimum (None: not known),
-    `obligations` the side conditions met and their verdicts, `initial` the measure of the program as given, `checked`
-    for each region that was changed whether it was proved equal, run on inputs, or neither.
+    `obligations` the side conditions met and their verdicts, `checked` for each region that was changed whether it was
+    proved equal, run on inputs, or neither.
     """
 
     program: Program
+    original: Program
     initial: Measure
     final: Measure
     status: Status
@@ -54,6 +61,10 @@ class Result:
     target: str = "c"
     steps: Callable[[Result], object] | None = field(default=None, repr=False, compare=False)
     """What finds the steps of this result; it does not travel to other processes."""
+
+    def __repr__(self) -> str:
+        unit = "bytes" if self.objective == "bytes" else "ps"
+        return f"<{type(self).__name__}: {self.cost_before} -> {self.cost_after} {unit}, {self.status}>"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "steps": None}
@@ -76,14 +87,20 @@ class Result:
         return "limit on the layouts of an operator" if self.progress.capped else ""
 
     @property
+    def objective(self) -> Literal["time", "bytes"]:
+        """What was made less, and what `cost_before` and `cost_after` count: estimated time, or bytes moved."""
+        return "bytes" if self.initial.picoseconds is None else "time"
+
+    @property
     def cost_before(self) -> int:
-        """The cost of the program as given, in bytes moved."""
-        return self.initial.bytes_moved
+        """The cost of the program as given: picoseconds where the objective is time, else bytes moved."""
+        return self.initial.cost
 
     @property
     def cost_after(self) -> int:
-        """The cost of the result; never more than cost_before."""
-        return self.final.bytes_moved
+        """The cost of the result, as `cost_before`, and never more; `bytes_moved` are bytes, which may grow where the
+        objective is time."""
+        return self.final.cost
 
     @property
     def layout_ops(self) -> int:
@@ -115,7 +132,7 @@ class Result:
 def explain_result(result: Result) -> str:
     """Costs, why the search stopped, the rules that matched, the side conditions, and what layout work is left."""
     lines = [
-        f"bytes moved by layout operators: {result.cost_before} before, {result.cost_after} after",
+        f"bytes moved by layout operators: {result.initial.bytes_moved} before, {result.bytes_moved} after",
         *_times(result),
         f"layout operators: {result.initial.layout_ops} before, {result.layout_ops} after",
         f"search: {result.status} after {result.progress.iterations} iterations, {result.progress.nodes} e-nodes, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,8 +138,7 @@ def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> O
 
         comparison = compare_models(before, found.model)
     old, new = bytes_moved(before), bytes_moved(found.model)
-    result = replace(found.result, notes=found.notes)
-    return Outcome(result, old.by_op, new.by_op, found.left, found.model, "", comparison, found.confirmation)
+    return Outcome(found, old.by_op, new.by_op, found.left, found.model, "", comparison, found.confirmation)
 
 
 def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
@@ -148,7 +147,7 @@ def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outc
     reached("read")
     result = optimize(program, target="c", **job.options)
     source = "" if request.output is None else _source(request, result)
-    parts = {"layout operators": result.cost_before}, {"layout operators": result.cost_after}
+    parts = {"layout operators": result.initial.bytes_moved}, {"layout operators": result.bytes_moved}
     return Outcome(result, *parts, result.left, None, source)
 
 
@@ -187,6 +186,8 @@ def _data(job: Job, outcome: Outcome, written: list[str], seconds: float) -> dic
         "target": request.target,
         "objective": job.options["objective"],
         "prices": None if job.table is None else job.table.source,
+        "cost_before": result.cost_before,
+        "cost_after": result.cost_after,
         "estimated_us_before": _microseconds(result.initial.picoseconds),
         "estimated_us_after": _microseconds(result.final.picoseconds),
         "bytes_before": sum(outcome.before.values()),

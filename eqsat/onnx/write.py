@@ -30,8 +30,7 @@ from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call
 from eqsat.onnx.read import OnnxProgram
 from eqsat.onnx.size_names import size_vector
-from eqsat.onnx.slices import joined
-from eqsat.onnx.tidy import tidy
+from eqsat.onnx.tidy import joined, tidy
 from eqsat.onnx.writer import DEFAULT_IR, Writer
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import in_steps, is_quick

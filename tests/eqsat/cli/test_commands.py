@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +101,15 @@ def test_verify_fails_on_a_wrong_model(run: Run, models: Path) -> None:
 def test_a_failed_verification_writes_nothing(run: Run, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import eqsat.onnx
 
-    class Broken:
-        def __init__(self, *args: Any, **options: Any) -> None:
-            self.result = honest(*args, **options).result
-            self.model, self.notes, self.left = eqsat.onnx.load_model(models / "wrong.onnx"), (), ()
-            self.confirmation = None
+    def broken(*args: Any, **options: Any) -> eqsat.onnx.OnnxResult:
+        return replace(honest(*args, **options), model=eqsat.onnx.load_model(models / "wrong.onnx"), notes=())
 
     def here(job: str, argument: optimize_job.Job, *, report: Callable[[str], None], **_: float) -> optimize_job.Answer:
         return optimize_job.run(argument, report)
 
     monkeypatch.setattr("eqsat.cli.optimize.call", here)
     honest = eqsat.onnx.optimize
-    monkeypatch.setattr(eqsat.onnx, "optimize", Broken)
+    monkeypatch.setattr(eqsat.onnx, "optimize", broken)
     failed = run("optimize", models / "conv.onnx", "-o", "new.onnx", "--report", "why.html", "--verify")
     assert failed.code == 1 and "nothing was written" in failed.out and not list(Path().iterdir())
     unchecked = run("optimize", models / "conv.onnx", "-o", "new.onnx")

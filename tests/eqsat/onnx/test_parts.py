@@ -69,7 +69,7 @@ class Model:
 def _optimized(m: Model) -> tuple[int, int, eq.onnx.OnnxResult]:
     model = m.model()
     found = eq.onnx.optimize(model, objective="bytes")
-    assert not found.notes and found.result.checked.difference is None
+    assert not found.notes and found.checked.difference is None
     compared = compare_models(model, found.model)
     assert compared.equal and compared.can_fail
     return bytes_moved(model).total, bytes_moved(found.model).total, found
@@ -106,7 +106,7 @@ def test_rows_are_normalised_alone() -> None:
     m.add("LayerNormalization", m.random(256), m.random(256), axis=-1)
     m.part(1, 0, 1)
     _, _, found = _optimized(m)
-    assert found.result.progress.matches["restrict"]
+    assert found.progress.matches["restrict"]
 
 
 def test_along_what_operators_may_be_cut() -> None:
@@ -130,7 +130,7 @@ def test_groups_stay_whole() -> None:
     m.conv(32, 16, groups=4)
     m.halves()
     before, after, found = _optimized(m)
-    assert before == after and not found.result.progress.matches.get("restrict")
+    assert before == after and not found.progress.matches.get("restrict")
 
 
 def test_a_form_without_a_spelling_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_a_form_without_a_spelling_is_no_choice(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(respell, "made_anew", none)
     before, after, found = _optimized(m)
-    assert before == after > 0 and found.result.status == "saturated"
+    assert before == after > 0 and found.status == "saturated"
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -187,5 +187,5 @@ def test_random_models_keep_their_values(seed: int) -> None:
     m.add("Abs")
     model = m.model()
     found = eq.onnx.optimize(model, objective="bytes")
-    assert found.result.checked.difference is None
+    assert found.checked.difference is None
     assert compare_models(model, found.model).equal

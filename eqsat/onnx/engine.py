@@ -1,0 +1,321 @@
+"""Optimising ONNX models: read, search, write, check, and search again as long as that pays."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from eqsat.ir import clock
+from eqsat.ir.cached import cached_property
+from eqsat.ir.errors import EqsatError, FrontendError
+from eqsat.models.package import require
+from eqsat.result import Measure, Result
+from eqsat.workers.call import Preparation, prepare
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from eqsat.extraction.left import Move
+    from eqsat.graph.search import Limits, Status
+    from eqsat.ir.law import Law
+    from eqsat.ir.rule import Rule
+    from eqsat.onnx.confirm import Confirmation
+    from eqsat.onnx.read import OnnxProgram, Values
+    from eqsat.onnx.spelling import Spelling
+    from eqsat.pricing.table import Table
+    from eqsat.result import Measure
+
+    Searched = tuple[Result, Spelling]
+    """What the engine found, and how it was spelled."""
+
+PASSES = 3
+"""How often a result is searched again, as long as that pays."""
+LARGE, WORTH = 2000, 0.15
+"""E-nodes above which a further search costs seconds, and the share of the time that one must have gained before it."""
+FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "egglog.bindings", "eqsat.graph.search"))
+"""What a worker imports while this process reads a model."""
+
+
+@dataclass(frozen=True, repr=False)
+class OnnxResult(Result):
+    """What `eqsat.onnx.optimize` found: a result with the optimised `model`, which is `source`, the model as given,
+    where nothing was gained; `confirmation`: what runs of both said, if asked for."""
+
+    model: ModelProto = field(kw_only=True)
+    source: ModelProto = field(kw_only=True)
+    confirmation: Confirmation | None = field(default=None, kw_only=True)
+
+    @property
+    def left(self) -> tuple[Move, ...]:
+        """The moves that are left in the model, by the names of its values, each with the reason."""
+        from eqsat.extraction.left import moves_left
+        from eqsat.onnx.read import read
+
+        program = read(self.model)
+        return tuple(moves_left(program, self.target, self.stopped, self.unproved, program.envelope.names))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the optimised model."""
+        from eqsat.onnx import save_model
+
+        save_model(self.model, path)
+
+
+def with_model(result: Result, model: ModelProto, source: ModelProto, remarks: Iterable[str] = ()) -> OnnxResult:
+    """A result of the engine with the model that it was written as, and what else there is to say."""
+    own: dict[str, Any] = {**result.__dict__, "notes": (*result.notes, *remarks)}
+    return OnnxResult(**own, model=model, source=source)
+
+
+def optimize(
+    model: ModelProto | str | os.PathLike[str],
+    fold_inputs: bool = False,
+    *,
+    target: str = "onnx",
+    objective: str | None = None,
+    rules: Iterable[str | Law | Rule] | None = None,
+    freeze: Iterable[str] = (),
+    limits: Limits | None = None,
+    checked: bool = True,
+    growth: float | None = None,
+    prices: Table | None = None,
+    confirm: bool = False,
+    reached: Callable[[str], None] = lambda phase: None,
+) -> OnnxResult:
+    """Optimise a model: the result of `eqsat.optimize` with `.model`, the model itself where nothing was gained.
+
+    model: a path, or a ModelProto. fold_inputs: inputs that have a default are constants. target: "onnx", or
+    "onnxruntime", which may use the operators that this runtime adds. confirm: run the input and the result in turns,
+    for about a second, and give the input back where the result is not faster beyond noise (`.confirmation`). reached:
+    hears of phases that are done ("read"). The other options are those of `eqsat.optimize`; limits hold from reading to
+    checking.
+    The output never costs more than the input under the objective, which is time unless `objective="bytes"` says
+    otherwise. It is checked against the input, region by region (`.checked`), before it is returned.
+
+    >>> from eqsat.nets import conv_chain
+    >>> best = optimize(conv_chain())
+    >>> best.initial.bytes_moved, best.bytes_moved, best.objective
+    (10240, 4096, 'time')
+
+    Raises FrontendError for models that cannot be read or written, EqsatError for unknown options.
+    """
+    require("onnx")
+    if confirm:
+        require("onnxruntime")
+    prepare(FOR_ONNX)
+    from eqsat.backends.targets import TARGETS
+    from eqsat.engine import GROWTH, OUT_OF_MEMORY, OUT_OF_TIME, Limits, given_back, measure, table_for
+    from eqsat.engine import optimize as search
+    from eqsat.onnx.bodies import optimized
+    from eqsat.onnx.read import read_with_types
+    from eqsat.onnx.spelling import Spelling
+
+    begun = time.monotonic()
+    domains = TARGETS[target].domains if target in TARGETS else ()
+    limits = limits or Limits()
+    table = table_for(target, objective, prices)
+    share = GROWTH if growth is None else growth
+    rules = rules if rules is None or isinstance(rules, str) else list(rules)
+    given, program, values = _read_within(limits.seconds, model, fold_inputs)
+    before = given
+    reached("read")
+
+    def engine(current: OnnxProgram) -> Searched:
+        spelling = Spelling(current, domains, table)
+        allowed = share if current is program else 0.0  # of what has grown already
+        beyond = spelling.beyond if table is None else None
+        asked: dict[str, Any] = {"growth": allowed, "beyond": beyond, "prices": table, "limits": limits}
+        return search(current, target, objective, rules, freeze, checked=False, **asked), spelling
+
+    def inner(body: ModelProto, limits: Limits) -> OnnxResult:
+        asked: dict[str, Any] = {"objective": objective, "rules": rules, "freeze": freeze, "growth": growth}
+        return optimize(body, target=target, checked=checked, prices=table, limits=limits, **asked)
+
+    def late(status: Status, reason: str) -> OnnxResult:
+        unchanged = given_back(program, [reason], status=status, own=measure(program, table))
+        return replace(with_model(unchanged, given, given), target=target)
+
+    try:
+        with clock.at_most(limits.seconds - (time.monotonic() - begun)):
+            bodies = optimized(before, values, inner, limits)
+            if bodies.changed:
+                before = bodies.model
+                program, values = read_with_types(before, fold_inputs)
+            first = engine(program)
+            source = _Source(given, before, program, values, table)
+            found = _judged(source, first, engine, begun if checked else None, confirm, bodies.remarks)
+            return replace(found, target=target)
+    except MemoryError:
+        return late("memory-limit", OUT_OF_MEMORY)
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        return late("time-limit", OUT_OF_TIME.format(limits.seconds))
+
+
+def _read_within(
+    seconds: float, model: ModelProto | str | os.PathLike[str], fold_inputs: bool
+) -> tuple[ModelProto, OnnxProgram, Values]:
+    """A model, read in so many seconds; FrontendError where that is not enough."""
+    from eqsat.onnx import load_model
+    from eqsat.onnx.read import read_with_types
+
+    try:
+        with clock.at_most(seconds):
+            before = load_model(model)
+            return before, *read_with_types(before, fold_inputs)
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        raise FrontendError("ONNX model", f"is not read within {seconds:g} s", "allow more time") from None
+
+
+def _judged(
+    source: _Source,
+    first: Searched,
+    engine: Callable[[OnnxProgram], Searched],
+    begun: float | None,
+    confirm: bool,
+    remarks: tuple[str, ...],
+) -> OnnxResult:
+    """The result with its model; the model as it was where writing or checking fails."""
+    from eqsat.checking.guard import failed
+    from eqsat.engine import given_back
+
+    before, program = source.model, source.program
+    try:
+        found = _written(source, first, engine, begun)
+        found = replace(found, notes=(*found.notes, *remarks, *_carried(before, source.values)))
+        return _confirmed(found, before, program) if confirm and found.model is not before else found
+    except (clock.OutOfTime, MemoryError):
+        raise
+    except BaseException as error:
+        unchanged = given_back(program, first[0].notes, own=source.initial)
+        return with_model(unchanged, before, source.given, [failed("the model", error)])
+
+
+def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
+    """The result, or the model as it was given where running both shows no gain."""
+    from eqsat.onnx.confirm import confirm
+
+    try:
+        done = confirm(before, found.model)
+    except EqsatError as error:
+        done, why = None, f"the gain cannot be measured: {error}"
+    else:
+        why = f"it was not faster: {done}"
+    if done is not None and done.real:
+        return replace(found, confirmation=done)
+    notes = (*found.notes, f"the model is unchanged: {why}")
+    return replace(found, program=program, final=found.initial, model=before, notes=notes, confirmation=done)
+
+
+def _carried(model: ModelProto, values: Values) -> Iterator[str]:
+    """What was not looked into, and so is in no figure."""
+    from eqsat.onnx.bytes import bytes_moved
+
+    functions = {(f.domain, f.name) for f in model.functions}
+    calls = sum((n.domain, n.op_type) in functions for n in model.graph.node)
+    if calls:
+        yield f"{calls} calls of the model's own functions stay as they are, with the layouts inside"
+    unknown = bytes_moved(model, values=values).unknown
+    if unknown:
+        yield f"{unknown} layout operators are not counted: their types or shapes are not known to programs"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A model as it was `given`, with the best bodies (`model`), and the prices by which results are judged (None: by
+    bytes)."""
+
+    given: ModelProto
+    model: ModelProto
+    program: OnnxProgram
+    values: Values
+    table: Table | None
+
+    @cached_property
+    def initial(self) -> Measure:
+        """What the model costs as it was given."""
+        return self.measure(self.model, self.program, self.values)
+
+    def measure(self, model: ModelProto, program: OnnxProgram, values: Values) -> Measure:
+        """What a model costs as it stands."""
+        from eqsat.engine import measure
+        from eqsat.onnx.bytes import bytes_moved, time_of
+
+        taken = None if self.table is None else time_of(model, program, self.table)
+        return replace(measure(program), bytes_moved=bytes_moved(model, values=values).total, picoseconds=taken)
+
+
+def _written(
+    source: _Source, first: Searched, engine: Callable[[OnnxProgram], Searched], begun: float | None
+) -> OnnxResult:
+    """The result with its model, checked against the original; that itself where it does not pay or differs."""
+    from eqsat.checking.guard import budget, differs, unchecked
+    from eqsat.checking.models import check_models
+    from eqsat.checking.verdict import Checked, CheckFailure, Difference
+    from eqsat.engine import given_back
+
+    before, program = source.model, source.program
+    try:
+        result, after = _repeated(source, first, engine)
+        remark = ""
+    except CheckFailure as error:
+        wrong = Difference(error.operation, error.problem)
+        unchanged = given_back(program, first[0].notes, Checked((), 0.0, wrong), own=source.initial)
+        return with_model(unchanged, before, source.given, [differs("the model", wrong)])
+    except EqsatError as error:
+        result, after, remark = replace(first[0], initial=source.initial), before, f"the model is unchanged: {error}"
+    if after is before:
+        result = replace(result, program=program, final=result.initial)
+        return with_model(result, before, source.given, [remark] if remark else [])
+    if begun is None:
+        return with_model(result, after, source.given)
+    done = check_models(before, after, budget(begun))
+    if done.difference is not None:
+        note = differs("the model", done.difference)
+        unchanged = given_back(program, result.notes, done, own=source.initial)
+        return with_model(unchanged, before, source.given, [note])
+    return with_model(replace(result, checked=done), after, source.given, unchecked(done))
+
+
+def _repeated(source: _Source, first: Searched, engine: Callable[[OnnxProgram], Searched]) -> tuple[Result, ModelProto]:
+    """The result that a further search does not better, with its model: the one given where nothing pays.
+
+    What is written has other shapes and nodes than what was searched, from which a search may go on.
+    """
+    from eqsat.checking.guard import debugging
+    from eqsat.onnx.bytes import price
+
+    model, current, result = source.model, source.program, replace(first[0], initial=source.initial)
+    best, final = price(model, source.values), source.initial
+    start = time.monotonic()
+    for attempt in range(PASSES):
+        try:
+            found, spelling = first if attempt == 0 else engine(current)
+            if _is_unchanged(current, found):
+                break
+            spelled = spelling.of(found.program)
+            cost = price(spelled.model, spelled.values)
+            after = source.measure(spelled.model, spelled.program, spelled.values)
+        except EqsatError:
+            if attempt == 0 or debugging():
+                raise
+            break  # what there is is right
+        if after.cost > final.cost or (after.picoseconds or 0, cost) >= (final.picoseconds or 0, best):
+            break
+        worth = source.table is None or found.progress.nodes < LARGE or after.cost <= (1 - WORTH) * final.cost
+        model, current, best, final = spelled.model, spelled.program, cost, after
+        notes = list(dict.fromkeys([*first[0].notes, *found.notes]))
+        result = replace(
+            found, original=source.program, initial=source.initial, final=final, progress=first[0].progress, notes=notes
+        )
+        if not worth or clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
+            break
+    return result, model
+
+
+def _is_unchanged(program: OnnxProgram, result: Result) -> bool:
+    return result.program is program

@@ -1,0 +1,41 @@
+"""What results say they cost: what the objective counts, of models as they are written, and never more than before."""
+
+from random import Random
+
+import pytest
+
+pytestmark = pytest.mark.onnx
+onnx = pytest.importorskip("onnx")
+
+from random_models import random_model  # noqa: E402
+
+import eqsat as eq  # noqa: E402
+from eqsat.nets import nhwc_converter_net, transformer  # noqa: E402
+from eqsat.onnx.bytes import bytes_moved, time_of  # noqa: E402
+from eqsat.onnx.read import read_with_types  # noqa: E402
+from eqsat.pricing.table import shipped  # noqa: E402
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cost_is_what_the_objective_counts(seed: int) -> None:
+    # feature: G8
+    model = [nhwc_converter_net(2), transformer(1)][seed] if seed < 2 else random_model(Random(seed))
+    fast = eq.onnx.optimize(model, prices=shipped())
+    small = eq.onnx.optimize(model, objective="bytes")
+    assert (fast.objective, small.objective) == ("time", "bytes")
+    for found in (fast, small):
+        assert found.cost_after <= found.cost_before
+        assert found.initial.bytes_moved == bytes_moved(model).total
+        assert found.bytes_moved == bytes_moved(found.model).total
+    assert (small.cost_before, small.cost_after) == (small.initial.bytes_moved, small.bytes_moved)
+    for m, cost in ((model, fast.cost_before), (fast.model, fast.cost_after)):
+        assert cost == time_of(m, read_with_types(m)[0], shipped())
+    assert fast.source is model and (fast.model is model or fast.cost_after < fast.cost_before)
+
+
+def test_programs_cost_bytes() -> None:
+    x = eq.input("x", (1, 8, 4, 4), "float32").layout_transform("NCHW", "NHWC").relu()
+    found = eq.optimize(x.layout_transform("NHWC", "NCHW"))
+    assert found.objective == "bytes" and found.original.outputs["out"].shape == (1, 8, 4, 4)
+    assert (found.cost_before, found.cost_after) == (found.initial.bytes_moved, found.bytes_moved) == (2048, 0)
+    assert repr(found) == "<Result: 2048 -> 0 bytes, saturated>"
