@@ -121,8 +121,10 @@ def optimize(
     def again(names: Sequence[str]) -> Result:
         return _limited(original, replace(setup, laws=admitted([*names, *own])[0]), bound, initial, False)
 
+    begun = time.monotonic()
     found = _limited(original, setup, bound, initial, checked)
-    return replace(found, original=original, target=target, steps=partial(program_chain, again=again))
+    found = replace(found, original=original, target=target, prices=table, seconds=time.monotonic() - begun)
+    return replace(found, steps=partial(program_chain, again=again))
 
 
 def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:

@@ -15,6 +15,9 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.program_text import format_program
 from eqsat.ir.tensors.tensor import Program
 from eqsat.laws.conditions import Obligation
+from eqsat.pricing.table import Table
+from eqsat.reporting.sides import Side, side_of_program
+from eqsat.reporting.summary import Report
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class Result:
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
     checked: Checked = field(default_factory=Checked)
     target: str = "c"
+    prices: Table | None = None
+    """The prices of time, where that is the objective."""
+    seconds: float = 0.0
+    """What the whole run took."""
     steps: Callable[[Result], object] | None = field(default=None, repr=False, compare=False)
     """What finds the steps of this result; it does not travel to other processes."""
 
@@ -112,6 +119,54 @@ class Result:
         """The bytes that the layout operators of the result move."""
         return self.final.bytes_moved
 
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both programs as they are shown: operators with what they move, take and read."""
+        return side_of_program(self.original, self.prices), side_of_program(self.program, self.prices)
+
+    @property
+    def report(self) -> Report:
+        """Everything that is said of this result, as data."""
+        before, after = self.sides
+        return Report(
+            objective=self.objective,
+            costs=(self.cost_before, self.cost_after),
+            before=before,
+            after=after,
+            status=self.status,
+            stopped=self.stopped,
+            gap=self.gap,
+            seconds=self.seconds,
+            iterations=self.progress.iterations,
+            e_nodes=self.progress.nodes,
+            left=self.left,
+            checked=self.checked,
+            notes=self.notes,
+            conditions=[(str(o.question), o.proof.verdict, o.proof.method) for o in self.obligations],
+            rules=self.matched,
+            prices="" if self.prices is None else self.prices.source,
+            same=self.final.rank == self.initial.rank,
+        )
+
+    @property
+    def matched(self) -> dict[str, int]:
+        """How often each rule matched, the most frequent first; questions to the index level are not rules."""
+        found = {n: c for n, c in self.progress.matches.items() if c and not n.startswith("ask")}
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def summary(self, verbose: bool = False) -> str:
+        """What was gained, by operator; what is left and why; what was checked; what to do next.
+
+        >>> import eqsat as eq
+        >>> x = eq.input("x", (1, 32, 8, 8), "float32")
+        >>> y = x.layout_transform("NCHW", "NHWC").relu().layout_transform("NHWC", "NCHW")
+        >>> print(eq.optimize(y).summary().splitlines()[0])
+        no bytes are moved any more: 2 of 2 moves gone
+
+        verbose: also the rules that matched, and each side condition with its verdict.
+        """
+        return self.report.text(verbose=verbose)
+
     def explain(self, steps: bool = False) -> str:
         """Why the result is what it is: costs, the rules that fired, every side condition with its verdict.
 
@@ -140,9 +195,7 @@ def explain_result(result: Result) -> str:
         f"laws used while loading: {', '.join(f'{n} {c}' for n, c in result.progress.loaded.items()) or 'none'}",
         "rules that matched:",
     ]
-    fired = {n: c for n, c in result.progress.matches.items() if not n.startswith("ask") and c}
-    for name, count in sorted(fired.items(), key=lambda item: -item[1]):
-        lines.append(f"  {name}: {count}")
+    lines += [f"  {name}: {count}" for name, count in result.matched.items()]
     lines.append(f"side conditions: {len(result.obligations)}")
     lines += [f"  {o.proof.verdict} ({o.proof.method}): {o.question}" for o in result.obligations]
     lines.append(f"checked: {result.checked.summary()}")

@@ -96,6 +96,9 @@ def optimize(
         float,
         typer.Option(metavar="SHARE", min=0.0, help="By how much constants in new layouts may enlarge the model."),
     ] = 0.05,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say which rules matched, and every side condition.")
+    ] = False,
     json: Json = False,
 ) -> int:
     """Optimise the layouts of an ONNX model. Without -o: print the summary, write nothing."""
@@ -117,6 +120,7 @@ def optimize(
         growth,
         prices,
         confirm,
+        verbose,
     )
     return run_optimize(request, Output(json))
 

@@ -84,7 +84,8 @@ def _answer(job: Job) -> Answer:
             fix = "give more with --time" if timely else ""
             raise EqsatError(f"model {str(job.request.model)!r}", f"cannot be read within {reason}", fix) from None
         status = "time-limit" if timely else "memory-limit"
-        return _given_back(job, status, f"nothing was gained within {reason} ({status})")
+        more = f": raise --time (now {job.limits.seconds:g})" if timely else ""
+        return _given_back(job, status, f"unchanged: gave up after {reason} ({status}){more}")
     except WorkerFailure as failure:
         if phases:
             return _given_back(job, "iteration-limit", failed("the model", failure))
@@ -112,8 +113,8 @@ def _given_back(job: Job, status: str, reason: str) -> Answer:
             copy_whole(request.model.parent / name, job.output.parent / name)
         copy_whole(request.model, job.output)
         written.append(str(request.output))
-    text = [f"{request.model.name} for {request.target}: {reason}"]
+    text = [f"{request.model.name}: {reason}"]
     text += [f"  written, as it was: {name}" for name in written]
     data = {"model": str(request.model), "target": request.target, "status": status}
-    data |= {"notes": [reason], "written": written}
+    data |= {"verdict": reason, "stopped": True, "notes": [reason], "written": written}
     return Answer(1 if request.strict else 0, data, "\n".join(text))

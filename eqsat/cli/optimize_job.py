@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import eqsat.onnx
 from eqsat.backends.targets import is_graph
 from eqsat.cli.models import load
-from eqsat.cli.output import count, write_text
+from eqsat.cli.output import write_text
 from eqsat.engine import GROWTH, Limits, optimize
 from eqsat.ir.errors import BackendError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.result import write_html
+from eqsat.onnx.engine import OnnxResult
+from eqsat.reporting.summary import Advice, Report
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-    from eqsat.extraction.left import Move
     from eqsat.onnx.check import Comparison
-    from eqsat.onnx.confirm import Confirmation
     from eqsat.pricing.table import Table
     from eqsat.result import Result
-
-
-SHOWN = 5
-"""Moves that are left of which the summary tells."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +45,7 @@ class Request:
     growth: float = GROWTH
     prices: Path | None = None
     confirm: bool = False
+    verbose: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,17 +79,11 @@ class Answer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A result, the bytes that layout operators move before and after, by kind, the text to write, and what runs
-    of both models say."""
+    """A result, the C of it if that is to be written, and what runs of both models say."""
 
     result: Result
-    before: Mapping[str, int]
-    after: Mapping[str, int]
-    left: Sequence[Move]
-    model: ModelProto | None = None
     source: str = ""
     comparison: Comparison | None = None
-    confirmation: Confirmation | None = None
 
 
 def run(job: Job, reached: Callable[[str], None]) -> Answer:
@@ -107,18 +97,19 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
     written: list[str] = []
     reached("done")
     if not failed and job.report is not None:
-        write_html(outcome.result, str(job.report), outcome.left)
+        outcome.result.to_html(str(job.report))
         written.append(str(request.report))
     if not failed and job.output is not None:
-        if outcome.model is not None:
-            eqsat.onnx.save_model(outcome.model, job.output)
+        if isinstance(outcome.result, OnnxResult):
+            eqsat.onnx.save_model(outcome.result.model, job.output)
         else:
             write_text(job.output, outcome.source)
         written.append(str(request.output))
     seconds = time.perf_counter() - begun
-    stopped = bool(stopped_by(outcome.result))
-    code = 1 if failed or (stopped and request.strict) else 0
-    return Answer(code, _data(job, outcome, written, seconds), _text(request, outcome, written, seconds))
+    code = 1 if failed or (stopped_by(outcome.result) and request.strict) else 0
+    report = outcome.result.report
+    data = _data(job, outcome, report, written) | {"seconds": round(seconds, 3)}
+    return Answer(code, data, _text(request, outcome, report, written))
 
 
 def stopped_by(result: Result) -> str:
@@ -127,28 +118,21 @@ def stopped_by(result: Result) -> str:
 
 
 def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
-    from eqsat.onnx.bytes import bytes_moved
-
     request = job.request
     options: dict[str, Any] = {**job.options, "target": request.target, "confirm": request.confirm}
     found = eqsat.onnx.optimize(before, request.fold_inputs, reached=reached, growth=request.growth, **options)
-    comparison = None
-    if request.verify:
-        from eqsat.onnx.check import compare_models
+    if not request.verify:
+        return Outcome(found)
+    from eqsat.onnx.check import compare_models
 
-        comparison = compare_models(before, found.model)
-    old, new = bytes_moved(before), bytes_moved(found.model)
-    return Outcome(found, old.by_op, new.by_op, found.left, found.model, "", comparison, found.confirmation)
+    return Outcome(found, "", compare_models(before, found.model))
 
 
 def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
-    request = job.request
-    program = eqsat.onnx.load(before, request.fold_inputs)
+    program = eqsat.onnx.load(before, job.request.fold_inputs)
     reached("read")
     result = optimize(program, target="c", **job.options)
-    source = "" if request.output is None else _source(request, result)
-    parts = {"layout operators": result.initial.bytes_moved}, {"layout operators": result.bytes_moved}
-    return Outcome(result, *parts, result.left, None, source)
+    return Outcome(result, "" if job.request.output is None else _source(job.request, result))
 
 
 def _source(request: Request, result: Result) -> str:
@@ -173,83 +157,62 @@ def _source(request: Request, result: Result) -> str:
 # -- the summary ------------------------------------------------------------------------------------------------------
 
 
-def matched(result: Result) -> dict[str, int]:
-    """How often each rule matched, the most frequent first; questions to the index level are not rules."""
-    found = {n: c for n, c in result.progress.matches.items() if c and not n.startswith("ask")}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
-
-
-def _data(job: Job, outcome: Outcome, written: list[str], seconds: float) -> dict[str, Any]:
+def _data(job: Job, outcome: Outcome, report: Report, written: list[str]) -> dict[str, Any]:
     request, result = job.request, outcome.result
+    confirmation = result.confirmation if isinstance(result, OnnxResult) else None
     return {
         "model": str(request.model),
         "target": request.target,
-        "objective": job.options["objective"],
         "prices": None if job.table is None else job.table.source,
-        "cost_before": result.cost_before,
-        "cost_after": result.cost_after,
-        "estimated_us_before": _microseconds(result.initial.picoseconds),
-        "estimated_us_after": _microseconds(result.final.picoseconds),
-        "bytes_before": sum(outcome.before.values()),
-        "bytes_after": sum(outcome.after.values()),
-        "bytes_by_operator": {"before": dict(outcome.before), "after": dict(outcome.after)},
+        "bytes_before": result.initial.bytes_moved,
+        "bytes_after": result.bytes_moved,
+        **report.data(_advice(request, outcome)),
         "status": result.status,
         "stopped": bool(stopped_by(result)),
         "gap": result.gap,
         "iterations": result.progress.iterations,
         "e_nodes": result.progress.nodes,
-        "rules": matched(result),
-        "side_conditions": [{"question": str(o.question), "verdict": o.proof.verdict} for o in result.obligations],
-        "left": [asdict(move) for move in outcome.left],
-        "checked": result.checked.data(),
-        "notes": list(result.notes),
-        "confirmed": None if outcome.confirmation is None else outcome.confirmation.data(),
+        "rules": result.matched,
+        "side_conditions": [{"question": question, "verdict": verdict} for question, verdict, _ in report.conditions],
+        "confirmed": None if confirmation is None else confirmation.data(),
         "verified": None if outcome.comparison is None else comparison_data(outcome.comparison),
         "written": written,
-        "seconds": round(seconds, 3),
     }
 
 
-def _microseconds(picoseconds: int | None) -> float | None:
-    return None if picoseconds is None else round(picoseconds / 1e6, 1)
-
-
-def _text(request: Request, outcome: Outcome, written: list[str], seconds: float) -> str:
-    result, old, new = outcome.result, sum(outcome.before.values()), sum(outcome.after.values())
-    saved = f" ({100 * (new - old) / old:+.0f} %)" if old else ""
-    stop = stopped_by(result)
-    lines = [
-        f"{request.model.name} for {request.target}: {seconds:.1f} s"
-        + (f"; nothing was gained before a limit was hit ({stop})" if stop else ""),
-        f"  bytes moved by layouts: {count(old)} -> {count(new)}{saved}",
-    ]
-    for name in {**outcome.before, **outcome.after}:
-        lines.append(f"    {name}: {count(outcome.before.get(name, 0))} -> {count(outcome.after.get(name, 0))}")
-    before, after = result.initial.picoseconds, result.final.picoseconds
-    if before is not None and after is not None:
-        lines.append(f"  estimated time: {before / 1e6:.1f} us -> {after / 1e6:.1f} us")
-    if outcome.confirmation is not None:
-        lines.append(f"  measured time: {outcome.confirmation}")
-    progress = result.progress
-    lines.append(f"  search: {result.status}, {progress.iterations} iterations, {count(progress.nodes)} e-nodes")
-    rules = [f"{name} {times}" for name, times in matched(result).items()]
-    if rules:
-        lines.append(f"  rules: {', '.join(rules)}")
-    verdicts = [o.proof.verdict for o in result.obligations]
-    if verdicts:
-        lines.append("  side conditions: " + ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts)))
-    lines += [f"  left: {move}" for move in outcome.left[:SHOWN]]
-    if len(outcome.left) > SHOWN:
-        rest = sum(move.moved for move in outcome.left[SHOWN:])
-        lines.append(f"  left: {len(outcome.left) - SHOWN} more, {count(rest)} bytes (--json or --report lists them)")
-    lines.append(f"  checked: {result.checked.summary()}")
-    lines += [f"  note: {note}" for note in result.notes]
+def _text(request: Request, outcome: Outcome, report: Report, written: list[str]) -> str:
+    result = outcome.result
+    first, *lines = report.text(_advice(request, outcome), request.verbose).splitlines()
+    steps = [line for line in lines if line.startswith("  next: ")]
+    lines = [f"{request.model.name}: {first}", *(line for line in lines if line not in steps)]
+    if isinstance(result, OnnxResult) and result.confirmation is not None:
+        lines.append(f"  measured time: {result.confirmation}")
     if outcome.comparison is not None:
         lines += [f"  {line}" for line in comparison_lines(outcome.comparison)]
     lines += [f"  written: {name}" for name in written]
     if outcome.comparison is not None and not outcome.comparison.equal:
-        lines.append("  nothing was written")
-    return "\n".join(lines)
+        return "\n".join([*lines, "  nothing was written"])
+    return "\n".join([*lines, *steps])
+
+
+def _advice(request: Request, outcome: Outcome) -> Advice:
+    """The options of the command line that may be of use now."""
+    result = outcome.result
+    steps: list[str] = []
+    if result.final.rank < result.initial.rank:
+        if request.output is None:
+            steps.append("write it: -o OUT.onnx" if isinstance(result, OnnxResult) else "write the C of it: -o OUT.c")
+        asked = [
+            f"{what}: {option}"
+            for what, option, given in (
+                ("compare the outputs of both models", "--verify", request.verify),
+                ("measure the gain", "--confirm", request.confirm),
+            )
+            if not given
+        ]
+        steps += [", ".join(asked)] if asked and isinstance(result, OnnxResult) else []
+    more = 2 * (request.seconds or Limits().seconds)
+    return Advice(f"--time {more:g}", "eq.Limits(nodes=...) in Python", "--shape NAME=SIZE", tuple(steps))
 
 
 def comparison_data(c: Comparison) -> dict[str, Any]:

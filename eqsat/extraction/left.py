@@ -44,8 +44,12 @@ class Move:
     reason: str
 
     def __str__(self) -> str:
+        return self.told(self.name)
+
+    def told(self, name: str) -> str:
+        """The move in words, under a name."""
         to = ", ".join(self.readers[:SHOWN]) + (" and more" if len(self.readers) > SHOWN else "")
-        return f"{self.name} {self.shape} moves {self.moved} bytes from {self.source} to {to}: {self.reason}"
+        return f"{name} {self.shape} moves {self.moved:,} bytes from {self.source} to {to}: {self.reason}"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ constants alone (an initialiser that a caller may override is none), and tiny in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -19,17 +20,21 @@ from eqsat.backends.targets import ONNX
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.tensors.program_text import node_texts
 from eqsat.ir.tensors.tensor import Constant, Input, Program
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.read import Values, value_types
-from eqsat.pricing.programs import program_price
+from eqsat.onnx.read import OnnxProgram, Values, value_types
+from eqsat.pricing.programs import node_prices, program_price
 from eqsat.pricing.table import Table
+from eqsat.reporting.sides import INPUT, Side, Vertex, outputs
 
 PICKS = ("Gather", "GatherElements", "GatherND", "Compress", "ReverseSequence")
 """Layout operators where their positions are constants."""
 TWICE_OUTPUT = ("Transpose", "Slice", "DepthToSpace", "SpaceToDepth", *PICKS)
 INPUT_AND_OUTPUT = ("Pad", "Expand", "Tile", "CenterCropPad")
 JOINS = ("Concat", "Split")
+OURS = re.compile(r"^onnx:|onnx\.\w+=(?:\([^()]*\)|[^,)]+)(?:, )?")
+"""What programs add to the names and attributes of a model's nodes."""
 TINY = 64
 """Integer tensors of up to this many elements are shape arithmetic."""
 
@@ -84,6 +89,45 @@ def time_of(model: ModelProto, program: Program, table: Table) -> int:
     (arithmetic of sizes) cost as much as any."""
     known = sum(not isinstance(n, (Input, Constant)) for n in program.nodes())
     return program_price(program, table) + max(0, _nodes(model) - known) * round(table.operators["node"])
+
+
+def side_of_model(model: ModelProto, program: OnnxProgram, values: Values, table: Table | None) -> Side:
+    """A model as it is shown, which has been read as a program; with prices, its times are estimated."""
+    names = program.envelope.names
+    texts = node_texts(program, names)
+    serials = {name: serial for (serial, _), name in names.items()}
+    prices: Mapping[str, int] = {} if table is None else _prices(program, names, table)
+    known = {x.name for x in model.graph.initializer} | {x.values.name for x in model.graph.sparse_initializer}
+    inputs = [x.name for x in model.graph.input if x.name not in known]
+    made = {name: name for name in inputs}
+    vertices = [Vertex(n, n, INPUT, texts.get(serials.get(n, -1), ("", ""))[1], f"input {n}", ()) for n in inputs]
+    for node in model.graph.node:
+        first = next((o for o in node.output if o), "")
+        if not first or node.op_type == "Constant":
+            continue
+        made |= dict.fromkeys((o for o in node.output if o), first)
+        reads = tuple(dict.fromkeys(made[n] for n in node.input if n in made))
+        text, types = texts.get(serials.get(first, -1), (f"{node.op_type}({', '.join(node.input)})", ""))
+        text = OURS.sub("", text)
+        cost = None if table is None else sum(prices.get(o, 0) for o in node.output)
+        moved = _node(node, values, {}) or 0
+        vertices.append(Vertex(first, node.name, node.op_type, types, text, reads, moved, cost))
+    ends = {o.name: made[o.name] for o in model.graph.output if o.name in made}
+    return Side((*vertices, *outputs(ends)), model.ByteSize())
+
+
+def _prices(program: Program, names: Mapping[tuple[int, int], str], table: Table) -> Mapping[str, int]:
+    """The picoseconds of each value of a model: those of the nodes that it was read as."""
+    named = {serial: name for (serial, _), name in names.items()}
+    owners: dict[int, str] = {}
+    for node in reversed(list(program.nodes())):
+        owners[node.serial] = named.get(node.serial) or owners.get(node.serial, "")
+        for x in node.operands:
+            owners.setdefault(x.node.serial, owners[node.serial])
+    found: dict[str, int] = {}
+    for node, price in node_prices(program, table):
+        found[owners[node.serial]] = found.get(owners[node.serial], 0) + price
+    return found
 
 
 def _nodes(model: ModelProto) -> int:

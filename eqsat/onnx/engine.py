@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from eqsat.onnx.read import OnnxProgram, Values
     from eqsat.onnx.spelling import Spelling
     from eqsat.pricing.table import Table
+    from eqsat.reporting.sides import Side
     from eqsat.result import Measure
 
     Searched = tuple[Result, Spelling]
@@ -47,6 +48,17 @@ class OnnxResult(Result):
     model: ModelProto = field(kw_only=True)
     source: ModelProto = field(kw_only=True)
     confirmation: Confirmation | None = field(default=None, kw_only=True)
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Both models as they are shown: operators with what they move, take and read."""
+        return self._side(self.source), self._side(self.model)
+
+    def _side(self, model: ModelProto) -> Side:
+        from eqsat.onnx.bytes import side_of_model
+        from eqsat.onnx.read import read_with_types
+
+        return side_of_model(model, *read_with_types(model), self.prices)
 
     @property
     def left(self) -> tuple[Move, ...]:
@@ -136,7 +148,10 @@ def optimize(
 
     def late(status: Status, reason: str) -> OnnxResult:
         unchanged = given_back(program, [reason], status=status, own=measure(program, table))
-        return replace(with_model(unchanged, given, given), target=target)
+        return finished(with_model(unchanged, given, given))
+
+    def finished(found: OnnxResult) -> OnnxResult:
+        return replace(found, target=target, prices=table, seconds=time.monotonic() - begun)
 
     try:
         with clock.at_most(limits.seconds - (time.monotonic() - begun)):
@@ -147,7 +162,7 @@ def optimize(
             first = engine(program)
             source = _Source(given, before, program, values, table)
             found = _judged(source, first, engine, begun if checked else None, confirm, bodies.remarks)
-            return replace(found, target=target)
+            return finished(found)
     except MemoryError:
         return late("memory-limit", OUT_OF_MEMORY)
     except clock.OutOfTime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
 from eqsat.operators.bundles import of_opaque
@@ -25,24 +26,28 @@ def program_price(program: Program, table: Table) -> int:
     >>> program_price(plain, shipped()) < program_price(turned, shipped())
     True
     """
+    return sum(price for _, price in node_prices(program, table))
+
+
+def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
+    """The estimated picoseconds of each node; inputs, and what is computed from constants alone, have none."""
     uses = Counter(x.node.serial for node in program.nodes() for x in node.operands)
     uses.update(x.node.serial for x in program.outputs.values())
     constants, alone = set[int](), {serial for serial, times in uses.items() if times == 1}
     splits: set[object] = set()
-    price = 0
     for node in program.nodes():
         if isinstance(node, Input):
             continue
         if isinstance(node, Constant) or (node.operands and all(x.node.serial in constants for x in node.operands)):
             constants.add(node.serial)
             continue
-        price += node_price(node, constants, alone, table)
+        price = node_price(node, constants, alone, table)
         if isinstance(node, View) and node.tag is not None and node.tag.name == SPLIT:
             attrs = tuple(item for item in node.tag.attrs if item[0] not in SLOTS_OF_ONE)
             if (node.source.key, attrs) in splits:
                 price -= round(table.operators["node"])
             splits.add((node.source.key, attrs))
-    return price
+        yield node, price
 
 
 def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -> int:

@@ -46,6 +46,22 @@ def format_program(program: Program, limit: int = MAX_LINES) -> str:
     return "\n".join(lines)
 
 
+def node_texts(program: Program, given: Mapping[tuple[int, int], str] | None = None) -> dict[int, tuple[str, str]]:
+    """What makes each node and its types, by the node's serial, as the printed program has them; given: other names of
+    tensors, by node and output.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (2, 3), "float32")
+    >>> list(node_texts(eq.Program([x], {"y": x.permute_dims((1, 0))})).values())
+    [('input x', 'float32(2, 3)'), ('permute_dims x[i1, i0]', 'float32(3, 2)')]
+    """
+    names, labels = {**tensor_names(program), **(given or {})}, _labels(program)
+    return {
+        node.serial: (_right(node, [names[x.key] for x in node.operands], labels), _kinds(node, labels))
+        for node in program.nodes()
+    }
+
+
 def tensor_names(program: Program) -> dict[tuple[int, int], str]:
     """The names of the tensors of a program, by node and output: inputs and outputs have their own, the rest count from
     t0.
@@ -81,12 +97,17 @@ def _labels(program: Program) -> dict[Term, str]:
 
 def _line(node: Node, names: Mapping[tuple[int, int], str], labels: Mapping[Term, str]) -> str:
     left = ", ".join(names[(node.serial, k)] for k in range(len(node.outputs)))
-    kinds = ", ".join(f"{dtype}{format_shape(shape, labels)}" for shape, dtype in node.outputs)
     right = _right(node, [names[x.key] for x in node.operands], labels)
-    return f"{f'  {left} = {right}':<50}  # {kinds}".rstrip()
+    return f"{f'  {left} = {right}':<50}  # {_kinds(node, labels)}".rstrip()
+
+
+def _kinds(node: Node, labels: Mapping[Term, str]) -> str:
+    return ", ".join(f"{dtype}{format_shape(shape, labels)}" for shape, dtype in node.outputs)
 
 
 def _right(node: Node, sources: list[str], labels: Mapping[Term, str]) -> str:
+    if isinstance(node, Input):
+        return f"input {node.name}"
     if isinstance(node, Constant):
         return f"constant {node.array.item()!r}" if node.array.size == 1 else "constant"
     if isinstance(node, View):

@@ -105,5 +105,6 @@ def test_models_name_their_values(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "moves that are left" in page and "the output &#x27;z&#x27;" in page
     assert main(command) == 0
     assert (
-        "  left: z float32(4, 2, 3) moves 192 bytes from the input 'x' to the output 'z': " in capsys.readouterr().out
+        "  left: Transpose 'z' float32(4, 2, 3) moves 192 bytes from the input 'x' to the output 'z': "
+        in capsys.readouterr().out
     )

@@ -85,7 +85,7 @@ def test_calibrate_writes_a_file_that_optimize_reads(
     assert main(["optimize", str(model), "--prices", str(file), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["objective"] == "time" and answer["prices"] == read(file).source
-    assert answer["estimated_us_after"] <= answer["estimated_us_before"]  # one round may find that a thing is free
+    assert answer["cost_after"] <= answer["cost_before"]  # one round may find that a thing is free
 
 
 def test_calibrate_keeps_its_prices_beside_the_caches(
