@@ -96,5 +96,6 @@ def test_the_command_says_it_by_node(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert sum(r["nodes"][0] for r in data["operators"]) == data["nodes"][0]
     assert sum(r["bytes"][1] for r in data["operators"]) == data["bytes_after"]
     assert data["size"][0] == path.stat().st_size and f"size: {data['size'][0]:,} ->" in text
-    assert all(m["node"].startswith(("Transpose '", "Expand '")) and f"left: {m['node']} " in text for m in data["left"])
+    left = [m["node"] for m in data["left"]]
+    assert all(x.startswith(("Transpose '", "Expand '")) and f"left: {x} " in text for x in left)
     assert "rules that matched" in text and "next: write it: -o OUT.onnx" in text and data["next"]
