@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import EqsatError, FrontendError
+from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
 from eqsat.models.package import require
 from eqsat.result import Measure, Result
 from eqsat.workers.call import Preparation, prepare
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     from eqsat.extraction.left import Move
     from eqsat.graph.search import Limits, Status
-    from eqsat.ir.law import Law
-    from eqsat.ir.rule import Rule
     from eqsat.onnx.confirm import Confirmation
     from eqsat.onnx.read import OnnxProgram, Values
     from eqsat.onnx.spelling import Spelling
@@ -118,56 +118,92 @@ def optimize(
     if confirm:
         require("onnxruntime")
     prepare(FOR_ONNX)
-    from eqsat.backends.targets import TARGETS
-    from eqsat.engine import GROWTH, OUT_OF_MEMORY, OUT_OF_TIME, Limits, given_back, measure, table_for
-    from eqsat.engine import optimize as search
-    from eqsat.onnx.bodies import optimized
-    from eqsat.onnx.read import read_with_types
-    from eqsat.onnx.spelling import Spelling
+    from eqsat.engine import GROWTH, Limits, table_for
 
-    begun = time.monotonic()
-    domains = TARGETS[target].domains if target in TARGETS else ()
-    limits = limits or Limits()
-    table = table_for(target, objective, prices)
-    share = GROWTH if growth is None else growth
-    rules = rules if rules is None or isinstance(rules, str) else list(rules)
-    given, program, values = _read_within(limits.seconds, model, fold_inputs)
-    before = given
-    reached("read")
+    own = rules if rules is None or isinstance(rules, (str, Law, Rule)) else tuple(rules)
+    table, allowed = table_for(target, objective, prices), GROWTH if growth is None else growth
+    run = _Run(target, objective, own, freeze, limits or Limits(), checked, allowed, table, confirm)
+    return replace(run.whole(model, fold_inputs, reached), target=target, prices=table, seconds=run.seconds)
 
-    def engine(current: OnnxProgram) -> Searched:
-        spelling = Spelling(current, domains, table)
-        allowed = share if current is program else 0.0  # of what has grown already
-        beyond = spelling.beyond if table is None else None
-        asked: dict[str, Any] = {"growth": allowed, "beyond": beyond, "prices": table, "limits": limits}
-        return search(current, target, objective, rules, freeze, checked=False, **asked), spelling
 
-    def inner(body: ModelProto, limits: Limits) -> OnnxResult:
-        asked: dict[str, Any] = {"objective": objective, "rules": rules, "freeze": freeze, "growth": growth}
-        return optimize(body, target=target, checked=checked, prices=table, limits=limits, **asked)
+@dataclass(frozen=True)
+class _Run:
+    """The options of a run, and when it began."""
 
-    def late(status: Status, reason: str) -> OnnxResult:
-        unchanged = given_back(program, [reason], status=status, own=measure(program, table))
-        return finished(with_model(unchanged, given, given))
+    target: str
+    objective: str | None
+    rules: str | Law | Rule | tuple[str | Law | Rule, ...] | None
+    freeze: Iterable[str]
+    limits: Limits
+    checked: bool
+    growth: float
+    table: Table | None
+    confirm: bool
+    begun: float = field(default_factory=time.monotonic)
 
-    def finished(found: OnnxResult) -> OnnxResult:
-        return replace(found, target=target, prices=table, seconds=time.monotonic() - begun)
+    @property
+    def seconds(self) -> float:
+        """What the run took until now."""
+        return time.monotonic() - self.begun
 
-    try:
-        with clock.at_most(limits.seconds - (time.monotonic() - begun)):
-            bodies = optimized(before, values, inner, limits)
-            if bodies.changed:
-                before = bodies.model
-                program, values = read_with_types(before, fold_inputs)
-            first = engine(program)
-            source = _Source(given, before, program, values, table)
-            found = _judged(source, first, engine, begun if checked else None, confirm, bodies.remarks)
-            return finished(found)
-    except MemoryError:
-        return late("memory-limit", OUT_OF_MEMORY)
-    except clock.OutOfTime:
-        clock.check()  # an outer limit is for its owner to answer
-        return late("time-limit", OUT_OF_TIME.format(limits.seconds))
+    def whole(
+        self, model: ModelProto | str | os.PathLike[str], fold_inputs: bool, reached: Callable[[str], None]
+    ) -> OnnxResult:
+        """The result within the limits; the model itself where they are hit."""
+        from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
+        from eqsat.onnx.bodies import optimized
+        from eqsat.onnx.read import read_with_types
+
+        given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
+        before = given
+        reached("read")
+        try:
+            with clock.at_most(self.limits.seconds - self.seconds):
+                bodies = optimized(before, values, self.body, self.limits)
+                if bodies.changed:
+                    before = bodies.model
+                    program, values = read_with_types(before, fold_inputs)
+                engine = self.engine(program)
+                source = _Source(given, before, program, values, self.table)
+                begun = self.begun if self.checked else None
+                return _judged(source, engine(program), engine, begun, self.confirm, bodies.remarks)
+        except MemoryError:
+            return self.late(given, program, "memory-limit", OUT_OF_MEMORY)
+        except clock.OutOfTime:
+            clock.check()  # an outer limit is for its owner to answer
+            return self.late(given, program, "time-limit", OUT_OF_TIME.format(self.limits.seconds))
+
+    def engine(self, first: OnnxProgram) -> Callable[[OnnxProgram], Searched]:
+        """What searches a program that was read from the model, and what has come of it."""
+        from eqsat.backends.targets import TARGETS
+        from eqsat.engine import optimize as search
+        from eqsat.onnx.spelling import Spelling
+
+        def searched(current: OnnxProgram) -> Searched:
+            spelling = Spelling(current, TARGETS[self.target].domains, self.table)
+            asked: dict[str, Any] = {
+                "growth": self.growth if current is first else 0.0,  # of what has grown already
+                "beyond": spelling.beyond if self.table is None else None,
+                "prices": self.table,
+                "limits": self.limits,
+            }
+            asked |= {"rules": self.rules, "freeze": self.freeze, "checked": False}
+            return search(current, self.target, self.objective, **asked), spelling
+
+        return searched
+
+    def body(self, model: ModelProto, limits: Limits) -> OnnxResult:
+        """The body of an If, Loop or Scan, optimised in the same way."""
+        asked: dict[str, Any] = {"rules": self.rules, "freeze": self.freeze, "growth": self.growth}
+        asked |= {"checked": self.checked, "prices": self.table, "limits": limits}
+        return optimize(model, target=self.target, objective=self.objective, **asked)
+
+    def late(self, given: ModelProto, program: OnnxProgram, status: Status, reason: str) -> OnnxResult:
+        """The model as it is, where a limit was hit."""
+        from eqsat.engine import given_back, measure
+
+        unchanged = given_back(program, [reason], status=status, own=measure(program, self.table))
+        return with_model(unchanged, given, given)
 
 
 def _read_within(
