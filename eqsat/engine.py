@@ -22,7 +22,7 @@ from eqsat.extraction.prices import BYTE
 from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
 from eqsat.graph.encode import Encoded, encode
-from eqsat.graph.holes_search import assignments
+from eqsat.graph.fill_holes import assignments
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
 from eqsat.ir import clock
@@ -32,7 +32,7 @@ from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
 from eqsat.ir.terms.term import Term
 from eqsat.operators.forms import operator_name
-from eqsat.operators.universe import Reindex
+from eqsat.operators.interned import Reindex
 from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import Table, current
@@ -269,10 +269,10 @@ def extract_program(
     Where a node moves more than its choice was priced for, the choice costs that, and all are made again; a form that
     turns out to have no spelling is no choice.
     """
-    encoded.universe = snapshot.universe
+    encoded.interned = snapshot.interned
 
     def constant(leaf: int) -> bool:
-        return leaf in encoded.universe.constants or isinstance(encoded.leaves[leaf].node, Constant)
+        return leaf in encoded.interned.constants or isinstance(encoded.leaves[leaf].node, Constant)
 
     dearer: dict[int | Reindex, int] = {}
     excluded: set[int] = set()
@@ -280,7 +280,7 @@ def extract_program(
     attempt = 0
     while True:
         priced = _dearer(own_prices, dearer)
-        ways = Alternatives(snapshot.nodes, encoded.universe, priced, constant, Slots(encoded).takes, excluded)
+        ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, Slots(encoded).takes, excluded)
         found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds / (attempt + 1), WORK / (attempt + 1))
         if found is None:
             return Extracted(None, None)

@@ -13,7 +13,7 @@ from typing import Any
 from eqsat.explaining.rewrites import CONVENTIONS, Rewrite, Rewrites, plain_name
 from eqsat.index_graph.cost import cost
 from eqsat.index_graph.explain import Explanation, explain_terms
-from eqsat.index_graph.turned import SUFFIX
+from eqsat.index_graph.reversed import SUFFIX
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
@@ -28,20 +28,20 @@ from eqsat.rulebook import default_rules
 
 MOST_TERMS, MOST_NORMAL = 3_000, 300
 SECONDS = 20.0
-QUICK = Budget(points=1 << 14, isl_operations=100_000, z3_rlimits=(400_000,), z3_forms=1, seconds=1.0)
+QUICK = Budget(points=1 << 14, isl_operations=100_000, z3_rlimits=(400_000,), z3_formulations=1, seconds=1.0)
 LARGER = 12  # by how much a term on the way may cost more than the larger end
 
 
 @dataclass(frozen=True)
 class Link:
-    """One step of a chain: `before` becomes `after` by a rule (`turned`: from right to left) in the part at `path`.
+    """One step of a chain: `before` becomes `after` by a rule (`reversed`: from right to left) in the part at `path`.
 
     conditions: what the rule asks there, each with the verdict on it; proof: of the step by itself, made anew,
     without any rule where that is possible; tried: whether both wholes were the same at points (None: none was tried).
     """
 
     rule: str
-    turned: bool
+    reversed: bool
     path: tuple[int, ...]
     before: Term
     after: Term
@@ -56,7 +56,7 @@ class Link:
         return bool(self.proof) and self.tried is not False and all(p for _, p in self.conditions)
 
     def __str__(self) -> str:
-        way = ", from right to left" if self.turned else ""
+        way = ", from right to left" if self.reversed else ""
         at = f" at {'.'.join(map(str, self.path))}" if self.path else ""
         needs = "; ".join(f"{c}: {p.verdict} ({p.method})" for c, p in self.conditions)
         shown = f" when {needs}" if needs else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from eqsat.index_graph.turned import SUFFIX, turned
+from eqsat.index_graph.reversed import SUFFIX, reversed_rule
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.rule import Rule, RuleError
 from eqsat.ir.terms import term as t
@@ -88,7 +88,7 @@ class Rewrites:
         both = [*rules]
         for rule in rules:
             try:
-                back = turned(rule)
+                back = reversed_rule(rule)
                 for instance in back.instances:
                     Pattern(back, instance)
             except RuleError:

@@ -24,7 +24,7 @@ def chain_data(chain: Chain) -> dict[str, Any]:
 def _link_data(link: Link) -> dict[str, Any]:
     return {
         "rule": link.rule,
-        "from_right_to_left": link.turned,
+        "from_right_to_left": link.reversed,
         "path": list(link.path),
         "before": str(link.before),
         "after": str(link.after),
@@ -48,7 +48,7 @@ def chain_latex(chain: Chain) -> str:
     lines = [f"& {latex(chain.start)}"]
     for link in chain.links:
         needs = r",\ ".join(latex(c) for c, _ in link.conditions)
-        arrow = r"$\leftarrow$ " if link.turned else ""
+        arrow = r"$\leftarrow$ " if link.reversed else ""
         lines.append(
             rf"&= {latex(link.whole)} && \text{{{arrow}{link.rule}{': ' if needs else ''}}}{needs and ' '}{needs}"
         )
@@ -60,7 +60,7 @@ def chain_html(chain: Chain) -> str:
     rows = [("", "", chain.start, "", "")]
     rows += [
         (
-            link.rule + (" (from right to left)" if link.turned else ""),
+            link.rule + (" (from right to left)" if link.reversed else ""),
             f"{link.before} = {link.after}",
             link.whole,
             "; ".join(f"{c}: {p.verdict} ({p.method})" for c, p in link.conditions),

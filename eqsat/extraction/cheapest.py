@@ -51,8 +51,8 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
     """The cheapest program that is found by a fixed amount of work, or in so many seconds; None where a root cannot be
     built.
 
-    >>> from eqsat.extraction.extract import Spell, Take
-    >>> cheap, dear = Alternative(Take(0), 1, ()), Alternative(Spell(0, 0, (1,)), 5, (1,))
+    >>> from eqsat.extraction.extract import UseForm, UseLeaf
+    >>> cheap, dear = Alternative(UseLeaf(0), 1, ()), Alternative(UseForm(0, 0, (1,)), 5, (1,))
     >>> found = cheapest({0: [dear, cheap], 1: [cheap]}, [0], 5.0)
     >>> found.cost, found.gap
     (1, 0.0)

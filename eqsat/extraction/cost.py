@@ -19,7 +19,7 @@ from eqsat.ir.flat.steps import Reshape, moved_cells
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import Compute, Constant, Node, Program, View, input
 from eqsat.operators.forms import is_selection_node
-from eqsat.operators.universe import Reindex
+from eqsat.operators.interned import Reindex
 
 
 @lru_cache(maxsize=1 << 14)

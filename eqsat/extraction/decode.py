@@ -8,14 +8,14 @@ from typing import Any
 
 from eqsat.backends.targets import TARGETS
 from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
-from eqsat.extraction.extract import Bridge, Choice, Padded, Take
+from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded
 from eqsat.extraction.groups import Groups, product_groups, product_of, product_shapes, split_labels
 from eqsat.extraction.growth import too_large
 from eqsat.extraction.respell import Respelling
 from eqsat.extraction.slots import Slots
 from eqsat.formulas import over_accesses
 from eqsat.graph.encode import Encoded, Written
-from eqsat.graph.nodes import ClassId, Spell
+from eqsat.graph.nodes import ClassId, UseForm
 from eqsat.graph.rebuild import with_operands
 from eqsat.graph.search import Snapshot
 from eqsat.ir import clock
@@ -29,8 +29,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import transform
+from eqsat.operators.interned import Form, Reindex
 from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueKind, Slot
-from eqsat.operators.universe import Form, Reindex
 
 
 class NoSpelling(EqsatError):
@@ -54,7 +54,7 @@ class Decoder:
     ) -> None:
         self.encoded = encoded
         self.operators = TARGETS[target].vocabulary == "operators"
-        self.universe = encoded.universe
+        self.interned = encoded.interned
         self.slots = Slots(encoded)
         self.choices = choices
         self.large = too_large(encoded, choices, snapshot.roots, growth) if self.operators else set[ClassId]()
@@ -69,14 +69,14 @@ class Decoder:
         for root, x in zip(roots, original.outputs.values(), strict=True):
             self.wanted.setdefault(root, x.shape)
         for c, choice in reversed(self.choices.items()):
-            if isinstance(choice, Spell):
+            if isinstance(choice, UseForm):
                 self._note_wishes(c, choice)
-            elif isinstance(choice, Padded):
+            elif isinstance(choice, UsePadded):
                 self._note_wishes(c, choice.spell)
                 shape = self.slots.source(choice.spell.form, choice.reindex)
                 assert shape is not None
                 self.wanted[choice.spell.operands[0]] = shape
-            elif isinstance(choice, Bridge) and choice.reindex in self.encoded.views:
+            elif isinstance(choice, InsertView) and choice.reindex in self.encoded.views:
                 self.wanted.setdefault(choice.source, self.encoded.views[choice.reindex][0].source.shape)
         for c, choice in self.choices.items():
             clock.check()
@@ -91,58 +91,58 @@ class Decoder:
         """What is known of nodes, by their serials, as known of the forms and views that they were made of."""
         result: dict[int | Reindex, int] = {}
         for c, way in self.choices.items():
-            number, choice = found.get(self.done[c].node.serial), way.spell if isinstance(way, Padded) else way
-            if number is not None and isinstance(choice, Spell):
+            number, choice = found.get(self.done[c].node.serial), way.spell if isinstance(way, UsePadded) else way
+            if number is not None and isinstance(choice, UseForm):
                 result[choice.form] = max(number, result.get(choice.form, 0))
-            elif number is not None and isinstance(choice, Bridge):
+            elif number is not None and isinstance(choice, InsertView):
                 last = choice.reindex if choice.then is None else choice.then
-                result[self.universe.reindexes[last]] = number
+                result[self.interned.reindexes[last]] = number
         return result
 
-    def _note_wishes(self, c: ClassId, spell: Spell) -> None:
+    def _note_wishes(self, c: ClassId, spell: UseForm) -> None:
         """The shapes in which an operator wants its operands, so that no reshape stands between."""
-        form, written = self.universe.forms[spell.form], self._written(spell)
+        form, written = self.interned.forms[spell.form], self._written(spell)
         if written is None:
-            opaque = isinstance(self.universe.signed[form.signed].kind, OpaqueKind)
+            opaque = isinstance(self.interned.operators[form.operator].kind, OpaqueKind)
             groups = None if opaque else self._product(form, (), self.wanted.get(c))
             for n, operand in enumerate(spell.operands):
                 if groups is not None:
                     self.wanted.setdefault(operand, groups.shape(groups.operands[n]))
                 elif c in self.wanted and form.operands[n] == form.outputs[spell.output]:
                     self.wanted.setdefault(operand, self.wanted[c])
-            if not opaque or self.encoded.is_cut(form.signed):
+            if not opaque or self.encoded.is_cut(form.operator):
                 return
-            written = self.encoded.spelled(form.signed)
+            written = self.encoded.spelled(form.operator)
         for access, operand in zip(written.accesses, spell.operands, strict=True):
             self.wanted.setdefault(operand, written.node.operands[access].shape)
 
-    def _written(self, spell: Spell) -> Written | None:
+    def _written(self, spell: UseForm) -> Written | None:
         """A node of the program in this form: the one over these very operands, else any."""
         nodes = self.encoded.written.get(spell.form)
         return None if nodes is None else self.originals.get((spell.form, spell.operands), nodes[0])
 
     def _build(self, c: ClassId, choice: Choice) -> Tensor:
-        if isinstance(choice, Take):
+        if isinstance(choice, UseLeaf):
             return self.encoded.leaves[choice.leaf]
-        if isinstance(choice, Bridge):
-            reindex = self.universe.reindexes[choice.reindex]
+        if isinstance(choice, InsertView):
+            reindex = self.interned.reindexes[choice.reindex]
             source, wanted, fold = self.done[choice.source], self.wanted.get(c), choice.source not in self.large
             if choice.then is None:
                 kept = self._kept(source, choice.reindex, wanted)
                 return viewed(source, reindex.map, reindex.fill, wanted, fold) if kept is None else kept
-            then = self.universe.reindexes[choice.then]
+            then = self.interned.reindexes[choice.then]
             assert isinstance(reindex.map, FlatMap) and isinstance(then.map, FlatMap)
             fills = reindex.fill, then.fill
             return viewed_twice(source, reindex.map, then.map, fills, wanted, fold)
-        if isinstance(choice, Padded):
+        if isinstance(choice, UsePadded):
             return Tensor(self._padded(choice), choice.spell.output)
         key = (choice.form, choice.operands)
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
-            written, form = self._written(choice), self.universe.forms[choice.form]
+            written, form = self._written(choice), self.interned.forms[choice.form]
             if written is not None:
                 self.nodes[key] = self._as_written(written, operands)
-            elif isinstance(self.universe.signed[form.signed].kind, OpaqueKind):
+            elif isinstance(self.interned.operators[form.operator].kind, OpaqueKind):
                 self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
             else:
                 self.nodes[key] = self._derived(form, operands, c)
@@ -169,11 +169,11 @@ class Decoder:
         given = [reshaped(first[k], x.shape) for k, x in enumerate(node.operands)]
         return node if all(a == b for a, b in zip(given, node.operands, strict=True)) else with_operands(node, given)
 
-    def _padded(self, choice: Padded) -> Node:
+    def _padded(self, choice: UsePadded) -> Node:
         """The operator of the program that pads its first operand itself."""
         key = (choice.spell.form, (*choice.spell.operands, choice.reindex))
         if key not in self.nodes:
-            origin = self.encoded.spelled(self.universe.forms[choice.spell.form].signed).node
+            origin = self.encoded.spelled(self.interned.forms[choice.spell.form].operator).node
             shape = self.slots.source(choice.spell.form, choice.reindex)
             assert shape is not None
             shapes = [shape, *(x.shape for x in origin.operands[1:])]
@@ -183,14 +183,14 @@ class Decoder:
             self.nodes[key] = made
         return self.nodes[key]
 
-    def _respelled(self, spell: Spell, operands: list[Tensor], wanted: Shape | None) -> Node:
+    def _respelled(self, spell: UseForm, operands: list[Tensor], wanted: Shape | None) -> Node:
         """An operator without a formula in another order of labels: in other shapes if that is a way to spell it, else
         the node of the program over operands whose labels lie in another order."""
-        form = self.universe.forms[spell.form]
-        written = self.encoded.spelled(form.signed)
-        kind, origin = self.universe.signed[form.signed].kind, written.node
+        form = self.interned.forms[spell.form]
+        written = self.encoded.spelled(form.operator)
+        kind, origin = self.interned.operators[form.operator].kind, written.node
         assert isinstance(kind, OpaqueKind) and isinstance(origin, Opaque)
-        cut = self.encoded.is_cut(form.signed)
+        cut = self.encoded.is_cut(form.operator)
         stays = self.encoded.in_place(form) and not cut
         same = stays and same_shape(operands[0].shape, origin.operands[0].shape)
         known = origin.definition is not None or isinstance(origin.impl, OperatorImpl)
@@ -206,9 +206,9 @@ class Decoder:
     # -- in another layout ---------------------------------------------------------------------------------------------
 
     def _derived(self, form: Form, operands: list[Tensor], c: ClassId) -> Node:
-        signed = self.universe.signed[form.signed]
-        origin = self.encoded.like(form.signed)
-        assert isinstance(signed.kind, ComputeKind)
+        operator = self.interned.operators[form.operator]
+        origin = self.encoded.like(form.operator)
+        assert isinstance(operator.kind, ComputeKind)
         tag = origin.tag if isinstance(origin, Compute) else None
         groups = self._groups(form, operands, self.wanted.get(c))
         labels = groups.labels
@@ -243,11 +243,11 @@ class Decoder:
                 return t.load(node.payload, index, node.dtype)
             return None
 
-        body = transform(signed.kind.body, rename)
+        body = transform(operator.kind.body, rename)
         inputs = [reshaped(x, groups.shape(dims)) for x, dims in zip(operands, groups.operands, strict=True)]
-        reduce += [as_extent(extent) for extent in signed.kind.idle]
-        combiner = signed.kind.combiner if reduce else None
-        return Compute(inputs, shape, body, tuple(reduce), combiner, tag, signed.kind.ordered)
+        reduce += [as_extent(extent) for extent in operator.kind.idle]
+        combiner = operator.kind.combiner if reduce else None
+        return Compute(inputs, shape, body, tuple(reduce), combiner, tag, operator.kind.ordered)
 
     def _index(
         self,
@@ -291,7 +291,7 @@ def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[Cl
     views = {(base, m): c for c, found in snapshot.nodes.views.items() for base, m in found}
     result: dict[tuple[int, tuple[ClassId, ...]], Written] = {}
     for form, nodes in encoded.written.items():
-        maps = encoded.universe.forms[form].operand_maps
+        maps = encoded.interned.forms[form].operand_maps
         for written in nodes:
             classes = [snapshot.values[v] for v in written.values]
             result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)

@@ -7,26 +7,26 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from eqsat.graph.nodes import ClassId, Nodes, Spell
+from eqsat.graph.nodes import ClassId, Nodes, UseForm
 from eqsat.ir import clock
 from eqsat.ir.flat.facts import inverse
 from eqsat.ir.flat.formula import composed
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
 from eqsat.operators import algebra
-from eqsat.operators.universe import Reindex, Universe
+from eqsat.operators.interned import Interned, Reindex
 from eqsat.pricing.operators import Origin, is_product
 
 
 @dataclass(frozen=True)
-class Take:
+class UseLeaf:
     """The value is a leaf of the program."""
 
     leaf: int
 
 
 @dataclass(frozen=True)
-class Bridge:
+class InsertView:
     """The value is a view of another class, and then, as one View with that, a view of the view."""
 
     source: ClassId
@@ -35,14 +35,14 @@ class Bridge:
 
 
 @dataclass(frozen=True)
-class Padded:
+class UsePadded:
     """The value is an output of a form that pads its first operand itself, as a view of that would."""
 
-    spell: Spell
+    spell: UseForm
     reindex: int
 
 
-Choice = Take | Spell | Bridge | Padded
+Choice = UseLeaf | UseForm | InsertView | UsePadded
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class Alternatives:
     def __init__(
         self,
         nodes: Nodes,
-        universe: Universe,
+        interned: Interned,
         prices: Prices,
         constant: Callable[[int], bool],
         takes: Callable[[int, Reindex], bool] = lambda form, view: False,
         excluded: Collection[int] = (),
     ) -> None:
         """`excluded` are forms that turned out to have no spelling."""
-        self.nodes, self.universe, self.prices, self.takes = nodes, universe, prices, takes
+        self.nodes, self.interned, self.prices, self.takes = nodes, interned, prices, takes
         self.excluded = excluded
         self.constants = _constant_classes(nodes, constant)
         self.produced = self._produced()
@@ -106,7 +106,7 @@ class Alternatives:
         nodes = self.nodes
         ways: list[Alternative] = []
         if c in nodes.leaves:
-            ways.append(Alternative(Take(nodes.leaves[c]), 0, ()))
+            ways.append(Alternative(UseLeaf(nodes.leaves[c]), 0, ()))
         for spell in nodes.forms.get(c, ()):
             if spell.form in self.excluded:
                 continue
@@ -131,33 +131,33 @@ class Alternatives:
                             ways.extend(self._from(source, way))
         return ways
 
-    def _padded(self, spell: Spell) -> Iterator[Alternative]:
+    def _padded(self, spell: UseForm) -> Iterator[Alternative]:
         """The ways of a form whose first operand is a padded view, the padding left to the form."""
         first, rest = spell.operands[:1], spell.operands[1:]
         for base, m in self.nodes.views.get(first[0], ()) if first else ():
-            read = self.universe.reindexes[m]
+            read = self.interned.reindexes[m]
             for p, source in self.produced.get(base, ()) if read.fill is not None else ():
                 view = self._back(p, read)
                 if view is not None and self.takes(spell.form, view):
-                    own = Spell(spell.form, spell.output, (source, *rest))
-                    choice = Padded(own, self.universe.reindexes.number(view))
+                    own = UseForm(spell.form, spell.output, (source, *rest))
+                    choice = UsePadded(own, self.interned.reindexes.number(view))
                     yield Alternative(choice, self._formed(own), own.operands)
 
-    def _formed(self, spell: Spell) -> int:
+    def _formed(self, spell: UseForm) -> int:
         """What a form over some classes costs."""
         return self.prices.form(spell.form, [self._origin(x) for x in spell.operands])
 
     def _origin(self, c: ClassId) -> Origin:
         if c in self.constants:
             return "constant"
-        kinds = (self.universe.signed[self.universe.forms[x.form].signed] for x in self.nodes.forms.get(c, ()))
-        return "product" if any(is_product(signed.kind, signed.operands) for signed in kinds) else ""
+        kinds = (self.interned.operators[self.interned.forms[x.form].operator] for x in self.nodes.forms.get(c, ()))
+        return "product" if any(is_product(operator.kind, operator.operands) for operator in kinds) else ""
 
     def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
         if found is None:
             return []
         first, then, cost = found
-        return [Alternative(Bridge(source, first, then), 1 if source in self.constants else cost, (source,))]
+        return [Alternative(InsertView(source, first, then), 1 if source in self.constants else cost, (source,))]
 
     def _produced(self) -> dict[ClassId, list[tuple[int | None, ClassId]]]:
         """The classes that hold a class in some layout, with that layout (None: as it is)."""
@@ -168,7 +168,7 @@ class Alternatives:
                 produced.setdefault(c, []).append((None, c))
         for c in nodes.forms:
             for base, m in nodes.views.get(c, ()):
-                if c != base and inverse(self.universe.reindexes[m].map) is not None:
+                if c != base and inverse(self.interned.reindexes[m].map) is not None:
                     produced.setdefault(base, []).append((m, c))
                     if base not in known and (None, base) not in produced[base]:
                         produced[base].append((None, base))
@@ -176,20 +176,20 @@ class Alternatives:
 
     def _seen_through(self, inner: int, outer: int) -> list[tuple[int, int | None]]:
         """A view of a view as one view or as a pair, as far as one fill tells the padding."""
-        first, then = self.universe.reindexes[inner], self.universe.reindexes[outer]
+        first, then = self.interned.reindexes[inner], self.interned.reindexes[outer]
         found: list[tuple[int, int | None]] = []
         if first.fill is None or then.fill is None or first.fill is then.fill:
             found.append((inner, outer))
         whole = algebra.compose(first, then)
         if whole is not None:
-            found.append((self.universe.reindexes.number(whole), None))
+            found.append((self.interned.reindexes.number(whole), None))
         return found
 
     def _back(self, p: int | None, view: Reindex | None) -> Reindex | None:
         """A view of a value as a view of its layout p."""
         if p is None:
             return view
-        layout = self.universe.reindexes[p]
+        layout = self.interned.reindexes[p]
         back = inverse(layout.map)
         if back is None or view is None:
             return None if back is None else Reindex(back, None, layout.dtype)
@@ -197,12 +197,12 @@ class Alternatives:
         return None if through is None else Reindex(through, view.fill, view.dtype)
 
     def _bridge(self, p: int | None, m: int | None) -> tuple[int, int | None, int] | None:
-        view = self._back(p, None if m is None else self.universe.reindexes[m])
-        return None if view is None else (self.universe.reindexes.number(view), None, self.prices.view(view))
+        view = self._back(p, None if m is None else self.interned.reindexes[m])
+        return None if view is None else (self.interned.reindexes.number(view), None, self.prices.view(view))
 
     def _pair(self, p: int | None, inner: int, outer: int) -> tuple[int, int | None, int] | None:
         """A view of a view as one View: what no single map says."""
-        first, second = self._back(p, self.universe.reindexes[inner]), self.universe.reindexes[outer]
+        first, second = self._back(p, self.interned.reindexes[inner]), self.interned.reindexes[outer]
         if first is None or not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
             return None
         if isinstance(compose(first.map, second.map, 0), FlatMap):
@@ -210,7 +210,7 @@ class Alternatives:
         cost = self.prices.pair(first, second)
         if cost is None:
             return None
-        return self.universe.reindexes.number(first), self.universe.reindexes.number(second), cost
+        return self.interned.reindexes.number(first), self.interned.reindexes.number(second), cost
 
 
 def _constant_classes(nodes: Nodes, constant: Callable[[int], bool]) -> set[ClassId]:

@@ -12,8 +12,8 @@ from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms.shape import Shape
+from eqsat.operators.interned import Form
 from eqsat.operators.labels import Label
-from eqsat.operators.universe import Form
 
 Group = tuple[int, ...]
 
@@ -63,7 +63,7 @@ class Product:
     """The axes of a matrix product: those before the rows (an operand may lack some of them), the rows of the left
     operand, the columns of the right one, and the summed ones.
 
-    left: the operand whose rows are the result's; turned: for left and right, whether the last two are exchanged;
+    left: the operand whose rows are the result's; transposed: for left and right, whether the last two are exchanged;
     lifted: whether the first of them stands before the batch.
     """
 
@@ -72,7 +72,7 @@ class Product:
     columns: Group
     inner: Group
     left: int
-    turned: tuple[bool, bool]
+    transposed: tuple[bool, bool]
     lifted: tuple[bool, bool]
 
 
@@ -96,22 +96,22 @@ def product_of(form: Form) -> Product | None:
             if alone and inner and spelled[0] and spelled[1]:
                 (first, lifted), (second, raised) = spelled[0], spelled[1]
                 found.append(Product(batch, rows, columns, inner, left, (first, second), (lifted, raised)))
-    return min(found, key=lambda p: (sum(p.turned) + sum(p.lifted), len(p.batch)), default=None)
+    return min(found, key=lambda p: (sum(p.transposed) + sum(p.lifted), len(p.batch)), default=None)
 
 
 def _spelled(order: Group, batch: Group, ends: tuple[Group, Group]) -> tuple[bool, bool] | None:
-    """Whether an operand is turned and whether it is lifted; None where it is neither of these orders."""
+    """Whether an operand is transposed and whether it is lifted; None where it is neither of these orders."""
     whole, batch = batch, tuple(i for i in batch if i in order)
-    for lifted, turned in flags((False, True), repeat=2):
-        first, last = ends[::-1] if turned else ends
+    for lifted, transposed in flags((False, True), repeat=2):
+        first, last = ends[::-1] if transposed else ends
         if order == ((*first, *batch, *last) if lifted else (*batch, *first, *last)):
-            return None if batch != whole and (turned or lifted) else (turned, lifted)
+            return None if batch != whole and (transposed or lifted) else (transposed, lifted)
     return None
 
 
 def product_groups(form: Form, found: Product, shape: Shape, operands: Sequence[Tensor]) -> Groups | None:
     """A product with a result of this shape, in exactly the dimensions that an operator for products has: batch axes,
-    rows, columns; rows may be several dimensions where there is no batch and the left operand is not turned.
+    rows, columns; rows may be several dimensions where there is no batch and the left operand is not transposed.
 
     An operand has leading dimensions of extent 1 where it has them already, or is not known yet.
     """
@@ -120,17 +120,17 @@ def product_groups(form: Form, found: Product, shape: Shape, operands: Sequence[
         return None
     labels, dims, pieces = cut
     kinds = {n: k for k in ("batch", "rows", "columns") for i in getattr(found, k) for n in pieces[i]}
-    several = not found.batch and not any(found.turned)
+    several = not found.batch and not any(found.transposed)
     expected = ["rows" if several else "batch"] * (len(dims) - 2) + ["rows", "columns"]
     if any(kinds[n] != k for k, dim in zip(expected, dims, strict=True) for n in dim):
         return None
-    if not found.batch and any(found.turned) and len(dims) > 2:
+    if not found.batch and any(found.transposed) and len(dims) > 2:
         return None
     output = [tuple(d) for d in dims]
     front, rows, columns, inner = output[:-2], output[-2], output[-1], found.inner
     ends = [
-        (inner, rows) if found.turned[0] else (rows, inner),
-        (columns, inner) if found.turned[1] else (inner, columns),
+        (inner, rows) if found.transposed[0] else (rows, inner),
+        (columns, inner) if found.transposed[1] else (inner, columns),
     ]
     both: list[list[Group]] = []
     for side, k in enumerate((found.left, 1 - found.left)):
@@ -171,6 +171,6 @@ def product_shapes(form: Form, found: Product, operands: Sequence[Tensor]) -> It
     for n in (found.left, 1 - found.left) if operands else ():
         lifted = found.lifted[n != found.left]
         yield (*(operands[n].shape[1:-1] if lifted else operands[n].shape[:-2]), rows, columns)
-        if n == found.left and not found.turned[0] and not lifted:
+        if n == found.left and not found.transposed[0] and not lifted:
             yield (*operands[n].shape[:-1], columns)
     yield (*(as_extent(form.labels[i].extent) for i in found.batch), rows, columns)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from eqsat.extraction.extract import Bridge, Choice, Padded, Take
+from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded
 from eqsat.graph.encode import Encoded
-from eqsat.graph.nodes import ClassId, Spell
+from eqsat.graph.nodes import ClassId, UseForm
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.tensors.tensor import Constant
@@ -22,16 +22,16 @@ def too_large(
     a share: a constant that is read in other layouts alone is written in these instead."""
     sizes: dict[ClassId, int] = {}
     for c, choice in choices.items():
-        node = encoded.leaves[choice.leaf].node if isinstance(choice, Take) else None
+        node = encoded.leaves[choice.leaf].node if isinstance(choice, UseLeaf) else None
         if isinstance(node, Constant):
             sizes[c] = node.array.nbytes
     total = sum(x.node.array.nbytes for x in encoded.leaves.values() if isinstance(x.node, Constant))
-    spells = [choice.spell if isinstance(choice, Padded) else choice for choice in choices.values()]
-    read = {*roots, *(c for spell in spells if isinstance(spell, Spell) for c in spell.operands)}
+    spells = [choice.spell if isinstance(choice, UsePadded) else choice for choice in choices.values()]
+    read = {*roots, *(c for spell in spells if isinstance(spell, UseForm) for c in spell.operands)}
     more = {c: 0 if c in read else -size for c, size in sizes.items()}
     for choice in choices.values():
-        if isinstance(choice, Bridge) and choice.source in sizes:
-            seen = encoded.universe.reindexes[choice.reindex if choice.then is None else choice.then]
+        if isinstance(choice, InsertView) and choice.source in sizes:
+            seen = encoded.interned.reindexes[choice.reindex if choice.then is None else choice.then]
             more[choice.source] += sampled(seen.map.n_out) * itemsize(seen.dtype)
     beyond = sum(more.values()) - growth * total - SLACK
     found: set[ClassId] = set()

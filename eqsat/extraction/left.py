@@ -15,12 +15,12 @@ from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tenso
 from eqsat.ir.terms.shape import format_shape
 from eqsat.operators.bundles import of_opaque
 from eqsat.operators.forms import Freedom, freedom, operator_name
-from eqsat.operators.labels import finish, of_compute
+from eqsat.operators.labels import canonicalise, of_compute
 
 KEPT: Mapping[Freedom, str] = {
     "written": "is taken only as it is written",
     "contract": "takes rows and columns as a matrix product has them",
-    "turned": "takes rows and columns as a matrix product has them",
+    "transposed": "takes rows and columns as a matrix product has them",
     "bundles": "keeps its dimensions in their places",
 }
 """What ties an operator to an order of its axes; one that takes any order is not listed."""
@@ -142,11 +142,11 @@ def _made(x: Tensor) -> Node:
 
 def _freedom(node: Node, target: str) -> Freedom:
     if isinstance(node, Opaque):
-        return freedom(finish(of_opaque(node)).signed, node, target)
+        return freedom(canonicalise(of_opaque(node)).operator, node, target)
     if not isinstance(node, (Compute, View)):
         return "any"
     formula = as_formula(node) if isinstance(node, View) else node
-    return freedom(finish(of_compute(formula)).signed, formula, target)
+    return freedom(canonicalise(of_compute(formula)).operator, formula, target)
 
 
 def _reads(node: Node, behind: list[_Side]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
-from eqsat.extraction.extract import Bridge
+from eqsat.extraction.extract import InsertView
 from eqsat.extraction.rows import Node, Row, Rows
 from eqsat.extraction.values import Value, Values
 
@@ -79,7 +79,7 @@ def _freed(rows: Rows, neighbours: Neighbours, known: Chosen, free: set[Value]) 
 def _passes(row: Row) -> bool:
     """Whether a row makes nothing: it is a view, or stands for another row."""
     way = row[2].way
-    return way is None or isinstance(way.choice, Bridge)
+    return way is None or isinstance(way.choice, InsertView)
 
 
 def _within(row: Row, had: Mapping[Node, Value], v: Value) -> bool:

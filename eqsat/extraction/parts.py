@@ -47,9 +47,9 @@ class Parts:
 def take_apart(table: Table, roots: Sequence[ClassId]) -> Parts | None:
     """The settled choices and the independent parts of a problem; None where a root cannot be built.
 
-    >>> from eqsat.extraction.extract import Spell, Take
-    >>> leaf, dear = Alternative(Take(0), 0, ()), Alternative(Take(1), 9, ())
-    >>> top = Alternative(Spell(0, 0, (1, 2)), 1, (1, 2))
+    >>> from eqsat.extraction.extract import UseForm, UseLeaf
+    >>> leaf, dear = Alternative(UseLeaf(0), 0, ()), Alternative(UseLeaf(1), 9, ())
+    >>> top = Alternative(UseForm(0, 0, (1, 2)), 1, (1, 2))
     >>> found = take_apart({0: [top], 1: [leaf, dear], 2: [leaf]}, [0])
     >>> sorted(found.fixed), found.parts
     ([0, 1, 2], [])

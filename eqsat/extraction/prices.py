@@ -13,8 +13,8 @@ from eqsat.extraction.groups import product_of
 from eqsat.graph.encode import Encoded
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
+from eqsat.operators.interned import Reindex
 from eqsat.operators.selections import is_selection
-from eqsat.operators.universe import Reindex
 from eqsat.pricing.operators import Origin, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import map_price, view_price
@@ -33,7 +33,7 @@ def prices(encoded: Encoded, target: str, table: Table | None = None) -> Prices:
 
 
 def _bytes(encoded: Encoded, target: str) -> Prices:
-    u = encoded.universe
+    u = encoded.interned
     node = NODE + TARGETS[target].node_bytes * BYTE
 
     def view(reindex: Reindex) -> int:
@@ -47,18 +47,19 @@ def _bytes(encoded: Encoded, target: str) -> Prices:
         return None if moved is None else moved * BYTE + node
 
     def form(number: int, origins: Sequence[Origin]) -> int:
-        signed = u.signed[u.forms[number].signed]
-        cells = [sampled(signed.size(order)) for order in signed.outputs]
-        moved = 2 * cells[0] * itemsize(signed.kind.dtypes[0]) if is_selection(signed) else 0
+        operator = u.operators[u.forms[number].operator]
+        cells = [sampled(operator.size(order)) for order in operator.outputs]
+        moved = 2 * cells[0] * itemsize(operator.kind.dtypes[0]) if is_selection(operator) else 0
         made = product_of(u.forms[number])
-        turned = 0 if made is None else sum(made.turned)  # only matrices are turned everywhere: a reshape is near
-        return moved * BYTE + node * (1 + turned) + _magnitude(sum(cells))
+        # only products of matrices read them so everywhere: a reshape is near
+        transposed = 0 if made is None else sum(made.transposed)
+        return moved * BYTE + node * (1 + transposed) + _magnitude(sum(cells))
 
     return Prices(view, pair, form)
 
 
 def _time(encoded: Encoded, table: Table) -> Prices:
-    u = encoded.universe
+    u = encoded.interned
 
     @cache
     def view(reindex: Reindex) -> int:
@@ -73,12 +74,12 @@ def _time(encoded: Encoded, table: Table) -> Prices:
 
     def form(number: int, origins: Sequence[Origin]) -> int:
         found = u.forms[number]
-        signed = u.signed[found.signed]
-        price = operator_price(signed.kind, found.labels, found.operands, found.outputs, origins, table)
+        operator = u.operators[found.operator]
+        price = operator_price(operator.kind, found.labels, found.operands, found.outputs, origins, table)
         made = product_of(found)
-        turned = 0 if made is None else sum(made.turned)  # as above
-        price += turned * round(table.operators["reshape"])
-        return price * NODE + _magnitude(sum(sampled(signed.size(order)) for order in signed.outputs))
+        transposed = 0 if made is None else sum(made.transposed)  # as above
+        price += transposed * round(table.operators["reshape"])
+        return price * NODE + _magnitude(sum(sampled(operator.size(order)) for order in operator.outputs))
 
     return Prices(view, pair, form)
 

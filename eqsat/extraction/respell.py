@@ -19,9 +19,9 @@ from eqsat.ir.tensors.tensor import Opaque, Tensor
 from eqsat.ir.terms.shape import Shape
 from eqsat.operators.bundles import keeps_place
 from eqsat.operators.cuts import made_anew, shapes_in_place
+from eqsat.operators.interned import Form
 from eqsat.operators.labels import Label, Name, OpaqueKind
-from eqsat.operators.turns import free_bundles
-from eqsat.operators.universe import Form
+from eqsat.operators.permutable import free_bundles
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.extraction.extract import Alternative, Bridge
+from eqsat.extraction.extract import Alternative, InsertView
 from eqsat.extraction.parts import Component, Open, cycles
 from eqsat.graph.nodes import ClassId
 
@@ -67,10 +67,10 @@ def steps_of(part: Component) -> dict[Node, list[Step]]:
     """The alternatives between nodes. Layouts of one value are views of each other, which goes round in circles; a view
     of what is itself a view of the same is never needed, so in a circle views start from what is made otherwise."""
     circle = cycles({c: [o.needs for o in some] for c, some in part.ways.items()})
-    made = {c for c in circle if any(not isinstance(o.way.choice, Bridge) for o in part.ways[c])}
+    made = {c for c in circle if any(not isinstance(o.way.choice, InsertView) for o in part.ways[c])}
 
     def needed(o: Open, c: ClassId) -> tuple[Node, ...]:
-        inside = isinstance(o.way.choice, Bridge) and c in circle
+        inside = isinstance(o.way.choice, InsertView) and c in circle
         return tuple((n, inside and circle.get(n) == circle[c]) for n in o.needs)
 
     def there(o: Open) -> tuple[Node, ...]:
@@ -82,7 +82,7 @@ def steps_of(part: Component) -> dict[Node, list[Step]]:
         if c not in circle:
             steps[c, False] = every
         else:
-            own = [s for s in every if s.way is not None and not isinstance(s.way.choice, Bridge)]
+            own = [s for s in every if s.way is not None and not isinstance(s.way.choice, InsertView)]
             views = [s for s in every if s not in own]
             steps[c, False] = [Step(None, ((c, True),)), *views] if own else views
             steps[c, True] = own or [s for s in views if all(not inside or n in made for n, inside in s.needs)]

@@ -13,7 +13,7 @@ from eqsat.ir.flat.sizes import Size, add, mul, number, product
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
 from eqsat.ir.terms.shape import Shape
 from eqsat.operators.forms import operator_name
-from eqsat.operators.universe import Reindex
+from eqsat.operators.interned import Reindex
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -66,13 +66,13 @@ class Slots:
     """Which operators of a program take up a padding, and what they then are."""
 
     def __init__(self, encoded: Encoded) -> None:
-        self.encoded, self.universe = encoded, encoded.universe
+        self.encoded, self.interned = encoded, encoded.interned
         self.source = cache(self._source)
 
     def padded(self, form: int, view: int, operands: Sequence[Tensor]) -> Opaque | None:
         """The operator of a form over the source of a view that pads its first operand; `operands` in the shapes that
         it takes."""
-        origin, read = self.encoded.spelled(self.universe.forms[form].signed).node, self.universe.reindexes[view]
+        origin, read = self.encoded.spelled(self.interned.forms[form].operator).node, self.interned.reindexes[view]
         assert isinstance(origin, Opaque) and isinstance(read.map, FlatMap)
         found = pads_of(read.map, origin.operands[0].shape)
         if found is None or not isinstance(origin.impl, OperatorImpl):
@@ -84,16 +84,16 @@ class Slots:
 
     def takes(self, form: int, view: Reindex) -> bool:
         """Whether the operator of a form does the padding of a view of its first operand itself."""
-        return self.source(form, self.universe.reindexes.number(view)) is not None
+        return self.source(form, self.interned.reindexes.number(view)) is not None
 
     def _source(self, form: int, view: int) -> Shape | None:
         """The shape of what the operator then reads."""
-        read, spelled = self.universe.reindexes[view], self.universe.forms[form]
+        read, spelled = self.interned.reindexes[view], self.interned.forms[form]
         if read.fill is None or not isinstance(read.map, FlatMap) or not self.encoded.in_place(spelled):
             return None
-        if self.encoded.is_cut(spelled.signed):
+        if self.encoded.is_cut(spelled.operator):
             return None
-        origin = self.encoded.spelled(spelled.signed).node
+        origin = self.encoded.spelled(spelled.operator).node
         assert isinstance(origin, Opaque)
         if operator_name(origin) in self.encoded.frozen:
             return None

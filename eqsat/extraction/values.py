@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.extraction.extract import Bridge
+from eqsat.extraction.extract import InsertView
 from eqsat.extraction.parts import Component, Open, cycles
 from eqsat.graph.nodes import ClassId
 
@@ -32,7 +32,7 @@ class Values:
 def values_of(part: Component) -> Values:
     """The values of a part."""
     views = {
-        c: [frozenset(n for o in some if isinstance(o.way.choice, Bridge) for n in o.needs)]
+        c: [frozenset(n for o in some if isinstance(o.way.choice, InsertView) for n in o.needs)]
         for c, some in part.ways.items()
     }
     circle = cycles(views)
@@ -41,7 +41,7 @@ def values_of(part: Component) -> Values:
     made: dict[Value, list[tuple[ClassId, Open]]] = {v: [] for v in names.values()}
     for c, some in part.ways.items():
         for o in some:
-            if not (isinstance(o.way.choice, Bridge) and any(of[n] == of[c] for n in o.needs)):
+            if not (isinstance(o.way.choice, InsertView) and any(of[n] == of[c] for n in o.needs)):
                 made[of[c]].append((c, o))
     return Values(of, made, _needed(part, of, made))
 

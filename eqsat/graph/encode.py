@@ -30,16 +30,16 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.operators import algebra
 from eqsat.operators.bundles import keeps_place, of_opaque
-from eqsat.operators.labels import Labelled, OpaqueKind, Signed, finish, of_compute
+from eqsat.operators.interned import Form, Hub, Interned, Leaf, Reindex, ValueType, ViewOf
+from eqsat.operators.labels import CanonicalOp, OpaqueKind, OpBuilder, canonicalise, of_compute
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
-from eqsat.operators.universe import Form, Hub, Leaf, Reindex, Typed, Universe, ViewOf
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import Session, Step
 
 
 @dataclass(frozen=True)
-class Placed:
+class LaidOut:
     """A tensor: a value and the layout in which the tensor shows it (tensor = View(value, layout), flat)."""
 
     value: int
@@ -60,9 +60,9 @@ class Encoded:
     """A program in normal form: where each tensor went, the operators (by form) and views (by map) as written, and the
     leaves."""
 
-    universe: Universe
+    interned: Interned
     program: Program
-    placed: dict[tuple[int, int], Placed] = field(default_factory=dict[tuple[int, int], Placed])
+    placed: dict[tuple[int, int], LaidOut] = field(default_factory=dict[tuple[int, int], LaidOut])
     written: dict[int, list[Written]] = field(default_factory=dict[int, list[Written]])
     views: dict[int, list[View]] = field(default_factory=dict[int, list[View]])
     viewed: dict[tuple[tuple[int, int], int], tuple[int, int]] = field(
@@ -87,37 +87,37 @@ class Encoded:
     _like: dict[object, Written] = field(default_factory=dict[object, Written])
     _spelled: dict[int, Written] = field(default_factory=dict[int, Written])
 
-    def like(self, signed: int) -> Node:
+    def like(self, operator: int) -> Node:
         """A node of the program with the same kind as an operator in normal form."""
-        return self._like[self.universe.signed[signed].kind].node
+        return self._like[self.interned.operators[operator].kind].node
 
-    def spelled(self, signed: int) -> Written:
+    def spelled(self, operator: int) -> Written:
         """A node of the program that is an operator in normal form, or one over other extents of its axes."""
-        return self._spelled.get(signed) or self._like[self.universe.signed[signed].kind]
+        return self._spelled.get(operator) or self._like[self.interned.operators[operator].kind]
 
-    def is_cut(self, signed: int) -> bool:
+    def is_cut(self, operator: int) -> bool:
         """Whether the program has an operator over other extents of its axes alone."""
-        return signed not in self._spelled
+        return operator not in self._spelled
 
     def in_place(self, form: Form) -> bool:
         """Whether an operator without a formula has its dimensions as in the program, in a form."""
-        kind = self.universe.signed[form.signed].kind
+        kind = self.interned.operators[form.operator].kind
         return isinstance(kind, OpaqueKind) and keeps_place(kind, form.labels, (*form.operands, *form.outputs))
 
     def note(self, form: int, written: Written) -> None:
         """Remember that the program spells an operator in this form."""
-        signed = self.universe.forms[form].signed
-        self._spelled.setdefault(signed, written)
-        kind = self.universe.signed[signed].kind
+        operator = self.interned.forms[form].operator
+        self._spelled.setdefault(operator, written)
+        kind = self.interned.operators[operator].kind
         self._like.setdefault(kind, written)
         self.written.setdefault(form, []).append(written)
 
 
 def encode(program: Program, laws: Iterable[Law] | None = None, rules: tuple[Rule, ...] = ()) -> Encoded:
-    """Read a program into a fresh universe, in the normal form that some laws (default: all), and rules of a user
+    """Read a program into fresh tables, in the normal form that some laws (default: all), and rules of a user
     beside ours, give it."""
     allowed = None if laws is None else frozenset(law.name for law in laws)
-    result = Encoded(Universe(), program, allowed=allowed, rules=rules)
+    result = Encoded(Interned(), program, allowed=allowed, rules=rules)
     for node in program.nodes():
         clock.check()
         if isinstance(node, (Input, Constant)):
@@ -144,19 +144,19 @@ def _leaf(e: Encoded, node: Input | Constant) -> None:
     else:
         digest = blake2b(node.array.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
         name = f"constant {dtype} {digest} {node.array.size}"
-    number = e.universe.value(Leaf(name), Typed(size, dtype))
+    number = e.interned.value(Leaf(name), ValueType(size, dtype))
     e.leaves.setdefault(number, Tensor(node))
-    e.placed[node.serial, 0] = Placed(number, identity(size))
+    e.placed[node.serial, 0] = LaidOut(number, identity(size))
 
 
-def _filled(e: Encoded, value: Term, size: Size, tensor: Tensor | None = None) -> Placed:
+def _filled(e: Encoded, value: Term, size: Size, tensor: Tensor | None = None) -> LaidOut:
     """The leaf that holds one value in every cell, as a tensor that has it or as a broadcast of a scalar."""
-    number = e.universe.value(Leaf(f"{value.digest.hex()} in {size} cells"), Typed(size, value.dtype))
-    e.universe.constants[number] = value
+    number = e.interned.value(Leaf(f"{value.digest.hex()} in {size} cells"), ValueType(size, value.dtype))
+    e.interned.constants[number] = value
     if number not in e.leaves:
         scalar = constant(t.const_value(value), value.dtype)
         e.leaves[number] = broadcast_to(scalar, (as_extent(size),)) if tensor is None else tensor
-    return Placed(number, identity(size))
+    return LaidOut(number, identity(size))
 
 
 def _uniform(array: NDArray) -> Term | None:
@@ -182,8 +182,8 @@ def _view(e: Encoded, node: View) -> None:
     before = source
     for m in maps:
         source = place(e, source, m, None if m.is_total else fill, dtype)
-    if len(maps) == 1 and not maps[0].is_identity and e.universe.scalar(source.value) is None:
-        u, number = e.universe, e.universe.reindex(maps[0], fill, dtype)
+    if len(maps) == 1 and not maps[0].is_identity and e.interned.scalar(source.value) is None:
+        u, number = e.interned, e.interned.reindex(maps[0], fill, dtype)
         e.views.setdefault(number, []).append(node)
         ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
         e.viewed[ends[0], number] = ends[1]
@@ -204,9 +204,9 @@ def _simplified(e: Encoded, node: View) -> tuple[Map, ...] | None:
     return found
 
 
-def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> Placed:
+def place(e: Encoded, source: LaidOut, m: Map, fill: Term | None, dtype: str) -> LaidOut:
     """The view by m (padding with fill) of a placed tensor."""
-    u = e.universe
+    u = e.interned
     one = _one_value(e, source, m, fill)
     if one is not None:
         e.laws["pad-of-crop"] += 1
@@ -215,9 +215,9 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
         whole = composed(source.layout, m)
         if whole is not None:
             e.laws["compose"] += not source.layout.is_identity
-            return Placed(source.value, whole)
+            return LaidOut(source.value, whole)
         e.cuts += not isinstance(source.layout, FlatMap)
-        return Placed(_cut(e, source, dtype), m)
+        return LaidOut(_cut(e, source, dtype), m)
     base = _selected(e, source, m)
     if base is not None:
         e.laws["select-part"] += 1
@@ -227,7 +227,7 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
         whole = composed(base.layout, m)
         if whole is None or _loses_digits(base.layout, m, whole):
             e.cuts += whole is None and not (isinstance(base.layout, FlatMap) and isinstance(m, FlatMap))
-            base = Placed(_cut(e, base, dtype), identity(m.n_in))
+            base = LaidOut(_cut(e, base, dtype), identity(m.n_in))
             whole = m
         merged = _through(e, base.value, whole, fill)
         if merged is None:
@@ -235,13 +235,13 @@ def place(e: Encoded, source: Placed, m: Map, fill: Term | None, dtype: str) -> 
         e.laws["compose"] += 1
         base, m, fill = merged
         if is_permutation(m):
-            return Placed(base.value, m)
+            return LaidOut(base.value, m)
     core, layout = split_core(whole)
-    value = u.value(ViewOf(base.value, u.reindex(core, fill, dtype)), Typed(core.n_out, dtype))
-    return Placed(value, layout)
+    value = u.value(ViewOf(base.value, u.reindex(core, fill, dtype)), ValueType(core.n_out, dtype))
+    return LaidOut(value, layout)
 
 
-def _one_value(e: Encoded, source: Placed, m: Map, fill: Term | None) -> Term | None:
+def _one_value(e: Encoded, source: LaidOut, m: Map, fill: Term | None) -> Term | None:
     """The value of every cell of a view that reads nothing, or nothing but that value.
 
     Without it a search would find all the maps by which such a tensor is a view of itself.
@@ -250,37 +250,37 @@ def _one_value(e: Encoded, source: Placed, m: Map, fill: Term | None) -> Term | 
         return None
     if m.is_all_padding:
         return fill
-    held = e.universe.scalar(source.value)
+    held = e.interned.scalar(source.value)
     return held if m.is_total or held is fill else None
 
 
-def _selected(e: Encoded, source: Placed, m: Map) -> tuple[Placed, Map] | None:
+def _selected(e: Encoded, source: LaidOut, m: Map) -> tuple[LaidOut, Map] | None:
     """A view of a concatenation that reads one part alone, as a view of that part."""
-    item = e.universe.values[source.value]
-    if not e.may("select-part") or not isinstance(item, Hub) or not is_selection(e.universe.signed[item.signed]):
+    item = e.interned.values[source.value]
+    if not e.may("select-part") or not isinstance(item, Hub) or not is_selection(e.interned.operators[item.operator]):
         return None
-    signed = e.universe.signed[item.signed]
-    whole, sizes = composed(source.layout, m), selection_operand_sizes(signed)
-    found = None if whole is None or sizes is None else part(signed, sizes, whole)
+    operator = e.interned.operators[item.operator]
+    whole, sizes = composed(source.layout, m), selection_operand_sizes(operator)
+    found = None if whole is None or sizes is None else part(operator, sizes, whole)
     if found is None:
         return None
-    return Placed(item.operands[found[0]], identity(found[1].n_in)), found[1]
+    return LaidOut(item.operands[found[0]], identity(found[1].n_in)), found[1]
 
 
-def _merged(e: Encoded, signed: Signed, values: list[int], dtype: str) -> Placed | None:
+def _merged(e: Encoded, operator: CanonicalOp, values: list[int], dtype: str) -> LaidOut | None:
     """A selection over views of one value, as one view of it."""
-    u = e.universe
+    u = e.interned
     chains = [_roots(u, v) for v in values]
     for root in chains[0]:
         maps = [chain.get(root) for chain in chains]
         if all(m is not None for m in maps):
-            m = merged(signed, [m for m in maps if m is not None])
+            m = merged(operator, [m for m in maps if m is not None])
             if m is not None:
-                return place(e, Placed(root, identity(m.n_in)), m, None, dtype)
+                return place(e, LaidOut(root, identity(m.n_in)), m, None, dtype)
     return None
 
 
-def _roots(u: Universe, value: int) -> dict[int, Map]:
+def _roots(u: Interned, value: int) -> dict[int, Map]:
     """The values that a value is a view of (itself first), with the view."""
     size = u.types[value].size
     found: dict[int, Map] = {value: identity(size)}
@@ -295,17 +295,17 @@ def _roots(u: Universe, value: int) -> dict[int, Map]:
     return found
 
 
-def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[Placed, Map, Term | None] | None:
+def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[LaidOut, Map, Term | None] | None:
     """A view of a view as one view of the inner source, where one fill tells all padded cells (law: compose)."""
-    inner = e.universe.values[value]
+    inner = e.interned.values[value]
     if not e.may("compose") or not isinstance(inner, ViewOf):
         return None
-    u = e.universe
+    u = e.interned
     first, then = u.reindexes[inner.reindex], Reindex(m, fill, u.types[value].dtype)
     found = algebra.compose(first, then)
     if found is None or _loses_digits(first.map, m, found.map):
         return None
-    return Placed(inner.base, identity(found.map.n_in)), found.map, found.fill
+    return LaidOut(inner.base, identity(found.map.n_in)), found.map, found.fill
 
 
 def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
@@ -313,11 +313,11 @@ def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
     return not isinstance(whole, FlatMap) and isinstance(f, FlatMap) and isinstance(g, FlatMap)
 
 
-def _cut(e: Encoded, source: Placed, dtype: str) -> int:
+def _cut(e: Encoded, source: LaidOut, dtype: str) -> int:
     """Make a layout a value of its own: what lies behind is not looked through."""
     if source.layout.is_identity:
         return source.value
-    u = e.universe
+    u = e.interned
     item = u.values[source.value]
     if isinstance(item, ViewOf):  # the layout of a view is one view, too, which the program may have with the next one
         inner = u.reindexes[item.reindex]
@@ -326,12 +326,12 @@ def _cut(e: Encoded, source: Placed, dtype: str) -> int:
             start = item.base, u.identity(u.types[item.base].size, dtype)
             end = source.value, u.reindex(source.layout, None, dtype)
             e.viewed[start, u.reindex(whole, inner.fill, dtype)] = end
-    return u.value(ViewOf(source.value, u.reindex(source.layout, None, dtype)), Typed(source.layout.n_out, dtype))
+    return u.value(ViewOf(source.value, u.reindex(source.layout, None, dtype)), ValueType(source.layout.n_out, dtype))
 
 
-def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
+def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
     """Absorb the layouts of all operands into the labels (law: absorb), and intern the operator's values."""
-    u = e.universe
+    u = e.interned
     values: list[int] = []
     for k, access in enumerate(labelled.accesses):
         tensor = node.operands[access]
@@ -347,21 +347,21 @@ def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
                 labelled = trial
                 e.laws["absorb"] += 1
         values.append(value)
-    done = finish(labelled)
-    if e.may("select-of-views") and is_selection(done.signed):
-        one = _merged(e, done.signed, values, node.outputs[0][1])
+    done = canonicalise(labelled)
+    if e.may("select-of-views") and is_selection(done.operator):
+        one = _merged(e, done.operator, values, node.outputs[0][1])
         if one is not None:
             e.laws["select-of-views"] += 1
             e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
             return
     held = [u.scalar(v) for v in values]
-    if e.may("pull-pad") and held and len(done.signed.outputs) == 1 and is_pointwise(done.signed):
-        one = applied(done.signed, [h for h in held if h is not None])
+    if e.may("pull-pad") and held and len(done.operator.outputs) == 1 and is_pointwise(done.operator):
+        one = applied(done.operator, [h for h in held if h is not None])
         if one is not None:
             e.laws["pull-pad"] += 1
             e.placed[node.serial, 0] = _filled(e, one, shape_size(node.outputs[0][0]))
             return
-    number = u.signed.number(done.signed)
+    number = u.operators.number(done.operator)
     dtypes = [u.types[v].dtype for v in values]
     form = u.forms.number(Form(
         number, done.labels, done.operands, done.outputs,
@@ -370,5 +370,5 @@ def _operator(e: Encoded, node: Node, labelled: Labelled) -> None:
     ))  # fmt: skip
     e.note(form, Written(node, tuple(values), tuple(labelled.accesses)))
     for k, layout in enumerate(done.output_maps):
-        typed = Typed(layout.n_out, node.outputs[k][1])
-        e.placed[node.serial, k] = Placed(u.value(Hub(number, k, tuple(values)), typed), layout)
+        typed = ValueType(layout.n_out, node.outputs[k][1])
+        e.placed[node.serial, k] = LaidOut(u.value(Hub(number, k, tuple(values)), typed), layout)

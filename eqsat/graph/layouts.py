@@ -11,7 +11,7 @@ from eqsat.ir.flat.sizes import at_most
 from eqsat.ir.flat.table import Map
 from eqsat.ir.terms.term import Term
 from eqsat.operators.forms import FormMaker
-from eqsat.operators.universe import Universe
+from eqsat.operators.interned import Interned
 
 Fact = tuple[str, tuple[int, ...]]
 
@@ -19,8 +19,8 @@ Fact = tuple[str, tuple[int, ...]]
 class Layouts:
     """Turns questions (relation name, integers) into facts, and remembers whether there were too many layouts."""
 
-    def __init__(self, universe: Universe, forms: FormMaker, layout_cap: int = 12) -> None:
-        self.universe = universe
+    def __init__(self, interned: Interned, forms: FormMaker, layout_cap: int = 12) -> None:
+        self.interned = interned
         self.forms = forms
         self.layout_cap = layout_cap
         self.asked_layouts: dict[tuple[int, int], int] = {}
@@ -33,7 +33,7 @@ class Layouts:
         }
 
     def _reindex(self, m: Map, fill: Term | None, dtype: str) -> int:
-        return self.universe.reindex(m, fill, dtype)
+        return self.interned.reindex(m, fill, dtype)
 
     def _within_cap(self, s: int, slot: int) -> bool:
         count = self.asked_layouts.get((s, slot), 0)
@@ -44,7 +44,7 @@ class Layouts:
         return True
 
     def form_facts(self, s: int, f: int) -> list[Fact]:
-        form = self.universe.forms[f]
+        form = self.interned.forms[f]
         facts: list[Fact] = [("form", (s, f))]
         facts += [("form_operand", (f, k, m)) for k, m in enumerate(form.operand_maps)]
         facts += [("form_output", (f, o, m)) for o, m in enumerate(form.output_maps)]
@@ -54,19 +54,19 @@ class Layouts:
         """The target form that produces this layout directly."""
         if not self._within_cap(s, -1 - o):
             return []
-        f = self.forms.for_output(s, o, self.universe.reindexes[m].map)
+        f = self.forms.for_output(s, o, self.interned.reindexes[m].map)
         return [] if f is None else self.form_facts(s, f)
 
     def operand_form(self, s: int, k: int, m: int) -> list[Fact]:
         """The target forms that read an operand in this layout."""
         if not self._within_cap(s, k):
             return []
-        found = self.forms.for_operand(s, k, self.universe.reindexes[m].map)
+        found = self.forms.for_operand(s, k, self.interned.reindexes[m].map)
         return [fact for f in found for fact in self.form_facts(s, f)]
 
     def view_up(self, c: int, p: int) -> list[Fact]:
         """The layout that a view of a value takes when the value lies in layout p and nothing is permuted."""
-        core, layout = self.universe.reindexes[c], self.universe.reindexes[p]
+        core, layout = self.interned.reindexes[c], self.interned.reindexes[p]
         back = inverse(layout.map)
         seen = None if back is None else compose(back, core.map)
         if seen is None or not isinstance(seen, FlatMap) or not _counts_up(seen):
@@ -76,7 +76,7 @@ class Layouts:
 
     def view_down(self, c: int, m: int) -> list[Fact]:
         """The layout of the value under a view from which this layout of the view is cut without permuting."""
-        core, layout = self.universe.reindexes[c], self.universe.reindexes[m]
+        core, layout = self.interned.reindexes[c], self.interned.reindexes[m]
         seen = compose(core.map, layout.map)
         if not isinstance(seen, FlatMap) or not _counts_up(seen):
             return []

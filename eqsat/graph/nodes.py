@@ -9,7 +9,7 @@ ClassId = Any
 
 
 @dataclass(frozen=True)
-class Spell:
+class UseForm:
     """The value is output `output` of a form over the operand classes."""
 
     form: int
@@ -23,7 +23,7 @@ class Nodes:
 
     leaves: dict[ClassId, int] = field(default_factory=dict[ClassId, int])
     views: dict[ClassId, list[tuple[ClassId, int]]] = field(default_factory=dict[ClassId, list[tuple[ClassId, int]]])
-    forms: dict[ClassId, list[Spell]] = field(default_factory=dict[ClassId, list[Spell]])
+    forms: dict[ClassId, list[UseForm]] = field(default_factory=dict[ClassId, list[UseForm]])
 
     def classes(self) -> list[ClassId]:
         return list(dict.fromkeys([*self.leaves, *self.forms, *self.views]))

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded
 from eqsat.graph.layouts import Fact, Layouts
-from eqsat.graph.nodes import Nodes, Spell
+from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
@@ -23,8 +23,8 @@ from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
 from eqsat.operators.cuts import cut_bundles
 from eqsat.operators.forms import FormMaker, Freedom, freedom, operator_name
+from eqsat.operators.interned import Interned
 from eqsat.operators.labels import Name
-from eqsat.operators.universe import Universe
 from eqsat.rules import tensor_laws
 from eqsat.workers.limits import resident_mb
 
@@ -77,7 +77,7 @@ class Progress:
 class Task:
     """A search to be run, free of arrays and functions, so that it can travel to a worker process."""
 
-    universe: Universe
+    interned: Interned
     written: list[tuple[int, tuple[int, ...]]]
     viewed: dict[tuple[tuple[int, int], int], tuple[int, int]]
     freedoms: dict[int, Freedom]
@@ -101,7 +101,7 @@ class Snapshot:
     nodes: Nodes
     roots: list[int]
     values: list[int]
-    universe: Universe
+    interned: Interned
     progress: Progress
     obligations: list[Obligation]
 
@@ -114,15 +114,15 @@ def task_of(
 ) -> Task:
     """The search for an encoded program by laws (default: all of `eqsat.rules`); operators with a frozen name stay as
     the program spells them."""
-    u = encoded.universe
+    u = encoded.interned
     freedoms: dict[int, Freedom] = {}
     cuts: dict[int, frozenset[Name]] = {}
     for form, written in encoded.written.items():
-        number = u.forms[form].signed
+        number = u.forms[form].operator
         if any(operator_name(w.node) in encoded.frozen for w in written):
             freedoms[number] = "written"
         elif number not in freedoms:
-            freedoms[number] = freedom(u.signed[number], written[0].node, target)
+            freedoms[number] = freedom(u.operators[number], written[0].node, target)
             if isinstance(written[0].node, Opaque):
                 cuts[number] = cut_bundles(written[0].node)
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
@@ -140,36 +140,36 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
 
 def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     start = time.monotonic()
-    u = task.universe
-    oracle = _Oracle(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules)
+    u = task.interned
+    answers = _Answers(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules)
     graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
     graph.load_written(task.written, task.viewed)
-    graph.facts([fact for f in range(len(u.forms)) for fact in oracle.layouts.form_facts(u.forms[f].signed, f)])
+    graph.facts([fact for f in range(len(u.forms)) for fact in answers.layouts.form_facts(u.forms[f].operator, f)])
     graph.announce()
     progress = Progress()
-    report(_snapshot(graph, oracle, progress))
+    report(_snapshot(graph, answers, progress))
     next_report = 1.0
     while True:
-        done = _iterate(graph, oracle, progress)
+        done = _iterate(graph, answers, progress)
         progress.seconds = time.monotonic() - start
         stop = _limit(progress, task.limits)
         if done or stop is not None:
             progress.status = stop if stop is not None and not done else "saturated"
-            report(_snapshot(graph, oracle, progress))
+            report(_snapshot(graph, answers, progress))
             return
         if progress.seconds > next_report:
-            report(_snapshot(graph, oracle, progress))
+            report(_snapshot(graph, answers, progress))
             next_report = progress.seconds * 1.5 + 1.0
 
 
-class _Oracle:
+class _Answers:
     """Answers each distinct question once: those about layouts, and those of laws."""
 
-    def __init__(self, universe: Universe, forms: FormMaker, rules: tuple[Rule, ...]) -> None:
-        self.layouts = Layouts(universe, forms)
-        self.laws = LawAnswers(universe, forms, rules)
+    def __init__(self, interned: Interned, forms: FormMaker, rules: tuple[Rule, ...]) -> None:
+        self.layouts = Layouts(interned, forms)
+        self.laws = LawAnswers(interned, forms, rules)
         self.asked: set[tuple[str, tuple[int, ...]]] = set()
 
     def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> int:
@@ -189,7 +189,7 @@ class _Oracle:
         return 1
 
 
-def _iterate(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> bool:
+def _iterate(graph: TensorGraph, answers: _Answers, progress: Progress) -> bool:
     """One pass of rules and answers; whether nothing changed."""
     changed, matches = graph.iterate()
     for name, count in matches.items():
@@ -197,11 +197,11 @@ def _iterate(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> bool:
     tables = graph.graph.tables()
     rows = graph.graph.rows((*LAYOUT_NEEDS, *graph.plans), tables)
     graph.graph.delete([Call(name, row.args) for name in rows for row in rows[name]])
-    facts = sum(oracle.answer(graph, name, row.args) for name in rows for row in rows[name])
+    facts = sum(answers.answer(graph, name, row.args) for name in rows for row in rows[name])
     facts += graph.announce()
     progress.iterations += 1
     progress.nodes = graph.graph.size(NODES, tables)
-    progress.capped = oracle.layouts.capped or oracle.laws.capped
+    progress.capped = answers.layouts.capped or answers.laws.capped
     return not changed and not facts
 
 
@@ -215,7 +215,7 @@ def _limit(progress: Progress, limits: Limits) -> Status | None:
     return "iteration-limit" if progress.iterations >= limits.iterations else None
 
 
-def _snapshot(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> Snapshot:
+def _snapshot(graph: TensorGraph, answers: _Answers, progress: Progress) -> Snapshot:
     """The e-graph as plain tables, classes numbered in order of appearance."""
     numbers: dict[Any, int] = {}
 
@@ -230,9 +230,9 @@ def _snapshot(graph: TensorGraph, oracle: _Oracle, progress: Progress) -> Snapsh
         nodes.views.setdefault(number(row.output), []).append((number(row.args[0]), row.args[1]))
     for row in rows["Form"]:
         operands = tuple(number(c) for c in row.args[2])
-        nodes.forms.setdefault(number(row.output), []).append(Spell(row.args[0], row.args[1], operands))
+        nodes.forms.setdefault(number(row.output), []).append(UseForm(row.args[0], row.args[1], operands))
     roots = {row.args[0]: number(row.output) for row in rows["Root"]}
     values = {row.args[0]: number(row.output) for row in rows["Value"]}
-    progress = replace(progress, matches={**progress.matches, **oracle.laws.conditions.used})
+    progress = replace(progress, matches={**progress.matches, **answers.laws.conditions.used})
     known = [roots[k] for k in range(graph.roots)], [values[n] for n in range(graph.loaded)]
-    return Snapshot(nodes, *known, graph.universe, progress, oracle.laws.obligations)
+    return Snapshot(nodes, *known, graph.interned, progress, answers.laws.obligations)

@@ -14,10 +14,10 @@ from eqsat.ir.flat.facts import inverse, is_bijective, is_permutation
 from eqsat.ir.law import Law
 from eqsat.laws.plan import Plan, Shape, plans
 from eqsat.laws.text import acts, answers, is_direct, need, rules, shape_number, spelling, spells
+from eqsat.operators.interned import Hub, Interned, Leaf, ViewOf
 from eqsat.operators.moves import is_pointwise, varying
 from eqsat.operators.restrict import is_part
 from eqsat.operators.selections import is_selection
-from eqsat.operators.universe import Hub, Leaf, Universe, ViewOf
 
 SCHEMA = """
 (sort V)
@@ -148,10 +148,10 @@ def operand_rules(arity: int) -> str:
 
 
 class TensorGraph:
-    """The e-graph of one program, over the numbers of its universe, and the laws by which it grows."""
+    """The e-graph of one program, over its interned maps, operators and values, and the laws by which it grows."""
 
-    def __init__(self, universe: Universe, laws: Iterable[Law]) -> None:
-        self.universe = universe
+    def __init__(self, interned: Interned, laws: Iterable[Law]) -> None:
+        self.interned = interned
         self.laws = tuple(laws)
         self.graph = EGraph()
         self.graph.run(SCHEMA)
@@ -164,8 +164,8 @@ class TensorGraph:
         self.loaded = 0
 
     def load(self, wanted: Sequence[tuple[int, int]]) -> None:
-        """Insert all values of the universe; `wanted` are (value, layout) pairs of the program's outputs."""
-        u = self.universe
+        """Insert all interned values; `wanted` are (value, layout) pairs of the program's outputs."""
+        u = self.interned
         self.loaded, self.roots = len(u.values), len(wanted)
         self.graph.unions([(_value(n), self._expression(n)) for n in range(self.loaded)])
         self.graph.set([(Call("vid", (_value(n),)), n) for n in range(self.loaded)])
@@ -199,24 +199,24 @@ class TensorGraph:
 
     def _spelled(self, number: int, values: tuple[int, ...]) -> list[tuple[Expression, Expression]]:
         """The layouts of an operator's values that a form produces, and the form."""
-        form, u = self.universe.forms[number], self.universe
+        form, u = self.interned.forms[number], self.interned
         views = tuple(Call("View", (_value(v), m)) for v, m in zip(values, form.operand_maps, strict=True))
         operands = Call("vec-of", views) if views else Call("vec-empty", ())
-        hubs = [_value(u.values.number(Hub(form.signed, o, values))) for o in range(len(form.output_maps))]
+        hubs = [_value(u.values.number(Hub(form.operator, o, values))) for o in range(len(form.output_maps))]
         return [
             (Call("View", (hub, m)), Call("Form", (number, o, operands)))
             for o, (hub, m) in enumerate(zip(hubs, form.output_maps, strict=True))
         ]
 
     def _expression(self, number: int) -> Expression:
-        value = self.universe.values[number]
+        value = self.interned.values[number]
         if isinstance(value, Leaf):
             return Call("Leaf", (number,))
         if isinstance(value, Hub):
             self.need_arity(len(value.operands))
             operands = tuple(_value(k) for k in value.operands)
             return Call(
-                "Hub", (value.signed, value.output, Call("vec-of", operands) if operands else Call("vec-empty", ()))
+                "Hub", (value.operator, value.output, Call("vec-of", operands) if operands else Call("vec-empty", ()))
             )
         return Call("View", (_value(value.base), value.reindex))
 
@@ -239,19 +239,19 @@ class TensorGraph:
     def announce(self) -> int:
         """Tell the graph what its rules need to know about maps and operators that appeared since the last time; how
         many facts that were."""
-        u, facts = self.universe, list[Call]()
-        for number in range(self.announced[0], len(u.signed)):
-            signed = u.signed[number]
-            shape = Shape(len(signed.operands), varying(signed))
+        u, facts = self.interned, list[Call]()
+        for number in range(self.announced[0], len(u.operators)):
+            operator = u.operators[number]
+            shape = Shape(len(operator.operands), varying(operator))
             self.need_arity(shape.arity)
-            selects = is_selection(signed)
+            selects = is_selection(operator)
             for s in (shape, Shape(shape.arity, tuple(range(shape.arity)))) if selects else (shape,):
                 if s not in self.shapes:
                     self.shapes.add(s)
                     self._declare(s)
                 facts.append(Call("shape", (number, shape_number(s))))
             facts += [Call("selection", (number,))] if selects else []
-            facts += [Call("pointwise", (number,))] if is_pointwise(signed) else []
+            facts += [Call("pointwise", (number,))] if is_pointwise(operator) else []
         for number in range(self.announced[1], len(u.reindexes)):
             m = u.reindexes[number].map
             facts += [Call("identity", (number,))] if m.is_identity else []
@@ -259,15 +259,15 @@ class TensorGraph:
             if not is_permutation(m):
                 facts.append(Call("unabsorbed", (number,)))
                 facts += self._undone(number)
-        self.announced = [len(u.signed), len(u.reindexes)]
+        self.announced = [len(u.operators), len(u.reindexes)]
         self.graph.insert(facts)
         return len(facts)
 
     def _undone(self, number: int) -> list[Call]:
         """Which view puts back what a view moves."""
-        item = self.universe.reindexes[number]
+        item = self.interned.reindexes[number]
         back = inverse(item.map)
-        return [] if back is None else [Call("undoes", (number, self.universe.reindex(back, None, item.dtype)))]
+        return [] if back is None else [Call("undoes", (number, self.interned.reindex(back, None, item.dtype)))]
 
     def answer(self, plan: Plan, question: tuple[int, ...], found: Sequence[int]) -> None:
         """Assert the answer to a question of a law."""
@@ -296,24 +296,24 @@ def _value(number: int) -> Call:
     return Call("Value", (number,))
 
 
-def used_in_parts(universe: Universe, roots: Iterable[int]) -> list[int]:
+def used_in_parts(interned: Interned, roots: Iterable[int]) -> list[int]:
     """The values of which a program needs parts only: it views them so, or what it computes from them."""
     users: dict[int, list[int]] = {}
-    for number, value in enumerate(universe.values.items):
+    for number, value in enumerate(interned.values.items):
         below = (value.base,) if isinstance(value, ViewOf) else value.operands if isinstance(value, Hub) else ()
         for n in below:
             users.setdefault(n, []).append(number)
     found: set[int] = set()
     wanted = set(roots)
-    for n in reversed(range(len(universe.values))):
-        if n not in wanted and all(_takes_part(universe, u, found) for u in users.get(n, ())):
+    for n in reversed(range(len(interned.values))):
+        if n not in wanted and all(_takes_part(interned, u, found) for u in users.get(n, ())):
             found.add(n)
     return sorted(found)
 
 
-def _takes_part(universe: Universe, user: int, found: set[int]) -> bool:
-    value = universe.values[user]
-    return user in found or (isinstance(value, ViewOf) and is_part(universe.reindexes[value.reindex].map))
+def _takes_part(interned: Interned, user: int, found: set[int]) -> bool:
+    value = interned.values[user]
+    return user in found or (isinstance(value, ViewOf) and is_part(interned.reindexes[value.reindex].map))
 
 
 def wanted_layouts(encoded: Encoded) -> list[tuple[int, int]]:
@@ -321,5 +321,5 @@ def wanted_layouts(encoded: Encoded) -> list[tuple[int, int]]:
     result: list[tuple[int, int]] = []
     for x in encoded.program.outputs.values():
         placed = encoded.placed[x.key]
-        result.append((placed.value, encoded.universe.reindex(placed.layout, None, x.dtype)))
+        result.append((placed.value, encoded.interned.reindex(placed.layout, None, x.dtype)))
     return result

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from eqsat.index_graph.reversed import SUFFIX
 from eqsat.index_graph.schema import BINARY, MASKED_SLOTS, TESTS
-from eqsat.index_graph.turned import SUFFIX
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Kind, Rule

@@ -34,8 +34,8 @@ def operation_cost(node: Term) -> int:
 def sum_cost(constant: int, coefficients: Sequence[int]) -> int:
     """What the additions, multiplications and changes of sign of a sum cost: a minus sign that no subtraction and no
     factor takes is an operation."""
-    turned = constant == 0 and bool(coefficients) and all(k == -1 for k in coefficients)
-    return 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients) + turned)
+    negated = constant == 0 and bool(coefficients) and all(k == -1 for k in coefficients)
+    return 2 * (max(0, len(coefficients) - 1) + (constant != 0) + sum(abs(k) != 1 for k in coefficients) + negated)
 
 
 @lru_cache(maxsize=1 << 14)

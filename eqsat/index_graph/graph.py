@@ -61,7 +61,7 @@ class Outcome:
 class IndexGraph:
     """Terms over one box, and what the rules make equal. Left with `with`, its engine serves the next one.
 
-    rules: all of `eqsat.rules` where none are given, those tagged `both` from right to left too (`turned.both_ways`).
+    rules: all of `eqsat.rules` where none are given, those tagged `both` from right to left too (`reversed.both_ways`).
     facts: what is known of the leaves, instead of half-open `ranges`.
 
     >>> from eqsat.ir.terms.term import var

@@ -15,8 +15,8 @@ from typing import Any
 
 from eqsat.graph.egglog_adapter import Call, EGraph
 from eqsat.index_graph.compile import NotCompiled, compile_rule, may_grow
+from eqsat.index_graph.reversed import both_ways
 from eqsat.index_graph.schema import schema
-from eqsat.index_graph.turned import both_ways
 from eqsat.ir.rule import Rule
 from eqsat.rewriting.rewrite import Rewriter
 from eqsat.rules import scalar_rules
@@ -28,30 +28,30 @@ KEPT_TABLES = frozenset(("on",))  # which rules act: it stays as it is from ques
 
 
 class Engine:
-    """An e-graph with the rules of a universe loaded, of which some are switched on.
+    """An e-graph with all rules loaded, of which some are switched on.
 
     `names` are the rules in order; `skipped` says why a rule is not matched by egglog.
     """
 
-    def __init__(self, universe: Sequence[Rule]) -> None:
-        self.universe = tuple(universe)
-        self.names = [rule.name for rule in self.universe]
+    def __init__(self, all_rules: Sequence[Rule]) -> None:
+        self.all_rules = tuple(all_rules)
+        self.names = [rule.name for rule in self.all_rules]
         self.skipped: dict[str, str] = {}
         self.graph = EGraph()
         self.graph.run(schema())
         texts: list[str] = []
-        for number, rule in enumerate(self.universe):
+        for number, rule in enumerate(self.all_rules):
             try:
                 texts.append(compile_rule(rule, number))
             except NotCompiled as error:
                 self.skipped[rule.name] = str(error)
         self.graph.run("\n\n".join(texts))
         self.compiled = frozenset(self.names) - self.skipped.keys()
-        self.growing = frozenset(rule.name for rule in self.universe if may_grow(rule))
+        self.growing = frozenset(rule.name for rule in self.all_rules if may_grow(rule))
         self.graph.run(wiping(self.graph))
         self.on: frozenset[int] = frozenset()
         self.rewriters: dict[frozenset[int], Rewriter] = {}
-        self.everything = frozenset(range(len(self.universe)))
+        self.everything = frozenset(range(len(self.all_rules)))
         self.questions = 0
 
     def matches(self, report: Any) -> dict[str, int]:
@@ -69,7 +69,7 @@ class Engine:
         if found is None:
             if len(self.rewriters) >= MOST_REWRITERS:
                 self.rewriters.pop(next(iter(self.rewriters)))
-            found = self.rewriters[self.on] = Rewriter(rule for k, rule in enumerate(self.universe) if k in self.on)
+            found = self.rewriters[self.on] = Rewriter(rule for k, rule in enumerate(self.all_rules) if k in self.on)
         return found
 
     def switch(self, rules: Iterable[Rule] | None) -> None:
@@ -115,15 +115,15 @@ def all_ways() -> tuple[Rule, ...]:
 
 def take(rules: Sequence[Rule] | None = None) -> Engine:
     """An engine without rows, with these rules switched on (None: `all_ways`)."""
-    universe = all_ways()
-    if rules is not None and not _within(rules, universe):
-        universe = tuple(rules)
+    all_rules = all_ways()
+    if rules is not None and not _within(rules, all_rules):
+        all_rules = tuple(rules)
     for k, engine in enumerate(waiting.free):
-        if _same(engine.universe, universe):
+        if _same(engine.all_rules, all_rules):
             found = waiting.free.pop(k)
             break
     else:
-        found = Engine(universe)
+        found = Engine(all_rules)
     found.switch(rules)
     return found
 
@@ -141,8 +141,8 @@ def give_back(engine: Engine, sound: bool) -> None:
         one.graph.close()
 
 
-def _within(rules: Sequence[Rule], universe: Sequence[Rule]) -> bool:
-    known = {rule.name: rule for rule in universe}
+def _within(rules: Sequence[Rule], all_rules: Sequence[Rule]) -> bool:
+    known = {rule.name: rule for rule in all_rules}
     return all(known.get(rule.name) is rule for rule in rules)
 
 

@@ -15,7 +15,7 @@ from eqsat.ir.terms.walk import postorder
 from eqsat.proving.prover import Budget, Portfolio
 from eqsat.rewriting.context import Context
 
-SMALL = Budget(points=1 << 14, isl_operations=20_000, z3_rlimits=(40_000,), z3_forms=1, rules=False, seconds=0.2)
+SMALL = Budget(points=1 << 14, isl_operations=20_000, z3_rlimits=(40_000,), z3_formulations=1, rules=False, seconds=0.2)
 LEAVES = ("axis", "var", "sym")
 POINTS = 48
 FAR = 1 << 24  # how far a side without an end is looked at

@@ -8,7 +8,7 @@ from typing import Any
 
 from eqsat.graph.egglog_adapter import usable
 from eqsat.index_graph.graph import IndexGraph, Limits
-from eqsat.index_graph.turned import both_ways
+from eqsat.index_graph.reversed import both_ways
 from eqsat.ir.ranges.box_values import BoxValues
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t

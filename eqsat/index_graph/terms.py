@@ -17,9 +17,9 @@ from eqsat.index_graph.extract import NOWHERE, OPAQUE, Extractor, Node
 from eqsat.index_graph.load import Loader
 from eqsat.index_graph.obligations import Obligations
 from eqsat.index_graph.places import Place
+from eqsat.index_graph.reversed import SUFFIX
 from eqsat.index_graph.schema import BINARY
 from eqsat.index_graph.sums import Class
-from eqsat.index_graph.turned import SUFFIX
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
@@ -198,7 +198,7 @@ class Terms:
         facts, results = at.place.facts, [at.term]
         while len(results) <= MOST_IN_A_SUM:
             new = results[-1]
-            found = pattern.match(new, facts.of, facts.memo) if pattern.look.may(new) else None
+            found = pattern.match(new, facts.of, facts.memo) if pattern.filter.may(new) else None
             after = new if found is None else found.build(pattern.instance.right)
             if after is new or not at.allows(after):
                 break

@@ -16,11 +16,11 @@ from eqsat.laws.conditions import Conditions, Obligation
 from eqsat.laws.match import Match, NoAnswer, bind
 from eqsat.laws.plan import Made, Plan
 from eqsat.operators.forms import FormMaker
-from eqsat.operators.labels import Signed
+from eqsat.operators.interned import Interned, Reindex
+from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import fills_for, is_pointwise, over, under
 from eqsat.operators.positions import moved, moves_positions
 from eqsat.operators.restrict import restricted
-from eqsat.operators.universe import Reindex, Universe
 
 MOST_PERMUTATIONS = 8
 """So many permutations of positions an operator changes places with, in one search."""
@@ -29,12 +29,12 @@ MOST_UNCOMPOSED = 64
 
 
 class LawAnswers:
-    """Answers questions of plans in the numbers of a universe, and keeps the hypotheses that it had to ask about."""
+    """Answers questions of plans, in numbers of interned things, and keeps the hypotheses that it had to ask about."""
 
-    def __init__(self, universe: Universe, forms: FormMaker, rules: tuple[Rule, ...] = ()) -> None:
-        self.universe = universe
+    def __init__(self, interned: Interned, forms: FormMaker, rules: tuple[Rule, ...] = ()) -> None:
+        self.interned = interned
         self.forms = forms
-        self.conditions = Conditions(universe, rules)
+        self.conditions = Conditions(interned, rules)
         self.permuted: dict[int, set[Map]] = {}
         """The permutations of positions with which each operator was asked to change places."""
         self.capped = False
@@ -47,7 +47,7 @@ class LawAnswers:
     def answer(self, plan: Plan, question: Sequence[int]) -> list[int] | None:
         """The numbers that complete a match; None where the law does not apply to it, or has no right side here."""
         try:
-            match = bind(plan, self.universe, self.forms, question)
+            match = bind(plan, self.interned, self.forms, question)
             if not self._kind_fits(match) or not self._within_cap(match) or not self._solved(match):
                 return None
             self._cut(match)
@@ -67,17 +67,17 @@ class LawAnswers:
         """Whether the operator is what the law takes it for, where its kind alone does not say it."""
         kinds = {m.kind for m in match.plan.made}
         if "cut" in kinds:  # of element-wise operators, every view passes to the operands
-            return not is_pointwise(match.signed)
+            return not is_pointwise(match.operator)
         if "moved" in kinds and match.plan.law.left.op == "view":  # the same
-            return not is_pointwise(match.signed)
-        return not kinds & {"under", "over"} or is_pointwise(match.signed)
+            return not is_pointwise(match.operator)
+        return not kinds & {"under", "over"} or is_pointwise(match.operator)
 
     def _within_cap(self, match: Match) -> bool:
         """Whether an operator may change places with the permutations of positions of a match, too: around residuals
         they compose to more and more of them, each in every block."""
         if "s" not in match.numbers:
             return True
-        views = {self.universe.reindexes[match.numbers[name]].map for name in match.plan.maps}
+        views = {self.interned.reindexes[match.numbers[name]].map for name in match.plan.maps}
         views = {m for m in views if moves_positions(m)}
         known = self.permuted.setdefault(match.numbers["s"], set())
         most = MOST_PERMUTATIONS if fast_paths() else MOST_UNCOMPOSED
@@ -102,9 +102,9 @@ class LawAnswers:
             if any(name in match.values for name in names):
                 continue
             # A view that pads nothing is the other laws'; padding two operands for one result moves more, not less.
-            if target is None or len(match.positions) != 1 or len(match.signed.operands) != 1:
+            if target is None or len(match.positions) != 1 or len(match.operator.operands) != 1:
                 return False
-            found = fills_for(match.signed, self.forms.operand_dtypes(match.signed.kind), target)
+            found = fills_for(match.operator, self.forms.operand_dtypes(match.operator.kind), target)
             if found is None:
                 return False
             match.values |= {name: found[k] for name, k in zip(names, match.positions, strict=True)}
@@ -118,7 +118,7 @@ class LawAnswers:
             m = made.of.args[0]
             assert isinstance(m, Expr)
             bundles = self.forms.cuts.get(match.numbers["s"], frozenset())
-            match.cut = restricted(match.signed, match.maps[str(m.args[0])].map, bundles)
+            match.cut = restricted(match.operator, match.maps[str(m.args[0])].map, bundles)
             if match.cut is None:
                 raise NoAnswer("law", "the axes of the operator do not say which parts of its operands it reads")
 
@@ -128,21 +128,21 @@ class LawAnswers:
         inner = next((made.of for made in match.plan.made if made.kind == "moved"), None)
         if inner is None:
             return
-        signed, output = match.signed, match.numbers["o"]
+        operator, output = match.operator, match.numbers["o"]
         above = law.left.op == "view"
-        place = len(signed.operands) + output if above else match.positions[0]
-        found = moved(signed, place, self.universe.reindexes[match.numbers[next(iter(match.plan.maps))]].map)
+        place = len(operator.operands) + output if above else match.positions[0]
+        found = moved(operator, place, self.interned.reindexes[match.numbers[next(iter(match.plan.maps))]].map)
         if found is None:
             raise NoAnswer("law", "the operator does not treat these positions alike")
-        dtypes = self.forms.operand_dtypes(signed.kind)
+        dtypes = self.forms.operand_dtypes(operator.kind)
         for k, x in zip(match.positions, operands(inner), strict=True):
             source = operand(x)
             view = found[k] if above else inverse(found[k])
             if source.op == "view" and isinstance(source.args[1], Expr) and view is not None:
                 match.maps[str(source.args[1].args[0])] = Reindex(view, None, dtypes[k])
         if not above and isinstance(law.right.args[1], Expr):
-            view = found[len(signed.operands) + output]
-            match.maps[str(law.right.args[1].args[0])] = Reindex(view, None, signed.kind.dtypes[output])
+            view = found[len(operator.operands) + output]
+            match.maps[str(law.right.args[1].args[0])] = Reindex(view, None, operator.kind.dtypes[output])
 
     def _made(self, match: Match, made: Made) -> list[int]:
         if made.kind == "cut":
@@ -151,11 +151,11 @@ class LawAnswers:
             views = [operand(x).args[1] for x in operands(made.of) if operand(x).op == "view"]
             return [self._number(match.maps[str(m.args[0])]) for m in views if isinstance(m, Expr)]
         if made.kind == "under":
-            found = under(match.signed, self._flat_size(match, made.of), match.layouts)
+            found = under(match.operator, self._flat_size(match, made.of), match.layouts)
             if found is None:
                 raise NoAnswer("law", "the operator cannot read its operands in these layouts")
             match.result = found.layout
-            return [self._operator(match, found.signed)]
+            return [self._operator(match, found.operator)]
         if made.kind == "over":
             return self._over(match, made.of)
         view = match.view(made.of)
@@ -165,10 +165,10 @@ class LawAnswers:
         return [self._number(Reindex(core, view.fill, view.dtype)), self._number(Reindex(layout, None, view.dtype))]
 
     def _number(self, view: Reindex) -> int:
-        return self.universe.reindex(view.map, view.fill, view.dtype)
+        return self.interned.reindex(view.map, view.fill, view.dtype)
 
-    def _operator(self, match: Match, signed: Signed) -> int:
-        number = self.universe.signed.number(signed)
+    def _operator(self, match: Match, operator: CanonicalOp) -> int:
+        number = self.interned.operators.number(operator)
         self.forms.inherit(number, match.numbers["s"])
         return number
 
@@ -180,12 +180,12 @@ class LawAnswers:
 
     def _parts(self, match: Match) -> list[int]:
         """The operator over parts, its layout, and the parts of its operands, in the order of the law's operands."""
-        found, kind = match.cut, match.signed.kind
+        found, kind = match.cut, match.operator.kind
         assert found is not None
         dtypes = self.forms.operand_dtypes(kind)
-        numbers = [self._operator(match, found.signed)]
-        numbers.append(self.universe.reindex(found.layout, None, kind.dtypes[match.numbers["o"]]))
-        return numbers + [self.universe.reindex(found.views[k], None, dtypes[k]) for k in match.positions]
+        numbers = [self._operator(match, found.operator)]
+        numbers.append(self.interned.reindex(found.layout, None, kind.dtypes[match.numbers["o"]]))
+        return numbers + [self.interned.reindex(found.views[k], None, dtypes[k]) for k in match.positions]
 
     def _over(self, match: Match, e: Expr) -> list[int]:
         """The operator, its layout, and the views of its operands, in the order of the law's operands."""
@@ -195,19 +195,19 @@ class LawAnswers:
         padded = not maps[0].is_total
         if padded and (fills is None or any(f is None for f in fills)):
             raise NoAnswer("law", "a guard around an operator is no node of the graph")
-        found = over(match.signed, maps[0], padded)
+        found = over(match.operator, maps[0], padded)
         if found is None:
             raise NoAnswer("law", "the operator is no operator over views of its operands")
         if not padded and is_bijective(maps[0]) and sum(m is not None and not m.is_identity for m in found.views) > 1:
             raise NoAnswer("law", "one view that loses nothing would become several")
-        dtypes = self.forms.operand_dtypes(match.signed.kind)
-        numbers = [self._operator(match, found.signed)]
-        numbers.append(self.universe.reindex(found.layout, None, match.signed.kind.dtypes[match.numbers["o"]]))
+        dtypes = self.forms.operand_dtypes(match.operator.kind)
+        numbers = [self._operator(match, found.operator)]
+        numbers.append(self.interned.reindex(found.layout, None, match.operator.kind.dtypes[match.numbers["o"]]))
         for n, k in enumerate(match.positions):
             m = found.views[k]
             if m is None:
                 raise NoAnswer("law", "an operand has no axes")
-            numbers.append(self.universe.reindex(m, None if fills is None else fills[n], dtypes[k]))
+            numbers.append(self.interned.reindex(m, None if fills is None else fills[n], dtypes[k]))
         return numbers
 
     def _views(self, match: Match, e: Expr) -> tuple[list[Map], list[Term | None] | None]:

@@ -10,51 +10,53 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, substitute, transform
-from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
-from eqsat.operators.universe import Leaf, Universe, ViewOf
+from eqsat.operators.interned import Interned, Leaf, ViewOf
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 
 MOST_CELLS = 400
 """So many cells of values are unfolded for one question; what lies behind them is any value."""
 
 
-def digits_at(signed: Signed, order: Sequence[int], i: Term) -> dict[int, Term]:
+def digits_at(operator: CanonicalOp, order: Sequence[int], i: Term) -> dict[int, Term]:
     """The position on each label of a flat index over an order of labels."""
     found: dict[int, Term] = {}
     inner = t.index_const(1)
     for label in reversed(order):
-        extent = t.as_index(as_extent(signed.labels[label].extent))
+        extent = t.as_index(as_extent(operator.labels[label].extent))
         found[label] = i // inner % extent
         inner = inner * extent
     return found
 
 
-def _axes_at(signed: Signed, digits: Mapping[int, Term]) -> dict[Term, Term]:
+def _axes_at(operator: CanonicalOp, digits: Mapping[int, Term]) -> dict[Term, Term]:
     """The axes that a formula computes with, by the positions on the labels."""
-    assert isinstance(signed.kind, ComputeKind)
-    slots = {x.name.number: digits[n] for n, x in enumerate(signed.labels) if isinstance(x.name, Slot) and n in digits}
-    return {axis: slots[axis.payload[1]] for axis in nodes_of("axis", signed.kind.body)}
+    assert isinstance(operator.kind, ComputeKind)
+    slots = {
+        x.name.number: digits[n] for n, x in enumerate(operator.labels) if isinstance(x.name, Slot) and n in digits
+    }
+    return {axis: slots[axis.payload[1]] for axis in nodes_of("axis", operator.kind.body)}
 
 
-def read_at(signed: Signed, k: int, i: Term) -> Term:
+def read_at(operator: CanonicalOp, k: int, i: Term) -> Term:
     """The flat cell of operand k that a selection copies to an index of its result, where it takes that operand."""
-    assert isinstance(signed.kind, ComputeKind)
-    digits = digits_at(signed, signed.outputs[0], i)
-    table = _axes_at(signed, digits)
-    load = next(x for x in nodes_of("load", signed.kind.body) if x.payload == k)
+    assert isinstance(operator.kind, ComputeKind)
+    digits = digits_at(operator, operator.outputs[0], i)
+    table = _axes_at(operator, digits)
+    load = next(x for x in nodes_of("load", operator.kind.body) if x.payload == k)
     index = t.index_const(0)
-    for n in signed.operands[k]:
-        label = signed.labels[n]
+    for n in operator.operands[k]:
+        label = operator.labels[n]
         at = substitute(load.args[label.name.number], table) if isinstance(label.name, Coordinate) else digits[n]
         index = index * t.as_index(as_extent(label.extent)) + at
     return index
 
 
-def takes_at(signed: Signed, k: int, i: Term) -> Term:
+def takes_at(operator: CanonicalOp, k: int, i: Term) -> Term:
     """Whether a selection takes operand k at an index of its result, as a term."""
-    assert isinstance(signed.kind, ComputeKind)
-    table = _axes_at(signed, digits_at(signed, signed.outputs[0], i))
+    assert isinstance(operator.kind, ComputeKind)
+    table = _axes_at(operator, digits_at(operator, operator.outputs[0], i))
     taken, open_ = t.FALSE, t.TRUE
-    body = signed.kind.body
+    body = operator.kind.body
     while True:
         here, rest = (body.args[1], body.args[2]) if body.op == "where" else (body, None)
         condition = t.TRUE if rest is None else substitute(body.args[0], table)
@@ -69,8 +71,8 @@ def takes_at(signed: Signed, k: int, i: Term) -> Term:
 class Cells:
     """Cells of values as formulas, unfolded through views and operators."""
 
-    def __init__(self, universe: Universe) -> None:
-        self.universe = universe
+    def __init__(self, interned: Interned) -> None:
+        self.interned = interned
         self.left = MOST_CELLS
         self._known: dict[tuple[int, Term], Term] = {}
 
@@ -83,25 +85,25 @@ class Cells:
         return found
 
     def _unfolded(self, value: int, i: Term) -> Term:
-        universe = self.universe
-        known = universe.constants.get(value)
+        interned = self.interned
+        known = interned.constants.get(value)
         if known is not None:
             return known
-        item = universe.values[value]
-        opaque = t.load(f"value {value}", [i], universe.types[value].dtype)
+        item = interned.values[value]
+        opaque = t.load(f"value {value}", [i], interned.types[value].dtype)
         self.left -= 1
         if isinstance(item, Leaf) or self.left < 0:
             return opaque
         if isinstance(item, ViewOf):
-            view = universe.reindexes[item.reindex]
+            view = interned.reindexes[item.reindex]
             inner = self.at(item.base, address_at(view.map, i))
             return inner if view.fill is None else t.where(valid_at(view.map, i), inner, view.fill)
-        signed = universe.signed[item.signed]
-        kind = signed.kind
+        operator = interned.operators[item.operator]
+        kind = operator.kind
         if not isinstance(kind, ComputeKind) or kind.combiner is not None:
             return opaque
-        digits = digits_at(signed, signed.outputs[0], i)
-        named = {x.name.number: digits.get(n) for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
+        digits = digits_at(operator, operator.outputs[0], i)
+        named = {x.name.number: digits.get(n) for n, x in enumerate(operator.labels) if isinstance(x.name, Slot)}
         axes = nodes_of("axis", kind.body)
         if any(named.get(axis.payload[1]) is None for axis in axes):
             return opaque
@@ -109,8 +111,8 @@ class Cells:
 
         def cell(load: Term) -> Term:
             index, k = t.index_const(0), int(load.payload)
-            for n in signed.operands[k]:
-                label = signed.labels[n]
+            for n in operator.operands[k]:
+                label = operator.labels[n]
                 at = load.args[label.name.number] if isinstance(label.name, Coordinate) else digits[n]
                 index = index * t.as_index(as_extent(label.extent)) + at
             return self.at(item.operands[k], index)

@@ -30,7 +30,7 @@ from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.ir.terms.walk import substitute as substitute_terms
 from eqsat.laws.match import Match
 from eqsat.laws.tree import Class, Operated, Tree, Viewed
-from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.selections import owners_at
 
@@ -60,7 +60,7 @@ def same_cells(match: Match) -> bool:
     Where a hypothesis is about the cells of tensors, cells of two of these, or of one and a fill, are not compared:
     what they hold was proved.
     """
-    views = [match.universe.reindexes[match.numbers[name]].map for name in _maps(match)]
+    views = [match.interned.reindexes[match.numbers[name]].map for name in _maps(match)]
     checked = False
     for numbers in _trials(views, match):
         side = _Run(match, numbers)
@@ -101,7 +101,7 @@ def _trials(maps: list[Map], match: Match) -> Iterator[dict[Term, int]]:
     """Values for the symbols: different ones in each trial, and for different symbols, if they may be."""
     sizes = [s for m in maps for s in _sizes(m) if not isinstance(s, int)]
     if "s" in match.numbers:
-        sizes += [x.extent for x in match.signed.labels if not isinstance(x.extent, int)]
+        sizes += [x.extent for x in match.operator.labels if not isinstance(x.extent, int)]
     found = symbols(*dict.fromkeys(f for s in sizes for f in s.factors))
     for trial in range(SYMBOL_TRIALS if found else 1):
         yield {s: symbol_sample(s, 2 + (3 * trial + k) % 7) for k, s in enumerate(found)}
@@ -160,7 +160,7 @@ class _Run:
     def map(self, name: str) -> Map:
         found = self.known.get(name)
         if found is None:
-            m = self.match.universe.reindexes[self.match.numbers[name]].map
+            m = self.match.interned.reindexes[self.match.numbers[name]].map
             found = self.known[name] = numeric(m, self.numbers) if self.numbers else m
         return found
 
@@ -170,8 +170,8 @@ class _Run:
         if isinstance(left, Viewed):
             size = number(self.map(left.map).n_out)
         else:
-            signed = self.match.signed
-            size = value(signed.size(signed.outputs[self.match.numbers["o"]]), self.numbers)
+            operator = self.match.operator
+            size = value(operator.size(operator.outputs[self.match.numbers["o"]]), self.numbers)
         few = MOST_READS // max(1, self.reads())
         if size <= min(ALL_CELLS, few):
             return np.arange(size, dtype=np.int64)
@@ -190,8 +190,8 @@ class _Run:
         """How many cells of an operand the operator reads for one of its result."""
         if "s" not in self.match.numbers or self.match.is_selection:
             return 1
-        signed = self.match.signed
-        return math.prod(len(places) for places in self.along(signed, self.match.numbers["o"]).values())
+        operator = self.match.operator
+        return math.prod(len(places) for places in self.along(operator, self.match.numbers["o"]).values())
 
     def fill(self, term: Term) -> int:
         return self.fills.setdefault(term, len(self.fills))
@@ -207,7 +207,7 @@ class _Run:
         return self.operator(tree, cells)
 
     def view(self, tree: Viewed, cells: NDArray) -> Words:
-        reindex, m = self.match.universe.reindexes[self.match.numbers[tree.map]], self.map(tree.map)
+        reindex, m = self.match.interned.reindexes[self.match.numbers[tree.map]], self.map(tree.map)
         if not m.n_in or not cells.size:
             return self._padded(cells, reindex.fill)
         if bool(np.any(cells >= number(m.n_out))):
@@ -227,26 +227,26 @@ class _Run:
         return Words(np.zeros(cells.shape, np.uint64), np.full(cells.shape, self.fill(fill)), none)
 
     def operator(self, tree: Operated, cells: NDArray) -> Words:
-        signed = self.match.universe.signed[self.match.numbers[tree.operator]]
+        operator = self.match.interned.operators[self.match.numbers[tree.operator]]
         if tree.kind == "select":
-            return self._selection(signed, tree, cells)
-        if not is_pointwise(signed):
-            return self._computed(signed, tree, cells)
+            return self._selection(operator, tree, cells)
+        if not is_pointwise(operator):
+            return self._computed(operator, tree, cells)
         digits: dict[int, NDArray] = {}
         inner = 1
-        for label in reversed(signed.outputs[0]):
-            extent = value(signed.labels[label].extent, self.numbers)
+        for label in reversed(operator.outputs[0]):
+            extent = value(operator.labels[label].extent, self.numbers)
             digits[label] = cells // inner % extent
             inner *= extent
         found: list[Words] = []
-        for order, x in zip(signed.operands, tree.operands, strict=True):
+        for order, x in zip(operator.operands, tree.operands, strict=True):
             at: NDArray = np.zeros(cells.shape, np.int64)
             for label in order:
-                at = at * value(signed.labels[label].extent, self.numbers) + digits[label]
+                at = at * value(operator.labels[label].extent, self.numbers) + digits[label]
             found.append(self.run(x, at))
-        return self._mixture(signed, found)
+        return self._mixture(operator, found)
 
-    def _mixture(self, signed: Signed, found: list[Words]) -> Words:
+    def _mixture(self, operator: CanonicalOp, found: list[Words]) -> Words:
         """The words of a function; of fills alone, it is the constant that it takes them to."""
         words = _mixed(*(np.where(w.fills >= 0, w.fills.astype(np.uint64) + GOLDEN, w.words) for w in found))
         fills = np.full(found[0].fills.shape, -1) if found else np.zeros((), np.int64)
@@ -256,19 +256,19 @@ class _Run:
             rows = np.stack([np.broadcast_to(w.fills, fills.shape)[padded] for w in found])
             picks: list[list[int]] = np.unique(rows, axis=1).T.tolist()
             for row in picks:
-                made = applied(signed, [terms[k] for k in row])
+                made = applied(operator, [terms[k] for k in row])
                 if made is not None:
                     mine = np.logical_and.reduce([w.fills == k for w, k in zip(found, row, strict=True)])
                     fills = np.where(mine, self.fill(made), fills)
         return Words(words, fills, np.full(np.shape(fills), -1))
 
-    def _computed(self, signed: Signed, tree: Operated, cells: NDArray) -> Words:
+    def _computed(self, operator: CanonicalOp, tree: Operated, cells: NDArray) -> Words:
         """The words of an operator with axes of its own: one for all cells that it reads for a cell, in any order of
         what it reduces."""
         output = self.match.numbers["o"] if tree.output == "o" else int(tree.output)
-        written, extents = signed.outputs[output], self.extents(signed)
+        written, extents = operator.outputs[output], self.extents(operator)
         own = _positions(written, extents, cells.reshape(-1))
-        along = self.along(signed, output)
+        along = self.along(operator, output)
         inner = math.prod(len(p) for p in along.values())
         whole = np.arange(cells.size * inner, dtype=np.int64)
         cell, rest = whole // max(inner, 1), whole % max(inner, 1)
@@ -276,36 +276,36 @@ class _Run:
         apart: list[NDArray] = []
         for n, places in along.items():
             rest, here = rest // max(len(places), 1), places[rest % max(len(places), 1)]
-            if n in own and signed.labels[n].role == "equivariant":
+            if n in own and operator.labels[n].role == "equivariant":
                 apart.append(at[n] == here)
             elif n in own:
                 apart.append(at[n])
             at[n] = here
         named = sorted(
-            (str(x.name), n) for n, x in enumerate(signed.labels) if n in at and x.name and x.role == "fixed"
+            (str(x.name), n) for n, x in enumerate(operator.labels) if n in at and x.name and x.role == "fixed"
         )
         words = [*apart, *(at[n] for _, n in named)]
         for k, x in enumerate(tree.operands):
-            index, out = self._load(signed, k, at, whole.shape)
+            index, out = self._load(operator, k, at, whole.shape)
             there = self.run(x, index)
             words.append(np.where(out, np.uint64(0), np.where(there.fills >= 0, 0, there.words)))
-        mixed = np.broadcast_to(_mixed(np.asarray(hash(signed.kind) & 0xFFFF), *words), whole.shape)
+        mixed = np.broadcast_to(_mixed(np.asarray(hash(operator.kind) & 0xFFFF), *words), whole.shape)
         none = np.full(cells.shape, -1)
         return Words(mixed.reshape(*cells.shape, inner).sum(axis=-1, dtype=np.uint64), none, none)
 
-    def extents(self, signed: Signed) -> dict[int, int]:
-        return {n: value(x.extent, self.numbers) for n, x in enumerate(signed.labels)}
+    def extents(self, operator: CanonicalOp) -> dict[int, int]:
+        return {n: value(x.extent, self.numbers) for n, x in enumerate(operator.labels)}
 
-    def along(self, signed: Signed, output: int) -> dict[int, NDArray]:
+    def along(self, operator: CanonicalOp, output: int) -> dict[int, NDArray]:
         """The axes along which a cell of a result reads several positions, with these.
 
         An operator without a formula may read all of each axis that it does not treat position by position; of those
         that stay as they are, a few positions will do.
         """
-        written, extents = signed.outputs[output], self.extents(signed)
+        written, extents = operator.outputs[output], self.extents(operator)
         found: dict[int, NDArray] = {}
-        for n, x in enumerate(signed.labels):
-            if isinstance(signed.kind, ComputeKind):
+        for n, x in enumerate(operator.labels):
+            if isinstance(operator.kind, ComputeKind):
                 if n not in written and not isinstance(x.name, Coordinate):
                     found[n] = np.arange(extents[n], dtype=np.int64)
             elif x.role != "map" or n not in written:
@@ -314,17 +314,17 @@ class _Run:
         return found
 
     def _load(
-        self, signed: Signed, k: int, at: Mapping[int, NDArray], shape: tuple[int, ...]
+        self, operator: CanonicalOp, k: int, at: Mapping[int, NDArray], shape: tuple[int, ...]
     ) -> tuple[NDArray, NDArray]:
         """The cells of an operand that are read at positions on the axes, and where those are outside of it."""
-        kind = signed.kind
+        kind = operator.kind
         load = next(x for x in accesses(kind.body) if x.payload == k) if isinstance(kind, ComputeKind) else None
         table = {s: t.index_const(n) for s, n in self.numbers.items()}
-        slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
+        slots = {x.name.number: n for n, x in enumerate(operator.labels) if isinstance(x.name, Slot)}
         flat: NDArray = np.zeros(shape, np.int64)
         out: NDArray = np.zeros(shape, np.bool_)
-        for n in signed.operands[k]:
-            label = signed.labels[n]
+        for n in operator.operands[k]:
+            label = operator.labels[n]
             here = at.get(n)
             if isinstance(label.name, Coordinate) and load is not None:
                 index = substitute_terms(load.args[label.name.number], table)
@@ -338,8 +338,8 @@ class _Run:
             flat = flat * extent + np.clip(here, 0, max(extent - 1, 0))
         return flat, out
 
-    def _selection(self, signed: Signed, tree: Operated, cells: NDArray) -> Words:
-        found = owners_at(signed, cells, self.numbers)
+    def _selection(self, operator: CanonicalOp, tree: Operated, cells: NDArray) -> Words:
+        found = owners_at(operator, cells, self.numbers)
         if found is None:
             raise LayoutError("check of a law", "the selection reads outside of an operand")
         owner, address = found

@@ -28,10 +28,10 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads
 from eqsat.laws.cell_terms import Cells, folded, same_cell, takes_at
 from eqsat.laws.match import Match, NoAnswer
+from eqsat.operators.interned import Interned
 from eqsat.operators.labels import ComputeKind
 from eqsat.operators.moves import access, varying
 from eqsat.operators.selections import owners
-from eqsat.operators.universe import Universe
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import Session, Step
 
@@ -49,8 +49,8 @@ class Obligation:
 class Conditions:
     """Decides hypotheses, and remembers what a prover was asked."""
 
-    def __init__(self, universe: Universe, rules: tuple[Rule, ...] = ()) -> None:
-        self.universe = universe
+    def __init__(self, interned: Interned, rules: tuple[Rule, ...] = ()) -> None:
+        self.interned = interned
         self.rules = rules
         self.used: Counter[str] = Counter()
         """How often each rule of a user was used in a condition."""
@@ -65,7 +65,7 @@ class Conditions:
             return False
         box = _box(match, h)
         used = {x.op for x in nodes(h)}
-        listed = "same_value" not in used and not ("takes" in used and owners(match.signed) is None)
+        listed = "same_value" not in used and not ("takes" in used and owners(match.operator) is None)
         if listed and isinstance(box, int) and box <= EVERY_CELL:
             return bool(np.all(_Everywhere(match, box).formula(h, np.arange(box, dtype=np.int64))))
         clock.check()
@@ -82,7 +82,7 @@ class Conditions:
         extent = as_extent(box)
         i = t.ax(0, extent)
         log: list[Step] = []
-        claim = _AsTerm(match, self.universe, i, (self.rules, log)).formula(h, i)
+        claim = _AsTerm(match, self.interned, i, (self.rules, log)).formula(h, i)
         self.used.update(step.rule for step in log if any(step.rule == rule.name for rule in self.rules))
         if claim is t.FALSE:
             return Proof("unknown", method="formulas", note="no formula says it")
@@ -102,7 +102,7 @@ def _box(match: Match, h: Expr) -> Size:
             assert isinstance(of, Expr)
             found.append(_size(match, of))
         elif e.op == "takes":
-            found.append(match.signed.size(match.signed.outputs[match.numbers["o"]]))
+            found.append(match.operator.size(match.operator.outputs[match.numbers["o"]]))
     numbers = [x for x in found if isinstance(x, int)]
     if len(numbers) == len(found):
         return max(numbers, default=0)
@@ -118,7 +118,7 @@ def _size(match: Match, of: Expr) -> Size:
     if of.op == "tensor":
         return match.sizes[str(of.args[0])]
     if of.op in OPERATORS:
-        return match.signed.size(match.signed.outputs[match.numbers["o"]])
+        return match.operator.size(match.operator.outputs[match.numbers["o"]])
     if of.op == "inverse":
         inner = of.args[0]
         assert isinstance(inner, Expr)
@@ -243,7 +243,7 @@ class _Everywhere:
             at = self.index(parts[1], i)
             return (at >= 0) & (at < np.int64(_number(_size(self.match, parts[0]))))
         if h.op == "takes":
-            found = owners(self.match.signed)
+            found = owners(self.match.operator)
             if found is None:
                 raise NoAnswer("law", "the selection has no table of its size")
             at = self.index(parts[0], i)
@@ -278,9 +278,9 @@ def _number(size: Size) -> int:
 class _AsTerm:
     """A hypothesis as a term of one index."""
 
-    def __init__(self, match: Match, universe: Universe, i: Term, rules: tuple[tuple[Rule, ...], list[Step]]) -> None:
+    def __init__(self, match: Match, interned: Interned, i: Term, rules: tuple[tuple[Rule, ...], list[Step]]) -> None:
         self.match, self.i, self.rules = match, i, rules
-        self.values = Cells(universe)
+        self.values = Cells(interned)
 
     def formula(self, h: Expr, i: Term) -> Term:
         parts = [a for a in h.args if isinstance(a, Expr)]
@@ -301,8 +301,8 @@ class _AsTerm:
             return same_cell(*self.simplified([folded(self.cell(p, i)) for p in parts]))
         if h.op == "takes":
             at = self.index(parts[0], i)
-            size = self.match.signed.size(self.match.signed.outputs[0])
-            return t.logical_and(_inside(at, size), takes_at(self.match.signed, self.match.positions[0], at))
+            size = self.match.operator.size(self.match.operator.outputs[0])
+            return t.logical_and(_inside(at, size), takes_at(self.match.operator, self.match.positions[0], at))
         at = self.index(parts[1], i)
         if h.op == "inside":
             return _inside(at, _size(self.match, parts[0]))
@@ -333,11 +333,11 @@ class _AsTerm:
             return found
         if (
             e.op == "pointwise"
-            and isinstance(match.signed.kind, ComputeKind)
-            and len(varying(match.signed)) == len(match.signed.operands)
+            and isinstance(match.operator.kind, ComputeKind)
+            and len(varying(match.operator)) == len(match.operator.operands)
         ):
             cells = dict(zip(match.positions, (self.cell(operand(x), i) for x in operands(e)), strict=True))
-            return map_loads(match.signed.kind.body, lambda load: cells.get(load.payload, load))
+            return map_loads(match.operator.kind.body, lambda load: cells.get(load.payload, load))
         if e.op != "tensor":
             raise NoAnswer("law", f"the cells of {e} are not known")
         name = str(e.args[0])
@@ -345,7 +345,7 @@ class _AsTerm:
         k = match.places.get(name)
         if k is None:
             return self.values.at(value, i)
-        read = access(match.signed, k)
+        read = access(match.operator, k)
         if read is None:
             raise NoAnswer("law", "the operator does not read one cell of the operand")
         return self.values.at(value, address_at(read, i))

@@ -19,11 +19,11 @@ from eqsat.laws.cell_terms import read_at
 from eqsat.laws.plan import Plan
 from eqsat.operators.algebra import compose
 from eqsat.operators.forms import FormMaker
-from eqsat.operators.labels import Signed
+from eqsat.operators.interned import Interned, Reindex
+from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import access, applied
 from eqsat.operators.restrict import Restricted
 from eqsat.operators.selections import merged, owners, part, selection_operand_sizes
-from eqsat.operators.universe import Reindex, Universe
 
 
 class NoAnswer(EqsatError):
@@ -35,7 +35,7 @@ class Match:
     """The numbers of a question, and what they stand for."""
 
     plan: Plan
-    universe: Universe
+    interned: Interned
     forms: FormMaker
     numbers: dict[str, int]
     maps: dict[str, Reindex] = field(default_factory=dict[str, Reindex])
@@ -65,7 +65,7 @@ class Match:
             assert isinstance(source, Expr)
             assert isinstance(m, Expr)
             number = self.numbers[next(names)]
-            item = self.universe.reindexes[number]
+            item = self.interned.reindexes[number]
             below = item.map.n_in
             if place is not None and not self.moves:
                 item = self._in_common(self._seen(item, place), place)
@@ -77,13 +77,13 @@ class Match:
             return item.map.n_out
         if e.op == "tensor":
             return 0
-        signed = self.signed
-        size = signed.size(signed.outputs[self.numbers["o"]])
+        operator = self.operator
+        size = operator.size(operator.outputs[self.numbers["o"]])
         positions = self.positions
         for k, x in zip(positions, operands(e), strict=False):
             inner = operand(x)
             if inner.op == "tensor":
-                own = signed.size(signed.operands[k]) if e.op == "combine" and "k" not in self.numbers else size
+                own = operator.size(operator.operands[k]) if e.op == "combine" and "k" not in self.numbers else size
                 self.sizes.setdefault(str(inner.args[0]), own)
                 self.places.setdefault(str(inner.args[0]), k)
             else:
@@ -92,7 +92,7 @@ class Match:
 
     def _seen(self, item: Reindex, place: int) -> Reindex:
         """The view of an operand as the operator's result sees it; a selection reads its operands in its own way."""
-        read = None if self.is_selection else access(self.signed, place)
+        read = None if self.is_selection else access(self.operator, place)
         if read is None:
             if self.is_selection:
                 return item
@@ -132,9 +132,9 @@ class Match:
     # -- the operator --------------------------------------------------------------------------------------------------
 
     @property
-    def signed(self) -> Signed:
+    def operator(self) -> CanonicalOp:
         """The operator."""
-        return self.universe.signed[self.numbers["s"]]
+        return self.interned.operators[self.numbers["s"]]
 
     @property
     def is_selection(self) -> bool:
@@ -155,10 +155,10 @@ class Match:
     def dtype_of(self, e: Expr) -> str:
         """The dtype of a tensor of the right side."""
         if e.op != "tensor":
-            return self.signed.kind.dtypes[self.numbers["o"]]
+            return self.operator.kind.dtypes[self.numbers["o"]]
         name = str(e.args[0])
         if name in self.places:
-            return self.forms.operand_dtypes(self.signed.kind)[self.places[name]]
+            return self.forms.operand_dtypes(self.operator.kind)[self.places[name]]
         return self._below(self.plan.law.left, name) or ""
 
     def _below(self, e: Expr, name: str) -> str | None:
@@ -192,7 +192,7 @@ class Match:
         if len(known) < len(found):
             return None
         ordered = [x for _, x in sorted(zip(self.positions, known, strict=True), key=lambda pair: pair[0])]
-        return applied(self.signed, ordered)
+        return applied(self.operator, ordered)
 
     def map(self, e: Expr, dtype: str) -> Reindex:
         """A map of the right side, for a view of a tensor of this dtype."""
@@ -224,9 +224,9 @@ class Match:
             assert isinstance(listed, tuple)
             views = [self._map(x, dtype) for x in listed]
             known = {k: v.map for k, v in zip(self.positions, views, strict=True) if v is not None}
-            if len(known) < len(self.signed.operands):
+            if len(known) < len(self.operator.operands):
                 return None
-            found = merged(self.signed, [known[k] for k in sorted(known)])
+            found = merged(self.operator, [known[k] for k in sorted(known)])
             return None if found is None else Reindex(found, None, dtype)
         return None
 
@@ -247,14 +247,14 @@ class Match:
 
     def _operand_view(self, k: int, m: Expr, dtype: str) -> Reindex:
         """A view of an operand as the operator sees it, as a view of the operand's value."""
-        size = self.signed.size(self.signed.outputs[self.numbers["o"]])
+        size = self.operator.size(self.operator.outputs[self.numbers["o"]])
         outer = Reindex(identity(size), None, dtype) if m.op == "identity" else self.map(m, dtype)
-        if self.is_selection and access(self.signed, k) is None:
+        if self.is_selection and access(self.operator, k) is None:
             found = self._part(k, outer.map)
             if found is None:
                 raise NoAnswer("law", "the view reads more than one operand, or no map of its size says which cells")
             return Reindex(found, outer.fill, dtype)
-        read = access(self.signed, k)
+        read = access(self.operator, k)
         whole = None if read is None else compose(Reindex(read, None, dtype), outer)
         if whole is None:
             raise NoAnswer("law", "the operator does not read one cell of the operand")
@@ -262,14 +262,14 @@ class Match:
 
     def _part(self, k: int, m: Map) -> Map | None:
         """A view of a selection that is known to take operand k alone, as a view of that."""
-        sizes = selection_operand_sizes(self.signed)
-        if sizes is not None and m.is_numeric and owners(self.signed) is not None:
-            found = part(self.signed, sizes, m)
+        sizes = selection_operand_sizes(self.operator)
+        if sizes is not None and m.is_numeric and owners(self.operator) is not None:
+            found = part(self.operator, sizes, m)
             return found[1] if found is not None and found[0] == k else None
-        i, size = cell(m.n_out), self.signed.size(self.signed.operands[k])
-        return from_formula(size, m.n_out, read_at(self.signed, k, address_at(m, i)), valid_at(m, i))
+        i, size = cell(m.n_out), self.operator.size(self.operator.operands[k])
+        return from_formula(size, m.n_out, read_at(self.operator, k, address_at(m, i)), valid_at(m, i))
 
 
-def bind(plan: Plan, universe: Universe, forms: FormMaker, question: Sequence[int]) -> Match:
+def bind(plan: Plan, interned: Interned, forms: FormMaker, question: Sequence[int]) -> Match:
     """The match that a question is about. NoAnswer where its numbers do not fit the law's variables."""
-    return Match(plan, universe, forms, dict(zip(plan.question, question, strict=True)))
+    return Match(plan, interned, forms, dict(zip(plan.question, question, strict=True)))

@@ -28,12 +28,12 @@ from eqsat.ir.terms.shape import (
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, transform
 from eqsat.onnx.call import Call
-from eqsat.onnx.forms import chain
 from eqsat.onnx.formulas.contract import as_convolution, as_matmul, operand
 from eqsat.onnx.formulas.data_terms import zero_of
 from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_checks, view_of
 from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
 from eqsat.onnx.formulas.reduce import Reduction, reduced
+from eqsat.onnx.recognise import chain
 from eqsat.onnx.run_op import run_op
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.writer import Cut, Writer

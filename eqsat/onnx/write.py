@@ -22,13 +22,13 @@ from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unp
 from eqsat.onnx.blocks import as_blocks
 from eqsat.onnx.call import Call, schema, symbolic
 from eqsat.onnx.emit import spell_compute, spell_sizes, spell_view
-from eqsat.onnx.forms import call_of, recognise
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
 from eqsat.onnx.kernels import means_the_formula
 from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call
 from eqsat.onnx.read import OnnxProgram
+from eqsat.onnx.recognise import call_of, recognise
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.tidy import joined, tidy
 from eqsat.onnx.writer import DEFAULT_IR, Writer
@@ -367,7 +367,7 @@ def _split_key(node: View) -> tuple[object, ...]:
 
 
 def _is_output(call: Call, x: Tensor) -> bool:
-    from eqsat.onnx.forms import matches
+    from eqsat.onnx.recognise import matches
 
     node = x.node
     return isinstance(node, View) and node.tag is not None and matches(call, node, node.tag.get(OUTPUT, 0))

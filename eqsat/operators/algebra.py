@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eqsat.ir.flat.formula import composed_parts
-from eqsat.operators.universe import Reindex
+from eqsat.operators.interned import Reindex
 
 
 def compose(first: Reindex, then: Reindex) -> Reindex | None:

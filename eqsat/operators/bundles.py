@@ -15,7 +15,7 @@ from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
-from eqsat.operators.labels import Label, Labelled, Name, OpaqueKind, Order
+from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order
 
 
 def _meaning(node: Opaque) -> str:
@@ -43,7 +43,7 @@ def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str
     return signature, extents, _bundles(signature, extents)
 
 
-def of_opaque(node: Opaque) -> Labelled:
+def of_opaque(node: Opaque) -> OpBuilder:
     """The bundles of an operator by its signature, each one label; without one, every axis is fixed."""
     signature, extents, names = signature_bundles(node)
     dims = tuple(tuple(tuple(dict.fromkeys(names[x] for x in d if x in names)) for d in t) for t in _sides(signature))
@@ -60,7 +60,7 @@ def of_opaque(node: Opaque) -> Labelled:
     labels = [Label(roles[name], size, name) for name, size in sizes.items()]
     orders = [[numbers[name] for name in bundle_order(d)] for d in dims]
     count = len(node.operands)
-    return Labelled(kind, labels, orders[:count], orders[count:], list(range(count)))
+    return OpBuilder(kind, labels, orders[:count], orders[count:], list(range(count)))
 
 
 def _barrier(operands: Sequence[Shape], outputs: Sequence[Shape]) -> Signature:

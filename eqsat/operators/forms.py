@@ -15,29 +15,29 @@ from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.operators.bundles import bundle_order
+from eqsat.operators.interned import Form, Interned
 from eqsat.operators.labels import (
+    CanonicalOp,
     ComputeKind,
     Coordinate,
     Kind,
-    Labelled,
     Name,
     OpaqueKind,
-    Signed,
+    OpBuilder,
     Slot,
     order_map,
 )
+from eqsat.operators.permutable import is_permutable, permuted
 from eqsat.operators.products import producing, reading
-from eqsat.operators.turns import turned, turns
-from eqsat.operators.universe import Form, Universe
 
-Freedom = Literal["written", "any", "contract", "turned", "bundles", "axis"]
+Freedom = Literal["written", "any", "contract", "transposed", "bundles", "axis"]
 
 
-def freedom(signed: Signed, node: Node, target: str) -> Freedom:
+def freedom(operator: CanonicalOp, node: Node, target: str) -> Freedom:
     """What a target can do with the label orders of an operator.
 
     written: only as the program spells it; any: every output order, the operands follow; contract: a matrix product,
-    whose operands are (batch, rows, inner) and (batch, inner, columns) in either order of the two; turned: such a
+    whose operands are (batch, rows, inner) and (batch, inner, columns) in either order of the two; transposed: such a
     product, whose operands may have their last two exchanged; bundles: the dimensions stay, the labels of each bundle
     lie in any order, which is the same wherever the bundle occurs; axis: every order in which the labels at the axis of
     an operator without a formula stay together.
@@ -45,22 +45,22 @@ def freedom(signed: Signed, node: Node, target: str) -> Freedom:
     if isinstance(node, Opaque):
         if node.signature is None or not node.pure:
             return "written"
-        return "axis" if turns(node) else "bundles"
-    if not isinstance(node, Compute) or not isinstance(signed.kind, ComputeKind):
+        return "axis" if is_permutable(node) else "bundles"
+    if not isinstance(node, Compute) or not isinstance(operator.kind, ComputeKind):
         return "written"
-    kind = signed.kind
+    kind = operator.kind
     if kind.ordered and kind.combiner in ("sum", "prod") and is_float(kind.dtypes[0]):
         return "written"
     if TARGETS[target].vocabulary == "formulas":
         return "any"
-    plain = all(not x.name for x in signed.labels)
-    if plain and _is_product(signed):
-        matrices = set(signed.operands[0]).isdisjoint(i for i in signed.operands[1] if i in signed.outputs[0])
+    plain = all(not x.name for x in operator.labels)
+    if plain and _is_product(operator):
+        matrices = set(operator.operands[0]).isdisjoint(i for i in operator.operands[1] if i in operator.outputs[0])
         known = TARGETS[target].turned_matrices if matrices else TARGETS[target].turned_batches
-        return "turned" if kind.dtypes[0] in known else "contract"
-    if plain and (node.combiner is None or len(signed.operands) == 1):
+        return "transposed" if kind.dtypes[0] in known else "contract"
+    if plain and (node.combiner is None or len(operator.operands) == 1):
         return "any"
-    return "any" if node.combiner is None and _is_selection(signed) else "written"
+    return "any" if node.combiner is None and _is_selection(operator) else "written"
 
 
 def operator_name(node: Node) -> str:
@@ -71,22 +71,22 @@ def operator_name(node: Node) -> str:
     return "" if tag is None else tag.name
 
 
-def _is_product(signed: Signed) -> bool:
-    kind = signed.kind
+def _is_product(operator: CanonicalOp) -> bool:
+    kind = operator.kind
     if (
         not isinstance(kind, ComputeKind)
         or kind.combiner != "sum"
         or kind.body.op != "mul"
-        or len(signed.operands) != 2
+        or len(operator.operands) != 2
     ):
         return False
     return not kind.idle and all(a.op == "load" for a in kind.body.args)
 
 
-def _is_selection(signed: Signed) -> bool:
+def _is_selection(operator: CanonicalOp) -> bool:
     """Whether the body only selects between loads by position, as a concatenation."""
-    assert isinstance(signed.kind, ComputeKind)
-    return selects(signed.kind.body)
+    assert isinstance(operator.kind, ComputeKind)
+    return selects(operator.kind.body)
 
 
 def is_selection_node(node: Compute) -> bool:
@@ -112,15 +112,15 @@ class FormMaker:
     """Makes forms of normal-form operators on request, and interns them."""
 
     def __init__(
-        self, universe: Universe, freedoms: dict[int, Freedom], cuts: Mapping[int, frozenset[Name]] | None = None
+        self, interned: Interned, freedoms: dict[int, Freedom], cuts: Mapping[int, frozenset[Name]] | None = None
     ) -> None:
-        self.universe = universe
+        self.interned = interned
         self.freedoms = freedoms
         self.cuts = dict(cuts or {})
         """The bundles along which operators may be cut."""
 
-    def freedom(self, signed: int) -> Freedom:
-        return self.freedoms.get(signed, "written")
+    def freedom(self, operator: int) -> Freedom:
+        return self.freedoms.get(operator, "written")
 
     def inherit(self, number: int, origin: int) -> None:
         """Let an operator that was made of another one be spelled and cut as that."""
@@ -130,8 +130,8 @@ class FormMaker:
 
     def for_output(self, number: int, output: int, layout: Map) -> int | None:
         """The form that produces output `output` directly in a layout (View(hub, layout)), or None."""
-        signed = self.universe.signed[number]
-        op = _labelled(signed)
+        operator = self.interned.operators[number]
+        op = _builder(operator)
         back = inverse(layout)
         order = None if back is None else op.arrange(op.outputs[output], back)
         if order is not None and isinstance(op.kind, OpaqueKind):
@@ -140,8 +140,8 @@ class FormMaker:
 
     def for_operand(self, number: int, operand: int, layout: Map) -> list[int]:
         """The forms that read operand `operand` in a layout (View(x, layout))."""
-        signed = self.universe.signed[number]
-        op = _labelled(signed)
+        operator = self.interned.operators[number]
+        op = _builder(operator)
         back = inverse(layout)
         order = None if back is None else op.arrange(op.operands[operand], back)
         if order is None:
@@ -152,20 +152,20 @@ class FormMaker:
         if len(op.outputs) != 1:
             return []
         mode = self.freedom(number)
-        if mode in ("contract", "turned"):
-            made = reading(op, operand, order, mode == "turned")
+        if mode in ("contract", "transposed"):
+            made = reading(op, operand, order, mode == "transposed")
             return list(dict.fromkeys(self.intern(number, op, orders, [out]) for out, orders in made))
         found = self._complete(number, op, _induced(op, op.outputs[0], order), {operand: order})
         return [] if found is None else [found]
 
     def _complete(
-        self, number: int, op: Labelled, order: list[int], fixed: dict[int, list[int]] | None = None
+        self, number: int, op: OpBuilder, order: list[int], fixed: dict[int, list[int]] | None = None
     ) -> int | None:
         mode = self.freedom(number)
         if mode == "written" or len(op.outputs) != 1:
             return None
         known = fixed or {}
-        if mode in ("contract", "turned"):
+        if mode in ("contract", "transposed"):
             made = producing(op, order)
             if made is None:
                 return None
@@ -174,16 +174,16 @@ class FormMaker:
             orders = [known.get(k) or _induced(op, base, order) for k, base in enumerate(op.operands)]
         return self.intern(number, op, orders, [order])
 
-    def _placed(self, number: int, op: Labelled, place: int, order: list[int]) -> int | None:
+    def _placed(self, number: int, op: OpBuilder, place: int, order: list[int]) -> int | None:
         """The form of an operator without a formula in which one operand, or output (counted after them), has an
         order."""
         mode = self.freedom(number)
-        orders = None if mode == "written" else (turned if mode == "axis" else _bundled)(op, place, order)
+        orders = None if mode == "written" else (permuted if mode == "axis" else _bundled)(op, place, order)
         count = len(op.operands)
         return None if orders is None else self.intern(number, op, orders[:count], orders[count:])
 
-    def intern(self, number: int, op: Labelled, operands: Sequence[list[int]], outputs: Sequence[list[int]]) -> int:
-        u = self.universe
+    def intern(self, number: int, op: OpBuilder, operands: Sequence[list[int]], outputs: Sequence[list[int]]) -> int:
+        u = self.interned
         dtypes = self.operand_dtypes(op.kind)
         maps = [
             u.reindex(order_map(op.labels, o, base), None, d)
@@ -207,13 +207,17 @@ class FormMaker:
         return tuple(table[k] for k in range(len(table)))
 
 
-def _labelled(signed: Signed) -> Labelled:
-    return Labelled(
-        signed.kind, list(signed.labels), [list(o) for o in signed.operands], [list(o) for o in signed.outputs], []
+def _builder(operator: CanonicalOp) -> OpBuilder:
+    return OpBuilder(
+        operator.kind,
+        list(operator.labels),
+        [list(o) for o in operator.operands],
+        [list(o) for o in operator.outputs],
+        [],
     )
 
 
-def _bundled(op: Labelled, place: int, order: list[int]) -> list[list[int]] | None:
+def _bundled(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | None:
     """The orders of all operands and outputs where one of them, by number, has this one, if its bundles stay in place;
     the labels of other bundles as the longest operand that has them."""
     dims = cast(OpaqueKind, op.kind).dims
@@ -225,7 +229,7 @@ def _bundled(op: Labelled, place: int, order: list[int]) -> list[list[int]] | No
     return [[i for x in bundle_order(d) for i in bundles.get(x, ())] for d in dims]
 
 
-def _by_bundle(op: Labelled, order: Sequence[int]) -> dict[Name, list[int]]:
+def _by_bundle(op: OpBuilder, order: Sequence[int]) -> dict[Name, list[int]]:
     """The labels of each bundle in the order in which a tensor has them."""
     found: dict[Name, list[int]] = {}
     for i in order:
@@ -233,7 +237,7 @@ def _by_bundle(op: Labelled, order: Sequence[int]) -> dict[Name, list[int]]:
     return found
 
 
-def _slots(op: Labelled) -> dict[Name, list[Name]]:
+def _slots(op: OpBuilder) -> dict[Name, list[Name]]:
     """For each coordinate of an access the axes that occur in its formula."""
     if not isinstance(op.kind, ComputeKind):
         return {}
@@ -244,7 +248,7 @@ def _slots(op: Labelled) -> dict[Name, list[Name]]:
     return table
 
 
-def _induced(op: Labelled, base: Sequence[int], leading: Sequence[int]) -> list[int]:
+def _induced(op: OpBuilder, base: Sequence[int], leading: Sequence[int]) -> list[int]:
     """`base` rearranged to follow another order: labels at the place of their counterpart there, others stay behind
     the label that precedes them."""
     slots = _slots(op)

@@ -1,5 +1,13 @@
 """Operators by their axes: which labels index each operand and the result. All that a layout can do to an operator
-follows from these lists, which come from its index formula or its signature, never from its name."""
+follows from these lists, which come from its index formula or its signature, never from its name.
+
+    matmul, y[i, j] = sum over k of a[i, k] * b[k, j]:   labels i, j: map, k: reduce;   operands (i, k), (k, j)
+                                                         outputs (i, j)
+
+The roles are those of signatures (`eqsat.ir.tensors.signature`): `map` (position by position), `reduce` (combined in
+any order), `equivariant` (positions may be permuted, with the result's), `fixed` (as it is). An `OpBuilder` is an
+operator while labels are split and put in order; `canonicalise` makes the one `CanonicalOp` that all its layouts share.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +107,7 @@ Order = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Signed:
+class CanonicalOp:
     """An operator in normal form: its kind, its labels, and the label order of every operand and output."""
 
     kind: Kind
@@ -115,8 +123,8 @@ class Signed:
 
 
 @dataclass
-class Labelled:
-    """An operator under construction: labels may be split and orders rearranged until `finish`.
+class OpBuilder:
+    """An operator under construction: labels may be split and orders rearranged until `canonicalise`.
 
     `operands` and `outputs` are the orders of the normal form in the making, `written` the orders (operands, then
     outputs) in which the program spells the operator; `accesses` says which operand of the node each list reads.
@@ -133,9 +141,9 @@ class Labelled:
         if not self.written:
             self.written = [list(order) for order in (*self.operands, *self.outputs)]
 
-    def copy(self) -> Labelled:
+    def copy(self) -> OpBuilder:
         groups = [[list(order) for order in group] for group in (self.operands, self.outputs, self.written)]
-        return Labelled(self.kind, list(self.labels), groups[0], groups[1], self.accesses, groups[2])
+        return OpBuilder(self.kind, list(self.labels), groups[0], groups[1], self.accesses, groups[2])
 
     def lists(self) -> list[list[int]]:
         return [*self.operands, *self.outputs, *self.written]
@@ -157,7 +165,9 @@ class Labelled:
         return numbers
 
     def arrange(self, side: list[int], m: Map) -> list[int] | None:
-        """The order in which `x` is indexed if View(x, m) was read at `side`; splits labels as needed, or None."""
+        """The order in which x is read where `side` is the order that reads View(x, m); None where there is none.
+
+        Labels are split where the view asks for that."""
         found = align([(i, self.labels[i].extent) for i in side], m)
         if found is None:
             return None
@@ -200,7 +210,7 @@ def access_map(labels: Sequence[Label], order: Sequence[int], joint: Sequence[in
 # -- reading nodes ----------------------------------------------------------------------------------------------------
 
 
-def of_compute(node: Compute) -> Labelled:
+def of_compute(node: Compute) -> OpBuilder:
     """The labels of a formula: an axis that only ever is a whole load index is a plain label; any other is fixed."""
     node = without_units(node)
     shape, reduced = node.shape, node.reduce
@@ -239,7 +249,7 @@ def of_compute(node: Compute) -> Labelled:
     seen = set(nodes_of("axis", node.body))
     idle = tuple(as_size(d) for n, d in enumerate(reduced) if t.red(n, d) not in seen and not same_dim(d, 1))
     kind = ComputeKind(body, node.combiner, node.ordered, (node.body.dtype,), idle)
-    return Labelled(kind, labels, operands, outputs, accesses)
+    return OpBuilder(kind, labels, operands, outputs, accesses)
 
 
 def _coordinates(access: Term, shape: Shape, plain: set[Term]) -> list[int]:
@@ -278,11 +288,11 @@ def _plain_axes(node: Compute, loads: Sequence[Term], axes: set[Term]) -> set[Te
 
 
 @dataclass(frozen=True)
-class Finished:
+class Canonical:
     """The normal form; the layout of each output as written over the normal one; and the spelling of the program, over
     labels that are not merged, with the layout of each operand over the operand's value."""
 
-    signed: Signed
+    operator: CanonicalOp
     labels: tuple[Label, ...]
     operands: tuple[Order, ...]
     outputs: tuple[Order, ...]
@@ -290,7 +300,7 @@ class Finished:
     output_maps: tuple[FlatMap, ...]
 
 
-def finish(op: Labelled) -> Finished:
+def canonicalise(op: OpBuilder) -> Canonical:
     """Drop unit axes, order the outputs by the operands, merge labels that always are neighbours, and renumber."""
     op = op.copy()
     for order in op.lists():
@@ -312,11 +322,11 @@ def finish(op: Labelled) -> Finished:
         for i in order:
             numbers.setdefault(i, len(numbers))
     operands, outputs = (tuple(tuple(numbers[i] for i in o) for o in group) for group in (op.operands, op.outputs))
-    signed = Signed(op.kind, tuple(op.labels[i] for i in numbers), operands, outputs)
-    return Finished(signed, fine, written[:count], written[count:], tuple(maps[:count]), tuple(maps[count:]))
+    operator = CanonicalOp(op.kind, tuple(op.labels[i] for i in numbers), operands, outputs)
+    return Canonical(operator, fine, written[:count], written[count:], tuple(maps[:count]), tuple(maps[count:]))
 
 
-def _merge_one(op: Labelled) -> bool:
+def _merge_one(op: OpBuilder) -> bool:
     """Merge one pair of labels that are neighbours, in the same order, wherever either occurs in the normal form."""
     orders = [*op.operands, *op.outputs]
     follower: dict[int, int] = {}

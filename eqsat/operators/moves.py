@@ -21,14 +21,14 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
-from eqsat.operators.labels import ComputeKind, Coordinate, Label, Labelled, Signed, Slot, finish
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Label, OpBuilder, Slot, canonicalise
 
 
 @dataclass(frozen=True)
 class Under:
     """An operator over what its operands are views of, and the layout in which it has the result."""
 
-    signed: Signed
+    operator: CanonicalOp
     layout: Map
 
 
@@ -36,119 +36,119 @@ class Under:
 class Over:
     """An operator over views of its operands (None: as it is), and the layout in which it has the result."""
 
-    signed: Signed
+    operator: CanonicalOp
     layout: Map
     views: tuple[Map | None, ...]
 
 
-def varying(signed: Signed) -> tuple[int, ...]:
+def varying(operator: CanonicalOp) -> tuple[int, ...]:
     """The operands that have axes; any other is the same at every index."""
-    return tuple(k for k, order in enumerate(signed.operands) if order)
+    return tuple(k for k, order in enumerate(operator.operands) if order)
 
 
-def is_pointwise(signed: Signed) -> bool:
+def is_pointwise(operator: CanonicalOp) -> bool:
     """Whether each cell depends on one cell of each operand, at plain labels only."""
-    kind = signed.kind
+    kind = operator.kind
     return (
         isinstance(kind, ComputeKind)
         and kind.combiner is None
-        and len(signed.outputs) == 1
-        and all(not x.name for x in signed.labels)
-        and set(signed.outputs[0]) == set(range(len(signed.labels)))
+        and len(operator.outputs) == 1
+        and all(not x.name for x in operator.labels)
+        and set(operator.outputs[0]) == set(range(len(operator.labels)))
     )
 
 
-def access(signed: Signed, k: int) -> FlatMap | None:
+def access(operator: CanonicalOp, k: int) -> FlatMap | None:
     """The cell of operand k that each cell of the result reads; None where that is no one cell, by axes alone."""
     strides: dict[int, Size] = {}
     inner: Size = 1
-    for i in reversed(signed.operands[k]):
-        at = _followed(signed, k, i)
-        if at is None or at in strides or signed.labels[at].extent != signed.labels[i].extent:
+    for i in reversed(operator.operands[k]):
+        at = _followed(operator, k, i)
+        if at is None or at in strides or operator.labels[at].extent != operator.labels[i].extent:
             return None
         strides[at] = inner
-        inner = mul(inner, signed.labels[i].extent)
-    return from_digits(inner, [Digit(x.extent, strides.get(i, 0), 0, x.extent) for i, x in _output(signed)])
+        inner = mul(inner, operator.labels[i].extent)
+    return from_digits(inner, [Digit(x.extent, strides.get(i, 0), 0, x.extent) for i, x in _output(operator)])
 
 
-def _followed(signed: Signed, k: int, i: int) -> int | None:
+def _followed(operator: CanonicalOp, k: int, i: int) -> int | None:
     """The label of the result that a label of operand k is, or that the operand's coordinate there is."""
-    name = signed.labels[i].name
-    if isinstance(name, Coordinate) and isinstance(signed.kind, ComputeKind):
-        load = next(x for x in nodes_of("load", signed.kind.body) if x.payload == k)
+    name = operator.labels[i].name
+    if isinstance(name, Coordinate) and isinstance(operator.kind, ComputeKind):
+        load = next(x for x in nodes_of("load", operator.kind.body) if x.payload == k)
         index = load.args[name.number]
         if index.op != "axis":
             return None
         slot = Slot(index.payload[1])
-        i = next((n for n in signed.outputs[0] if signed.labels[n].name == slot), -1)
-    return i if i in signed.outputs[0] else None
+        i = next((n for n in operator.outputs[0] if operator.labels[n].name == slot), -1)
+    return i if i in operator.outputs[0] else None
 
 
-def _output(signed: Signed) -> list[tuple[int, Label]]:
-    return [(i, signed.labels[i]) for i in signed.outputs[0]]
+def _output(operator: CanonicalOp) -> list[tuple[int, Label]]:
+    return [(i, operator.labels[i]) for i in operator.outputs[0]]
 
 
-def under(signed: Signed, size: Size, layouts: Mapping[int, Map] | None = None) -> Under | None:
+def under(operator: CanonicalOp, size: Size, layouts: Mapping[int, Map] | None = None) -> Under | None:
     """The element-wise operator over flat operands of a size, some of them in layouts: operand k is View(x, layout of
     k). None where labels cannot follow a layout."""
-    orders = [[0] if order else list[int]() for order in signed.operands]
-    op = Labelled(signed.kind, [Label("map", size)], orders, [[0]], [])
+    orders = [[0] if order else list[int]() for order in operator.operands]
+    op = OpBuilder(operator.kind, [Label("map", size)], orders, [[0]], [])
     for k, layout in (layouts or {}).items():
         order = op.arrange(op.operands[k], layout)
         if order is None:
             return None
         op.operands[k] = order
-    done = finish(op)
-    return Under(done.signed, done.output_maps[0])
+    done = canonicalise(op)
+    return Under(done.operator, done.output_maps[0])
 
 
-def over(signed: Signed, view: Map, fills: bool) -> Over | None:
+def over(operator: CanonicalOp, view: Map, fills: bool) -> Over | None:
     """An element-wise operator seen through a view, as the operator over views of its operands.
 
     `fills`: the view pads, so every operand with axes has to pad where it does. Digits of the view that an operand does
     not have are not its own; where the view has no digits along the operator's axes, all axes become one.
     """
-    if not is_pointwise(signed):
+    if not is_pointwise(operator):
         return None
     found: Over | None = None
     if not isinstance(view, TermMap):
-        found = _by_digits(signed, view) if isinstance(view, FlatMap) else _by_tables(signed, view)
+        found = _by_digits(operator, view) if isinstance(view, FlatMap) else _by_tables(operator, view)
     if found is None:
-        found = _flat(signed, view)
+        found = _flat(operator, view)
     if found is None or (not fills and not all(m is None or m.is_total for m in found.views)):
         return None
     return found
 
 
-def _by_digits(signed: Signed, view: FlatMap) -> Over | None:
-    refined = refine(view.digits, view.offset, signed.extents(signed.outputs[0]))
+def _by_digits(operator: CanonicalOp, view: FlatMap) -> Over | None:
+    refined = refine(view.digits, view.offset, operator.extents(operator.outputs[0]))
     if refined is None:
         return None
     parts, start = refined
     if any(len(p.steps) > 1 for p in parts):
         return None
     labels = [Label("map", p.extent) for p in parts]
-    axis_of = {i: n for n, i in enumerate(signed.outputs[0])}
+    axis_of = {i: n for n, i in enumerate(operator.outputs[0])}
     operands: list[list[int]] = []
     views: list[Map | None] = []
-    for order in signed.operands:
+    for order in operator.operands:
         mine = {axis_of[i] for i in order}
         # A window is the operand's even where it lies on a digit that the operand does not have (a broadcast).
         own = [n for n, p in enumerate(parts) if _axis(p) in mine or (order and _windowed(p))]
-        m = _operand_view(signed, order, axis_of, parts, start, own) if order else None
+        m = _operand_view(operator, order, axis_of, parts, start, own) if order else None
         if order and m is None:
             return None
         operands.append(own)
         views.append(m)
-    done = finish(Labelled(signed.kind, labels, operands, [list(range(len(parts)))], []))
-    return Over(done.signed, done.output_maps[0], tuple(views))
+    done = canonicalise(OpBuilder(operator.kind, labels, operands, [list(range(len(parts)))], []))
+    return Over(done.operator, done.output_maps[0], tuple(views))
 
 
-def _by_tables(signed: Signed, view: TableMap) -> Over | None:
+def _by_tables(operator: CanonicalOp, view: TableMap) -> Over | None:
     """An operand has those digits of the view that its cells depend on, and its own part of the view over them."""
     reads: list[Listed | None] = []
-    for k, order in enumerate(signed.operands):
-        at = access(signed, k) if order else None
+    for k, order in enumerate(operator.operands):
+        at = access(operator, k) if order else None
         read = None if at is None else compose(at, view)
         if order and (read is None or isinstance(read, TermMap)):
             return None
@@ -168,8 +168,8 @@ def _by_tables(signed: Signed, view: TableMap) -> Over | None:
         operands.append(own)
         views.append(m)
     labels = [Label("map", extent) for extent in extents]
-    done = finish(Labelled(signed.kind, labels, operands, [list(range(len(extents)))], []))
-    return Over(done.signed, done.output_maps[0], tuple(views))
+    done = canonicalise(OpBuilder(operator.kind, labels, operands, [list(range(len(extents)))], []))
+    return Over(done.operator, done.output_maps[0], tuple(views))
 
 
 def _own_digits(m: Listed, extents: Sequence[Size]) -> tuple[list[int], Map | None]:
@@ -183,17 +183,17 @@ def _own_digits(m: Listed, extents: Sequence[Size]) -> tuple[list[int], Map | No
     return [k for n, k, _ in pieces if n in number], tabled(m.n_in, [m.digits[n] for n in kept], rows, m.offset)
 
 
-def _flat(signed: Signed, view: Map) -> Over | None:
+def _flat(operator: CanonicalOp, view: Map) -> Over | None:
     """All axes as one: each operand is gathered cell by cell."""
     views: list[Map | None] = []
-    for k, order in enumerate(signed.operands):
-        read = access(signed, k) if order else None
+    for k, order in enumerate(operator.operands):
+        read = access(operator, k) if order else None
         whole = None if read is None else composed(read, view)
         if order and whole is None:
             return None
         views.append(whole)
-    flat = under(signed, view.n_out)
-    return None if flat is None else Over(flat.signed, flat.layout, tuple(views))
+    flat = under(operator, view.n_out)
+    return None if flat is None else Over(flat.operator, flat.layout, tuple(views))
 
 
 def _windowed(p: Part) -> bool:
@@ -205,7 +205,7 @@ def _axis(p: Part) -> int:
 
 
 def _operand_view(
-    signed: Signed,
+    operator: CanonicalOp,
     order: Sequence[int],
     axis_of: dict[int, int],
     parts: Sequence[Part],
@@ -217,7 +217,7 @@ def _operand_view(
     inner: Size = 1
     for i in reversed(order):
         weights[axis_of[i]] = inner
-        inner = mul(inner, signed.labels[i].extent)
+        inner = mul(inner, operator.labels[i].extent)
     offset: Size | None = 0
     digits: list[Digit] = []
     for axis, weight in weights.items():
@@ -236,10 +236,10 @@ def _operand_view(
 # -- constants ---------------------------------------------------------------------------------------------------------
 
 
-def applied(signed: Signed, values: Sequence[Term]) -> Term | None:
+def applied(operator: CanonicalOp, values: Sequence[Term]) -> Term | None:
     """An element-wise operator on constants, in its dtype; None where undefined or dependent on more than them."""
-    kind = signed.kind
-    if not isinstance(kind, ComputeKind) or kind.combiner is not None or len(values) != len(signed.operands):
+    kind = operator.kind
+    if not isinstance(kind, ComputeKind) or kind.combiner is not None or len(values) != len(operator.operands):
         return None
     if nodes_of("axis", kind.body) or nodes_of("hole", kind.body):
         return None
@@ -255,11 +255,11 @@ def applied(signed: Signed, values: Sequence[Term]) -> Term | None:
     return t.const(np.asarray(value)[()], kind.dtypes[0])
 
 
-def fills_for(signed: Signed, dtypes: Sequence[str], fill: Term) -> list[Term] | None:
+def fills_for(operator: CanonicalOp, dtypes: Sequence[str], fill: Term) -> list[Term] | None:
     """Constants, of one value, for all operands of an element-wise operator that it takes to `fill`, bit by bit."""
     for number in _candidates(dtypes[0], fill):
         values = [t.const(np.asarray(t.const_value(number)).astype(d)[()], d) for d in dtypes]
-        if applied(signed, values) is fill:
+        if applied(operator, values) is fill:
             return values
     return None
 

@@ -18,7 +18,7 @@ from eqsat.ir.flat.sizes import Size, mul
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.tabled import widened
 from eqsat.ir.flat.term_map import TermMap
-from eqsat.operators.labels import ComputeKind, Order, Signed, access_map
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Order, access_map
 
 TABLE_LIMIT = 1 << 14
 
@@ -34,7 +34,7 @@ def moves_positions(m: Map) -> bool:
 
 
 @lru_cache(maxsize=1 << 12)
-def moved(signed: Signed, place: int, m: Map) -> tuple[Map, ...] | None:
+def moved(operator: CanonicalOp, place: int, m: Map) -> tuple[Map, ...] | None:
     """The views of all operands, then results, that change places with an operator, where that numbered `place` is m:
     the operator over the views is the view of the operator. None where the operator does not allow that.
 
@@ -42,63 +42,63 @@ def moved(signed: Signed, place: int, m: Map) -> tuple[Map, ...] | None:
     >>> from eqsat.operators.labels import ComputeKind, Label
     >>> from eqsat.ir.terms import term as t
     >>> kind = ComputeKind(t.load(0, (), "float32"), "max", False, ("float32",))
-    >>> largest = Signed(kind, (Label("map", 2), Label("reduce", 3)), ((0, 1),), ((0,),))
+    >>> largest = CanonicalOp(kind, (Label("map", 2), Label("reduce", 3)), ((0, 1),), ((0,),))
     >>> [str(x) for x in moved(largest, 0, flip((2, 3), (0, 1)))]
     ['(6:-1) + 5 of 6', '(2:-1) + 1 of 2']
     """
-    tensors = (*signed.operands, *signed.outputs)
-    if isinstance(m, TermMap) or not moves_positions(m) or not _is_pure(signed):
+    tensors = (*operator.operands, *operator.outputs)
+    if isinstance(m, TermMap) or not moves_positions(m) or not _is_pure(operator):
         return None
     order = tensors[place]
-    rest = [i for i in range(len(signed.labels)) if i not in order]
+    rest = [i for i in range(len(operator.labels)) if i not in order]
     joint = [*order, *rest]
-    if signed.size(joint) == 0:
+    if operator.size(joint) == 0:
         return None  # there are no positions
-    whole = widened(1, m, signed.size(rest))
-    if not _allowed(signed, order, joint, whole):
+    whole = widened(1, m, operator.size(rest))
+    if not _allowed(operator, order, joint, whole):
         return None
     found: list[Map] = []
     for other in tensors:
-        own = _of(signed, other, joint, whole)
+        own = _of(operator, other, joint, whole)
         if own is None:
             return None
         found.append(own)
     return tuple(found) if found[place] == m else None
 
 
-def _is_pure(signed: Signed) -> bool:
-    return isinstance(signed.kind, ComputeKind) or not signed.kind.identity
+def _is_pure(operator: CanonicalOp) -> bool:
+    return isinstance(operator.kind, ComputeKind) or not operator.kind.identity
 
 
-def _allowed(signed: Signed, order: Order, joint: Sequence[int], whole: Map) -> bool:
+def _allowed(operator: CanonicalOp, order: Order, joint: Sequence[int], whole: Map) -> bool:
     """Whether each axis may take part in what the permutation does to it."""
     groups: dict[tuple[str, object], list[int]] = {}
     for i in order:
-        x = signed.labels[i]
+        x = operator.labels[i]
         key = ("map", "") if x.role == "map" else (x.role, x.name)
         groups.setdefault(key, []).append(i)
     for (role, _), own in groups.items():
-        mine = _of(signed, tuple(own), joint, whole)
+        mine = _of(operator, tuple(own), joint, whole)
         if mine is None or (role == "fixed" and not mine.is_identity):
             return False
     return True
 
 
-def _of(signed: Signed, order: Order, joint: Sequence[int], whole: Map) -> Map | None:
+def _of(operator: CanonicalOp, order: Order, joint: Sequence[int], whole: Map) -> Map | None:
     """The permutation of the positions on some axes that one of all axes is; None where others decide over it."""
-    at = access_map(signed.labels, order, joint)
-    there = compose(whole, _section(signed, order, joint), TABLE_LIMIT)
+    at = access_map(operator.labels, order, joint)
+    there = compose(whole, _section(operator, order, joint), TABLE_LIMIT)
     own = None if there is None else compose(at, there, TABLE_LIMIT)
     if own is None or compose(at, whole, TABLE_LIMIT) != compose(own, at, TABLE_LIMIT):
         return None
     return own
 
 
-def _section(signed: Signed, order: Order, joint: Sequence[int]) -> FlatMap:
+def _section(operator: CanonicalOp, order: Order, joint: Sequence[int]) -> FlatMap:
     """For each index over some axes one over all, at the first position of the others."""
     strides: dict[int, Size] = {}
     inner: Size = 1
     for i in reversed(joint):
         strides[i] = inner
-        inner = mul(inner, signed.labels[i].extent)
-    return from_digits(inner, [digit(signed.labels[i].extent, strides[i]) for i in order])
+        inner = mul(inner, operator.labels[i].extent)
+    return from_digits(inner, [digit(operator.labels[i].extent, strides[i]) for i in order])

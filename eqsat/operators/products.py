@@ -1,9 +1,11 @@
 """Matrix products: the orders of labels in which an operator for products reads its operands and writes its result.
 
-A result is (batch, rows, columns); its left operand is naturally (batch, rows, inner), the right one (batch, inner,
-columns). Turned, the last two are exchanged; lifted, the first of them stands before the batch. With the other operand
-on the left, the result is (batch, columns, rows). Axes of one operand alone may stand in the batch as well, which the
-other operand then lacks: it is broadcast.
+    natural     left (batch, rows, inner)    right (batch, inner, columns)    result (batch, rows, columns)
+    transposed  left (batch, inner, rows)    right (batch, columns, inner)
+    lifted      left (rows, batch, inner)    right (inner, batch, columns)    # the first of the two before the batch
+
+With the other operand on the left, the result is (batch, columns, rows). Axes of one operand alone may stand in the
+batch as well, which the other operand then lacks: it is broadcast.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from eqsat.operators.labels import Labelled
+from eqsat.operators.labels import OpBuilder
 
 Orders = tuple[list[int], list[list[int]]]
 """The order of a result, and those of both operands."""
@@ -19,7 +21,7 @@ Parts = tuple[list[int], list[list[int]], list[int]]
 """The labels of both operands, those of each alone, and the summed ones."""
 
 
-def producing(op: Labelled, output: Sequence[int]) -> Orders | None:
+def producing(op: OpBuilder, output: Sequence[int]) -> Orders | None:
     """The natural product with this order of the result, of the fewest axes in the batch; None where no product has
     it."""
     found = _parts(op)
@@ -51,15 +53,15 @@ def _tail(order: Sequence[int], labels: Sequence[int]) -> int:
     return at
 
 
-def reading(op: Labelled, operand: int, order: Sequence[int], turned: bool) -> Iterator[Orders]:
-    """The products that read an operand in this order; `turned`: also those that read operands turned or lifted."""
+def reading(op: OpBuilder, operand: int, order: Sequence[int], transposed: bool) -> Iterator[Orders]:
+    """The products that read an operand in this order; `transposed`: also where operands are transposed or lifted."""
     found = _parts(op)
     if found is None:
         return
     batch, own, inner = found
     yield from _broadcast(found, operand, list(order))
     batch, inner, own[operand] = (_in_order(order, some) for some in (batch, inner, own[operand]))
-    flags = (False, True) if turned else (False,)
+    flags = (False, True) if transposed else (False,)
     spellings = list(product(flags, flags if batch else (False,)))
     for left, *chosen in product((0, 1), spellings, spellings):
         operands = [_operand(batch, own[k], inner, (k != left) != chosen[k][0], chosen[k][1]) for k in (0, 1)]
@@ -82,7 +84,7 @@ def _broadcast(parts: Parts, operand: int, order: list[int]) -> Iterator[Orders]
     yield [*batch, *rest[0], *rest[1]], [order, other] if operand == 0 else [other, order]
 
 
-def _parts(op: Labelled) -> Parts | None:
+def _parts(op: OpBuilder) -> Parts | None:
     """The labels of a matrix product; None where it is none."""
     (output,), sets = op.outputs, [set(o) for o in op.operands]
     batch = [i for i in output if i in sets[0] and i in sets[1]]

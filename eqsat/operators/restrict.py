@@ -12,14 +12,14 @@ from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.refine import Part, refine
 from eqsat.ir.flat.sizes import Size, add, mul
 from eqsat.ir.flat.table import Map
-from eqsat.operators.labels import Label, Labelled, Name, OpaqueKind, Order, Signed, access_map, finish
+from eqsat.operators.labels import CanonicalOp, Label, Name, OpaqueKind, OpBuilder, Order, access_map, canonicalise
 
 
 @dataclass(frozen=True)
 class Restricted:
     """An operator over parts of its operands, and the layout in which it has the part of its result."""
 
-    signed: Signed
+    operator: CanonicalOp
     layout: Map
     views: tuple[FlatMap, ...]
     """The part of each operand."""
@@ -33,15 +33,15 @@ def is_part(m: Map) -> bool:
     return isinstance(m, FlatMap) and m.is_total and not is_bijective(m) and is_injective(m) is True
 
 
-def restricted(signed: Signed, part: Map, bundles: Collection[Name] = ()) -> Restricted | None:
+def restricted(operator: CanonicalOp, part: Map, bundles: Collection[Name] = ()) -> Restricted | None:
     """The operator of which a part is all of the result; None where its axes do not say which parts it reads. Of named
     labels, those of some bundles may be cut."""
-    if not isinstance(part, FlatMap) or not is_part(part) or len(signed.outputs) != 1:
+    if not isinstance(part, FlatMap) or not is_part(part) or len(operator.outputs) != 1:
         return None
-    if isinstance(signed.kind, OpaqueKind) and signed.kind.identity:
+    if isinstance(operator.kind, OpaqueKind) and operator.kind.identity:
         return None
-    base = signed.outputs[0]
-    refined = refine(part.digits, part.offset, signed.extents(base))
+    base = operator.outputs[0]
+    refined = refine(part.digits, part.offset, operator.extents(base))
     if refined is None:
         return None
     parts, start = refined
@@ -51,9 +51,9 @@ def restricted(signed: Signed, part: Map, bundles: Collection[Name] = ()) -> Res
     for n, p in sorted(enumerate(parts), key=lambda x: _rank(x[1]), reverse=True):
         pieces[base[p.steps[0][0]]].append(n)
     first = dict(zip(base, start, strict=True))
-    if not all(_may_cut(signed.labels[i], [parts[n] for n in pieces[i]], first[i], bundles) for i in base):
+    if not all(_may_cut(operator.labels[i], [parts[n] for n in pieces[i]], first[i], bundles) for i in base):
         return None
-    return _built(signed, part, parts, pieces, first)
+    return _built(operator, part, parts, pieces, first)
 
 
 def _rank(p: Part) -> tuple[int, int]:
@@ -69,34 +69,34 @@ def _may_cut(label: Label, parts: Sequence[Part], start: Size, bundles: Collecti
 
 
 def _built(
-    signed: Signed, part: FlatMap, parts: Sequence[Part], pieces: dict[int, list[int]], first: dict[int, Size]
+    operator: CanonicalOp, part: FlatMap, parts: Sequence[Part], pieces: dict[int, list[int]], first: dict[int, Size]
 ) -> Restricted | None:
     count = len(parts)
-    rest = [i for i in range(len(signed.labels)) if i not in pieces]
+    rest = [i for i in range(len(operator.labels)) if i not in pieces]
     numbers = {i: count + n for n, i in enumerate(rest)}
-    labels = [_piece(signed, pieces, n, p) for n, p in enumerate(parts)] + [signed.labels[i] for i in rest]
-    orders = [[n for i in order for n in pieces.get(i, [numbers.get(i, -1)])] for order in signed.operands]
-    views = [_operand_part(signed, order, parts, pieces, first) for order in signed.operands]
+    labels = [_piece(operator, pieces, n, p) for n, p in enumerate(parts)] + [operator.labels[i] for i in rest]
+    orders = [[n for i in order for n in pieces.get(i, [numbers.get(i, -1)])] for order in operator.operands]
+    views = [_operand_part(operator, order, parts, pieces, first) for order in operator.operands]
     known = [v for v in views if v is not None]
     if len(known) < len(views):
         return None
     joint = [*range(count), *numbers.values()]
-    inner = signed.size(rest)
+    inner = operator.size(rest)
     reads: list[tuple[Map | None, Map | None]] = []
-    for order, own, view in zip(signed.operands, orders, known, strict=True):
-        before = compose(access_map(signed.labels, order, [*signed.outputs[0], *rest]), _beside(part, inner))
+    for order, own, view in zip(operator.operands, orders, known, strict=True):
+        before = compose(access_map(operator.labels, order, [*operator.outputs[0], *rest]), _beside(part, inner))
         reads.append((before, compose(view, access_map(labels, own, joint))))
-    done = finish(Labelled(signed.kind, labels, orders, [list(range(count))], []))
-    return Restricted(done.signed, done.output_maps[0], tuple(known), tuple(reads))
+    done = canonicalise(OpBuilder(operator.kind, labels, orders, [list(range(count))], []))
+    return Restricted(done.operator, done.output_maps[0], tuple(known), tuple(reads))
 
 
-def _piece(signed: Signed, pieces: dict[int, list[int]], n: int, p: Part) -> Label:
-    old = next(signed.labels[i] for i, own in pieces.items() if n in own)
+def _piece(operator: CanonicalOp, pieces: dict[int, list[int]], n: int, p: Part) -> Label:
+    old = next(operator.labels[i] for i, own in pieces.items() if n in own)
     return Label(old.role, p.extent, old.name)
 
 
 def _operand_part(
-    signed: Signed,
+    operator: CanonicalOp,
     order: Order,
     parts: Sequence[Part],
     pieces: dict[int, list[int]],
@@ -107,7 +107,7 @@ def _operand_part(
     offset: Size | None = 0
     inner: Size = 1
     for i in reversed(order):
-        extent = signed.labels[i].extent
+        extent = operator.labels[i].extent
         if i in pieces:
             digits = [digit(parts[n].extent, mul(parts[n].steps[0][1], inner)) for n in pieces[i]] + digits
             offset = None if offset is None else add(offset, mul(first[i], inner))

@@ -17,68 +17,68 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.operators.forms import selects
-from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 from eqsat.operators.stacks import stacked
 
 MAX_CELLS = 1 << 20
 
 
-def is_selection(signed: Signed) -> bool:
+def is_selection(operator: CanonicalOp) -> bool:
     """Whether an operator in normal form copies cells of two or more operands."""
-    kind = signed.kind
+    kind = operator.kind
     return isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body)
 
 
 @lru_cache(maxsize=16)
-def owners(signed: Signed) -> tuple[NDArray, NDArray] | None:
+def owners(operator: CanonicalOp) -> tuple[NDArray, NDArray] | None:
     """For every flat cell of the result, the operand it is copied from and the flat cell of that operand; None for more
     than `MAX_CELLS`."""
-    size = signed.size(signed.outputs[0])
-    if not isinstance(size, int) or size > MAX_CELLS or numbers(signed.extents(range(len(signed.labels)))) is None:
+    size = operator.size(operator.outputs[0])
+    if not isinstance(size, int) or size > MAX_CELLS or numbers(operator.extents(range(len(operator.labels)))) is None:
         return None  # no cells of symbolic rows, too
-    return owners_at(signed, np.arange(size, dtype=np.int64), {})
+    return owners_at(operator, np.arange(size, dtype=np.int64), {})
 
 
-def owners_at(signed: Signed, cells: NDArray, sizes: Mapping[Term, int]) -> tuple[NDArray, NDArray] | None:
+def owners_at(operator: CanonicalOp, cells: NDArray, sizes: Mapping[Term, int]) -> tuple[NDArray, NDArray] | None:
     """The same for some cells, at values of the symbols; None where one of them is copied from outside of an operand.
 
     Errors: a symbol has no value (LayoutError).
     """
-    lengths = [value(extent, sizes) for extent in signed.extents(range(len(signed.labels)))]
+    lengths = [value(extent, sizes) for extent in operator.extents(range(len(operator.labels)))]
     positions: dict[int, NDArray] = {}
     inner = 1
-    for label in reversed(signed.outputs[0]):
+    for label in reversed(operator.outputs[0]):
         positions[label] = cells // inner % max(lengths[label], 1)
         inner *= lengths[label]
-    assert isinstance(signed.kind, ComputeKind)
+    assert isinstance(operator.kind, ComputeKind)
     table = {s: t.index_const(n) for s, n in sizes.items()}
-    body = substitute(signed.kind.body, table)
-    slots = {x.name.number: n for n, x in enumerate(signed.labels) if isinstance(x.name, Slot)}
+    body = substitute(operator.kind.body, table)
+    slots = {x.name.number: n for n, x in enumerate(operator.labels) if isinstance(x.name, Slot)}
     env: dict[Term, NDArray] = {axis: positions[slots[axis.payload[1]]] for axis in nodes_of("axis", body)}
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
         assert isinstance(source, int)
         flat: NDArray = np.zeros((), np.int64)
         bad: NDArray | None = None
-        for label in signed.operands[source]:
-            name, extent = signed.labels[label].name, lengths[label]
+        for label in operator.operands[source]:
+            name, extent = operator.labels[label].name, lengths[label]
             at = index[name.number] if isinstance(name, Coordinate) else positions[label]
             out = (at < 0) | (at >= extent)
             if bool(np.any(out)):
                 bad = out if bad is None else bad | out
             flat = flat * extent + np.clip(at, 0, extent - 1)
-        return flat * len(signed.operands) + source, bad
+        return flat * len(operator.operands) + source, bad
 
     found, bad = evaluate_masked([body], env, load)[0]
     if bad is not None and bool(np.any(bad)):
         return None
     read = np.broadcast_to(found, cells.shape)
-    return read % len(signed.operands), read // len(signed.operands)
+    return read % len(operator.operands), read // len(operator.operands)
 
 
-def part(signed: Signed, sizes: Sequence[int], m: Map) -> tuple[int, Map] | None:
+def part(operator: CanonicalOp, sizes: Sequence[int], m: Map) -> tuple[int, Map] | None:
     """The one operand that a view of a selection reads, and the view of it; None where it reads several."""
-    found = owners(signed)
+    found = owners(operator)
     if found is None or not m.is_numeric:
         return None
     owner, address = found
@@ -92,14 +92,14 @@ def part(signed: Signed, sizes: Sequence[int], m: Map) -> tuple[int, Map] | None
     return int(read[0]), from_array(table, sizes[int(read[0])])
 
 
-def merged(signed: Signed, maps: Sequence[Map]) -> Map | None:
+def merged(operator: CanonicalOp, maps: Sequence[Map]) -> Map | None:
     """The selection over views by `maps` of one value, as one view of it; None where one pads or a table is too big."""
     if not all(m.is_total for m in maps):
         return None
-    whole = stacked(signed, maps)
+    whole = stacked(operator, maps)
     if whole is not None:
         return whole
-    found = owners(signed)
+    found = owners(operator)
     if found is None or not all(m.is_numeric for m in maps):
         return None
     owner, address = found
@@ -112,7 +112,7 @@ def merged(signed: Signed, maps: Sequence[Map]) -> Map | None:
     return from_array(cells, n_in)
 
 
-def selection_operand_sizes(signed: Signed) -> list[int] | None:
+def selection_operand_sizes(operator: CanonicalOp) -> list[int] | None:
     """The flat size of every operand, where all are numbers."""
-    sizes = [signed.size(o) for o in signed.operands]
+    sizes = [operator.size(o) for o in operator.operands]
     return [s for s in sizes if isinstance(s, int)] if all(isinstance(s, int) for s in sizes) else None

@@ -19,7 +19,7 @@ from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
-from eqsat.operators.labels import ComputeKind, Coordinate, Signed, Slot, order_map
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot, order_map
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class _Part:
     """How many digits stand before the label."""
 
 
-def stacked(signed: Signed, maps: Sequence[Map]) -> Map | None:
+def stacked(operator: CanonicalOp, maps: Sequence[Map]) -> Map | None:
     """The selection between views by maps, which pad nothing, of one value, as one view; None where the views differ
     beside one axis."""
-    along = _along(signed)
+    along = _along(operator)
     if along is None:
         return None
     parts: list[_Part] = []
     for k, m in enumerate(maps):
-        part = _part(signed, k, m, along)
+        part = _part(operator, k, m, along)
         if part is None or (parts and (part.digits, part.lookups) != (parts[0].digits, parts[0].lookups)):
             return None
         parts.append(part)
@@ -74,21 +74,21 @@ def stacked(signed: Signed, maps: Sequence[Map]) -> Map | None:
     return tabled(maps[0].n_in, digits, [*rows, here], 0)
 
 
-def _along(signed: Signed) -> _Along | None:
+def _along(operator: CanonicalOp) -> _Along | None:
     """The one axis that the formula of a selection computes with, if each operand has one coordinate of it."""
-    assert isinstance(signed.kind, ComputeKind)
-    body = signed.kind.body
-    slots = [i for i, x in enumerate(signed.labels) if isinstance(x.name, Slot)]
+    assert isinstance(operator.kind, ComputeKind)
+    body = operator.kind.body
+    slots = [i for i, x in enumerate(operator.labels) if isinstance(x.name, Slot)]
     loads = nodes_of("load", body)
-    extent = signed.labels[slots[0]].extent if len(slots) == 1 else None
-    if not isinstance(extent, int) or any(len(x.args) != 1 for x in loads) or slots[0] not in signed.outputs[0]:
+    extent = operator.labels[slots[0]].extent if len(slots) == 1 else None
+    if not isinstance(extent, int) or any(len(x.args) != 1 for x in loads) or slots[0] not in operator.outputs[0]:
         return None
-    count = len(signed.operands)
+    count = len(operator.operands)
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
         assert isinstance(source, int)
-        own = _coordinate(signed, source)
-        size = 1 if own is None else signed.labels[own].extent  # axes of extent 1 are no labels
+        own = _coordinate(operator, source)
+        size = 1 if own is None else operator.labels[own].extent  # axes of extent 1 are no labels
         return index[0] * count + source, (index[0] < 0) | (index[0] >= size) if isinstance(size, int) else None
 
     env: dict[Term, NDArray] = {a: np.arange(extent, dtype=np.int64) for a in nodes_of("axis", body)}
@@ -99,21 +99,21 @@ def _along(signed: Signed) -> _Along | None:
     return _Along(slots[0], read % count, read // count)
 
 
-def _coordinate(signed: Signed, k: int) -> int | None:
+def _coordinate(operator: CanonicalOp, k: int) -> int | None:
     """The label of the one coordinate of an operand."""
-    return next((i for i in signed.operands[k] if isinstance(signed.labels[i].name, Coordinate)), None)
+    return next((i for i in operator.operands[k] if isinstance(operator.labels[i].name, Coordinate)), None)
 
 
-def _part(signed: Signed, k: int, m: Map, along: _Along) -> _Part | None:
+def _part(operator: CanonicalOp, k: int, m: Map, along: _Along) -> _Part | None:
     """The view of an operand over the labels of the result."""
-    own = _coordinate(signed, k)
-    order = [own if i == along.label else i for i in signed.outputs[0]]
+    own = _coordinate(operator, k)
+    order = [own if i == along.label else i for i in operator.outputs[0]]
     view = [i for i in order if i is not None]
-    if sorted(view) != sorted(signed.operands[k]):
+    if sorted(view) != sorted(operator.operands[k]):
         return None
-    turned = compose(m, order_map(signed.labels, view, signed.operands[k]))
-    extents = [1 if i is None else signed.labels[i].extent for i in order]
-    here = signed.outputs[0].index(along.label)
+    turned = compose(m, order_map(operator.labels, view, operator.operands[k]))
+    extents = [1 if i is None else operator.labels[i].extent for i in order]
+    here = operator.outputs[0].index(along.label)
     extent = extents[here]
     if not isinstance(turned, FlatMap | TableMap) or not isinstance(extent, int) or extent == 0:
         return None

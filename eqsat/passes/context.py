@@ -31,7 +31,9 @@ from eqsat.simplifying.simplify import simplify_term
 _ROUNDS = 3
 _LEVELS = 2
 _MOST_PERHAPS = 4
-PROVER = Portfolio(Budget(points=1 << 18, isl_operations=200_000, z3_rlimits=(400_000,), z3_forms=2, seconds=5.0))
+PROVER = Portfolio(
+    Budget(points=1 << 18, isl_operations=200_000, z3_rlimits=(400_000,), z3_formulations=2, seconds=5.0)
+)
 """The prover of the passes, which ask many small questions."""
 
 

@@ -15,7 +15,7 @@ from eqsat.ir.flat.steps import Shape, Step, is_free, shape_after
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import View
 from eqsat.ir.terms.shape import same_dim
-from eqsat.operators.universe import Reindex
+from eqsat.operators.interned import Reindex
 from eqsat.pricing.steps import chained, fewest_bytes, quickest, step_price, steps_price
 from eqsat.pricing.table import Table
 

@@ -47,7 +47,7 @@ from eqsat.proving.read import Ranges, read, read_written
 from eqsat.proving.rules import rules_claim
 from eqsat.proving.serial import serial_claim
 from eqsat.proving.trial import Trial
-from eqsat.proving.z3_forms import NONLINEAR, z3_claim
+from eqsat.proving.z3_formulations import NONLINEAR, z3_claim
 
 __all__ = ["Budget", "Portfolio", "cache_clear", "cache_info", "decide", "prove", "prove_equal"]
 
@@ -61,23 +61,23 @@ class Budget:
     """What each member may spend on one question; the same on every machine.
 
     points: how many points numpy tries; few_points: below this it goes first; isl_operations; z3_rlimits: resource
-    units of each Z3 formulation, one round after the other (400,000 are about 0.1 s); z3_forms: how many formulations
-    of a nonlinear question; rules: whether the declared rules may decide what isl and numpy do not; seconds: of wall
-    clock for the whole question, after which the answer is unknown: far more than the others take, so that it ends only
-    what does not heed them.
+    units of each Z3 formulation, one round after the other (400,000 are about 0.1 s); z3_formulations: how many of
+    them a nonlinear question gets; rules: whether the declared rules may decide what isl and numpy do not; seconds:
+    of wall clock for the whole question, after which the answer is unknown: far more than the others take, so that it
+    ends only what does not heed them.
     """
 
     points: int = 1 << 21
     few_points: int = 1 << 14
     isl_operations: int = 1_000_000
     z3_rlimits: tuple[int, ...] = (400_000, 1_500_000)
-    z3_forms: int = 4
+    z3_formulations: int = 4
     rules: bool = True
     seconds: float = 20.0
 
 
 THOROUGH = Budget(
-    isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000), z3_forms=len(NONLINEAR), rules=False,
+    isl_operations=10_000_000, z3_rlimits=(400_000, 4_000_000, 40_000_000), z3_formulations=len(NONLINEAR), rules=False,
     seconds=30.0,
 )  # fmt: skip
 """For checking rules, where a question is asked once, and no rule may be used."""
@@ -275,13 +275,13 @@ class Portfolio:
                 lambda q: period_claim(q, min(budget.points, 8 * budget.few_points)),
                 *([rules_claim] if budget.rules else []),
                 serial_claim,
-                lambda q: z3_claim(q, budget.z3_rlimits, budget.z3_forms),
+                lambda q: z3_claim(q, budget.z3_rlimits, budget.z3_formulations),
             ],
         )
 
     def _over_reals(self, question: Question) -> Answer:
         """Over the reals a counterexample says nothing about floats."""
-        answer = z3_claim(question, self.budget.z3_rlimits, self.budget.z3_forms)
+        answer = z3_claim(question, self.budget.z3_rlimits, self.budget.z3_formulations)
         return answer if answer.verdict == "proved" else Answer("unknown", answer.method, note=answer.note)
 
     def _injective(self, question: Question) -> Answer:
@@ -300,7 +300,7 @@ class Portfolio:
                 lambda q: isl_injective(q, budget.isl_operations),
                 lambda q: enumerate_collisions(q, budget.points),
                 *([self._by_digits] if budget.rules else []),
-                lambda q: _by_pairs(q, budget.z3_rlimits, budget.z3_forms),
+                lambda q: _by_pairs(q, budget.z3_rlimits, budget.z3_formulations),
             ],
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqsat.index_graph.graph import IndexGraph, Limits, Unsound
-from eqsat.index_graph.turned import SUFFIX, both_ways
+from eqsat.index_graph.reversed import SUFFIX, both_ways
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 

@@ -27,7 +27,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.rewriting import coefficient as co
-from eqsat.rewriting.match_looks import Look, dtype_of, parts_of
+from eqsat.rewriting.match_filter import Filter, dtype_of, parts_of
 from eqsat.rewriting.match_state import UNBOUND, Found, Go, State, Step, bind, compile_condition, in_order
 from eqsat.rewriting.match_summands import Summands
 from eqsat.rewriting.match_sums import Bounds, is_subtracted, is_total, put, slack
@@ -65,7 +65,7 @@ class Pattern(Summands):
         left = instance.left
         summands = self.summands_of(left) if left.op in ("sum", "prod") else []
         anchors = frozenset(q.op for _, q in summands if q.op not in ("var", "const"))
-        self.look = Look(roots, dtype_of(left, instance.dtype), below, parts_of(left), anchors)
+        self.filter = Filter(roots, dtype_of(left, instance.dtype), below, parts_of(left), anchors)
         self.checks = [compile_condition(c, self.slots, self.monomial, self._term) for c in instance.conditions]
         bound = set(self.slots)
         self.chosen = [(c, self.slots[c.constant]) for c in instance.choices if c.constant in bound]
@@ -76,7 +76,7 @@ class Pattern(Summands):
         self, subject: Term, bounds: Bounds = lambda a: (None, None), memo: dict[Any, Any] | None = None
     ) -> Found | None:
         """The first match whose conditions are known to hold, or None; `memo` belongs to the bounds."""
-        return self.match(subject, bounds, {} if memo is None else memo) if self.look.may(subject) else None
+        return self.match(subject, bounds, {} if memo is None else memo) if self.filter.may(subject) else None
 
     def match(self, subject: Term, bounds: Bounds, memo: dict[Any, Any]) -> Found | None:
         """The same for a term that looks like a match."""

@@ -21,7 +21,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.rewriting.context import Context, Ranges
 from eqsat.rewriting.match import Pattern, pattern_of
-from eqsat.rewriting.match_looks import Looks
+from eqsat.rewriting.match_filter import FilterKeys
 from eqsat.rewriting.match_sums import is_total, slack
 
 LEAVES = ("axis", "var", "sym", "const")
@@ -60,16 +60,16 @@ class Rewriter:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
         self.by_root: dict[str, list[tuple[str, Pattern]]] = {}
-        self.looks: dict[str, Looks] = {}
+        self.keys: dict[str, FilterKeys] = {}
         self.candidates: dict[Hashable, list[tuple[str, Pattern]]] = {}
         self.beyond: dict[Rewriter, Rewriter] = {}
         for rule in self.rules:
             for number in range(len(rule.instances)):
                 pattern = pattern_of(rule, number)
-                for op in pattern.look.roots:
+                for op in pattern.filter.roots:
                     self.by_root.setdefault(op, []).append((rule.name, pattern))
         for op, patterns in self.by_root.items():
-            self.looks[op] = Looks(p.look for _, p in patterns)
+            self.keys[op] = FilterKeys(p.filter for _, p in patterns)
 
     def further(self, other: Rewriter) -> Rewriter:
         """The rules that another rewriter does not have, compiled already."""
@@ -81,7 +81,7 @@ class Rewriter:
             for op, patterns in self.by_root.items():
                 kept = [(name, p) for name, p in patterns if name not in known]
                 if kept:
-                    found.by_root[op], found.looks[op] = kept, Looks(p.look for _, p in kept)
+                    found.by_root[op], found.keys[op] = kept, FilterKeys(p.filter for _, p in kept)
             self.beyond[other] = found  # complete: another thread may take it at once
         return found
 
@@ -148,13 +148,13 @@ class Rewriter:
 
     def patterns(self, node: Term) -> list[tuple[str, Pattern]]:
         """The rules, by name, whose left side may match a term, by what stands just below its root."""
-        looks = self.looks.get(node.op)
-        if looks is None:
+        keys = self.keys.get(node.op)
+        if keys is None:
             return []
-        key = looks.key(node)
+        key = keys.key(node)
         candidates = self.candidates.get(key)
         if candidates is None:
-            candidates = self.candidates[key] = [pair for pair in self.by_root[node.op] if pair[1].look.may(node)]
+            candidates = self.candidates[key] = [pair for pair in self.by_root[node.op] if pair[1].filter.may(node)]
         return candidates
 
 

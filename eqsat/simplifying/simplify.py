@@ -26,7 +26,7 @@ from eqsat.proving.question import LEAVES, Box, shallow
 from eqsat.proving.read import read
 from eqsat.proving.rules import normaliser
 from eqsat.proving.trial import Trial, ranges_of
-from eqsat.rewriting.bit_forms import bit_form
+from eqsat.rewriting.bit_linear import by_bits
 from eqsat.rewriting.match_sums import is_total
 from eqsat.rewriting.rewrite import Rewriter, Session
 from eqsat.rules import tagged
@@ -225,7 +225,7 @@ class _Maker:
             low, high = limits.of(atom)
             return None if low is None or high is None or low < 0 else high.bit_length()
 
-        proposed = bit_form(normal, width)
+        proposed = by_bits(normal, width)
         if proposed is None or cost(proposed) >= cost(normal):
             return []
         self.borrowed.add(proposed)

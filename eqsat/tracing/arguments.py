@@ -20,7 +20,7 @@ from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 
 
-class Form(NamedTuple):
+class ArraySpec(NamedTuple):
     """What a compiled variant depends on of an array: its shape, its type, and its strides where it is not dense."""
 
     shape: tuple[int, ...]
@@ -55,40 +55,40 @@ def array_of(value: Any) -> NDArray | None:
         return None
 
 
-def form_of(array: NDArray) -> tuple[Form, NDArray]:
-    """The form of an array, and the memory that a kernel takes for it: never a copy, but of what C cannot read."""
+def spec_of(array: NDArray) -> tuple[ArraySpec, NDArray]:
+    """The spec of an array, and the memory that a kernel takes for it: never a copy, but of what C cannot read."""
     shape, dtype, flags = array.shape, array.dtype, array.flags
     if flags.c_contiguous and flags.aligned and dtype.isnative:
-        return Form(shape, dtype, None), array
+        return ArraySpec(shape, dtype, None), array
     if dtype.name not in DATA:
         raise _unsupported(dtype)
     size = array.itemsize
     if not flags.aligned or not dtype.isnative or any(s % size for s in array.strides):
         native = dtype.newbyteorder("=")
-        return Form(shape, native, None), np.array(array, dtype=native, order="C")
-    form = Form(shape, dtype, tuple(s // size for s in array.strides))
-    cells, first = form.memory
+        return ArraySpec(shape, native, None), np.array(array, dtype=native, order="C")
+    spec = ArraySpec(shape, dtype, tuple(s // size for s in array.strides))
+    cells, first = spec.memory
     corner = array[tuple(slice(-1, None) if s < 0 else slice(0, 1) for s in array.strides)]
     assert first >= 0
-    return form, np.lib.stride_tricks.as_strided(corner, (cells,), (size,), writeable=False)
+    return spec, np.lib.stride_tricks.as_strided(corner, (cells,), (size,), writeable=False)
 
 
 def _unsupported(dtype: np.dtype[Any]) -> TypeMismatch:
     return TypeMismatch(f"jit argument of dtype {dtype}", "is not supported", f"one of {', '.join(DATA)}")
 
 
-def input_for(name: str, form: Form) -> tuple[Tensor, Tensor]:
+def input_for(name: str, spec: ArraySpec) -> tuple[Tensor, Tensor]:
     """The input that takes an array's memory, and the array as a tensor."""
-    if form.dtype.name not in DATA:
-        raise _unsupported(form.dtype)
-    if form.strides is None:
-        x = input(name, form.shape, form.dtype)
+    if spec.dtype.name not in DATA:
+        raise _unsupported(spec.dtype)
+    if spec.strides is None:
+        x = input(name, spec.shape, spec.dtype)
         return x, x
-    cells, first = form.memory
-    x = input(name, (cells,), form.dtype)
-    axes = output_axes(form.shape)
-    place = t.linear(first, [(s, i) for s, i in zip(form.strides, axes, strict=True)])
-    return x, Tensor(View(x, form.shape, [place], t.TRUE, None))
+    cells, first = spec.memory
+    x = input(name, (cells,), spec.dtype)
+    axes = output_axes(spec.shape)
+    place = t.linear(first, [(s, i) for s, i in zip(spec.strides, axes, strict=True)])
+    return x, Tensor(View(x, spec.shape, [place], t.TRUE, None))
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ class _Scalar:
 
 
 def abstract(value: Any, memory: list[NDArray]) -> Any:
-    """An argument as a key: the form of an array, tuples and dicts of such, or the value itself."""
+    """An argument as a key: the spec of an array, tuples and dicts of such, or the value itself."""
     if type(value) is np.ndarray:
-        form, own = form_of(value)
+        spec, own = spec_of(value)
         memory.append(own)
-        return form
+        return spec
     kind: Any = cast(Any, type(value))
     if kind is tuple or kind is list:
         return (kind, tuple(abstract(v, memory) for v in cast("Sequence[Any]", value)))
@@ -118,14 +118,14 @@ def abstract(value: Any, memory: list[NDArray]) -> Any:
     array = array_of(value)
     if array is None:
         return _Scalar(kind, value)
-    form, own = form_of(array)
+    spec, own = spec_of(array)
     memory.append(own)
-    return form
+    return spec
 
 
 def concrete(key: Any, inputs: list[Tensor]) -> Any:
-    """An argument of the trace: tensors for forms, each with an input of its own."""
-    if isinstance(key, Form):
+    """An argument of the trace: tensors for specs, each with an input of its own."""
+    if isinstance(key, ArraySpec):
         x, seen = input_for(f"in{len(inputs)}", key)
         inputs.append(x)
         return seen

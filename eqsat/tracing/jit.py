@@ -93,7 +93,7 @@ class Jitted(Generic[P]):
         return self if instance is None else functools.partial(self, instance)
 
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, list[NDArray], Any]:
-        """What tells variants apart, the memory of all arrays in order, and the arguments with forms for arrays."""
+        """What tells variants apart, the memory of all arrays in order, and the arguments with specs for arrays."""
         memory: list[NDArray] = []
         left = tuple([abstract(a, memory) for a in args])
         layout = (left, tuple([(k, abstract(v, memory)) for k, v in kwargs.items()]) if kwargs else ())

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from eqsat.graph.holes_search import holes_of
+from eqsat.graph.fill_holes import holes_of
 from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EvaluationError

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 
 from eqsat.graph.encode import encode
-from eqsat.graph.holes_search import assignments, holes_of
+from eqsat.graph.fill_holes import assignments, holes_of
 from eqsat.graph.rebuild import with_operands
 from eqsat.graph.search import Limits, task_of
 from eqsat.graph.search_worker import search

@@ -332,7 +332,7 @@ class IndexMap:
 
         pad_value: a number of the array's dtype, eq.UNDEF, or a function of the physical index; None: it must not pad.
         """
-        from eqsat.ir.layouts.placed import map_array
+        from eqsat.ir.layouts.physical import map_array
 
         return map_array(self, a, pad_value)
 

@@ -96,7 +96,7 @@ def _groups(side: str, text: str, dots: bool) -> tuple[Group, ...]:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PatternOnShape:
     """A pattern on a shape: the parts of the source, their extents in the order of both sides, and the result's."""
 
     names: tuple[str, ...]
@@ -116,10 +116,10 @@ class Placed:
         return tuple(as_dim(size_term(tuple(self.extents[n] for n in g))) for g in self.right)
 
 
-def placed(text: str, shape: Shape, sizes: Mapping[str, int]) -> Placed:
+def on_shape(text: str, shape: Shape, sizes: Mapping[str, int]) -> PatternOnShape:
     """A pattern on a shape, with the sizes that the shape does not give.
 
-    >>> placed("b (h p) -> b p h", (2, 12), {"p": 3}).shape
+    >>> on_shape("b (h p) -> b p h", (2, 12), {"p": 3}).shape
     (2, 3, 4)
     """
     pattern = parse(text)
@@ -135,7 +135,7 @@ def placed(text: str, shape: Shape, sizes: Mapping[str, int]) -> Placed:
     for n, (group, extent) in enumerate(zip(left, shape, strict=True)):
         _fit(group, extent, extents, f"{what}: axis {n}")
     names = tuple(n for g in left for n in g)
-    return Placed(names, extents, tuple(names.index(n) for g in right for n in g), left, right)
+    return PatternOnShape(names, extents, tuple(names.index(n) for g in right for n in g), left, right)
 
 
 def _spread(pattern: Pattern, rank: int, what: str) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
@@ -181,7 +181,7 @@ def pattern_map(text: str, shape: Shape, sizes: Mapping[str, int]) -> IndexMap:
     >>> print(pattern_map("b (h p) -> b p h", (2, 12), {"p": 3}))
     b, hp -> b, hp % 3, hp // 3
     """
-    found = placed(text, shape, sizes)
+    found = on_shape(text, shape, sizes)
     names = _index_names(found.left)
     digits: dict[str, Term] = {}
     for group, name in zip(found.left, names, strict=True):

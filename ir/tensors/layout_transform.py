@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from eqsat.ir.layouts.as_map import as_map
-from eqsat.ir.layouts.placed import placed
+from eqsat.ir.layouts.physical import physical
 from eqsat.ir.tensors.tensor import Tag, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.walk import renumber_loads
@@ -36,7 +36,7 @@ def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any
     cell, or where the pad value reads another tensor; TypeMismatch where it has another dtype; BoundsError where it
     reads outside of x.
     """
-    found = placed(x, m := as_map(x, map_or_src, dst, sizes), pad_value)
+    found = physical(x, m := as_map(x, map_or_src, dst, sizes), pad_value)
     tag = Tag("layout_transform", (("map", str(m)),))
     if found.fill is None:
         return Tensor(View(x, found.shape, found.gather, t.TRUE, None, tag))

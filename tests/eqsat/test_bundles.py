@@ -21,8 +21,8 @@ from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.shape import static_shape as _static_shape
 from eqsat.operators.bundles import of_opaque
 from eqsat.operators.forms import FormMaker, freedom
-from eqsat.operators.labels import finish
-from eqsat.operators.universe import Universe
+from eqsat.operators.interned import Interned
+from eqsat.operators.labels import canonicalise
 
 NAMES = "abcdef"
 
@@ -158,9 +158,9 @@ def test_every_form_is_the_operator(data: st.DataObject) -> None:
     inputs = [eq.input(f"x{n}", some.shape(dims), "int64") for n, dims in enumerate(some.signature.operands)]
     types = [(some.shape(dims), "int64") for dims in some.signature.outputs]
     node = Opaque("some", inputs, types, {}, some.signature, some)
-    done, u = finish(of_opaque(node)), Universe()
-    number = u.signed.number(done.signed)
-    maker = FormMaker(u, {number: freedom(done.signed, node, "onnx")})
+    done, u = canonicalise(of_opaque(node)), Interned()
+    number = u.operators.number(done.operator)
+    maker = FormMaker(u, {number: freedom(done.operator, node, "onnx")})
     rng = np.random.default_rng(0)
     values = [rng.integers(-9, 9, prod(static_shape(x.shape))) for x in inputs]
 
@@ -170,10 +170,10 @@ def test_every_form_is_the_operator(data: st.DataObject) -> None:
         return [flat(y, known(inverse(m))) for y, m in zip(some(*given_), makes, strict=True)]
 
     wanted = results(done.operand_maps, done.output_maps)
-    sides = [*done.signed.operands, *done.signed.outputs]
+    sides = [*done.operator.operands, *done.operator.outputs]
     found: set[int] = set()
     for k, order in enumerate(sides):
-        digits = [e for i in order for e in split(data, done.signed.labels[i].extent)]
+        digits = [e for i in order for e in split(data, done.operator.labels[i].extent)]
         places = data.draw(st.permutations(range(len(digits))))
         strides = [prod(digits[n + 1 :]) for n in range(len(digits))]
         layout = from_digits(prod(digits), [digit(digits[n], strides[n]) for n in places])

@@ -24,7 +24,7 @@ from eqsat.laws.cells import same_cells
 from eqsat.laws.match import bind
 from eqsat.laws.plan import plans
 from eqsat.operators.forms import FormMaker
-from eqsat.operators.universe import Universe
+from eqsat.operators.interned import Interned
 from eqsat.proving.prover import decide, prove
 from eqsat.rules.layout_laws import compose_views
 from eqsat.verifying.verify import verify
@@ -112,10 +112,10 @@ def test_checked_compositions_give_one_value_to_one_symbol() -> None:
 
 def _composes(f: Map, g: Map, h: Map) -> bool:
     """Whether the check of answers takes h for f after g."""
-    universe = Universe()
+    interned = Interned()
     (plan,) = plans(compose_views, None)
-    match = bind(plan, universe, FormMaker(universe, {}), [universe.reindex(m, None, "int8") for m in (g, f)])
-    made = [universe.reindex(m, None, "int8") for m in (h, identity(h.n_out))]
+    match = bind(plan, interned, FormMaker(interned, {}), [interned.reindex(m, None, "int8") for m in (g, f)])
+    made = [interned.reindex(m, None, "int8") for m in (h, identity(h.n_out))]
     match.numbers |= dict(zip(plan.answer, made, strict=True))
     return same_cells(match)
 

@@ -92,5 +92,5 @@ def test_one_value_beside_another(value: int) -> None:
     x = eq.input("x", (5,), "float32")
     padded = eq.constant(np.ones(3, "float32")).pad(((1, 1),), value)
     result = check(x, x + padded, 2)
-    known = encode(eq.Program([x], {"y": x + padded})).universe.constants.values()
+    known = encode(eq.Program([x], {"y": x + padded})).interned.constants.values()
     assert not result.notes and len(known) == 1 + value  # one of 5 cells, and for another value the given one of 3

@@ -26,7 +26,7 @@ from eqsat.graph.encode import encode
 from eqsat.graph.search import Snapshot, run, task_of
 from eqsat.index_graph.cost import cost
 from eqsat.index_graph.graph import IndexGraph
-from eqsat.index_graph.turned import SUFFIX
+from eqsat.index_graph.reversed import SUFFIX
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.program_json import program_from_json

@@ -17,7 +17,7 @@ from eqsat.graph.search import Snapshot, Task, run
 from eqsat.index_graph import graph as index_graph
 from eqsat.index_graph.graph import IndexGraph, Outcome
 from eqsat.index_graph.pool import Engine, all_ways
-from eqsat.index_graph.turned import SUFFIX
+from eqsat.index_graph.reversed import SUFFIX
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.fast import by_rules_alone
 from eqsat.ir.law import Law
@@ -28,7 +28,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.proving import rules as deciding
 from eqsat.proving.prover import decide
 from eqsat.rewriting.context import Context
-from eqsat.rewriting.match_looks import Looks
+from eqsat.rewriting.match_filter import FilterKeys
 from eqsat.rewriting.rewrite import Rewriter, Step
 from eqsat.simplifying import simplify as simplifying
 
@@ -49,7 +49,7 @@ def reduced(rewriter: Rewriter, name: str) -> Rewriter:
     for op, patterns in rewriter.by_root.items():
         kept = [(n, p) for n, p in patterns if n != name]
         if kept:
-            result.by_root[op], result.looks[op] = kept, Looks(p.look for _, p in kept)
+            result.by_root[op], result.keys[op] = kept, FilterKeys(p.filter for _, p in kept)
     return result
 
 

@@ -115,13 +115,13 @@ def test_rules_are_compiled_for_each_other_before_a_thread_can_take_them(monkeyp
     """An empty rewriter that is seen too early leaves terms as they are."""
     all_rules, some = Rewriter(tagged("normal", "finish")), Rewriter(tagged("normal"))
     seen: list[int] = []
-    looks = rewrite.Looks
+    keys = rewrite.FilterKeys
 
     def watched(*args: Any) -> Any:
         seen.append(len(all_rules.beyond))
-        return looks(*args)
+        return keys(*args)
 
-    monkeypatch.setattr(rewrite, "Looks", watched)
+    monkeypatch.setattr(rewrite, "FilterKeys", watched)
     first = Session(some)
     Session(all_rules, after=[first])
     assert seen and not any(seen) and len(all_rules.beyond) == 1

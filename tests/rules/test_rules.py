@@ -127,7 +127,7 @@ def test_matcher_finds_its_rule(rule: Rule) -> None:
         pattern = Pattern(rule, theorem)
         for seed in range(2000):
             made = instance_of(rule, theorem, seed, 300 <= seed < 600)
-            if made is None or made[0].op == "const" or made[0].op not in pattern.look.roots:
+            if made is None or made[0].op == "const" or made[0].op not in pattern.filter.roots:
                 continue
             left, ranges = made
             found = pattern.first(left, Bounds(ranges).of)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from eqsat.ir.layouts.pattern import placed
+from eqsat.ir.layouts.pattern import on_shape
 from eqsat.ir.tensors import views
 from eqsat.ir.tensors.arrays.joining import stack
 from eqsat.ir.tensors.arrays.types import as_tensor
@@ -22,5 +22,5 @@ def rearrange(x: Any, pattern: str, **sizes: int) -> Tensor:
     `sizes` are those of names that the shape does not give. Raises LayoutError, a ParseError for what is no pattern.
     """
     y = stack(cast(Any, x)) if isinstance(x, (list, tuple)) else as_tensor(x, "rearrange")
-    found = placed(pattern, y.shape, sizes)
+    found = on_shape(pattern, y.shape, sizes)
     return views.reshape(views.permute_dims(views.reshape(y, found.parts), found.order), found.shape)

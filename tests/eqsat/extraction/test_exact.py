@@ -12,10 +12,10 @@ import eqsat as eq
 from eqsat.extraction.beams import Chosen
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.cheapest import Extraction, cheapest
-from eqsat.extraction.extract import Alternative, Bridge, Take
+from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
 from eqsat.extraction.frontier import cheapest_in
 from eqsat.extraction.rows import Rows
-from eqsat.graph.nodes import ClassId, Spell
+from eqsat.graph.nodes import ClassId, UseForm
 
 Table = dict[ClassId, list[Alternative]]
 
@@ -25,10 +25,10 @@ def _random_table(rng: Random) -> Table:
     count = rng.randint(3, 7)
     table: Table = {}
     for c in range(count):
-        ways = [Alternative(Take(c), rng.randint(20, 60), ())] if c % 2 == 0 else []
+        ways = [Alternative(UseLeaf(c), rng.randint(20, 60), ())] if c % 2 == 0 else []
         for n in range(rng.randint(1, 3)):
             needs = tuple(rng.sample(range(count), rng.randint(1, 2)))
-            ways.append(Alternative(Spell(10 * c + n, 0, needs), rng.randint(0, 9), needs))
+            ways.append(Alternative(UseForm(10 * c + n, 0, needs), rng.randint(0, 9), needs))
         table[c] = ways
     return table
 
@@ -94,17 +94,17 @@ def _block(table: Table, rng: Random, below: dict[str, int], price: int) -> dict
     names = {layout: len(table) + n for n, layout in enumerate("abc")}
     branch = {layout: len(table) + 3 + n for n, layout in enumerate("abc")}
     for layout, c in branch.items():
-        table[c] = [Alternative(Bridge(below["a"], 0), 0 if layout == "a" else price, (below["a"],))]
+        table[c] = [Alternative(InsertView(below["a"], 0), 0 if layout == "a" else price, (below["a"],))]
     for layout, c in names.items():
         needs = (below[layout], branch[layout])
-        table[c] = [Alternative(Spell(c, 0, needs), rng.randint(1, 3), needs)]
-        table[c] += [Alternative(Bridge(d, 0), price, (d,)) for other, d in names.items() if other != layout]
+        table[c] = [Alternative(UseForm(c, 0, needs), rng.randint(1, 3), needs)]
+        table[c] += [Alternative(InsertView(d, 0), price, (d,)) for other, d in names.items() if other != layout]
     return names
 
 
 def _row(blocks: int, seed: int = 0) -> tuple[Table, list[int]]:
     rng = Random(seed)
-    table: Table = {0: [Alternative(Take(0), 0, ())]}
+    table: Table = {0: [Alternative(UseLeaf(0), 0, ())]}
     below = dict.fromkeys("abc", 0)
     for _ in range(blocks):
         below = _block(table, rng, below, rng.choice([4, 6]))
@@ -129,7 +129,7 @@ def _wide(blocks: int, layouts: int, seed: int) -> tuple[Table, list[int], int]:
     """Blocks of three branches and their sum, each in many layouts that are views of each other at different prices;
     and what it costs where all have the first layout."""
     rng = Random(seed)
-    table: Table = {0: [Alternative(Take(0), 0, ())]}
+    table: Table = {0: [Alternative(UseLeaf(0), 0, ())]}
     plain = 0
 
     def value(operands: list[list[int]]) -> list[int]:
@@ -137,8 +137,8 @@ def _wide(blocks: int, layouts: int, seed: int) -> tuple[Table, list[int], int]:
         classes = list(range(len(table), len(table) + layouts))
         for n, c in enumerate(classes):
             needs = tuple(x[(n * rng.randint(1, 3)) % len(x)] if n else x[0] for x in operands)
-            own = Alternative(Spell(c, 0, needs), rng.randint(40, 60) if n else 60, needs)
-            table[c] = [own, *(Alternative(Bridge(d, 0), rng.randint(5, 30), (d,)) for d in classes if d != c)]
+            own = Alternative(UseForm(c, 0, needs), rng.randint(40, 60) if n else 60, needs)
+            table[c] = [own, *(Alternative(InsertView(d, 0), rng.randint(5, 30), (d,)) for d in classes if d != c)]
         plain += 60
         return classes
 
@@ -176,13 +176,16 @@ def test_equal_parts_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return cheapest_in(rows, budget)
 
     monkeypatch.setattr(extract_cheapest, "cheapest_in", counted)
-    table: Table = {0: [Alternative(Take(0), 0, ())]}
+    table: Table = {0: [Alternative(UseLeaf(0), 0, ())]}
     last = 0
     for n in range(50):
         a, b, top = 10 * n + 1, 10 * n + 2, 10 * n + 3
-        table[a] = [Alternative(Spell(a, 0, (last,)), 3, (last,)), Alternative(Spell(b, 0, (b,)), 1, (b,))]
-        table[b] = [Alternative(Spell(b, 1, (last,)), 1, (last,))]
-        table[top] = [Alternative(Spell(top, 0, (a, b)), 5, (a, b)), Alternative(Spell(top, 1, (a,)), 5 + n % 2, (a,))]
+        table[a] = [Alternative(UseForm(a, 0, (last,)), 3, (last,)), Alternative(UseForm(b, 0, (b,)), 1, (b,))]
+        table[b] = [Alternative(UseForm(b, 1, (last,)), 1, (last,))]
+        table[top] = [
+            Alternative(UseForm(top, 0, (a, b)), 5, (a, b)),
+            Alternative(UseForm(top, 1, (a,)), 5 + n % 2, (a,)),
+        ]
         last = top
     found = cheapest(table, [last], 5.0)
     assert found is not None and found.gap == 0.0 and found.cost == 50 * 7
@@ -191,8 +194,8 @@ def test_equal_parts_are_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_costs_beyond_64_bits_are_added_exactly() -> None:
     huge = 1 << 70
-    table: Table = {c: [Alternative(Take(c), huge, ())] for c in (1, 2)}
-    table[0] = [Alternative(Spell(0, 0, (1, 2)), 1, (1, 2))]
+    table: Table = {c: [Alternative(UseLeaf(c), huge, ())] for c in (1, 2)}
+    table[0] = [Alternative(UseForm(0, 0, (1, 2)), 1, (1, 2))]
     found = cheapest(table, [0], 5.0)
     assert found is not None and found.cost == found.bound == 2 * huge + 1
 
@@ -210,10 +213,10 @@ def test_every_part_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     table: Table = {}
     for part in range(3):  # unequal parts, each with a choice
         first = 4 * part
-        table[first] = [Alternative(Spell(first, 0, (first + 1,)), 1 + part, (first + 1,))]
-        table[first].append(Alternative(Spell(first + 1, 0, (first + 2,)), 5, (first + 2,)))
-        table[first + 1] = [Alternative(Take(first), 9, ())]
-        table[first + 2] = [Alternative(Take(first + 1), 2, ())]
+        table[first] = [Alternative(UseForm(first, 0, (first + 1,)), 1 + part, (first + 1,))]
+        table[first].append(Alternative(UseForm(first + 1, 0, (first + 2,)), 5, (first + 2,)))
+        table[first + 1] = [Alternative(UseLeaf(first), 9, ())]
+        table[first + 2] = [Alternative(UseLeaf(first + 1), 2, ())]
     left: list[float] = []
 
     def slow(rows: Rows, budget: Budget) -> Chosen | None:

@@ -54,7 +54,7 @@ from eqsat.laws.match import bind
 from eqsat.laws.plan import CannotAct, Plan, Shape, check_can_act, plans
 from eqsat.laws.text import acts
 from eqsat.operators.forms import FormMaker
-from eqsat.operators.universe import Universe
+from eqsat.operators.interned import Interned
 from eqsat.rulebook import check_rules
 from eqsat.rulebook.acting import LOADING, law_acts
 from eqsat.rulebook.admitted import admitted
@@ -286,12 +286,12 @@ def test_boxes_of_different_symbols_are_not_compared() -> None:
 # -- answers are checked -----------------------------------------------------------------------------------------------
 
 
-def compose_match(*maps: Any) -> tuple[Universe, Plan, Any]:
-    universe = Universe()
+def compose_match(*maps: Any) -> tuple[Interned, Plan, Any]:
+    interned = Interned()
     (plan,) = plans(layout_laws.compose_views, None)
     fill = t.const(0.0, "float32")
-    numbers = [universe.reindex(m, fill, "float32") for m in maps]
-    return universe, plan, bind(plan, universe, FormMaker(universe, {}), numbers)
+    numbers = [interned.reindex(m, fill, "float32") for m in maps]
+    return interned, plan, bind(plan, interned, FormMaker(interned, {}), numbers)
 
 
 @pytest.mark.parametrize("rows", [0, 2])
@@ -311,15 +311,15 @@ def test_selections_of_no_cells_in_symbolic_rows() -> None:
 
 def test_a_wrong_composition_is_not_believed() -> None:
     inner, outer = pad((6,), (2,), (1,)), crop((9,), (1,), (4,))
-    universe, plan, match = compose_match(outer, inner)
-    found = LawAnswers(universe, match.forms).answer(plan, [match.numbers[n] for n in plan.question])
+    interned, plan, match = compose_match(outer, inner)
+    found = LawAnswers(interned, match.forms).answer(plan, [match.numbers[n] for n in plan.question])
     assert found is not None
     match.numbers |= dict(zip(plan.answer, found, strict=True))
     assert same_cells(match)
     for wrong in (identity(6), crop((6,), (1,), (4,)), pad((3,), (1,), (0,))):
         made = [
-            universe.reindex(wrong, t.const(0.0, "float32"), "float32"),
-            universe.reindex(identity(4), None, "float32"),
+            interned.reindex(wrong, t.const(0.0, "float32"), "float32"),
+            interned.reindex(identity(4), None, "float32"),
         ]
         if wrong.n_in == 6 and wrong.n_out == 4:
             match.numbers |= dict(zip(plan.answer, made, strict=True))
@@ -334,7 +334,7 @@ def test_broken_answers_are_noticed(part: str, monkeypatch: pytest.MonkeyPatch) 
 
     def broken(self: LawAnswers, match: Any, m: Any) -> list[int]:
         numbers = made(self, match, m)
-        u = self.universe
+        u = self.interned
         if part == "map" and m.kind == "split":
             core = u.reindexes[numbers[0]]
             size = core.map.n_out

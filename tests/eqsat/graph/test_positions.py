@@ -20,16 +20,16 @@ from eqsat.ir.tensors.tensor import Compute, Opaque, as_program
 from eqsat.ir.terms import term as t
 from eqsat.operators import positions
 from eqsat.operators.bundles import of_opaque
-from eqsat.operators.labels import Signed, finish, of_compute
+from eqsat.operators.labels import CanonicalOp, canonicalise, of_compute
 from eqsat.operators.positions import moved, moves_positions
 
 Array = np.ndarray[Any, Any]
 
 
-def _signed(x: eq.Tensor) -> Signed:
+def _canonical(x: eq.Tensor) -> CanonicalOp:
     node = x.node
     assert isinstance(node, Compute | Opaque)
-    return finish(of_compute(node) if isinstance(node, Compute) else of_opaque(node)).signed
+    return canonicalise(of_compute(node) if isinstance(node, Compute) else of_opaque(node)).operator
 
 
 def _along(shape: tuple[int, ...], axis: int, order: list[int]) -> Map:
@@ -57,7 +57,7 @@ def test_which_maps_move_positions() -> None:
 
 def test_rows_columns_and_what_is_summed_of_a_product() -> None:
     a, b = eq.input("a", (5, 3), "float32"), eq.input("b", (3, 7), "float32")
-    product = _signed(eq.matmul(a, b))
+    product = _canonical(eq.matmul(a, b))
     rows, inner, columns = [4, 2, 0, 1, 3], [2, 0, 1], [6, 5, 4, 3, 2, 1, 0]
     found = moved(product, 0, _along((5, 3), 0, rows))
     assert found is not None and found[1].is_identity and found[2] == _along((5, 7), 0, rows)
@@ -72,9 +72,9 @@ def test_a_batch_and_rows_that_only_one_operand_has_together() -> None:
     has the batch alone."""
     a, b = eq.input("a", (2, 5, 3), "float32"), eq.input("b", (3, 7), "float32")
     mixed = np.random.default_rng(0).permutation(10).tolist()
-    alone = moved(_signed(eq.matmul(a, b)), 0, _along((10, 3), 0, mixed))
+    alone = moved(_canonical(eq.matmul(a, b)), 0, _along((10, 3), 0, mixed))
     assert alone is not None and alone[2] == _along((10, 7), 0, mixed)
-    both = _signed(eq.matmul(a, eq.input("c", (2, 3, 7), "float32")))
+    both = _canonical(eq.matmul(a, eq.input("c", (2, 3, 7), "float32")))
     assert moved(both, 0, _along((10, 3), 0, mixed)) is None
     assert moved(both, 0, _along((2, 5, 3), 0, [1, 0])) == (
         _along((2, 5, 3), 0, [1, 0]),
@@ -86,9 +86,9 @@ def test_a_batch_and_rows_that_only_one_operand_has_together() -> None:
 def test_roles_decide() -> None:
     x = eq.input("x", (4, 6), "float32")
 
-    def op(**roles: str) -> Signed:
+    def op(**roles: str) -> CanonicalOp:
         made = eq.opaque("f", [x], [((4, 6), "float32")], signature=eq.Signature.parse("n c -> n c", **roles))
-        return _signed(made[0])
+        return _canonical(made[0])
 
     along = _along((4, 6), 1, [1, 2, 3, 4, 5, 0])
     mixed = _along((24,), 0, np.random.default_rng(0).permutation(24).tolist())
@@ -104,13 +104,13 @@ def test_ordered_sums_and_impure_operators_stay() -> None:
     ordered = Compute([x], (4,), t.load(0, [i, k], "float32"), (6,), "sum", None, True)
     free = Compute([x], (4,), t.load(0, [i, k], "float32"), (6,), "sum", None, False)
     along = _along((4, 6), 1, [5, 4, 3, 2, 1, 0])
-    assert moved(finish(of_compute(ordered)).signed, 0, along) is None
-    assert moved(finish(of_compute(free)).signed, 0, along) is not None
+    assert moved(canonicalise(of_compute(ordered)).operator, 0, along) is None
+    assert moved(canonicalise(of_compute(free)).operator, 0, along) is not None
     rows = _along((4, 6), 0, [1, 0, 2, 3])
-    assert moved(finish(of_compute(ordered)).signed, 0, rows) is not None
+    assert moved(canonicalise(of_compute(ordered)).operator, 0, rows) is not None
     signature = eq.Signature.parse("n c -> n c", map="n c")
     noise = eq.opaque("noise", [x], [((4, 6), "float32")], signature=signature, pure=False)
-    assert moved(_signed(noise[0]), 0, rows) is None
+    assert moved(_canonical(noise[0]), 0, rows) is None
 
 
 # -- programs ----------------------------------------------------------------------------------------------------------
@@ -173,8 +173,8 @@ def test_a_wrong_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         matches = _searched(y).progress.matches
         assert matches["lift-positions"]
 
-        def wrong(signed: Signed, place: int, m: Map) -> tuple[Map, ...] | None:
-            found = positions.moved(signed, place, m)
+        def wrong(operator: CanonicalOp, place: int, m: Map) -> tuple[Map, ...] | None:
+            found = positions.moved(operator, place, m)
             along = _along((4, 6), 1, [1, 2, 3, 4, 5, 0])
             return None if found is None else (along, *found[1:-1], along)
 

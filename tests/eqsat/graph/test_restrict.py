@@ -14,7 +14,7 @@ from eqsat.graph.search import Limits, Snapshot, run, task_of
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import as_program
 from eqsat.ir.terms import term as t
-from eqsat.operators.labels import Label, OpaqueKind, Signed
+from eqsat.operators.labels import CanonicalOp, Label, OpaqueKind
 from eqsat.operators.restrict import is_part, restricted
 from eqsat.rules import tensor_laws
 
@@ -110,7 +110,7 @@ def test_axes_with_a_meaning_are_not_cut() -> None:
     from eqsat.ir.flat.build import crop
 
     kind = OpaqueKind("f", "", ("float32",), ("float32",))
-    whole = Signed(kind, (Label("map", 4), Label("fixed", 6, "a")), ((0, 1),), ((0, 1),))
+    whole = CanonicalOp(kind, (Label("map", 4), Label("fixed", 6, "a")), ((0, 1),), ((0, 1),))
     assert restricted(whole, crop((4, 6), (0, 1), (4, 5))) is None
 
 

@@ -23,7 +23,7 @@ from eqsat.ir.tensors.views import view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.tables import table_load
-from eqsat.operators.universe import Leaf, ViewOf
+from eqsat.operators.interned import Leaf, ViewOf
 
 N = t.sym("N", 1)
 
@@ -37,11 +37,11 @@ def map_of(x: Tensor, y: Tensor) -> Map:
     """The map by which y, one view of x, reads it."""
     e = encode(Program([x], {"y": y}, "p"))
     placed = e.placed[y.key]
-    item = e.universe.values[placed.value]
+    item = e.interned.values[placed.value]
     if isinstance(item, Leaf):
         return placed.layout
-    assert isinstance(item, ViewOf) and isinstance(e.universe.values[item.base], Leaf) and e.cuts == 0
-    whole = compose(e.universe.reindexes[item.reindex].map, placed.layout)
+    assert isinstance(item, ViewOf) and isinstance(e.interned.values[item.base], Leaf) and e.cuts == 0
+    whole = compose(e.interned.reindexes[item.reindex].map, placed.layout)
     assert whole is not None
     return whole
 

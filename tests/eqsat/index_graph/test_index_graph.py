@@ -12,7 +12,7 @@ from eqsat.index_graph.compile import NotCompiled, compile_rule
 from eqsat.index_graph.cost import cost
 from eqsat.index_graph.explain import explain_terms, smallest
 from eqsat.index_graph.graph import IndexGraph, Limits, Unsound, simplest
-from eqsat.index_graph.turned import turned
+from eqsat.index_graph.reversed import reversed_rule
 from eqsat.ir.rule import Idx, Pos, Rule, RuleError, rule, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -304,10 +304,10 @@ def test_rules_from_right_to_left_are_the_same_laws() -> None:
     """Each tagged one can be turned, is proved that way too, and acts only in the e-graph."""
     chosen = tagged("both")
     assert len(chosen) >= 5
-    report = check_rules([turned(r) for r in chosen])
+    report = check_rules([reversed_rule(r) for r in chosen])
     assert report.ok, report
     with pytest.raises(RuleError, match="does not say what its parameters are"):
-        turned(next(r for r in scalar_rules() if r.name == "split-merge"))
+        reversed_rule(next(r for r in scalar_rules() if r.name == "split-merge"))
     i = t.var("i", 1 << 20)
     back = t.linear(7, [(-1, (i + 13) // 16)])
     assert session().normal(back) is back

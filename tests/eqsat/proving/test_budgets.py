@@ -18,7 +18,7 @@ from eqsat.ir.terms.term import Term, var
 from eqsat.proving.apart import is_tame, pack, timed, unpack
 from eqsat.proving.prover import THOROUGH, Budget, Portfolio
 from eqsat.proving.question import claim
-from eqsat.proving.z3_forms import NATIVE, ask
+from eqsat.proving.z3_formulations import NATIVE, ask
 from eqsat.rulebook import check_rule
 
 SECONDS = 1.0

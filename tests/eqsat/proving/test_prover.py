@@ -23,7 +23,7 @@ from eqsat.proving.prover import Budget, Portfolio, decide, prove, prove_equal
 from eqsat.proving.question import Question, claim, collision, definedness, refinement
 from eqsat.proving.range import settled
 from eqsat.proving.z3 import Formulation
-from eqsat.proving.z3_forms import BITS, EUCLID, NATIVE, NONLINEAR, ask_once, z3_claim
+from eqsat.proving.z3_formulations import BITS, EUCLID, NATIVE, NONLINEAR, ask_once, z3_claim
 
 IX, JX, N, C = var("i"), var("j"), sym("N"), sym("C")
 ASK = Portfolio(cached=False)

@@ -13,7 +13,7 @@ import pytest
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, TypeMismatch
-from eqsat.tracing.arguments import form_of
+from eqsat.tracing.arguments import spec_of
 from eqsat.tracing.jit import Jitted
 
 IMAGE = np.random.default_rng(0).integers(0, 255, (6, 8, 3)).astype("uint8")
@@ -59,7 +59,7 @@ def test_any_memory(layout: str) -> None:
 @pytest.mark.parametrize("layout", [n for n in LAYOUTS if n not in ("swapped bytes", "unaligned")])
 def test_nothing_is_copied(layout: str) -> None:
     a = LAYOUTS[layout]
-    _, memory = form_of(a)
+    _, memory = spec_of(a)
     assert np.shares_memory(a, memory) or not a.size
     own = {low <= memory.__array_interface__["data"][0] <= high for low, high in [np.lib.array_utils.byte_bounds(a)]}
     assert own == {True} or not a.size

@@ -9,7 +9,7 @@ import pytest
 import eqsat as eq
 from eqsat.graph.search import Limits, Task
 from eqsat.graph.search_worker import WorkerFailure, search
-from eqsat.operators.universe import Universe
+from eqsat.operators.interned import Interned
 from eqsat.workers.call import WorkerMemoryLimit, WorkerTimeLimit
 
 MEMORY = """
@@ -24,14 +24,14 @@ print(r.status, r.cost_after <= r.cost_before)
 
 def test_a_defect_in_the_worker_is_no_limit() -> None:
     """A task without a table that the search needs fails in the worker; that must not read as a limit."""
-    task = Task(cast("Universe", None), [], {}, {}, [], Limits(seconds=5.0), ())
+    task = Task(cast("Interned", None), [], {}, {}, [], Limits(seconds=5.0), ())
     with pytest.raises(WorkerFailure, match="Traceback"):
         search(task)
 
 
 def test_the_worker_goes_on_after_a_failure() -> None:
     with pytest.raises(WorkerFailure):
-        search(Task(Universe(), [(7, ())], {}, {}, [], Limits(seconds=5.0), ()))
+        search(Task(Interned(), [(7, ())], {}, {}, [], Limits(seconds=5.0), ()))
     x = eq.input("x", (2, 3), "float32")
     result = eq.optimize(x.permute_dims((1, 0)).permute_dims((1, 0)))
     assert result.status == "saturated" and not result.layout_ops

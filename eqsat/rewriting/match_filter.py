@@ -1,4 +1,4 @@
-"""A quick look at a term, before it is matched: which patterns can match at all, by what stands just below its root."""
+"""A filter before matching: which patterns can match a term at all, by what stands at its root and just below it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def _part(a: Term) -> Part | None:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What a term must look like: the operation at its root, its dtype (None: any), the operation of its first operand
-    (None: any), operands that are a number or divided by one, and operations that its summands must have."""
+class Filter:
+    """What a term must have so that a pattern may match it: the operation at its root, its dtype (None: any), the
+    operation of its first operand (None: any), operands that are a number or divided by one, and operations that its
+    summands must have."""
 
     roots: frozenset[str]
     dtype: str | None
@@ -60,14 +61,14 @@ def parts_of(left: Term) -> frozenset[Part]:
     return frozenset(p for a in left.args if (p := _part(a)) is not None)
 
 
-class Looks:
-    """What the patterns with one root look at: terms with the same key can match the same ones."""
+class FilterKeys:
+    """All that the filters of the patterns with one root read of a term: terms with one key pass the same filters."""
 
-    def __init__(self, looks: Iterable[Look]) -> None:
-        kept = list(looks)
-        self.parts = frozenset(p for look in kept for p in look.parts)
-        self.below = any(look.below is not None for look in kept)
-        self.anchors = frozenset(op for look in kept for op in look.anchors)
+    def __init__(self, filters: Iterable[Filter]) -> None:
+        kept = list(filters)
+        self.parts = frozenset(p for x in kept for p in x.parts)
+        self.below = any(x.below is not None for x in kept)
+        self.anchors = frozenset(op for x in kept for op in x.anchors)
 
     def key(self, node: Term) -> Hashable:
         """What tells terms apart that different patterns may match; there are few keys, whatever numbers occur."""

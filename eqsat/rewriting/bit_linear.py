@@ -12,16 +12,16 @@ from eqsat.ir.terms.term import Term
 MOST_PIECES = 16
 
 
-def bit_form(term: Term, width: Callable[[Term], int | None]) -> Term | None:
+def by_bits(term: Term, width: Callable[[Term], int | None]) -> Term | None:
     """A term as the exclusive or of runs of bits of its atoms; None where it is not linear over bits, or takes many.
 
     width: how many bits an atom has, None where that is not known.
 
     >>> i = t.var("i")
     >>> gray = i ^ i // 2
-    >>> str(bit_form(gray ^ gray // 2 ^ gray // 4 ^ gray // 8, lambda _: 4))
+    >>> str(by_bits(gray ^ gray // 2 ^ gray // 4 ^ gray // 8, lambda _: 4))
     'i'
-    >>> str(bit_form((i ^ i // 4) % 4 + i // 4 * 4 ^ 8, lambda _: 4))
+    >>> str(by_bits((i ^ i // 4) % 4 + i // 4 * 4 ^ 8, lambda _: 4))
     'i ^ i // 4 ^ 8'
     """
     bits = Bits(width)

@@ -218,7 +218,7 @@ def ask(question: Question, part: Term, form: Formulation, positive: frozenset[T
     if is_tame((*question.facts, *question.hints, part), rlimit):
         return ask_once(question, part, form, positive, rlimit)
     more = [part, *sorted(positive, key=lambda d: d.digest)]
-    return apart("eqsat.proving.z3_forms:asked", (pack(question, more), form, rlimit), "z3")
+    return apart("eqsat.proving.z3_formulations:asked", (pack(question, more), form, rlimit), "z3")
 
 
 def positive_apart(argument: tuple[float, tuple[Packed, int]], _: object) -> list[bytes]:
@@ -235,7 +235,7 @@ def _positive(question: Question, rlimit: int) -> frozenset[Term]:
     divisors = _unknown_divisors(question)
     if not divisors or is_tame((*question.facts, *divisors), rlimit):
         return _positive_divisors(question, rlimit)
-    found = apart("eqsat.proving.z3_forms:positive_apart", (pack(question), rlimit), "z3")
+    found = apart("eqsat.proving.z3_formulations:positive_apart", (pack(question), rlimit), "z3")
     return frozenset() if isinstance(found, Answer) else frozenset(d for d in divisors if d.digest in found)
 
 

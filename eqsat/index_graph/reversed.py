@@ -15,29 +15,29 @@ SUFFIX = " (from right to left)"
 
 
 @cache
-def turned(rule: Rule) -> Rule:
+def reversed_rule(rule: Rule) -> Rule:
     """The rule from right to left.
 
     A parameter that has to be a subtracted sum is the opposite of any term here: the law holds for all integers, and
     which of its sides is the simpler one no longer matters. Numbers beside a single summand go to the other side.
 
     >>> from eqsat.rules.index_arith import mod_of_opposite
-    >>> print(turned(mod_of_opposite))
+    >>> print(reversed_rule(mod_of_opposite))
     mod-of-opposite (from right to left): -(x % c) = (c - x - 1) % c - c + 1
     """
     parameters = tuple(Parameter(p.name, Kind.IDX if p.kind is Kind.NEG else p.kind) for p in rule.parameters)
     opposite = {variable(p, ""): -variable(p, "") for p in rule.parameters if p.kind is Kind.NEG}
-    instances = tuple(_turned(rule, instance, opposite) for instance in rule.instances)
+    instances = tuple(_reversed(rule, instance, opposite) for instance in rule.instances)
     return replace(rule, name=rule.name + SUFFIX, parameters=parameters, instances=instances, tags=frozenset())
 
 
 def both_ways(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Rules, and those of them that are used from right to left, turned round."""
     chosen = tuple(rules)
-    return (*chosen, *(turned(rule) for rule in chosen if "both" in rule.tags))
+    return (*chosen, *(reversed_rule(rule) for rule in chosen if "both" in rule.tags))
 
 
-def _turned(rule: Rule, instance: Instance, opposite: dict[Term, Term]) -> Instance:
+def _reversed(rule: Rule, instance: Instance, opposite: dict[Term, Term]) -> Instance:
     left, right = substitute(instance.right, opposite), substitute(instance.left, opposite)
     missing = set(nodes_of("var", right, *instance.conditions)) - set(nodes_of("var", left))
     if missing or instance.choices:

@@ -11,7 +11,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size
-from eqsat.rewriting.bit_forms import MOST_PIECES, bit_form
+from eqsat.rewriting.bit_linear import MOST_PIECES, by_bits
 
 WIDTHS = {t.var("i"): 5, t.var("j"): 3}
 
@@ -45,11 +45,11 @@ def test_random_forms_have_the_same_values() -> None:  # feature: A13
     found = 0
     for _ in range(400):
         term = _random_term(rng, 4)
-        form = bit_form(term, WIDTHS.get)
+        form = by_bits(term, WIDTHS.get)
         if form is not None:
             found += 1
             assert _values(form) == _values(term), (str(term), str(form))
-            again = bit_form(form, WIDTHS.get)
+            again = by_bits(form, WIDTHS.get)
             assert again is not None and dag_size(again) <= dag_size(form)
     assert found > 300
 
@@ -61,13 +61,13 @@ def test_the_inverse_of_a_gray_code_cancels(bits: int) -> None:  # feature: A13,
     back, shift = there, 1
     while shift < bits:
         back, shift = t.binary("bitxor", back, back // (1 << shift)), 2 * shift
-    assert bit_form(back, {i: bits}.get) is i
+    assert by_bits(back, {i: bits}.get) is i
 
 
 def test_what_is_not_linear_or_takes_many_bits_has_none() -> None:
     i, j = WIDTHS
-    assert bit_form(t.binary("bitxor", i * j, j), WIDTHS.get) is None
-    assert bit_form(t.binary("bitxor", i, t.var("k")), WIDTHS.get) is None
+    assert by_bits(t.binary("bitxor", i * j, j), WIDTHS.get) is None
+    assert by_bits(t.binary("bitxor", i, t.var("k")), WIDTHS.get) is None
     wide = t.var("w")
     scattered = t.linear(0, [(1 << 2 * k, wide // (1 << k) % 2) for k in range(MOST_PIECES + 1)])
-    assert bit_form(scattered, {wide: MOST_PIECES + 1}.get) is None
+    assert by_bits(scattered, {wide: MOST_PIECES + 1}.get) is None

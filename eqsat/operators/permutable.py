@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.operators.bundles import bundle_order, of_opaque
-from eqsat.operators.labels import Label, Labelled, Name, OpaqueKind
+from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder
 
 
 def free_bundles(kind: OpaqueKind, labels: Sequence[Label], operands: int) -> set[Name]:
@@ -20,7 +20,7 @@ def free_bundles(kind: OpaqueKind, labels: Sequence[Label], operands: int) -> se
     return {x for x in moving if roles.get(x) == "map" and not any(x in other for other in held[1:operands])}
 
 
-def turns(node: Opaque) -> bool:
+def is_permutable(node: Opaque) -> bool:
     """Whether only the place of one dimension, kept in the attribute `axis`, ties an operator to an order of its axes.
 
     A caller's own implementation does not see attributes, so moving its axis would change what it computes.
@@ -46,7 +46,7 @@ def turns(node: Opaque) -> bool:
     return not shared
 
 
-def turned(op: Labelled, place: int, order: list[int]) -> list[list[int]] | None:
+def permuted(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | None:
     """The orders of all operands and outputs where one of them, by number, has this one; None where what stands at the
     axis would be torn apart."""
     assert isinstance(op.kind, OpaqueKind)

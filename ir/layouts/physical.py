@@ -20,7 +20,7 @@ from eqsat.ir.terms.walk import substitute
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class Physical:
     """The physical cells, over `axes`: which logical index each holds, which are padding, and what these hold."""
 
     shape: Shape
@@ -30,7 +30,7 @@ class Placed:
     fill: Term | None
 
 
-def placed(source: Source, m: IndexMap, pad_value: Any) -> Placed:
+def physical(source: Source, m: IndexMap, pad_value: Any) -> Physical:
     """The cells of a source in the layout of a map; the errors are those of `layout_transform`."""
     shape = m.map_shape(source.shape)
     inverse, padding = m.non_surjective_inverse(source.shape)
@@ -38,7 +38,7 @@ def placed(source: Source, m: IndexMap, pad_value: Any) -> Placed:
     table = dict(zip(inverse.initial_indices, axes, strict=True))
     gather = tuple(substitute(g, table) for g in inverse.final_indices)
     if padding is t.FALSE:
-        return Placed(shape, axes, gather, padding, None)
+        return Physical(shape, axes, gather, padding, None)
     operation = f"layout_transform of {format_shape(source.shape)} by {m}"
     pad_value = called(pad_value, axes, operation)
     if pad_value is None:
@@ -46,7 +46,7 @@ def placed(source: Source, m: IndexMap, pad_value: Any) -> Placed:
         where = f"the first padded cell is {cell}" if cell is not None else f"cells where {padding} are padding"
         raise LayoutError(operation, f"the map pads: {where}", "give pad_value, or eq.UNDEF")
     marks = substitute(padding, table)
-    return Placed(shape, axes, gather, marks, pad_value_term(source, pad_value, axes, shape, marks, operation))
+    return Physical(shape, axes, gather, marks, pad_value_term(source, pad_value, axes, shape, marks, operation))
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def map_array(m: IndexMap, array: Any, pad_value: Any) -> NDArray:
     dtype = as_dtype(values.dtype)
     if dtype == t.INDEX:
         raise TypeMismatch(f"map {m}", "index is not a data type", "use int64")
-    found = placed(_Array("the array", values.shape, dtype), m, pad_value)
+    found = physical(_Array("the array", values.shape, dtype), m, pad_value)
     shape = require_static(found.shape, f"map_ndarray by {m}")
     result: NDArray = np.empty(shape, dtype)
     if found.fill is not None:

@@ -1,4 +1,7 @@
-"""What the tensor e-graph talks about by number: maps with fills, operators in normal form, forms, and values."""
+"""What the tensor e-graph knows by number only: maps with fills, operators in normal form, forms, and values.
+
+Equal things have one number, in tables that the search and the extraction after it share (`Interned`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from eqsat.ir.flat.map import identity
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
 from eqsat.ir.terms.term import Term
-from eqsat.operators.labels import Label, Order, Signed
+from eqsat.operators.labels import CanonicalOp, Label, Order
 
 T = TypeVar("T", bound=Hashable)
 
@@ -66,7 +69,7 @@ class Form:
     form's) and their orders are one way to write it down.
     """
 
-    signed: int
+    operator: int
     labels: tuple[Label, ...] = field(compare=False)
     operands: tuple[Order, ...] = field(compare=False)
     outputs: tuple[Order, ...] = field(compare=False)
@@ -91,9 +94,9 @@ class ViewOf:
 
 @dataclass(frozen=True)
 class Hub:
-    """Output number `output` of an operator in normal form over values."""
+    """Output number `output` of an operator in normal form over values: where all forms of the operator meet."""
 
-    signed: int
+    operator: int
     output: int
     operands: tuple[int, ...]
 
@@ -102,7 +105,7 @@ Value = Leaf | ViewOf | Hub
 
 
 @dataclass(frozen=True)
-class Typed:
+class ValueType:
     """The flat size and dtype of a value."""
 
     size: Size
@@ -110,14 +113,14 @@ class Typed:
 
 
 @dataclass
-class Universe:
-    """All numbered things of one search."""
+class Interned:
+    """The tables of one search: all that its e-graph has numbers of."""
 
     reindexes: Interner[Reindex] = field(default_factory=Interner[Reindex])
-    signed: Interner[Signed] = field(default_factory=Interner[Signed])
+    operators: Interner[CanonicalOp] = field(default_factory=Interner[CanonicalOp])
     forms: Interner[Form] = field(default_factory=Interner[Form])
     values: Interner[Value] = field(default_factory=Interner[Value])
-    types: dict[int, Typed] = field(default_factory=dict[int, Typed])
+    types: dict[int, ValueType] = field(default_factory=dict[int, ValueType])
     constants: dict[int, Term] = field(default_factory=dict[int, Term])
 
     def reindex(self, m: Map, fill: Term | None, dtype: str) -> int:
@@ -127,7 +130,7 @@ class Universe:
     def identity(self, size: Size, dtype: str) -> int:
         return self.reindex(identity(size), None, dtype)
 
-    def value(self, value: Value, typed: Typed) -> int:
+    def value(self, value: Value, typed: ValueType) -> int:
         number = self.values.number(value)
         self.types[number] = typed
         return number
