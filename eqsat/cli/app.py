@@ -182,12 +182,15 @@ def rules_profile(
         list[str] | None, typer.Option("--on", metavar="EXPRESSION", help="An expression, as a line of a corpus.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="FILE.png", help="Draw it, with matplotlib.")] = None,
+    graph: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Draw the e-graph of the first expression (.dot, .svg).")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Say what each rule does to a search: matches, rows, time; and which rules run away, on what."""
-    from eqsat.cli.research import run_profile
+    from eqsat.cli.research import Profiling, run_profile
 
-    return run_profile(tuple(modules or ()), corpus, tuple(expression or ()), plot, Output(json))
+    return run_profile(Profiling(tuple(modules or ()), corpus, tuple(expression or ()), plot, graph), Output(json))
 
 
 @rules_app.command("discover")
@@ -245,12 +248,15 @@ def explain(
     ranges: Annotated[str, typer.Option(metavar="i=16,j=2:8", help="Ranges of variables: extent, or start:stop.")] = "",
     latex: Annotated[bool, typer.Option("--latex", help="Print the steps as LaTeX.")] = False,
     html: Annotated[Path | None, typer.Option(metavar="OUT.html", help="Write the steps as a page.")] = None,
+    rules: Annotated[
+        list[str] | None, typer.Option(metavar="MODULE", help="With the rules of these beside ours, once proved.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Say whether two expressions are equal, and why, step by step; 1 where they are not, with values that show it."""
     from eqsat.cli.terms import Explaining, run_explain
 
-    return run_explain(Explaining(a, b, ranges, latex, html), Output(json))
+    return run_explain(Explaining(a, b, ranges, latex, html, tuple(rules or ())), Output(json))
 
 
 @app.command()

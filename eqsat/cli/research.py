@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from eqsat.cli.output import Output, writable
@@ -15,22 +16,38 @@ from eqsat.proving.ranges_text import ranges_of
 from eqsat.research.derive import Deriver, derivation, minimize
 from eqsat.research.discover import discover
 from eqsat.research.grammar import GRAMMARS
+from eqsat.research.picture import graph_picture
 from eqsat.research.plots import plot
 from eqsat.research.profile import corpus_of, profile
 from eqsat.rules import scalar_rules
 
 
-def run_profile(
-    modules: tuple[str, ...], corpus: Path | None, expressions: tuple[str, ...], picture: Path | None, out: Output
-) -> int:
+@dataclass(frozen=True)
+class Profiling:
+    """What `eqsat rules profile` was asked: modules of rules, expressions in a file and given, and files to draw."""
+
+    modules: tuple[str, ...] = ()
+    corpus: Path | None = None
+    expressions: tuple[str, ...] = ()
+    plot: Path | None = None
+    graph: Path | None = None
+
+
+def run_profile(asked: Profiling, out: Output) -> int:
     """Print what the rules do to searches over a corpus; 1 where facts contradict each other."""
-    own = [rule for name in modules for rule in rules_of(name)]
-    lines = [*expressions, *(_text_of(corpus).splitlines() if corpus is not None else ())]
-    file = writable(picture)
+    own = [rule for name in asked.modules for rule in rules_of(name)]
+    lines = [*asked.expressions, *(_text_of(asked.corpus).splitlines() if asked.corpus is not None else ())]
+    file, graph = writable(asked.plot), writable(asked.graph)
+    entries = corpus_of(lines) if lines or asked.corpus else None
+    if graph is not None and entries is None:
+        raise EqsatError("--graph", "there is no expression to draw", "give one: --on 'x//4*4 + x%4'")
     with out.progress("saturating") as show:
-        found = profile(corpus_of(lines) if lines or corpus else None, own, progress=show)
+        found = profile(entries, own, progress=show)
         if file is not None:
             plot(found, file)
+        if graph is not None and entries is not None:
+            usable = [r for r in _scalars(own) if r.name not in found.idle]
+            graph_picture(*entries[0], [*scalar_rules(), *usable]).save(graph)
     out.answer(found.data(), str(found))
     return 1 if "contradiction" in found.status.values() else 0
 
@@ -52,7 +69,7 @@ def run_minimize(names: tuple[str, ...], out: Output) -> int:
     with out.progress(f"deriving {len(chosen)} rules from each other"):
         found = minimize(chosen)
     dropped = [{"name": d.rule, "by": d.by} for d in found.dropped]
-    out.answer({"kept": [r.name for r in found.kept], "dropped": dropped}, str(found))
+    out.answer({"kept": [r.name for r in found.kept], "dropped": dropped, "idle": dict(found.idle)}, str(found))
     return 0
 
 

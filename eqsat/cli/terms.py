@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.user_rules import rules_of
 from eqsat.explaining.chain import Chain, chain_of
 from eqsat.explaining.show import chain_data, chain_html, chain_latex
 from eqsat.index_graph.explain import Explanation, explain_terms
+from eqsat.ir.rule import Rule
 from eqsat.proving.prover import prove_equal
 from eqsat.proving.ranges_text import ranges_of
 from eqsat.proving.read import Ranges, read
 from eqsat.rulebook import default_rules
+from eqsat.rulebook.choice import rules_in_use
 
 
 @dataclass(frozen=True)
 class Explaining:
-    """What `eqsat explain` was asked: two expressions, ranges, and how to show the chain."""
+    """What `eqsat explain` was asked: two expressions, ranges, how to show the chain, and modules of rules."""
 
     a: str
     b: str
     ranges: str = ""
     latex: bool = False
     html: Path | None = None
+    rules: tuple[str, ...] = ()
 
 
 def run_explain(asked: Explaining, out: Output) -> int:
@@ -31,12 +36,14 @@ def run_explain(asked: Explaining, out: Output) -> int:
     a, b = asked.a, asked.b
     box = ranges_of(asked.ranges)
     page = writable(asked.html)
+    own = [r for name in asked.rules for r in rules_of(name) if isinstance(r, Rule)]
+    rules = rules_in_use(own) if own else tuple(default_rules())
     with out.progress("proving") as show:
         proof = prove_equal(a, b, box)
         show("looking for rules")
-        why = explain_terms(a, b, box) if proof else Explanation(False)
+        why = explain_terms(a, b, box, rules) if proof else Explanation(False)
         show("looking for steps")
-        chain = _chain(a, b, box, why)
+        chain = _chain(a, b, box, why, rules)
     words = {"proved": "equal", "refuted": "not equal", "unknown": "not known to be equal"}[proof.verdict]
     lines = [f"{words}: {a}  and  {b}", f"  by {proof.method} in {proof.seconds:.3f} s"]
     if proof.witness:
@@ -66,8 +73,8 @@ def run_explain(asked: Explaining, out: Output) -> int:
     return 1 if proof.verdict == "refuted" else 0
 
 
-def _chain(a: str, b: str, ranges: Ranges, why: Explanation) -> Chain | None:
+def _chain(a: str, b: str, ranges: Ranges, why: Explanation, rules: Sequence[Rule]) -> Chain | None:
     if not why.equal:
         return None
     (first, second), box = read([a, b], ranges)
-    return chain_of(first, second, box, why, default_rules())
+    return chain_of(first, second, box, why, rules)

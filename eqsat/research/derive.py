@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +19,7 @@ from eqsat.proving.prover import prove_equal
 from eqsat.proving.read import Ranges
 from eqsat.rewriting.context import Context
 from eqsat.rewriting.rewrite import Session
+from eqsat.rulebook.acting import why_idle
 
 MOST_TERMS = 250
 SECONDS = 1.0
@@ -41,7 +42,8 @@ class Derivation:
 
 
 class Deriver:
-    """Rules ready to derive others; each question is asked about sides with sizes in place of constants.
+    """Rules ready to derive others; each question is asked about sides with sizes in place of constants. Rules that can
+    be matched nowhere derive nothing.
 
     >>> from eqsat.rules.index_arith import div_div
     >>> from eqsat.rules.split_merge import RULES
@@ -50,7 +52,7 @@ class Deriver:
     """
 
     def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rewrites = Rewrites(rules)
+        self.rewrites = Rewrites([r for r in rules if not why_idle(r)])
 
     def derive(self, rule: Rule) -> Derivation:
         """Whether all theorems of a rule follow, and from which rules."""
@@ -94,14 +96,17 @@ def _sizes(rule: Rule, instance: Instance) -> dict[Term, Term]:
 
 @dataclass(frozen=True)
 class Minimal:
-    """A smaller set of rules from which the others follow: those kept, and how each that was left out follows."""
+    """A smaller set of rules from which the others follow: those kept, how each that was left out follows, and why
+    rules that can be matched nowhere were of no use for that."""
 
     kept: tuple[Rule, ...]
     dropped: tuple[Derivation, ...]
+    idle: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __str__(self) -> str:
         lines = [f"{len(self.kept)} kept: {', '.join(r.name for r in self.kept)}"]
-        return "\n".join([*lines, *(f"follows: {d}" for d in self.dropped)])
+        lines += [f"follows: {d}" for d in self.dropped]
+        return "\n".join([*lines, *(f"acts nowhere: {name}: {reason}" for name, reason in self.idle.items())])
 
 
 def minimize(rules: Sequence[Rule], beside: Sequence[Rule] = ()) -> Minimal:
@@ -114,7 +119,12 @@ def minimize(rules: Sequence[Rule], beside: Sequence[Rule] = ()) -> Minimal:
         if found:
             kept = rest
             dropped.append(found)
-    return Minimal(tuple(kept), tuple(dropped))
+    return Minimal(tuple(kept), tuple(dropped), idle_among(rules))
+
+
+def idle_among(rules: Iterable[Rule]) -> dict[str, str]:
+    """The rules that can be matched nowhere, with the reason."""
+    return {r.name: reason for r in rules if (reason := why_idle(r))}
 
 
 @dataclass(frozen=True)

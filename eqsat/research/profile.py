@@ -17,6 +17,7 @@ from eqsat.ir.tensors.tensor import Program
 from eqsat.ir.terms.term import Term
 from eqsat.proving.ranges_text import ranges_of
 from eqsat.proving.read import read
+from eqsat.research.derive import idle_among
 from eqsat.research.runaway import Runaway, diagnose_all
 from eqsat.research.saturate import LIMITS, Growth, saturate
 from eqsat.rulebook.admitted import NEEDED
@@ -42,12 +43,14 @@ class RuleProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """The rules over a corpus, those that add the most rows first; what ran away, and what contradicted itself."""
+    """The rules over a corpus, those that add the most rows first; what ran away, what contradicted itself, and
+    why rules that can be matched nowhere are not in it."""
 
     rules: tuple[RuleProfile, ...]
     growth: Mapping[str, tuple[int, ...]]
     status: Mapping[str, str]
     runaways: tuple[Runaway, ...] = ()
+    idle: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __getitem__(self, name: str) -> RuleProfile:
         return {r.name: r for r in self.rules}[name]
@@ -63,6 +66,7 @@ class Profile:
             "growth": dict(self.growth),
             "status": dict(self.status),
             "runaways": reasons,
+            "idle": dict(self.idle),
         }
 
     def to_json(self) -> str:
@@ -78,6 +82,7 @@ class Profile:
         lines.append(", ".join(f"{n} {status}" for status, n in sorted(counted.items())))
         lines += [f"contradiction: {name}" for name, status in self.status.items() if status == "contradiction"]
         lines += [f"runs away: {reason}" for reason in self.runaways]
+        lines += [f"acts nowhere: {name}: {reason}" for name, reason in self.idle.items()]
         return "\n".join(lines)
 
 
@@ -107,7 +112,9 @@ def profile(
     >>> found["div-of-sum"].matches > 0, found.status
     (True, {'(8*x + y) // 8': 'saturated'})
     """
-    own = list(rules)
+    given = list(rules)
+    idle = idle_among(r for r in given if isinstance(r, Rule))
+    own = [r for r in given if r.name not in idle]
     tell = progress or _silent
     entries = [_entry(item, limits) for item in (_examples() if corpus is None else corpus)]
     ours: list[Rule | Law] = [*scalar_rules(), *tensor_laws()]
@@ -130,7 +137,7 @@ def profile(
                     runaways[reason.culprits] = reason
     merged = [_merged(name, rows) for name, rows in table.items()]
     merged.sort(key=lambda r: (-r.rows, -r.matches, r.name))
-    return Profile(tuple(merged), growth, status, tuple(runaways.values()))
+    return Profile(tuple(merged), growth, status, tuple(runaways.values()), idle)
 
 
 def _silent(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from itertools import compress
 
 from eqsat.ir.rule import RuleError
 from eqsat.ir.terms import term as t
@@ -65,8 +66,9 @@ class Summands(Constants, ABC):
         bare = [q for c, q in items if q.op == "var" and c == (1, ())]
         if len(bare) == 1 and len(items) == 1 + sum(q.op == "const" for _, q in items):
             return self._offset([c for c, q in items if q.op == "const"], self.slots[bare[0]])
-        split = [(c, q) for c, q in items if c[1]]
-        plain = [(c, q) for c, q in items if not c[1]]
+        scaled = [bool(c[1]) or (q.op == "var" and abs(c[0]) > 1) for c, q in items]
+        split = list(compress(items, scaled))
+        plain = [item for item, has in zip(items, scaled, strict=True) if not has]
         if len(split) == 1 and len(plain) <= 1 and all(c == (1, ()) for c, _ in plain):
             small = self.compile(plain[0][1]) if plain else None
             return self._split(split[0][0], self.compile(split[0][1]), small, under)

@@ -31,7 +31,7 @@ class RuleReport:
         model = self.witness is not None and "left[i]" in self.witness  # of a law: the note shows it as tensors
         shown = f" at {dict(self.witness)}" if self.witness and not model else ""
         line = f"{self.status:14} {self.seconds:6.2f}s  {self.name}{shown}  [{self.method}]"
-        return line if self.status in BELIEVED or not self.note else f"{line}\n{'':23}{self.note}"
+        return f"{line}\n{'':23}{self.note}" if self.note else line
 
 
 @dataclass(frozen=True)

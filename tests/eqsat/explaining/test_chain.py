@@ -147,6 +147,21 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("\\begin{align*}")
 
 
+def test_rules_of_a_module_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQSAT_DEBUG", "0")
+    (tmp_path / "or_rules.py").write_text(
+        "import eqsat as eq\nfrom eqsat.ir.rule import Idx, when\n\n\n@eq.rule('low or')\n"
+        "def low_or(x: Idx, y: Idx):\n    return x | (4 * y), x + 4*y, when(0 <= x, x < 4)\n"
+    )
+    assert main(["explain", "x%4 | 8*y", "x%4 + 8*y"]) == 0
+    assert "no rules that show it" in capsys.readouterr().out
+    assert main(["explain", "x%4 | 8*y", "x%4 + 8*y", "--rules", "or_rules", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["chain"]["rules"] == ["low or"]
+
+
 # -- programs ---------------------------------------------------------------------------------------------------------
 
 

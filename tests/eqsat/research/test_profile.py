@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -14,6 +15,8 @@ from eqsat.cli import main
 from eqsat.ir.rule import Family, Idx, Pos
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.research.derive import minimize
+from eqsat.research.picture import graph_picture
 from eqsat.research.profile import corpus_of, profile
 from eqsat.research.runaway import diagnose, diagnose_all
 from eqsat.research.saturate import LIMITS, saturate
@@ -117,6 +120,47 @@ def test_on_the_command_line(
     assert data["status"]["x // 5"] == "iteration-limit"
     assert main(["rules", "profile", "shifted_rules", "--on", "x // 5"]) == 0
     assert "runs away: div-shifted let x // 5 grow" in capsys.readouterr().out
+    assert main(["rules", "profile", "--on", "x // 5", "--graph", "g.svg"]) == 0 and (tmp_path / "g.svg").exists()
+    assert main(["rules", "profile", "--graph", "g.svg"]) == 2
+
+
+@OWN.rule("cannot be matched")
+def unmatched(x: Idx, y: Idx, z: Idx):
+    return (x * x * x + y * z) % 4, (x * x * x + y * z + 4) % 4
+
+
+def test_rules_that_can_be_matched_nowhere_are_named() -> None:
+    found = profile(["x % 4 % 4"], [unmatched, harmless])
+    assert list(found.idle) == ["cannot be matched"] and "acts nowhere: cannot be matched: summand" in str(found)
+    assert found.status == {"x % 4 % 4": "saturated"}
+    least = minimize([unmatched, xor_comm])
+    assert len(least.kept) == 2 and list(least.idle) == ["cannot be matched"]
+
+
+def test_the_graph_as_a_picture(tmp_path: Path) -> None:  # feature: J3
+    picture = graph_picture("x // 4 * 4 + x % 4 + where(y < 3, y % 8, 0)", {"y": (0, 9)})
+    names = {box.name for box in picture.boxes}
+    assert picture.status == "saturated" and [box.is_root for box in picture.boxes].count(True) == 1
+    root = next(box for box in picture.boxes if box.is_root)
+    assert any(node.startswith("x + ") for node in root.nodes) and len(root.nodes) > 1
+    for box in picture.boxes:
+        assert len(box.nodes) == len(box.reads) and all(name in names for reads in box.reads for name in reads)
+    for kind in ("dot", "svg", "html"):
+        picture.save(tmp_path / f"g.{kind}")
+    page = (tmp_path / "g.html").read_text()
+    svg = ElementTree.fromstring((tmp_path / "g.svg").read_text())
+    assert all(f'id="{name}"' in page for name in names) and "http" not in page.replace(
+        "http://www.w3.org/2000/svg", ""
+    )
+    assert sum(g.get("id") in names for g in svg.iter("{http://www.w3.org/2000/svg}g")) == len(names)
+    assert (tmp_path / "g.dot").read_text().count(" [label=") == len(names)
+    with pytest.raises(eq.EqsatError, match="no kind of picture"):
+        picture.save(tmp_path / "g.png")
+
+
+def test_a_large_graph_is_cut_and_says_so() -> None:
+    picture = graph_picture(xors(7), rules=[*scalar_rules(), xor_assoc], limits=LIMITS, most=5)
+    assert len(picture.boxes) == 5 and f"5 of {5 + picture.cut} classes" in picture.caption and picture.cut > 20
 
 
 def test_plots(tmp_path: Path) -> None:  # feature: J3

@@ -139,6 +139,16 @@ def test_patterns_that_cannot_be_matched_are_refused(declare: Callable[..., Any]
         Pattern(made, made.instances[0])
 
 
+@rule("low-digit")
+def low_digit(x: Idx, y: Idx):
+    return t.binary("bitor", 4 * x, y), 4 * x + y, when(y >= 0, y < 4)
+
+
+@rule("half")
+def half(x: Idx, y: Idx):
+    return (2 * x + y) // 2, x + y // 2
+
+
 @pytest.mark.parametrize(
     ("left", "right", "smaller"),
     [
@@ -189,6 +199,11 @@ def _interval(a: t.Term, ranges: dict[t.Term, tuple[int, int]]) -> tuple[int | N
         (div_low, "(8*x + y % 4 - 1) // 16", None),
         (div_low, "(8*x + 64*y + z % 8 - 16) // 8", "(8*y + x - 2) // 1"),
         (div_low, "x // 8", None),
+        (low_digit, "(8*x + 4*z) | (y % 4)", "8*x + 4*z + y % 4"),
+        (low_digit, "(y % 4) | (8*x)", "8*x + y % 4"),
+        (low_digit, "(8*x + 2*z) | (y % 4)", None),
+        (low_digit, "(8*x) | (y % 5)", None),
+        (half, "(6*x + z % 2) // 2", "3*x + z % 2 // 2"),
     ],
 )
 def test_matching_modulo_the_rest(r: Rule, text: str, result: str | None) -> None:
