@@ -11,7 +11,7 @@ from typing import Any
 from eqsat.files import write_whole
 from eqsat.index_graph.extract import Extractor, Node
 from eqsat.index_graph.graph import IndexGraph, Limits, Unsound
-from eqsat.index_graph.turned import both_ways
+from eqsat.index_graph.reversed import both_ways
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Kind, Parameter, Rule, variable
