@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 from eqsat.ir.dtypes import BOOL, DATA, INDEX
@@ -168,6 +169,17 @@ class Rule:
     source: str = ""
     tags: frozenset[str] = frozenset()
     family: str = ""
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: rules are looked up often, and are large."""
+        return hash((self.name, self.family, self.parameters, self.instances, self.tags))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_hash"}  # other processes hash otherwise
 
     @property
     def left(self) -> Term:

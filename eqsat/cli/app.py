@@ -196,7 +196,7 @@ def rules_profile(
 @rules_app.command("discover")
 def rules_discover(
     grammar: Annotated[
-        str, typer.Option(metavar="[arithmetic|lattice|predicates]", help="Over which terms.")
+        str, typer.Option(metavar="[arithmetic|bits|...|layouts]", help="Over which terms; an unknown name lists them.")
     ] = "arithmetic",
     known: Annotated[
         str, typer.Option(metavar="[default|none|MODULE]", help="Rules that need not be found: ours, none, a module's.")

@@ -16,6 +16,7 @@ from eqsat.proving.ranges_text import ranges_of
 from eqsat.research.derive import Deriver, derivation, minimize
 from eqsat.research.discover import discover
 from eqsat.research.grammar import GRAMMARS
+from eqsat.research.moves import discover_moves
 from eqsat.research.picture import graph_picture
 from eqsat.research.plots import plot
 from eqsat.research.profile import corpus_of, profile
@@ -52,10 +53,19 @@ def run_profile(asked: Profiling, out: Output) -> int:
     return 1 if "contradiction" in found.status.values() else 0
 
 
+LAYOUTS = "layouts"  # no grammar of terms: chains of moves of tensors
+
+
 def run_discover(grammar: str, known: str, seconds: float, most: int, out: Output) -> int:
     """Print the rules that are found."""
+    if grammar == LAYOUTS:
+        with out.progress("looking for laws") as show:
+            laws = discover_moves(seconds=seconds, progress=show)
+        out.answer(laws.data(), str(laws))
+        return 0
     if grammar not in GRAMMARS:
-        raise EqsatError(f"--grammar {grammar!r}", "there is none of this name", f"one of {', '.join(GRAMMARS)}")
+        names = ", ".join((*GRAMMARS, LAYOUTS))
+        raise EqsatError(f"--grammar {grammar!r}", "there is none of this name", f"one of {names}")
     rules = None if known == "default" else [] if known == "none" else _scalars(rules_of(known))
     with out.progress("looking for rules") as show:
         found = discover(GRAMMARS[grammar], rules, seconds=seconds, most=most, progress=show)

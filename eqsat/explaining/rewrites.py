@@ -12,7 +12,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.rewriting.context import Context
-from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match import pattern_of
 from eqsat.rewriting.match_state import Found
 from eqsat.rewriting.rewrite import FOLD, KNOWN, LEAVES, SINGLE, Rewriter, fold, respelled
 
@@ -89,8 +89,8 @@ class Rewrites:
         for rule in rules:
             try:
                 back = reversed_rule(rule)
-                for instance in back.instances:
-                    Pattern(back, instance)
+                for number in range(len(back.instances)):
+                    pattern_of(back, number)
             except RuleError:
                 continue
             if all(i.left.op not in LEAVES for i in back.instances):

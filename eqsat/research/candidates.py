@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from eqsat.index_graph.cost import cost
 from eqsat.ir.dtypes import INDEX
@@ -13,7 +14,11 @@ from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.research.grammar import Classes, Grammar
+from eqsat.research.grammar import DIVISIONS, Classes, Grammar
+
+
+_INDICES = dict.fromkeys((Kind.NEG, Kind.TOTAL, Kind.ANY, Kind.NUM), Kind.IDX)
+"""What a grammar has instead of narrower and wider kinds of parameters."""
 
 
 @dataclass(frozen=True)
@@ -29,73 +34,66 @@ class Candidate:
         """What tells candidates apart, and in which order, whatever they look like."""
         return self.left.digest, self.right.digest, *(c.digest for c in self.conditions)
 
-    @property
-    def rank(self) -> tuple[int, int, int, str]:
+    @cached_property
+    def rank(self) -> tuple[int, int, int, bytes]:
         """The more general and the shorter, the earlier: fewer conditions, less to match, more saved."""
         indices = sum(v.dtype == INDEX for v in nodes_of("var", self.left)) > 0
         return (
             cost(self.left) + 3 * len(self.conditions) + 4 * (not indices),
             cost(self.right),
             len(nodes_of("var", self.left)),
-            str(self.left),
+            self.left.digest,
         )
 
 
 def candidates(grammar: Grammar, classes: Classes, seed: int) -> Iterator[Candidate]:
-    """Pairs of equal terms up to the names of their variables, the larger term on the left."""
-    names, kinds = _renamings(grammar), grammar.variables()
+    """Pairs of equal terms, the larger term on the left; some differ by the names of their variables only."""
     for left, right in classes.equal:
-        yield from _oriented(left, right, (), names, kinds)
+        yield from _oriented(left, right, ())
     for n, conditions in enumerate(grammar.given()[1:]):
         for left, right in classes.under(conditions, seed + n + 1):
-            yield from _oriented(left, right, conditions, names, kinds)
+            yield from _oriented(left, right, conditions)
 
 
-def _oriented(
-    left: Term, right: Term, conditions: tuple[Term, ...], names: Sequence[dict[Term, Term]], kinds: dict[Term, Kind]
-) -> Iterator[Candidate]:
+def _oriented(left: Term, right: Term, conditions: tuple[Term, ...]) -> Iterator[Candidate]:
     if cost(left) < cost(right):
         left, right = right, left
     if left is right or left.op in ("var", "const"):
         return
-    free = set(nodes_of("var", right, *conditions)) - set(nodes_of("var", left))
-    if free:
-        return
-    best: Candidate | None = None
-    for table in names:
-        try:
-            made = Candidate(
-                substitute(left, table), substitute(right, table), tuple(substitute(c, table) for c in conditions)
-            )
-        except EqsatError:
-            continue
-        if best is None or made.key < best.key:
-            best = made
-    if best is not None:
-        yield _named(best, kinds)
+    if set(nodes_of("var", right, *conditions)) <= set(nodes_of("var", left)):
+        yield Candidate(left, right, conditions)
 
 
-def _named(candidate: Candidate, kinds: dict[Term, Kind]) -> Candidate:
-    """The same with the first names of each kind, in the order in which the left side has them."""
-    table: dict[Term, Term] = {}
-    free = dict(kinds)
-    for v in nodes_of("var", candidate.left):
-        table[v] = next(n for n in free if kinds[n] is kinds[v])
-        free.pop(table[v])
-    left, right = substitute(candidate.left, table), substitute(candidate.right, table)
-    return Candidate(left, right, tuple(substitute(c, table) for c in candidate.conditions))
+class Names:
+    """The names of a grammar, and candidates by the first of them: those that differ by names only become one."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.kinds = grammar.variables()
+        groups = [[v for v, k in self.kinds.items() if k is kind] for kind in dict.fromkeys(self.kinds.values())]
+        self.tables: list[dict[Term, Term]] = []  # all exchanges of variables of one kind
+        for choice in itertools.product(*(itertools.permutations(g) for g in groups)):
+            pairs = [pair for g, new in zip(groups, choice, strict=True) for pair in zip(g, new, strict=True)]
+            self.tables.append(dict(pairs))
+
+    def canonical(self, candidate: Candidate) -> Candidate:
+        """The same with the first names of each kind, in the order in which the left side has them."""
+        made = [new for table in self.tables if (new := _exchanged(candidate, table)) is not None]
+        best = min(made, key=lambda c: c.key)
+        free = dict(self.kinds)
+        table: dict[Term, Term] = {}
+        for v in nodes_of("var", best.left):
+            table[v] = next(n for n in free if self.kinds[n] is self.kinds[v])
+            free.pop(table[v])
+        return _exchanged(best, table) or best
 
 
-def _renamings(grammar: Grammar) -> list[dict[Term, Term]]:
-    """All exchanges of variables of one kind, apart from each other."""
-    kinds = grammar.variables()
-    groups = [[v for v, k in kinds.items() if k is kind] for kind in dict.fromkeys(kinds.values())]
-    tables: list[dict[Term, Term]] = []
-    for choice in itertools.product(*(itertools.permutations(g) for g in groups)):
-        tables.append(
-            {old: new for g, new_g in zip(groups, choice, strict=True) for old, new in zip(g, new_g, strict=True)}
-        )
-    return tables
+def _exchanged(candidate: Candidate, table: dict[Term, Term]) -> Candidate | None:
+    """A candidate with other names; None where a side is no term then."""
+    try:
+        conditions = tuple(substitute(c, table) for c in candidate.conditions)
+        return Candidate(substitute(candidate.left, table), substitute(candidate.right, table), conditions)
+    except EqsatError:
+        return None
 
 
 def covered(rule: Rule, grammar: Grammar) -> bool:
@@ -106,25 +104,39 @@ def covered(rule: Rule, grammar: Grammar) -> bool:
     >>> covered(div_div, ARITHMETIC)
     True
     """
-    allowed = {"add": "sum", "sub": "sum", "mul": "prod"}
-    operations = {allowed.get(op, op) for op in grammar.operations} | {"var", "const", "sum", "prod"}
+    operations = {*grammar.operations, "var", "const", "sum"} | ({"prod"} if "mul" in grammar.operations else set())
     (instance, *more) = rule.instances
     if more or instance.choices or instance.dtype:
         return False
     kinds = list(grammar.parameters.values())
-    for kind in {p.kind for p in rule.parameters}:
-        if sum(p.kind is kind for p in rule.parameters) > kinds.count(kind):
-            return False
-    known = _shapes(grammar)
-    if instance.conditions and _shape(instance.conditions) not in known:
+    asked = [_INDICES.get(p.kind, p.kind) for p in rule.parameters]
+    if any(asked.count(kind) > kinds.count(kind) for kind in asked):
         return False
-    parts = (*_nodes(instance.left), *_nodes(instance.right))
+    if instance.conditions and _shape(instance.conditions) not in _shapes(grammar):
+        return False
+    sides = (instance.left, instance.right)
+    parts = [node for side in sides for node in _nodes(side)]
     numbers = {0, 1, *grammar.numbers}
     if any(n.op == "const" and n.payload not in numbers for n in parts):
         return False
-    if any(n.op in ("floordiv", "mod") and n.args[1].op == "const" for n in parts):
+    if any(n.op in DIVISIONS and n.args[1].op not in ("var", "prod") for n in parts):
         return False
-    return _size(instance.left) <= grammar.size and all(n.op in operations for n in parts)
+    if not all(_sum_said(n, grammar) for n in parts if n.op == "sum"):
+        return False
+    return all(_size(side) <= grammar.size for side in sides) and all(n.op in operations for n in parts)
+
+
+def _sum_said(node: Term, grammar: Grammar) -> bool:
+    """Whether a grammar has the additions, subtractions and coefficients of a sum."""
+    constant, coefficients = node.payload
+    said = set(grammar.operations)
+    if constant and (abs(constant) not in grammar.numbers or not said & {"add", "sub"}):
+        return False
+    if any(abs(c) != 1 for c in coefficients) and "mul" not in said:
+        return False
+    subtracted = any(c < 0 for c in coefficients)
+    added = sum(c > 0 for c in coefficients) > 1
+    return (not subtracted or bool(said & {"sub", "neg"})) and (not added or "add" in said)
 
 
 def _shapes(grammar: Grammar) -> set[tuple[str, ...]]:
@@ -133,10 +145,12 @@ def _shapes(grammar: Grammar) -> set[tuple[str, ...]]:
 
 def _shape(conditions: Sequence[Term]) -> tuple[str, ...]:
     """Conditions without the names of their variables."""
-    table: dict[Term, Term] = {}
-    for v in nodes_of("var", *conditions):
-        table[v] = t.var(f"v{len(table)}")
-    return tuple(sorted(str(substitute(c, table)) for c in conditions))
+    free = nodes_of("var", *conditions)
+    shapes: list[tuple[str, ...]] = []
+    for order in itertools.permutations(range(len(free))):
+        table = {v: t.make("var", (), f"v{n}", v.dtype) for v, n in zip(free, order, strict=True)}
+        shapes.append(tuple(sorted(str(substitute(c, table)) for c in conditions)))
+    return min(shapes)
 
 
 def _nodes(term: Term) -> list[Term]:
@@ -150,5 +164,6 @@ def _size(term: Term) -> int:
     below = sum(_size(a) for a in term.args)
     if term.op == "sum":
         constant, coefficients = term.payload
-        return below + len(term.args) - 1 + bool(constant) + sum(c != 1 for c in coefficients)
-    return below + max(1, len(term.args) - 1)
+        scaled = sum(abs(c) != 1 for c in coefficients)
+        return below + len(term.args) - 1 + bool(constant) + scaled + (max(constant, *coefficients) <= 0)
+    return below + (1 if term.op == "where" else max(1, len(term.args) - 1))

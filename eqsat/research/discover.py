@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.index_graph.cost import cost
 from eqsat.ir.order import decreases
-from eqsat.ir.rule import Instance, Kind, Parameter, Rule
-from eqsat.ir.terms.walk import nodes_of
-from eqsat.research.candidates import Candidate, candidates
+from eqsat.ir.rule import Instance, Kind, Parameter, Rule, variable
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute
+from eqsat.research.candidates import Candidate, Names, candidates
 from eqsat.research.derive import Deriver
 from eqsat.research.grammar import ARITHMETIC, Classes, Grammar
 from eqsat.research.paste import HEAD, rule_text
@@ -23,6 +24,7 @@ from eqsat.rules import scalar_rules
 SECONDS = 60.0
 PROOF_SECONDS = 2.0
 TRIED, TRIED_SECONDS = 60, 0.2  # terms and seconds in which a candidate may be derived
+CHOOSING = frozenset(("where", "and", "or", "not", "var"))  # operations that values of all types have
 ENUMERATION, FINDING = 0.35, 0.85  # the shares of the time after which no more terms, and no more rules, are made
 
 
@@ -119,8 +121,9 @@ def discover(
     tell = progress or _silent
     tell("making terms")
     classes = Classes(grammar, seed, begun + ENUMERATION * seconds)
-    pairs = sorted(set(candidates(grammar, classes, seed)), key=lambda c: c.rank)
-    pairs = [c for c in pairs if keep is None or keep(c)]
+    kept = {c for c in candidates(grammar, classes, seed) if keep is None or keep(c)}
+    pairs = sorted(kept, key=lambda c: c.rank)
+    names, seen = Names(grammar), set[Candidate]()
     base = list(scalar_rules() if known is None else known)
     search = _Search(grammar, base)
     done = 0
@@ -128,13 +131,17 @@ def discover(
         if time.monotonic() - begun > FINDING * seconds or len(search.kept) >= most:
             break
         done += 1
+        candidate = names.canonical(candidate)
+        if candidate in seen:
+            continue
+        seen.add(candidate)
         tell(f"{done} of {len(pairs)} candidates, {len(search.kept)} rules; {candidate.left} = {candidate.right}")
         search.look(candidate)
     tell("leaving out what follows")
     found = tuple(_compared(rule, method) for rule, method in search.least())
     spent = time.monotonic() - begun
     complete = classes.complete and done == len(pairs)
-    counts = (len(classes.seen), len(pairs), search.derived, search.refuted, search.unknown)
+    counts = (len(classes.seen), len(seen), search.derived, search.refuted, search.unknown)
     return Discovery(found, *counts, spent, complete)
 
 
@@ -168,6 +175,7 @@ class _Search:
                 self.unknown += 1
             return
         rule, method = self.weakened(rule, report.method)
+        rule, method = _generalised(rule, method)
         self.kept.append((rule, method))
         self.deriver = Deriver([*(r for r, _ in self.kept), *self.base])
 
@@ -211,6 +219,19 @@ class _Search:
             if report.status == "proved":
                 rule, method = weaker, report.method
         return rule, method
+
+
+def _generalised(rule: Rule, method: str) -> tuple[Rule, str]:
+    """The rule about values of any type, where it only chooses between its indices."""
+    (instance,) = rule.instances
+    parameters = {p.name: replace(p, kind=Kind.ANY) if p.kind is Kind.IDX else p for p in rule.parameters}
+    if instance.conditions or any(n.op not in CHOOSING for side in (instance.left, instance.right) for n in postorder(side)):
+        return rule, method
+    table: dict[Term, Term] = {variable(p, ""): variable(parameters[p.name], "") for p in rule.parameters}
+    sides = [substitute(side, table) for side in (instance.left, instance.right)]
+    wider = replace(rule, parameters=tuple(parameters.values()), instances=(Instance(sides[0], sides[1], ()),))
+    report = check_rule(wider, seconds=PROOF_SECONDS)
+    return (wider, report.method) if report.status == "proved" and not why_idle(wider) else (rule, method)
 
 
 def _compared(rule: Rule, method: str) -> Found:

@@ -24,8 +24,11 @@ _NUMPY: dict[str, Callable[..., NDArray]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
     "min": np.minimum, "max": np.maximum, "bitxor": np.bitwise_xor, "bitand": np.bitwise_and, "bitor": np.bitwise_or,
     "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
-    "or": np.logical_or, "not": np.logical_not, "abs": np.abs,
+    "or": np.logical_or, "not": np.logical_not, "abs": np.abs, "neg": np.negative, "where": np.where,
+    "truncdiv": lambda a, b: np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), "truncmod": np.fmod,
 }  # fmt: skip
+_UNARY = ("not", "abs", "neg")
+DIVISIONS = ("floordiv", "mod", "truncdiv", "truncmod")
 
 
 @dataclass(frozen=True)
@@ -62,12 +65,52 @@ class Grammar:
         return found
 
 
+def _indices(names: str, constants: str = "", predicates: str = "") -> dict[str, Kind]:
+    kinds = ((names, Kind.IDX), (constants, Kind.POS), (predicates, Kind.PRED))
+    return {name: kind for letters, kind in kinds for name in letters}
+
+
+X, Y, C, D = (t.var(name) for name in "xycd")
+ZERO = t.index_const(0)
+_OPPOSITE = (t.compare("eq", X + Y, ZERO),)
+_CONGRUENT = (t.compare("eq", (X - Y) % C, ZERO),)
+_EXACT = (t.compare("eq", X % C, ZERO),)
+_SLACK = t.var("w") + X - Y - t.var("z")
+_LEVEL, _NEARLY = (t.compare("eq", _SLACK, ZERO),), (-1 <= _SLACK, _SLACK <= 1)
+_DIGIT = (ZERO <= Y, Y < C)
+
 ARITHMETIC = Grammar()
-LATTICE = Grammar({"x": Kind.IDX, "y": Kind.IDX, "z": Kind.IDX}, (), ("min", "max"), 4, ((t.var("x") <= t.var("y"),),))
-PREDICATES = Grammar(
-    {"x": Kind.IDX, "y": Kind.IDX, "p": Kind.PRED, "q": Kind.PRED}, (), ("lt", "le", "eq", "and", "or", "not"), 3, ()
-)
-GRAMMARS = {"arithmetic": ARITHMETIC, "lattice": LATTICE, "predicates": PREDICATES}
+LATTICE = Grammar(_indices("xyz"), (), ("min", "max"), 4, ((X <= Y,),))
+PAIRS = Grammar(_indices("xyzw"), (), ("min", "max"), 3, ((X <= Y,),))
+PREDICATES = Grammar(_indices("xy", "", "pq"), (), ("lt", "le", "eq", "and", "or", "not"), 3, ())
+SUMS = Grammar(_indices("xy", "c"), (), ("add", "sub", "mul", "floordiv", "mod"), 4, (_DIGIT, _CONGRUENT, _EXACT))
+REMAINDERS = Grammar(_indices("xy", "ab"), (), ("add", "sub", "mul", "floordiv", "mod"), 4, ())
+RESTS = Grammar(_indices("xy", "c"), (), ("add", "sub", "floordiv", "mod"), 5, (_CONGRUENT,))
+TRUNCATION = Grammar(
+    _indices("xy", "c"), (), ("truncdiv", "truncmod", "abs", "neg", "add", "sub", "mul", "floordiv", "mod"), 3,
+    ((ZERO <= X,), (X <= ZERO,), (-C < X, X < C), _OPPOSITE),
+)  # fmt: skip
+DIGITS = Grammar(_indices("x", "ab"), (), ("truncdiv", "truncmod", "mul", "sub", "add"), 4, ())
+BITS = Grammar(_indices("xyz"), (), ("bitand", "bitor", "bitxor"), 3, ())
+BOUNDS = Grammar(_indices("xyz"), (), ("min", "max", "add", "sub"), 4, ())
+SIGNS = Grammar(_indices("xy"), (), ("min", "max", "neg", "abs", "sub"), 4, ((ZERO <= X,), (X <= ZERO,)))
+QUOTIENTS = Grammar(
+    _indices("xyz", "c"), (), ("min", "max", "floordiv", "mul", "add"), 3,
+    ((X // C <= Y // C,), (Y // C <= X // C,), _DIGIT),
+)  # fmt: skip
+CHOICES = Grammar(_indices("xy", "", "pq"), (), ("where", "and", "or", "not"), 4, ())
+CHOSEN = Grammar(_indices("xyzw", "", "p"), (), ("where", "add", "sub"), 3, ())
+BOUNDED_CHOICES = Grammar(_indices("xyzw", "", "p"), (), ("where", "min", "max"), 3, ())
+CASES = Grammar(_indices("xy"), (), ("lt", "le", "and", "where", "min", "max"), 4, ())
+FOUR = Grammar(_indices("xyzw"), (), ("min", "max", "add", "sub"), 3, (_LEVEL, _NEARLY))
+ORDER = Grammar(_indices("xy", "cd"), (), ("le", "and", "or", "add", "mul", "floordiv"), 3, (_DIGIT, _OPPOSITE))
+TESTS = Grammar(_indices("xy", "c"), (), ("eq", "ne", "and", "or", "add", "mul"), 3, (_DIGIT, (-C < Y, Y < C)))
+SPELLED = Grammar(_indices("xy"), (), ("le", "eq", "ne", "and", "or"), 3, (_OPPOSITE,))
+GRAMMARS = {
+    "arithmetic": ARITHMETIC, "sums": SUMS, "truncation": TRUNCATION, "digits": DIGITS, "bits": BITS, "bounds": BOUNDS,
+    "lattice": LATTICE, "pairs": PAIRS, "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded choices": BOUNDED_CHOICES, "four": FOUR, "cases": CASES,
+    "predicates": PREDICATES, "order": ORDER, "tests": TESTS, "spelled": SPELLED, "rests": RESTS, "remainders": REMAINDERS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,7 +138,7 @@ def points(grammar: Grammar, conditions: Sequence[Term], seed: int) -> dict[Term
             elif kind is Kind.POS:
                 env[v] = draw.integers(1, 12, n)
             else:
-                wide = draw.choice(np.array([4, 12, 150]), n)
+                wide = draw.choice(np.array([1, 4, 12, 150]), n)
                 env[v] = draw.integers(-wide, wide + 1)
         keep = np.ones(n, bool)
         for c in conditions:
@@ -122,7 +165,8 @@ def values_of(term: Term, env: Mapping[Term, NDArray]) -> NDArray:
         for a in args[1:]:
             result = operation(result, a)
         return result
-    return _NUMPY[term.op](*args)
+    with np.errstate(all="ignore"):
+        return _NUMPY[term.op](*args)
 
 
 def _built(op: str, args: Sequence[Term]) -> Term:
@@ -138,6 +182,10 @@ def _built(op: str, args: Sequence[Term]) -> Term:
         return t.logical_and(*args) if op == "and" else t.logical_or(*args)
     if op == "not":
         return t.logical_not(args[0])
+    if op == "neg":
+        return -args[0]
+    if op == "where":
+        return t.where(*args)
     return t.absolute(args[0]) if op == "abs" else t.binary(op, *args)
 
 
@@ -196,8 +244,11 @@ class Classes:
 
     def _made(self, size: int) -> Iterator[tuple[Term, NDArray]]:
         for op in self.grammar.operations:
+            if op == "where":
+                yield from self._chosen(size)
+                continue
             wanted = BOOL if op in (*_JUNCTIONS, "not") else INDEX
-            if op in ("not", "abs"):
+            if op in _UNARY:
                 for e in list(self.levels[size - 1]):
                     if e.term.dtype == wanted:
                         yield _built(op, [e.term]), _NUMPY[op](e.values)
@@ -210,8 +261,18 @@ class Classes:
                         if b.term.dtype == wanted and self._allowed(op, a.term, b.term):
                             yield _built(op, [a.term, b.term]), _NUMPY[op](a.values, b.values)
 
+    def _chosen(self, size: int) -> Iterator[tuple[Term, NDArray]]:
+        """Choices between two different indices, by predicates."""
+        for first in range(size):
+            for p in [e for e in self.levels[first] if e.term.dtype == BOOL and e.term.op != "const"]:
+                for second in range(size - first):
+                    for a in list(self.levels[second]):
+                        for b in list(self.levels[size - 1 - first - second]) if a.term.dtype == INDEX else ():
+                            if b.term.dtype == INDEX and a.term is not b.term:
+                                yield _built("where", [p.term, a.term, b.term]), np.where(p.values, a.values, b.values)
+
     def _allowed(self, op: str, a: Term, b: Term) -> bool:
-        if op in ("floordiv", "mod"):
+        if op in DIVISIONS:
             return self._is_constant(b) and not self._is_constant(a)
         if op == "mul":
             return self._is_constant(b) and a.op not in ("sum", "const")

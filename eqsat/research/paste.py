@@ -5,10 +5,10 @@ from __future__ import annotations
 from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms.term import Term
 
-KINDS = {Kind.IDX: "Idx", Kind.POS: "Pos", Kind.PRED: "Pred"}
+KINDS = {Kind.IDX: "Idx", Kind.POS: "Pos", Kind.PRED: "Pred", Kind.ANY: "Elem"}
 HEAD = (
     "from eqsat import logical_and, logical_not, logical_or, maximum, minimum, rule, when, where\n"
-    "from eqsat.ir.rule import Idx, Pos, Pred"
+    "from eqsat.ir.rule import Elem, Idx, Pos, Pred"
 )
 
 

@@ -7,7 +7,7 @@ from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule, RuleError
 from eqsat.laws.text import acts as acts_in_graph
 from eqsat.laws.text import spells
-from eqsat.rewriting.match import Pattern
+from eqsat.rewriting.match import pattern_of
 from eqsat.rules import tensor_laws
 
 REWRITING = frozenset(("normal", "compact", "tight", "finish", "expansive"))  # the tags of the rewriter's passes
@@ -23,8 +23,8 @@ def acts(rule: Rule) -> tuple[str, ...]:
     >>> acts(div_div), acts(min_div)
     (('rewriter', 'graph'), ('graph',))
     """
-    for instance in rule.instances:
-        Pattern(rule, instance)
+    for number in range(len(rule.instances)):
+        pattern_of(rule, number)
     return ("rewriter", "graph") if rule.tags & REWRITING else ("graph",)
 
 

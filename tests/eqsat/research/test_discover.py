@@ -13,11 +13,12 @@ from rule_mutants import theorem, wrong_at
 
 import eqsat as eq
 from eqsat.cli import main
+from eqsat.index_graph.cost import cost
 from eqsat.ir.rule import Family, Idx, Kind, Pos, Rule, when
 from eqsat.research.candidates import Candidate, covered
 from eqsat.research.derive import Deriver, derivation, minimize
 from eqsat.research.discover import Discovery, discover
-from eqsat.research.grammar import ARITHMETIC, LATTICE, PREDICATES, Grammar
+from eqsat.research.grammar import ARITHMETIC, GRAMMARS, LATTICE, PREDICATES, Grammar
 from eqsat.research.paste import HEAD, rule_text
 from eqsat.rules import scalar_rules
 
@@ -97,6 +98,38 @@ def test_other_grammars(grammar: Grammar) -> None:  # feature: J5
 
 def coverable(grammar: Grammar) -> list[Rule]:
     return [r for r in scalar_rules() if covered(r, grammar) and not r.name.endswith("-negative")]
+
+
+def test_the_grammars_cover_two_thirds_of_the_index_rules() -> None:  # feature: J5
+    of_indices = [r for r in scalar_rules() if len(r.instances) == 1 and not r.instances[0].dtype]
+    said = [r for r in of_indices if any(covered(r, grammar) for grammar in GRAMMARS.values())]
+    assert len(said) * 100 >= 65 * len(of_indices) > 12_000
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"),
+    [
+        ("bits", ["bits-or-zero", "bits-and-absorbs"]),
+        ("choices", ["where-and", "where-or"]),
+        ("truncation", ["truncdiv-of-positive", "abs-factor"]),
+        pytest.param("chosen", ["where-plus-where", "where-minus-where"], marks=pytest.mark.slow),
+        pytest.param("tests", ["eq-digit", "ne-digit"], marks=pytest.mark.slow),
+        pytest.param("bounds", ["min-addend", "min-own-addend"], marks=pytest.mark.slow),
+        pytest.param("digits", ["truncmod-truncmod", "truncdiv-truncdiv"], marks=pytest.mark.slow),
+    ],
+)
+def test_each_grammar_finds_its_own_again(name: str, gone: list[str]) -> None:  # feature: J5
+    """Rules that a grammar can say, left out: they are found, or what they follow from."""
+    grammar = GRAMMARS[name]
+    rules = [r for r in scalar_rules() if r.name in gone]
+    assert len(rules) == len(gone) and all(covered(r, grammar) for r in rules)
+    rest = [r for r in scalar_rules() if r not in rules]
+    before = Deriver(rest)
+    wanted = [r.name for r in rules if not before.derive(r)]
+    most = max(cost(r.left) + 3 * len(r.instances[0].conditions) for r in rules)
+    found = discover(grammar, rest, seconds=240, keep=lambda c: c.rank[0] <= most)
+    assert wanted
+    follows(wanted, found, rest)
 
 
 def taken_away(grammar: Grammar, seed: int, rank: int) -> None:

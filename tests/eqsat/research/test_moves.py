@@ -1,0 +1,89 @@
+"""Laws of layout moves that are found: proved for all sizes, and the same on numbers, by numpy."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from eqsat.cli import main
+from eqsat.research import moves
+from eqsat.research.moves import GIVEN, SHAPES, Chain, MoveLaws, discover_moves
+
+BY_NAME = {move.name: move for move in moves.MOVES}
+
+
+def chain(text: str, shape: str = "n") -> Chain:
+    """A chain by its text: "roll a, flip"."""
+    steps = [part.strip().partition(" ") for part in text.split(",") if part.strip()]
+    return Chain(shape, tuple((BY_NAME[name], amount) for name, _, amount in steps))
+
+
+def sound(found: MoveLaws) -> None:
+    """By numpy at random sizes and amounts for which the conditions hold."""
+    draw = random.Random(0)
+    for law in found.laws:
+        tried = 0
+        for _ in range(400):
+            env = {name: draw.randrange(0 if name in "ab" else 1, 7) for name in "nmab"}
+            left = law.left.run(env)
+            if left is None or not all(moves._value(c, env) for c in law.conditions):
+                continue
+            right = law.right.run(env)
+            assert right is not None and np.array_equal(left, right), (law, env)
+            tried += 1
+        assert tried > 5, law
+
+
+TRUE = [
+    ("roll a, roll b", "roll a + b"), ("pad_front a, crop_front a", ""), ("pad_end a, crop_end a", ""),
+    ("crop_front a, crop_front b", "crop_front a + b"), ("flip, roll a, flip", "roll -a"), ("roll n - a", "roll -a"),
+    ("flip, crop_front a, flip", "crop_end a"), ("pad_front a, flip", "flip, pad_end a"),
+]  # fmt: skip
+WRONG = [
+    ("roll a, roll b", "roll a - b"), ("crop_front a, pad_front a", ""), ("pad_front a, crop_end a", ""),
+    ("roll a, flip", "flip, roll a"), ("pad_front a, crop_front b", "pad_front a - b"), ("flip", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), TRUE, ids=lambda text: text or "x")
+def test_true_laws_are_proved(left: str, right: str) -> None:  # feature: J5
+    assert moves._proof(chain(left), chain(right), GIVEN[0])
+
+
+@pytest.mark.parametrize(("left", "right"), WRONG, ids=lambda text: text or "x")
+def test_wrong_laws_are_not(left: str, right: str) -> None:  # feature: J5
+    assert moves._proof(chain(left), chain(right), GIVEN[0]) is None
+
+
+def test_conditions_are_those_that_are_needed() -> None:  # feature: J5
+    left, right = chain("pad_front a, crop_front b"), chain("pad_front a - b")
+    assert [str(c) for c in moves._needed(left, right, GIVEN[1])] == ["b <= a"]
+    assert moves._needed(chain("roll a, roll b"), chain("roll a + b"), GIVEN[0]) == ()
+
+
+def test_permutes_and_reshapes() -> None:  # feature: J5
+    assert moves._proof(chain("transpose, transpose", "n, m"), chain("", "n, m"), GIVEN[0])
+    assert moves._proof(chain("merge, split", "n, m"), chain("", "n, m"), GIVEN[0])
+    found = discover_moves(shapes=["n*m"], seconds=120)
+    said = {f"{law.left} = {law.right}" for law in found.laws}
+    assert {"x.split().merge() = x", "x.flip().flip() = x", "x.pad_front(a).crop_front(a) = x"} <= said
+    assert found.complete and not found.unknown and all(law.by for law in found.laws)
+    sound(found)
+
+
+@pytest.mark.slow
+def test_the_classic_laws() -> None:  # feature: J5
+    found = discover_moves(seconds=240)
+    said = {f"{law.left} = {law.right}" for law in found.laws}
+    assert {"x.roll(a).roll(b) = x.roll(a + b)", "x.pad_front(a).crop_front(a) = x"} <= said
+    assert found.complete and set(SHAPES) == {law.left.shape for law in found.laws}
+    sound(found)
+
+
+def test_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("eqsat.cli.research.discover_moves", lambda **asked: discover_moves(1, asked["seconds"]))
+    assert main(["rules", "discover", "--grammar", "layouts", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["complete"]
