@@ -11,9 +11,9 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import BOOL, DATA, INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.order import decreases

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from eqsat.index_graph.cost import cost
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Kind, Rule
@@ -16,8 +16,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.research.grammar import DIVISIONS, Classes, Grammar
 
-
-_INDICES = dict.fromkeys((Kind.NEG, Kind.TOTAL, Kind.ANY, Kind.NUM), Kind.IDX)
+_INDICES: Mapping[Kind, Kind] = dict.fromkeys((Kind.NEG, Kind.TOTAL, Kind.ANY, Kind.NUM), Kind.IDX)
 """What a grammar has instead of narrower and wider kinds of parameters."""
 
 
@@ -104,7 +103,9 @@ def covered(rule: Rule, grammar: Grammar) -> bool:
     >>> covered(div_div, ARITHMETIC)
     True
     """
-    operations = {*grammar.operations, "var", "const", "sum"} | ({"prod"} if "mul" in grammar.operations else set())
+    operations = {*grammar.operations, "var", "const", "sum"}
+    if "mul" in grammar.operations:
+        operations.add("prod")
     (instance, *more) = rule.instances
     if more or instance.choices or instance.dtype:
         return False

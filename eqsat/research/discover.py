@@ -114,8 +114,8 @@ def discover(
     x % a // a = 0
     x % a % a = x % a
     x // a // a = x // (a*a)
-    x % a = x when 0 <= x, x < a
     x // a = 0 when 0 <= x, x < a
+    x % a = x when 0 <= x, x < a
     """
     begun = time.monotonic()
     tell = progress or _silent
@@ -225,7 +225,9 @@ def _generalised(rule: Rule, method: str) -> tuple[Rule, str]:
     """The rule about values of any type, where it only chooses between its indices."""
     (instance,) = rule.instances
     parameters = {p.name: replace(p, kind=Kind.ANY) if p.kind is Kind.IDX else p for p in rule.parameters}
-    if instance.conditions or any(n.op not in CHOOSING for side in (instance.left, instance.right) for n in postorder(side)):
+    if instance.conditions or any(
+        n.op not in CHOOSING for side in (instance.left, instance.right) for n in postorder(side)
+    ):
         return rule, method
     table: dict[Term, Term] = {variable(p, ""): variable(parameters[p.name], "") for p in rule.parameters}
     sides = [substitute(side, table) for side in (instance.left, instance.right)]

@@ -25,8 +25,15 @@ _NUMPY: dict[str, Callable[..., NDArray]] = {
     "min": np.minimum, "max": np.maximum, "bitxor": np.bitwise_xor, "bitand": np.bitwise_and, "bitor": np.bitwise_or,
     "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
     "or": np.logical_or, "not": np.logical_not, "abs": np.abs, "neg": np.negative, "where": np.where,
-    "truncdiv": lambda a, b: np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)), "truncmod": np.fmod,
+    "truncmod": np.fmod,
 }  # fmt: skip
+
+
+def _truncdiv(a: NDArray, b: NDArray) -> NDArray:
+    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+
+
+_NUMPY["truncdiv"] = _truncdiv
 _UNARY = ("not", "abs", "neg")
 DIVISIONS = ("floordiv", "mod", "truncdiv", "truncmod")
 
@@ -76,7 +83,7 @@ _OPPOSITE = (t.compare("eq", X + Y, ZERO),)
 _CONGRUENT = (t.compare("eq", (X - Y) % C, ZERO),)
 _EXACT = (t.compare("eq", X % C, ZERO),)
 _SLACK = t.var("w") + X - Y - t.var("z")
-_LEVEL, _NEARLY = (t.compare("eq", _SLACK, ZERO),), (-1 <= _SLACK, _SLACK <= 1)
+_LEVEL, _NEARLY = (t.compare("eq", _SLACK, ZERO),), (_SLACK >= -1, _SLACK <= 1)
 _DIGIT = (ZERO <= Y, Y < C)
 
 ARITHMETIC = Grammar()
@@ -107,9 +114,10 @@ ORDER = Grammar(_indices("xy", "cd"), (), ("le", "and", "or", "add", "mul", "flo
 TESTS = Grammar(_indices("xy", "c"), (), ("eq", "ne", "and", "or", "add", "mul"), 3, (_DIGIT, (-C < Y, Y < C)))
 SPELLED = Grammar(_indices("xy"), (), ("le", "eq", "ne", "and", "or"), 3, (_OPPOSITE,))
 GRAMMARS = {
-    "arithmetic": ARITHMETIC, "sums": SUMS, "truncation": TRUNCATION, "digits": DIGITS, "bits": BITS, "bounds": BOUNDS,
-    "lattice": LATTICE, "pairs": PAIRS, "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded choices": BOUNDED_CHOICES, "four": FOUR, "cases": CASES,
-    "predicates": PREDICATES, "order": ORDER, "tests": TESTS, "spelled": SPELLED, "rests": RESTS, "remainders": REMAINDERS,
+    "arithmetic": ARITHMETIC, "sums": SUMS, "remainders": REMAINDERS, "rests": RESTS, "digits": DIGITS,
+    "truncation": TRUNCATION, "bits": BITS, "lattice": LATTICE, "pairs": PAIRS, "bounds": BOUNDS, "four": FOUR,
+    "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded choices": BOUNDED_CHOICES,
+    "cases": CASES, "predicates": PREDICATES, "order": ORDER, "tests": TESTS, "spelled": SPELLED,
 }  # fmt: skip
 
 
@@ -189,6 +197,10 @@ def _built(op: str, args: Sequence[Term]) -> Term:
     return t.absolute(args[0]) if op == "abs" else t.binary(op, *args)
 
 
+def _chooses(a: Term, b: Term) -> bool:
+    return a.dtype == INDEX or (a.op == "const" and b.op == "const")
+
+
 class Classes:
     """The terms of a grammar up to a size, of those with the same values everywhere only the cheapest extended.
 
@@ -262,13 +274,13 @@ class Classes:
                             yield _built(op, [a.term, b.term]), _NUMPY[op](a.values, b.values)
 
     def _chosen(self, size: int) -> Iterator[tuple[Term, NDArray]]:
-        """Choices between two different indices, by predicates."""
+        """Choices between two different indices, or the two truth values, by predicates."""
         for first in range(size):
             for p in [e for e in self.levels[first] if e.term.dtype == BOOL and e.term.op != "const"]:
                 for second in range(size - first):
                     for a in list(self.levels[second]):
-                        for b in list(self.levels[size - 1 - first - second]) if a.term.dtype == INDEX else ():
-                            if b.term.dtype == INDEX and a.term is not b.term:
+                        for b in list(self.levels[size - 1 - first - second]):
+                            if b.term.dtype == a.term.dtype and a.term is not b.term and _chooses(a.term, b.term):
                                 yield _built("where", [p.term, a.term, b.term]), np.where(p.values, a.values, b.values)
 
     def _allowed(self, op: str, a: Term, b: Term) -> bool:

@@ -27,11 +27,17 @@ from eqsat.rules import tensor_laws
 NOTHING = -1  # what stands in padding
 N, M = t.sym("n", 1), t.sym("m", 1)
 A, B = t.var("a"), t.var("b")
-I, J = t.var("i"), t.var("j")
+AXES = (t.var("i"), t.var("j"))
 ZERO = t.index_const(0)
 GIVEN = ((ZERO <= A, ZERO <= B, A + B <= N), (ZERO <= A, ZERO <= B, B <= A, A <= N))
-NUMBERS = ({"n": 5, "m": 3, "a": 2, "b": 1}, {"n": 8, "m": 2, "a": 5, "b": 3}, {"n": 4, "m": 4, "a": 1, "b": 1},
-           {"n": 7, "m": 3, "a": 3, "b": 0}, {"n": 6, "m": 5, "a": 6, "b": 0}, {"n": 9, "m": 1, "a": 1, "b": 4})
+NUMBERS = (
+    {"n": 5, "m": 3, "a": 2, "b": 1},
+    {"n": 8, "m": 2, "a": 5, "b": 3},
+    {"n": 4, "m": 4, "a": 1, "b": 1},
+    {"n": 7, "m": 3, "a": 3, "b": 0},
+    {"n": 6, "m": 5, "a": 6, "b": 0},
+    {"n": 9, "m": 1, "a": 1, "b": 4},
+)
 AMOUNTS: dict[str, Term] = {"a": A, "b": B, "a + b": A + B, "a - b": A - B, "n - a": N - A, "n - b": N - B, "-a": -A}
 SHAPES: dict[str, tuple[Term, ...]] = {"n": (N,), "n, m": (N, M), "n*m": (N * M,)}
 
@@ -112,7 +118,8 @@ MOVES = (
         lambda sizes, at, k: (t.TRUE, (sizes[0] - 1 - at[0], *at[1:])),
         lambda x, k, _: x.flip((0,)),
     ),
-    _padding("pad_front", True), _padding("pad_end", False), _cropping("crop_front", True), _cropping("crop_end", False),
+    _padding("pad_front", True), _padding("pad_end", False),
+    _cropping("crop_front", True), _cropping("crop_end", False),
     Move(
         "transpose", False,
         lambda x, k, _: x.T if x.ndim == 2 else None,
@@ -173,7 +180,7 @@ class Chain:
             if sizes is None:
                 return None
             stages.append(sizes)
-        at: tuple[Term, ...] = (I, J)[: len(stages[-1])]
+        at: tuple[Term, ...] = AXES[: len(stages[-1])]
         inside: Term = t.TRUE
         for (move, amount), before in zip(reversed(self.steps), reversed(stages[:-1]), strict=True):
             holds, at = move.on_index(before, at, AMOUNTS.get(amount, ZERO))
@@ -188,7 +195,7 @@ class Chain:
         for move, amount in self.steps:
             k = AMOUNTS.get(amount, ZERO)
             if move.name.startswith(("pad", "crop")):
-                found.append(ZERO <= k)
+                found.append(k >= ZERO)
             if move.name.startswith("crop") and sizes is not None:
                 found.append(k <= sizes[0])
             sizes = None if sizes is None else move.on_sizes(sizes, k)
@@ -203,10 +210,11 @@ class Chain:
 
 
 def _number(term: Term, env: Mapping[str, int]) -> int:
-    return int(_value(term, env))
+    return int(value_at(term, env))
 
 
-def _value(term: Term, env: Mapping[str, int]) -> Any:
+def value_at(term: Term, env: Mapping[str, int]) -> Any:
+    """The value of a term of sizes and amounts at numbers."""
     return term.evaluate({leaf_name(leaf): env[leaf_name(leaf)] for leaf in _leaves(term)})
 
 
@@ -247,8 +255,13 @@ class MoveLaws:
     def data(self) -> dict[str, Any]:
         """The laws as plain data."""
         rows = [
-            {"left": str(w.left), "right": str(w.right), "shape": w.left.shape,
-             "conditions": [str(c) for c in w.conditions], "by": w.by}
+            {
+                "left": str(w.left),
+                "right": str(w.right),
+                "shape": w.left.shape,
+                "conditions": [str(c) for c in w.conditions],
+                "by": w.by,
+            }
             for w in self.laws
         ]
         return {"laws": rows, "chains": self.chains, "pairs": self.pairs, "unknown": self.unknown,
@@ -294,18 +307,18 @@ def discover_moves(
                 pairs += 1
                 if progress is not None:
                     progress(f"{left} = {right}, {len(found)} laws")
-                method = _proof(left, right, given)
+                method = prove_chains(left, right, given)
                 if method is None:
                     unknown += 1
                     continue
-                needed = _needed(left, right, given)
+                needed = conditions_needed(left, right, given)
                 found.append(MoveLaw(left, right, needed, method, _reached(left, right, given)))
     return MoveLaws(tuple(found), chains, pairs, unknown, time.monotonic() - begun, complete)
 
 
 def _fitting(given: Sequence[Term]) -> list[Mapping[str, int]]:
     """Numbers for which conditions hold."""
-    return [env for env in NUMBERS if all(_value(c, env) for c in given)]
+    return [env for env in NUMBERS if all(value_at(c, env) for c in given)]
 
 
 def _classes(shape: str, longest: int, given: Sequence[Term]) -> list[list[Chain]]:
@@ -352,13 +365,13 @@ def _within(pattern: Sequence[Step], steps: Sequence[Step]) -> bool:
     return False
 
 
-def _proof(left: Chain, right: Chain, given: Sequence[Term]) -> str | None:
+def prove_chains(left: Chain, right: Chain, given: Sequence[Term]) -> str | None:
     """How the chains are proved equal for all sizes, and the right one to fit where the left one does; None: not."""
     first, second = left.moved(), right.moved()
     if first is None or second is None or len(first.sizes) != len(second.sizes):
         return None
     portfolio = Portfolio()
-    box = {(I, J)[k]: (0, None) for k in range(len(first.sizes))}
+    box = {AXES[k]: (0, None) for k in range(len(first.sizes))}
     all_given = t.logical_and(*given, *left.fits())
     known = t.logical_and(all_given, *(v < size for v, size in zip(box, first.sizes, strict=True)))
     inside = t.logical_and(known, first.inside)
@@ -370,12 +383,12 @@ def _proof(left: Chain, right: Chain, given: Sequence[Term]) -> str | None:
     return "; ".join(dict.fromkeys(p.method for p in proofs)) if all(proofs) else None
 
 
-def _needed(left: Chain, right: Chain, given: Sequence[Term]) -> tuple[Term, ...]:
+def conditions_needed(left: Chain, right: Chain, given: Sequence[Term]) -> tuple[Term, ...]:
     """The conditions without those that the proof does without, where the left side has a value."""
     kept = list(given)
     for condition in given:
         rest = [c for c in kept if c is not condition]
-        if _proof(left, right, rest) is not None:
+        if prove_chains(left, right, rest) is not None:
             kept = rest
     return tuple(kept)
 

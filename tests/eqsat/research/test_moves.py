@@ -9,10 +9,19 @@ import numpy as np
 import pytest
 
 from eqsat.cli import main
-from eqsat.research import moves
-from eqsat.research.moves import GIVEN, SHAPES, Chain, MoveLaws, discover_moves
+from eqsat.research.moves import (
+    GIVEN,
+    MOVES,
+    SHAPES,
+    Chain,
+    MoveLaws,
+    conditions_needed,
+    discover_moves,
+    prove_chains,
+    value_at,
+)
 
-BY_NAME = {move.name: move for move in moves.MOVES}
+BY_NAME = {move.name: move for move in MOVES}
 
 
 def chain(text: str, shape: str = "n") -> Chain:
@@ -29,7 +38,7 @@ def sound(found: MoveLaws) -> None:
         for _ in range(400):
             env = {name: draw.randrange(0 if name in "ab" else 1, 7) for name in "nmab"}
             left = law.left.run(env)
-            if left is None or not all(moves._value(c, env) for c in law.conditions):
+            if left is None or not all(value_at(c, env) for c in law.conditions):
                 continue
             right = law.right.run(env)
             assert right is not None and np.array_equal(left, right), (law, env)
@@ -50,23 +59,23 @@ WRONG = [
 
 @pytest.mark.parametrize(("left", "right"), TRUE, ids=lambda text: text or "x")
 def test_true_laws_are_proved(left: str, right: str) -> None:  # feature: J5
-    assert moves._proof(chain(left), chain(right), GIVEN[0])
+    assert prove_chains(chain(left), chain(right), GIVEN[0])
 
 
 @pytest.mark.parametrize(("left", "right"), WRONG, ids=lambda text: text or "x")
 def test_wrong_laws_are_not(left: str, right: str) -> None:  # feature: J5
-    assert moves._proof(chain(left), chain(right), GIVEN[0]) is None
+    assert prove_chains(chain(left), chain(right), GIVEN[0]) is None
 
 
 def test_conditions_are_those_that_are_needed() -> None:  # feature: J5
     left, right = chain("pad_front a, crop_front b"), chain("pad_front a - b")
-    assert [str(c) for c in moves._needed(left, right, GIVEN[1])] == ["b <= a"]
-    assert moves._needed(chain("roll a, roll b"), chain("roll a + b"), GIVEN[0]) == ()
+    assert [str(c) for c in conditions_needed(left, right, GIVEN[1])] == ["b <= a"]
+    assert conditions_needed(chain("roll a, roll b"), chain("roll a + b"), GIVEN[0]) == ()
 
 
 def test_permutes_and_reshapes() -> None:  # feature: J5
-    assert moves._proof(chain("transpose, transpose", "n, m"), chain("", "n, m"), GIVEN[0])
-    assert moves._proof(chain("merge, split", "n, m"), chain("", "n, m"), GIVEN[0])
+    assert prove_chains(chain("transpose, transpose", "n, m"), chain("", "n, m"), GIVEN[0])
+    assert prove_chains(chain("merge, split", "n, m"), chain("", "n, m"), GIVEN[0])
     found = discover_moves(shapes=["n*m"], seconds=120)
     said = {f"{law.left} = {law.right}" for law in found.laws}
     assert {"x.split().merge() = x", "x.flip().flip() = x", "x.pad_front(a).crop_front(a) = x"} <= said
@@ -84,6 +93,9 @@ def test_the_classic_laws() -> None:  # feature: J5
 
 
 def test_on_the_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("eqsat.cli.research.discover_moves", lambda **asked: discover_moves(1, asked["seconds"]))
+    def short(seconds: float, progress: object) -> MoveLaws:
+        return discover_moves(1, seconds)
+
+    monkeypatch.setattr("eqsat.cli.research.discover_moves", short)
     assert main(["rules", "discover", "--grammar", "layouts", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["complete"]
