@@ -131,8 +131,8 @@ ONNXRUNTIME = replace(ONNX, name="onnxruntime", turned_batches=("float32", "floa
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
-        Target("c", "formulas", _c, commands=("optimize", "kernel"), functions=_c_function),
-        Target("opencl", "formulas", _opencl, commands=("kernel",), functions=_opencl_function),
+        Target("c", "formulas", _c, commands=("optimize", "kernel", "schedule"), functions=_c_function),
+        Target("opencl", "formulas", _opencl, commands=("kernel", "schedule"), functions=_opencl_function),
         Target("numpy", "formulas", _numpy, functions=_numpy_function),
         ONNX,
         ONNXRUNTIME,

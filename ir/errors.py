@@ -53,7 +53,8 @@ class EvaluationError(EqsatError):
 class ScheduleError(EqsatError):
     """A step of a schedule or a pass would change what a function does, or cannot be shown not to.
 
-    `witness` says where: names of axes, symbols and cells with their values.
+    `witness` says where: names of axes, symbols and cells with their values. `program` is the function that a step of
+    a schedule was refused for, as text with `>` before the lines that the step or the witness names.
 
     >>> error = ScheduleError("merge of i and j", "B[3] is read before it is written", witness={"i": 4, "j": 3})
     >>> print(error, error.witness["i"])
@@ -63,6 +64,7 @@ class ScheduleError(EqsatError):
     def __init__(self, operation: str, problem: str = "", fix: str = "", witness: Mapping[str, Any] | None = None):
         super().__init__(operation, problem, fix)
         self.witness = dict(witness or {})
+        self.program = ""
 
 
 class BackendError(EqsatError):

@@ -42,8 +42,8 @@ def _target(command: str, text: str) -> Any:
     """The option `--target` of a command: one of the targets that it offers."""
     names = offered(command)
 
-    def check(value: str) -> str:
-        if value not in names:
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in names:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}.")
         return value
 
@@ -144,6 +144,34 @@ def kernel(
     from eqsat.cli.kernel import run_kernel
 
     return run_kernel(conversion, shape, dtype, target, pad_value, output, bench, Output(json))
+
+
+@app.command()
+def schedule(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A function over buffers, as text or JSON.")],
+    steps: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Steps to take: calls, one a line, or a trace as JSON.")
+    ] = None,
+    do: Annotated[
+        list[str] | None, typer.Option("--do", metavar="STEP", help="A step: \"split('i', [None, 4])\".")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the function (.json), or its source.")
+    ] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the trace.")] = None,
+    target: Annotated[str | None, _target("schedule", "Lower it, and print the source.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Interpret it before and after the steps; compare.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Compile and run it; compare with the interpreter.")] = False,
+    shape: Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", help="The value of a symbol.")] = None,
+    inputs: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Arguments to run on, by name.")] = None,
+    json: Json = False,
+) -> int:
+    """Print a function over buffers, schedule it, check it, lower it, run it; 1 where a step is refused, and the
+    program at the place."""
+    from eqsat.cli.schedule import Request, run_schedule
+
+    request = Request(file, steps, tuple(do or ()), output, trace, target, check, run, tuple(shape or ()), inputs)
+    return run_schedule(request, Output(json))
 
 
 @rules_app.command("list")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import DATA, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -28,15 +29,16 @@ class Fact:
     condition: Term
     claim: Term
 
-    @property
-    def _key(self) -> tuple[int, ...]:
+    @cached_property
+    def key(self) -> tuple[int, ...]:
+        """What tells it from other facts."""
         return (*(a.serial for a in self.axes), -1, self.condition.serial, self.claim.serial)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fact) and self._key == other._key
+        return isinstance(other, Fact) and self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return hash(self.key)
 
     def __str__(self) -> str:
         text = str(self.claim) if self.condition is t.TRUE else f"{self.claim} where {self.condition}"

@@ -6,7 +6,9 @@ behind holds for all of them, where no later iteration may change it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
@@ -37,7 +39,40 @@ def entry(func: PrimFunc) -> Context:
         if decl.lanes > 1 or not _apart_in_memory(decl):
             problem = f"buffer {decl} has " + ("vectors" if decl.lanes > 1 else f"overlapping strides {decl.strides}")
             raise ScheduleError(f"passes over {func.name}", problem, "simplify before vectorizing, on dense buffers")
-    return Context(roots=roots, decls=decls)
+    return _KNOWN.entry(roots, decls)
+
+
+class _Known:
+    """Answers about statements that were asked about before: passes change little between questions.
+
+    An answer belongs to a statement, by identity, and to all that is known before it.
+    """
+
+    def __init__(self, most: int = 1 << 13) -> None:
+        self.most = most
+        self.answers: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.entries: dict[tuple[Any, ...], Context] = {}
+
+    def entry(self, roots: dict[str, str], decls: dict[str, BufferDecl]) -> Context:
+        """The context of a function's beginning, one object for equal declarations."""
+        key = (tuple(roots.items()), tuple(decls.items()))
+        if len(self.entries) >= self.most:
+            self.entries.clear()
+        return self.entries.setdefault(key, Context(roots=roots, decls=decls))
+
+    def ask(self, question: Callable[[Any, Context], Context], stmt: Stmt, context: Context) -> Context:
+        """The answer, found anew where it is not known."""
+        facts = tuple(fact.key for fact in context.facts)
+        key = (question, id(stmt), id(context.decls), tuple(g.serial for g in context.guard), facts)
+        found = self.answers.get(key)
+        if found is None:
+            if len(self.answers) >= self.most:
+                self.answers.clear()
+            found = self.answers[key] = (question(stmt, context), stmt, context)  # both live as long as their ids
+        return found[0]
+
+
+_KNOWN = _Known()
 
 
 def _apart_in_memory(decl: BufferDecl) -> bool:
@@ -77,6 +112,10 @@ def before_child(stmt: Stmt, number: int, context: Context) -> Context:
 
 def after(stmt: Stmt, context: Context) -> Context:
     """What is known after a statement."""
+    return _KNOWN.ask(_after, stmt, context)
+
+
+def _after(stmt: Stmt, context: Context) -> Context:
     if isinstance(stmt, Store):
         return _after_store(stmt, context)
     if isinstance(stmt, Assume):
@@ -141,6 +180,10 @@ def _writes(loop: For) -> list[Access]:
 
 def enter_loop(loop: For, context: Context) -> Context:
     """What is known at the beginning of every iteration."""
+    return _KNOWN.ask(_enter_loop, loop, context)
+
+
+def _enter_loop(loop: For, context: Context) -> Context:
     left = context.after_writes(_writes(loop))
     return left.also(_invariants(loop, context, left))
 

@@ -9,14 +9,16 @@ from eqsat.ir.errors import ScheduleError
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
-from eqsat.ir.terms.term import Term, load, var
+from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.scheduling import layout, nest
+from eqsat.scheduling.excerpt import excerpt
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES
 from eqsat.scheduling.trace import Step, Trace
+from eqsat.scheduling.whole import WholeFunction
 
 
-class Schedule:
+class Schedule(WholeFunction):
     """A function that is rewritten step by step. Each step is legal and keeps what the function does, or raises
     ScheduleError with a witness and changes nothing.
 
@@ -45,13 +47,18 @@ class Schedule:
     """
 
     def __init__(self, func: PrimFunc) -> None:
-        self._first = func
+        self._original = func
         self._done: list[tuple[Step, PrimFunc]] = []
+
+    @property
+    def original(self) -> PrimFunc:
+        """The function before all steps."""
+        return self._original
 
     @property
     def func(self) -> PrimFunc:
         """The function as it is now."""
-        return self._done[-1][1] if self._done else self._first
+        return self._done[-1][1] if self._done else self._original
 
     @property
     def trace(self) -> Trace:
@@ -80,18 +87,31 @@ class Schedule:
         Raises ScheduleError where a step is not known, is illegal for this function, or makes other names.
         """
         result = Schedule(func)
+        result.take(trace)
+        return result
+
+    def take(self, trace: Trace) -> None:
+        """Take the steps of a trace, in order; where one is refused, those before it are taken.
+
+        >>> s, other = example(), example()
+        >>> s.parallel("i")
+        >>> other.take(s.trace)
+        >>> len(other.trace)
+        1
+
+        Raises ScheduleError as `replay` does.
+        """
         for step in trace.steps:
             if step.name not in PRIMITIVES:
                 known = ", ".join(sorted(PRIMITIVES))
                 raise ScheduleError(f"replay of {step.name}", "there is no such primitive", f"one of {known}")
             try:
-                made = result._apply(step.name, **step.args)
+                made = self._apply(step.name, **step.args)
             except TypeError as error:
                 raise ScheduleError(f"replay of {step.name}", str(error)) from error
             if step.made and made != step.made:
                 problem = f"it made {', '.join(made)}, in the trace {', '.join(step.made)}"
                 raise ScheduleError(f"replay of {step.name}", problem, "replay on the function of the trace")
-        return result
 
     def undo(self) -> None:
         """Take back the last step; ScheduleError where there is none.
@@ -108,7 +128,11 @@ class Schedule:
 
     def _apply(self, name: str, /, **args: Any) -> tuple[str, ...]:
         given = {k: v for k, v in args.items() if v is not None}
-        change = PRIMITIVES[name](self.func, **given)
+        try:
+            change = PRIMITIVES[name](self.func, **given)
+        except ScheduleError as error:
+            error.program = excerpt(self.func, given, error.witness)
+            raise
         self._done.append((Step(name, given, change.made, change.reordered, change.steps), change.func))
         return change.made
 
@@ -220,7 +244,8 @@ class Schedule:
         """Put a buffer in the physical layout of an index map; returns the loops that write it now.
 
         pad_value: what padding holds. None: it must not be accessed; a number; eq.UNDEF; or a function of the physical
-        indices, which may load the buffer by its own (logical) index, as `s.buffer("B")[...]`.
+        indices, which may load the buffer by its own (logical) index, as `s.buffer("B")[...]`; or such a function as
+        text over i0, i1, ...: "B[(4*i0 + i1) % 14]".
         interface: "fixed" refuses parameters, "free" changes the signature. style: padding is written "after" each
         stage that writes the buffer, by a "select" in its stores, or (eq.UNDEF) computed like the rest, "elementwise".
         rewrite_loops: whether loops that write the buffer follow its new cells where that is legal.
@@ -232,6 +257,9 @@ class Schedule:
         what = f"transform_layout of {buffer}"
         decl = declared(self.func, buffer, what).decl
         m = nest.index_map_in(what, index_map, len(decl.shape))
+        if isinstance(pad_value, str):
+            places = {f"i{n}": ax(n, 0) for n in range(len(m.outputs))}
+            pad_value = self._term(pad_value, places)
         pad = layout.resolved_pad(decl, m, pad_value, what)
         more: dict[str, Any] = {}
         if interface != "fixed":
@@ -277,14 +305,16 @@ class Schedule:
         """
         return self._apply("cache_write", buffer=buffer, name=name)[0]
 
-    def assume(self, condition: Term, block: str | None = None) -> None:
+    def assume(self, condition: Term | str, block: str | None = None) -> None:
         """Assume a condition at the start, or before a block; a promise of the caller, which the trace keeps.
+
+        As text it speaks of loops by their names, which stand for all of their iterations.
 
         >>> from eqsat.ir.terms.term import const, load
         >>> s = example()
         >>> s.assume(const(0, "int32") <= load("x", [3], "int32"))
         """
-        self._apply("assume", condition=condition, block=block)
+        self._apply("assume", condition=self._condition(condition), block=block)
 
 
 def example(stores: int = 1) -> Schedule:

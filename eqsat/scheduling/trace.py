@@ -26,7 +26,8 @@ class Step:
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        given = ", ".join(f"{k}={_shown(v)}" for k, v in self.args.items())
+        given = ", ".join(f"{k}={_shown(v)}" for k, v in self.args.items() if k != "loops")
+        given = ", ".join(map(repr, self.args.get("loops", ()))) + given  # `reorder` takes nothing else
         head = f"{', '.join(self.made)} = " if self.made else ""
         lines = [f"{head}{self.name}({given})", *(f"  {s}" for s in self.steps)]
         return "\n".join([*lines, *(f"  reordered: {s}" for s in self.reordered)])
@@ -87,7 +88,10 @@ class Trace:
 
 
 def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, (IndexMap, Term)) or value is UNDEF else repr(value)
+    """An argument as `eqsat.scheduling.script` reads it again."""
+    if isinstance(value, (IndexMap, Term)):
+        return repr(str(value))
+    return "UNDEF" if value is UNDEF else repr(value)
 
 
 def _encode(value: Any) -> Any:

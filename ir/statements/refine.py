@@ -51,21 +51,21 @@ def same_meaning(
     """
     if before.params != after.params:
         return Comparison(f"parameters {before.params} became {after.params}")
-    old = {name: _copied(array) for name, array in inputs.items()}
-    new = {name: _copied(array) for name, array in inputs.items()}
+    old = {name: copied(array) for name, array in inputs.items()}
+    new = {name: copied(array) for name, array in inputs.items()}
     free_before = run_primfunc(before, old, symbols, track=True)
     try:
         free_after = run_primfunc(after, new, symbols, track=True)
     except EvaluationError as error:
         return Comparison(f"after has no meaning: {error}")
     for name in before.params:
-        found = _difference(name, (old[name], free_before[name]), (new[name], free_after[name]), close)
+        found = difference(name, (old[name], free_before[name]), (new[name], free_after[name]), close)
         if found:
             return Comparison(found)
     return Comparison()
 
 
-def _copied(array: NDArray) -> NDArray:
+def copied(array: NDArray) -> NDArray:
     """A copy that lies in memory as the array does: a view of a copy of its memory."""
     root = owner(array)
     if root is array or not root.flags.c_contiguous:
@@ -74,7 +74,8 @@ def _copied(array: NDArray) -> NDArray:
     return np.ndarray(array.shape, array.dtype, root.copy().reshape(-1).view(np.uint8), start, array.strides)
 
 
-def _difference(name: str, old: tuple[NDArray, NDArray], new: tuple[NDArray, NDArray], close: float) -> str:
+def difference(name: str, old: tuple[NDArray, NDArray], new: tuple[NDArray, NDArray], close: float) -> str:
+    """The first difference between elements, each with which of them are free, as text; empty where there is none."""
     (a, free), (b, later) = old, new
     same = _bits(a) == _bits(b)
     if a.dtype.kind == "f":

@@ -203,7 +203,7 @@ def test_traces_are_replayed_where_they_fit() -> None:
     s.reorder("ii", "io")
     known = Trace.from_json(s.trace.to_json())
     first = "io, ii = split(loop='i', factors=[None, 4], names=['io', 'ii'])"
-    assert str(known) == f"{first}\nreorder(loops=['ii', 'io'])"
+    assert str(known) == f"{first}\nreorder('ii', 'io')"
     assert Schedule.replay(doubled(), known).func == s.func
     with pytest.raises(eq.ScheduleError, match=r"there is no loop 'i'"):
         Schedule.replay(s.func, s.trace)

@@ -1,0 +1,158 @@
+"""A function and its schedule compared where parameters changed their layout: arguments there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.bind import bind_function
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.refine import Comparison, copied, difference
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.sizes import Sizes, numbers
+from eqsat.ir.statements.stmt import BufferDecl
+from eqsat.ir.terms.bindings import Bindings
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked
+from eqsat.ir.terms.shape import output_axes
+from eqsat.ir.terms.term import Term
+from eqsat.scheduling.memory import family, touches
+
+CANARY = 77
+"""What padding that holds nothing in particular is filled with."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A parameter in its new layout: `array`, and for each old element where it lies there; None: as it was."""
+
+    array: NDArray
+    places: tuple[NDArray, ...] | None
+
+    def back(self, cells: NDArray) -> NDArray:
+        """The elements in their old order."""
+        return cells if self.places is None else cells[self.places]
+
+
+def moved_argument(before: BufferDecl, after: BufferDecl, array: NDArray, fills: bool, sizes: Sizes) -> Moved:
+    """An argument as the function with a schedule takes it.
+
+    fills: whether padding that has a value holds it already, as the function then assumes; else the function writes it.
+
+    >>> from eqsat.ir.layouts.buffer import Buffer
+    >>> b = Buffer("b", (3,), "int32")
+    >>> old, new = (BufferDecl.from_buffer(x) for x in (b, b.transform_layout("i -> i//2, i%2", pad_value=0)))
+    >>> moved_argument(old, new, np.array([1, 2, 3], "int32"), True, {}).array.tolist()
+    [[1, 2], [3, 0]]
+    """
+    steps = after.transforms[len(before.transforms) :]
+    if not steps:
+        return Moved(copied(array), None)
+    places = _indices(array.shape)
+    for step in steps:
+        if step.index_map.names:
+            at = step.index_map.map_indices(places)
+            places = tuple(np.broadcast_to(np.asarray(i, np.int64), array.shape) for i in at)
+    shape = numbers(after.shape, sizes)
+    cells = np.full(shape, CANARY, array.dtype)
+    cells[places] = array
+    for where, values in padding(after, cells, sizes) if fills else []:
+        cells[where] = values[where]
+    return Moved(cells, places)
+
+
+def padding(decl: BufferDecl, cells: NDArray, sizes: Sizes) -> list[tuple[NDArray, NDArray]]:
+    """For each step whose padding has a value, which cells that is, and what they hold."""
+    axes = output_axes(decl.shape)
+    env: dict[Term, NDArray] = dict(zip(axes, _indices(cells.shape), strict=True))
+    env |= {s: np.asarray(n) for s, n in sizes.items()}
+
+    def load(_: object, index: Sequence[NDArray]) -> tuple[NDArray, Mask]:
+        return cells[tuple(np.clip(i, 0, n - 1) for i, n in zip(index, cells.shape, strict=True))], None
+
+    found: list[tuple[NDArray, NDArray]] = []
+    for step in decl.padding_steps:
+        if step.value is None or step.value.op == "hole":
+            continue
+        where = np.broadcast_to(evaluate_masked([step.where], env)[0][0], cells.shape)
+        value = evaluate_masked([step.value], env, load)[0][0]
+        found.append((where, np.broadcast_to(value, cells.shape).astype(cells.dtype)))
+    return found
+
+
+def _indices(shape: Sequence[int]) -> tuple[NDArray, ...]:
+    grid: NDArray = np.indices(tuple(shape), np.int64)
+    return tuple(grid[n] for n in range(len(shape)))
+
+
+def moved_arguments(
+    before: PrimFunc, after: PrimFunc, inputs: Mapping[str, NDArray], symbols: Bindings | None = None
+) -> dict[str, Moved]:
+    """The arguments of a function as its schedule takes them.
+
+    Padding that has a value holds it where the schedule does not write the parameter, which it then assumes.
+    """
+    sizes = bind_function(before, {n: a.shape for n, a in inputs.items()}, symbols)
+    made: dict[str, Moved] = {}
+    for name in before.params:
+        written = touches(after.body, family(after.body, name))[1]
+        made[name] = moved_argument(before.buffer_map[name], after.buffer_map[name], inputs[name], not written, sizes)
+    return made
+
+
+def same_scheduled(
+    before: PrimFunc,
+    after: PrimFunc,
+    inputs: Mapping[str, NDArray],
+    symbols: Bindings | None = None,
+    *,
+    close: float = 0.0,
+) -> Comparison:
+    """Whether a schedule of a function does what the function does, on these arguments of the function.
+
+    As `same_meaning`, where parameters may have another layout (`interface="free"`): they are moved there and back, and
+    padding that the schedule has to write must hold its value at the end.
+
+    >>> import eqsat as eq
+    >>> f = eq.PrimFunc.parse("func f(x: int8[3])\\n  for i in 3:\\n    x[i] = -x[i]")
+    >>> s = eq.Schedule(f)
+    >>> _ = s.transform_layout("x", "i -> i//2, i%2", 0, interface="free")
+    >>> bool(same_scheduled(f, s.func, {"x": np.arange(3, dtype="int8")}))
+    True
+    """
+    if before.params != after.params:
+        return Comparison(f"parameters {before.params} became {after.params}")
+    moved = moved_arguments(before, after, inputs, symbols)
+    old = {name: copied(array) for name, array in inputs.items()}
+    new = {name: item.array for name, item in moved.items()}
+    free_before = run_primfunc(before, old, symbols, track=True)
+    try:
+        free_after = run_primfunc(after, new, symbols, track=True)
+    except EvaluationError as error:
+        return Comparison(f"after has no meaning: {error}")
+    for name, item in moved.items():
+        got = item.back(new[name]), item.back(free_after[name])
+        found = difference(name, (old[name], free_before[name]), got, close)
+        if found:
+            return Comparison(found)
+    return unwritten_padding(before, after, new, symbols)
+
+
+def unwritten_padding(
+    before: PrimFunc, after: PrimFunc, arrays: Mapping[str, NDArray], symbols: Bindings | None = None
+) -> Comparison:
+    """Whether padding of parameters that a schedule gave a value holds it, in these arrays."""
+    sizes = bind_function(after, {n: a.shape for n, a in arrays.items()}, symbols)
+    for name in after.params:
+        decl = after.buffer_map[name]
+        if len(decl.transforms) == len(before.buffer_map[name].transforms):
+            continue
+        for where, values in padding(decl, arrays[name], sizes):
+            wanted, got = np.where(where, values, 0), np.where(where, arrays[name], 0)
+            found = difference(name, (wanted, np.zeros_like(where)), (got, np.zeros_like(where)), 0.0)
+            if found:
+                return Comparison(f"padding: {found}")
+    return Comparison()
