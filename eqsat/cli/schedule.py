@@ -46,7 +46,7 @@ class Request:
 
 def run_schedule(request: Request, out: Output) -> int:
     """Do it; the answer is the exit code: 1 where a step is refused, or a comparison finds a difference."""
-    files = {path: writable(path) for path in (request.output, request.trace) if path is not None}
+    output, trace = writable(request.output), writable(request.trace)
     func = _function(request.file)
     schedule = Schedule(func)
     try:
@@ -64,11 +64,10 @@ def run_schedule(request: Request, out: Output) -> int:
             lines += _run(schedule, arguments[0], request.target or "c", differences)
     source = None if request.target is None else compile(schedule.func, target=request.target).source
     text = str(schedule.func) if source is None else source
-    if (file := files.get(request.output)) is not None:
-        json = request.output is not None and request.output.suffix == ".json" and source is None
-        write_text(file, schedule.func.to_json() if json else text + "\n")
-    if (file := files.get(request.trace)) is not None:
-        write_text(file, schedule.trace.to_json())
+    if output is not None:
+        write_text(output, schedule.func.to_json() if output.suffix == ".json" and source is None else text + "\n")
+    if trace is not None:
+        write_text(trace, schedule.trace.to_json())
     shown = [] if request.output is not None else [text.rstrip("\n")]
     shown += [f"\n{schedule.trace}"] if len(schedule.trace) else []
     shown += [f"\n{line}" if n == 0 else line for n, line in enumerate(lines)]

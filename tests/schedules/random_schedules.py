@@ -96,6 +96,24 @@ def steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
     return found
 
 
+PASSES = (
+    "simplify_statements", "hoist_expression", "reduce_loop_extents", "merge_adjacent_loops", "remove_no_op",
+    "remove_branching_through_overcompute", "remove_overcompute_through_branching", "choose_padding", "flatten_buffers",
+)  # fmt: skip
+
+
+def whole_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
+    """Each pass as a step, and layouts of parameters, whose interface is free."""
+    found: list[tuple[str, Take]] = [(n, lambda x, n=n: getattr(x, n)()) for n in PASSES]
+    rank = {p: len(s.buffer(p).shape) for p in s.func.params}
+    for name in rng.sample(s.func.params, 2):
+        if rank[name] in MAPS:
+            m, pad, style = rng.choice(MAPS[rank[name]]), rng.choice(PADS), rng.choice(("after", "after", "select"))
+            more: Any = {"interface": "free", "style": style, "rewrite_loops": rng.random() < 0.8}
+            found.append(("free layout", lambda x, n=name, m=m, p=pad, k=more: x.transform_layout(n, m, p, **k)))
+    return found
+
+
 def _locals(s: Schedule) -> list[str]:
     from eqsat.ir.statements.stmt import Alloc, statements
 
