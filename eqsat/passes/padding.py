@@ -11,6 +11,7 @@ from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, For, If, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.passes.cost import cheaper, cost
@@ -154,12 +155,15 @@ def _in_else(func: PrimFunc, path: Path, stmt: If, value: Term) -> tuple[PrimFun
 
 
 def _at_allocation(func: PrimFunc, path: Path, stmt: Alloc, value: Term) -> tuple[PrimFunc, Filling] | None:
-    """Stores at the beginning, where a local buffer holds nothing, to the cells that no store surely writes."""
+    """Stores at the beginning, where a local buffer holds nothing, to the cells that no store surely writes; not to
+    padding that must not be accessed."""
     axes = tuple(t.var(f"{stmt.buffer.name}_{k}", extent) for k, extent in enumerate(stmt.buffer.shape))
     if any(isinstance(s, For) and s.axis in set(axes) for s in statements(stmt.body)):
         return None
     reached = [written(a, axes) for a in accesses(stmt.body) if a.changes and a.buffer == stmt.buffer.name]
-    left = t.logical_not(t.logical_or(*(r for r in reached if r is not None)))
+    table = dict(zip(output_axes(stmt.buffer.shape), axes, strict=True))
+    closed = [substitute(step.where, table) for step in stmt.buffer.padding_steps if step.value is None]
+    left = t.logical_not(t.logical_or(*closed, *(r for r in reached if r is not None)))
     fill: Stmt = Store(stmt.buffer.name, axes, value)
     if left is not t.TRUE:
         fill = If(left, fill)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small_functions import arrays_for, check_same, function, loops, put, when
@@ -74,6 +76,18 @@ def test_an_input_is_never_filled() -> None:
     body = loops([io, ii], when(LOGICAL, put("B", [0], total + t.load("A", [io, ii], I32))))
     before = function({"A": ((4, 4), I32), "B": ((1,), I32)}, body)
     assert not choose_padding(before).fillings and not choose_padding(before).removed
+
+
+# feature: D4, E14
+def test_padding_that_must_not_be_accessed_is_not_filled() -> None:
+    """Found by random schedules: the planner wrote zeros to it, and dropped the branch."""
+    before = consumers(["sum"], I32)
+    assert isinstance(before.body, Alloc)
+    closed = eq.Buffer("L", (14,), I32).transform_layout("i -> i//4, i%4")
+    func = replace(before, body=Alloc(BufferDecl.from_buffer(closed), before.body.body))
+    plan = choose_padding(func)
+    assert not plan.removed and not plan.fillings
+    check_same(func, plan.func)
 
 
 # feature: E14
