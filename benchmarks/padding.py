@@ -5,8 +5,9 @@
 A row sum, a max pool, a convolution with padded channels, a matrix product whose K = 1000 is packed to 1008, and
 attention over padded sequences, as functions over buffers. `branch` is the function as it is written; `over` what
 `remove_branching_through_overcompute` makes of it, by proof; `chosen` what `choose_padding` makes. Beside them are
-numpy and, where it is installed, torch. All are compared before anything is timed, and run in turns on one thread; times are
-the least of the rounds in microseconds, `best` is the time of the faster of the first two over that of the chosen one.
+numpy and, where it is installed, torch. All are compared before anything is timed, and run in turns on one thread.
+Times are the least of the rounds in microseconds; `best` is the time of the faster of the first two over that of the
+chosen one.
 """
 
 from __future__ import annotations
