@@ -69,7 +69,7 @@ class PaddedFunctions:
             made[name] = np.where(rng.random(shape) < 0.12, rng.choice(odd, shape), plain)
         if self.assumed is not None:
             axes, test, value = self.assumed
-            grid: NDArray = np.indices(made["X"].shape, np.int64)
+            grid: NDArray = np.indices(numbers(self.decls["X"].shape, {}), np.int64)
             holds = test.evaluate({str(a): grid[n] for n, a in enumerate(axes)})
             made["X"][~np.broadcast_to(np.asarray(holds, bool), made["X"].shape)] = value
         return made
