@@ -150,18 +150,21 @@ def kernel(
 def schedule(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A function over buffers, as text or JSON.")],
     steps: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Steps to take: calls, one a line, or a trace as JSON.")
-    ] = None,
-    do: Annotated[
-        list[str] | None, typer.Option("--do", metavar="STEP", help="A step: \"split('i', [None, 4])\".")
+        list[str] | None,
+        typer.Option(
+            "--steps",
+            "-s",
+            metavar="FILE|STEP",
+            help="Steps: a file of calls or a trace, or \"split('i', [None, 4])\".",
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the function (.json), or its source.")
     ] = None,
-    trace: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the trace.")] = None,
     target: Annotated[str | None, _target("schedule", "Lower it, and print the source.")] = None,
-    check: Annotated[bool, typer.Option("--check", help="Interpret it before and after the steps; compare.")] = False,
-    run: Annotated[bool, typer.Option("--run", help="Compile and run it; compare with the interpreter.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run it before and after the steps, compiled too for a target; compare.")
+    ] = False,
     shape: Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", help="The value of a symbol.")] = None,
     inputs: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Arguments to run on, by name.")] = None,
     json: Json = False,
@@ -170,7 +173,7 @@ def schedule(
     program at the place."""
     from eqsat.cli.schedule import Request, run_schedule
 
-    request = Request(file, steps, tuple(do or ()), output, trace, target, check, run, tuple(shape or ()), inputs)
+    request = Request(file, tuple(steps or ()), output, target, check, tuple(shape or ()), inputs)
     return run_schedule(request, Output(json))
 
 

@@ -33,41 +33,35 @@ class Request:
     """What is asked of `eqsat schedule`."""
 
     file: Path
-    steps: Path | None
-    do: tuple[str, ...]
+    steps: tuple[str, ...]
     output: Path | None
-    trace: Path | None
     target: str | None
     check: bool
-    run: bool
     shapes: tuple[str, ...]
     inputs: Path | None
 
 
 def run_schedule(request: Request, out: Output) -> int:
     """Do it; the answer is the exit code: 1 where a step is refused, or a comparison finds a difference."""
-    output, trace = writable(request.output), writable(request.trace)
+    output = writable(request.output)
     func = _function(request.file)
     schedule = Schedule(func)
     try:
-        for text in (*([] if request.steps is None else [_text(request.steps)]), *request.do):
-            take_steps(schedule, text)
+        for text in request.steps:
+            take_steps(schedule, text if "(" in text else _text(Path(text)))
     except ScheduleError as error:
         return _refused(error, schedule, out)
     lines: list[str] = []
     differences: list[str] = []
-    if request.check or request.run:
+    if request.check:
         arguments = _arguments(func, request)
-        if request.check:
-            lines.append(_checked(schedule, arguments, differences))
-        if request.run:
-            lines += _run(schedule, arguments[0], request.target or "c", differences)
+        lines.append(_checked(schedule, arguments, differences))
+        if request.target is not None:
+            lines += _run(schedule, arguments[0], request.target, differences)
     source = None if request.target is None else compile(schedule.func, target=request.target).source
     text = str(schedule.func) if source is None else source
     if output is not None:
         write_text(output, schedule.func.to_json() if output.suffix == ".json" and source is None else text + "\n")
-    if trace is not None:
-        write_text(trace, schedule.trace.to_json())
     shown = [] if request.output is not None else [text.rstrip("\n")]
     shown += [f"\n{schedule.trace}"] if len(schedule.trace) else []
     shown += [f"\n{line}" if n == 0 else line for n, line in enumerate(lines)]
