@@ -58,7 +58,8 @@ def remembered(most: int) -> Callable[[F], F]:
         def asked(*args: Any) -> Any:
             return kept(fast_paths(), *args)
 
-        cast("Any", asked).cache_clear = kept.cache_clear
+        told = cast("Any", asked)
+        told.cache_clear, told.cache_parameters = kept.cache_clear, kept.cache_parameters
         return cast("F", asked)
 
     return decorate

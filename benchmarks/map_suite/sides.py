@@ -19,6 +19,7 @@ from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.simplifying import normal_forms
 from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, to_tvm
 from map_suite.isl_text import box_text, condition_text, map_text, set_text
 from map_suite.isl_worker import IslProcess, Timed
@@ -112,6 +113,7 @@ class Eqsat:
 
     def forget(self) -> None:
         """Empty the caches of answers in memory; what is built once per process (compiled rules) stays."""
+        normal_forms.forget()
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] == "eqsat":
                 for value in list(vars(module).values()):

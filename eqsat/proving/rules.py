@@ -7,7 +7,7 @@ lemmas, for all integers. The check of the rules themselves leaves this member o
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from eqsat.ir.rule import Rule
@@ -19,9 +19,18 @@ from eqsat.rewriting.rewrite import Rewriter, Session, Step
 from eqsat.rules import normal_rules
 
 
-@lru_cache(maxsize=64)
 def normaliser(more: tuple[Rule, ...] = ()) -> Rewriter:
     """The compiled rules tagged `normal`, with those of a user."""
+    return _with_those_of_a_user(more) if more else _ours()
+
+
+@cache
+def _ours() -> Rewriter:
+    return Rewriter(normal_rules())
+
+
+@lru_cache(maxsize=64)
+def _with_those_of_a_user(more: tuple[Rule, ...]) -> Rewriter:
     return Rewriter([*normal_rules(), *(rule for rule in more if "normal" in rule.tags)])
 
 

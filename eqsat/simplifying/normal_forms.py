@@ -53,6 +53,11 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
+def forget() -> None:
+    """Forget what was found in this thread, so that it is found again."""
+    _kept.boxes.clear()
+
+
 def normal_forms(terms: Sequence[Term], box: Ranges) -> list[Term]:
     """Equal terms over a box of half-open ranges, each with no more operations than before; axes that the box leaves
     out range over their extents.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import pkgutil
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ from eqsat.ir.errors import FrontendError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.text import parse_expr
+from eqsat.proving.rules import normaliser
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 ISL: Any = importlib.import_module("islpy")
@@ -117,3 +119,24 @@ def test_the_script_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert {r["question"] for r in rows} == {"decide", "invert", "simplify map", "simplify predicate"}
     assert all(r["sides"]["eqsat"]["verdict"] in ("right", "longer") and r["sides"]["eqsat"]["seconds"] for r in rows)
     assert "families above" in capsys.readouterr().out
+
+
+def test_forgotten_answers_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Times are those of a question that was never asked; the rules stay compiled."""
+    asked: list[str] = []
+    for module, name in (("eqsat.maps.solution", "solve_digits"), ("eqsat.simplifying.normal_forms", "_Box.form")):
+        whole = f"{module}.{name}"
+        now = pkgutil.resolve_name(whole)
+
+        def noted(*given: Any, _now: Any = now, _name: str = name) -> Any:
+            asked.append(_name)
+            return _now(*given)
+
+        monkeypatch.setattr(whole, noted)
+    m, rules = IndexMap.parse("i, j -> (8*i + j)//7, (8*i + j)%7"), normaliser()
+    for _ in range(2):
+        Eqsat().forget()
+        asked.clear()
+        m.non_surjective_inverse((90, 8))
+        assert {*asked} == {"solve_digits", "_Box.form"}
+    assert normaliser() is rules

@@ -21,6 +21,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+
 from grammars import GROUPS, Profile, expression
 from make_sizes import SIZES
 from make_table import TABLE, points

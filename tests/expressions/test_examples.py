@@ -1,6 +1,8 @@
 """The smallest example of each rule and law: leaving it out changes the answer."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,12 @@ def test_the_campaign_prints_what_changes(capsys: pytest.CaptureFixture[str]) ->
     assert campaign.main(names) == 0
     said = capsys.readouterr().out
     assert len(said.splitlines()) == 3 and all(name in said for name in (*names, "optimize", "bytes"))
+
+
+def test_the_campaign_is_a_script() -> None:
+    script = Path(campaign.__file__)
+    done = subprocess.run([sys.executable, str(script), "absorb"], capture_output=True, text=True, cwd="/", check=False)
+    assert done.returncode == 0 and "no program can be loaded without it" in done.stdout, done.stderr
 
 
 def test_the_campaign_tells_what_changes_nothing(

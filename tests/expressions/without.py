@@ -30,6 +30,7 @@ from eqsat.proving.prover import decide
 from eqsat.rewriting.context import Context
 from eqsat.rewriting.match_filter import FilterKeys
 from eqsat.rewriting.rewrite import Rewriter, Step
+from eqsat.simplifying import normal_forms
 from eqsat.simplifying import simplify as simplifying
 
 PATIENT = eq.Limits(seconds=1000)  # whatever the machine does beside
@@ -58,6 +59,7 @@ REMEMBERING = ("eqsat.simplifying.simplify", "eqsat.maps.", "eqsat.ir.layouts.",
 
 def forget() -> None:
     """Forget the answers, so that rules decide them again; verdicts on disk have to be off (EQSAT_CACHE=off)."""
+    normal_forms.forget()
     for name, module in list(sys.modules.items()):
         if name.startswith(REMEMBERING):
             for key, value in list(vars(module).items()):
