@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from math import prod
 
 import numpy as np
@@ -65,14 +66,22 @@ def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> 
     total = prod(extents)
     if total <= count:
         return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
-    random = np.random.default_rng(seed)
     result: list[NDArray] = []
-    for extent in (min(e, LARGEST_RANDOM) for e in extents):
-        spread = random.integers(0, extent, count)
-        near = random.integers(0, min(extent, 4), count)
-        kind = random.integers(0, 4, count)
-        result.append(np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, spread)))
+    for axis, extent in enumerate(min(e, LARGEST_RANDOM) for e in extents):
+        dice, low, high = _dice(count, seed, axis)
+        array = dice % extent
+        array[low] = dice[low] % min(extent, 4)
+        array[high] = extent - 1 - dice[high] % min(extent, 4)
+        result.append(array)
     return result
+
+
+@cache
+def _dice(count: int, seed: int, axis: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Random numbers for the points of an axis, and which of them are near its ends."""
+    random = np.random.default_rng((seed, axis))
+    dice, kind = random.integers(0, LARGEST_RANDOM, count), random.integers(0, 4, count)
+    return dice, np.flatnonzero(kind == 0), np.flatnonzero(kind == 1)
 
 
 def row_keys(columns: Iterable[NDArray], rows: int) -> NDArray:

@@ -52,8 +52,11 @@ def generator_state() -> dict[str, list[int]]:
     """The files of the modules that have made kernels in this process, and of others: changed ones may make others.
     Among them are rules, and what applies them."""
     names = [name for name in list(sys.modules) if name.startswith("eqsat.")]
-    files = sorted(os.path.realpath(file) for name in names if (file := sys.modules[name].__file__) is not None)
+    files = sorted(_place(file) for name in names if (file := sys.modules[name].__file__) is not None)
     return {file: file_state(file) for file in files}
+
+
+_place = lru_cache(maxsize=4096)(os.path.realpath)
 
 
 def _facts(value: Value) -> tuple[Any, ...] | None:
@@ -107,7 +110,7 @@ def find(key: str | None, flat: Flat) -> tuple[CachedInterface, Unit] | None:
 
 def keep(key: str | None, lowered: Lowered, unit: Unit) -> None:
     """Write a compiled program to the cache; one that cannot be written costs time later, nothing else."""
-    if key is None:
+    if key is None or cache.cache_directory() is None:
         return
     outside = [b for b in lowered.buffers.values() if b.role != "workspace"]
     kept = [b for b in outside if b.role == "constant"]

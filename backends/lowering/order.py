@@ -49,12 +49,23 @@ def merge_axes(axes: Axes, roots: Roots, watched: int, simplifier: IndexSimplifi
                 outer: t.make("floordiv", (both, t.index_const(inner_extent))),
                 axis: t.make("mod", (both, t.index_const(inner_extent))),
             }
-            new = simplifier.simplify_all(substitute(r, digits) for r in roots)
-            if divisions(new[:watched]) <= divisions(roots[:watched]):
-                merged[-1], roots = both, new
+            new = _within(divisions(roots[:watched]), tuple(substitute(r, digits) for r in roots[:watched]), simplifier)
+            if new is not None:
+                rest = simplifier.simplify_all(substitute(r, digits) for r in roots[watched:])
+                merged[-1], roots = both, (*new, *rest)
                 continue
         merged.append(axis)
     return tuple(merged), roots
+
+
+def _within(most: int, roots: Roots, simplifier: IndexSimplifier) -> Roots | None:
+    """The roots in simple form; None where they hold more divisions than so many."""
+    result: list[Term] = []
+    for root in roots:
+        result.append(simplifier.simplify(root))
+        if divisions(tuple(result)) > most:
+            return None
+    return tuple(result)
 
 
 def stride(address: Term, axis: Term) -> int | None:

@@ -32,9 +32,8 @@ def tidy(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Ter
     limits = Bounds(box)
     settled = [_decided(x, limits) if x.dtype == BOOL else x if _is_settled(x, limits) else None for x in terms]
     left = [x for x, done in zip(terms, settled, strict=True) if done is None]
-    rest = iter(
-        x if dag_size(x) < dag_size(new) else new for x, new in zip(left, decider().simplify(left, box), strict=True)
-    )
+    normal = decider().simplify(left, box) if left else []
+    rest = iter(x if dag_size(x) < dag_size(new) else new for x, new in zip(left, normal, strict=True))
     return [next(rest) if done is None else done for done in settled]
 
 

@@ -35,7 +35,8 @@ class _Box:
     """The normal forms found over one box."""
 
     def __init__(self, ranges: Ranges) -> None:
-        self.normal, self.shown = Session(normaliser(), ranges), Session(_finishing(), ranges, beside=False)
+        self.normal = Session(normaliser(), ranges)
+        self.shown = Session(_finishing(), beside=False, after=[self.normal])
         self.asked = 0
 
     def form(self, term: Term) -> Term:
