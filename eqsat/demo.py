@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from eqsat import interrupt, streams
-from eqsat.cli.output import Output, count
+from eqsat.cli.output import Output
 from eqsat.interrupt_start import CODE
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, MissingPackage
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SHAPE = (1, 64, 112, 112)
 WHEEL, MODEL = "ddddocr", "common_det.onnx"
-SHOWN, WIDTH = 16, 116
+WIDTH = 116
 
 
 @dataclass
@@ -39,10 +39,12 @@ class Stage:
     folder: Path
     failed: list[str] = field(default_factory=list[str])
     skipped: list[str] = field(default_factory=list[str])
+    reports: list[Path] = field(default_factory=list[Path])
 
     def say(self, *lines: str) -> None:
         """Print lines at once, so that a slow part is seen to begin."""
-        print("\n".join(lines), flush=True)
+        if lines:
+            print("\n".join(lines), flush=True)
 
     def check(self, name: str, passed: bool, detail: str = "") -> None:
         """Print a verdict, and remember it where it is bad."""
@@ -90,7 +92,9 @@ def show_chain(stage: Stage) -> None:
     stage.say("", "== 1. A chain of layout changes", "", _indented(_program(program)), "")
     with Output().progress("optimising"):
         result = optimize(program)
-    stage.say("optimised, it is", "", _indented(_program(result.program)), "", _indented(result.explain()), "")
+    stage.say(
+        "optimised, it is", "", _indented(_program(result.program)), "", _indented(result.summary(verbose=True)), ""
+    )
     x = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     expected = chain_in_numpy(x)
     try:
@@ -166,7 +170,6 @@ def show_model(stage: Stage, name: str, model: ModelProto) -> None:
     """Optimise one model, explain, check and write it."""
     import eqsat.onnx
     from eqsat.cli.optimize_job import comparison_lines
-    from eqsat.onnx.bytes import bytes_moved
     from eqsat.onnx.check import compare_models
     from eqsat.verifying.verify import verify
 
@@ -174,15 +177,10 @@ def show_model(stage: Stage, name: str, model: ModelProto) -> None:
     with Output().progress("optimising"):
         result = eqsat.onnx.optimize(model)
     seconds = time.perf_counter() - begun
-    old, new = bytes_moved(model), bytes_moved(result.model)
-    stage.say(f"  optimised in {seconds:.1f} s; bytes that layout operators of the model move:")
-    for op in {**old.by_op, **new.by_op}:
-        stage.say(f"    {op:14} {count(old.by_op.get(op, 0)):>14} -> {count(new.by_op.get(op, 0)):>14}")
-    stage.say(f"    {'together':14} {count(old.total):>14} -> {count(new.total):>14}")
-    stage.say("", _indented(result.explain(), SHOWN), "")
+    stage.say(f"  optimised in {seconds:.1f} s", "", _indented(result.summary()), "")
     with Output().progress("proving"):
         proof = verify(eqsat.onnx.load(model), eqsat.onnx.load(result.model))
-    stage.check("never worse", new.total <= old.total)
+    stage.check("never worse", result.cost_after <= result.cost_before)
     stage.check("proved equal by the rules", bool(proof), f": {proof.method}, {proof.seconds:.1f} s")
     try:
         with Output().progress("running both models"):
@@ -197,6 +195,8 @@ def show_model(stage: Stage, name: str, model: ModelProto) -> None:
     eqsat.onnx.save_model(model, stage.folder / f"{name}.onnx")
     eqsat.onnx.save_model(result.model, target)
     stage.say(f"  written: {target}")
+    stage.reports.append(stage.folder / f"{name}.html")
+    replace(result, file=f"{name}.onnx").to_html(stage.reports[-1])
 
 
 # -- the whole --------------------------------------------------------------------------------------------------------
@@ -221,6 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     stage.say("", f"{time.perf_counter() - begun:.0f} s in all.", *(f"FAILED: {name}" for name in stage.failed))
     stage.say(*(f"skipped: {name}" for name in stage.skipped))
+    stage.say(*(f"open in a browser, to see what was done and why: {path}" for path in stage.reports))
     return 1 if stage.failed or (options.strict and stage.skipped) else 0
 
 

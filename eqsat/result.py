@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import html
+import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -16,8 +17,10 @@ from eqsat.ir.tensors.program_text import format_program
 from eqsat.ir.tensors.tensor import Program
 from eqsat.laws.conditions import Obligation
 from eqsat.pricing.table import Table
+from eqsat.reporting.page import page
 from eqsat.reporting.sides import Side, side_of_program
 from eqsat.reporting.summary import Report
+from eqsat.rules import tensor_laws
 
 
 @dataclass(frozen=True)
@@ -119,15 +122,19 @@ class Result:
         """The bytes that the layout operators of the result move."""
         return self.final.bytes_moved
 
-    @property
-    def sides(self) -> tuple[Side, Side]:
-        """Both programs as they are shown: operators with what they move, take and read."""
-        return side_of_program(self.original, self.prices), side_of_program(self.program, self.prices)
+    def sides(self, texts: bool = True) -> tuple[Side, Side]:
+        """Both programs as they are shown: operators with what they move, take and read; texts: and what each does."""
+        before = side_of_program(self.original, self.prices, texts)
+        return before, before if self.program is self.original else side_of_program(self.program, self.prices, texts)
 
     @property
     def report(self) -> Report:
         """Everything that is said of this result, as data."""
-        before, after = self.sides
+        return self.reported()
+
+    def reported(self, texts: bool = True) -> Report:
+        """The report; texts: with what each operator does to indices, which the page shows."""
+        before, after = self.sides(texts)
         return Report(
             objective=self.objective,
             costs=(self.cost_before, self.cost_after),
@@ -145,8 +152,26 @@ class Result:
             conditions=[(str(o.question), o.proof.verdict, o.proof.method) for o in self.obligations],
             rules=self.matched,
             prices="" if self.prices is None else self.prices.source,
+            history=self.progress.history,
+            laws=self._laws(),
             same=self.final.rank == self.initial.rank,
         )
+
+    def _laws(self) -> list[tuple[str, str, str, str, int]]:
+        """The laws of eqsat that acted."""
+        counts = Counter(self.matched)
+        counts.update(self.progress.loaded)
+        return [
+            (
+                law.name,
+                str(law).partition(": ")[2],
+                " ".join(law.doc.split()),
+                "axiom" if law.axiom else "proved",
+                counts[law.name],
+            )
+            for law in tensor_laws()
+            if counts[law.name]
+        ]
 
     @property
     def matched(self) -> dict[str, int]:
@@ -165,7 +190,7 @@ class Result:
 
         verbose: also the rules that matched, and each side condition with its verdict.
         """
-        return self.report.text(verbose=verbose)
+        return self.reported(texts=False).text(verbose=verbose)
 
     def explain(self, steps: bool = False) -> str:
         """Why the result is what it is: costs, the rules that fired, every side condition with its verdict.
@@ -179,9 +204,24 @@ class Result:
             raise EqsatError("explain(steps=True)", "this result was not made by eq.optimize in this process")
         return str(self.steps(self))
 
-    def to_html(self, path: str) -> None:
-        """Write the explanation as a page."""
-        write_html(self, path)
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a page that explains the result and loads nothing: both programs as pictures, costs by operator, each
+        move that was removed with its check, what is left and why, laws, side conditions, the search.
+
+        Raises EqsatError where it cannot be written; it appears whole or not at all.
+        """
+        try:
+            write_whole(path, page(self.report, self.title, format_program(self.program)))
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            raise EqsatError(
+                f"report {path}", f"cannot be written: {reason}", "choose another name or folder"
+            ) from error
+
+    @property
+    def title(self) -> str:
+        """What was optimised, and for what."""
+        return f"{self.original.name} for {self.target}"
 
 
 def explain_result(result: Result) -> str:
@@ -215,29 +255,3 @@ def _times(result: Result) -> list[str]:
 def _named(nodes: tuple[str, ...]) -> str:
     """The first nodes of a region."""
     return ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "") or "nothing"
-
-
-def _table(left: Sequence[Move]) -> str:
-    """What is left, and why, as a table."""
-    if not left:
-        return "<h2>no move is left</h2>"
-    rows = [("move", "type", "bytes", "from", "to", "why")]
-    rows += [(m.name, m.shape, str(m.moved), m.source, ", ".join(m.readers), m.reason) for m in left]
-    text = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<h2>moves that are left</h2><table border='1'>{text}</table>"
-
-
-def write_html(result: Result, path: str, left: Sequence[Move] | None = None) -> None:
-    """The explanation, the moves that are left (default: those of the program) and the program as a page, written whole
-    or not at all."""
-    page = (
-        "<!doctype html><meta charset='utf-8'><title>eqsat</title>"
-        f"<h1>eqsat</h1><pre>{html.escape(explain_result(result))}</pre>"
-        f"{_table(result.left if left is None else left)}"
-        f"<h2>program</h2><pre>{html.escape(format_program(result.program))}</pre>"
-    )
-    try:
-        write_whole(path, page)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise EqsatError(f"report {path}", f"cannot be written: {reason}", "choose another name or folder") from error

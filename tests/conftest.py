@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from browser import browser
 from hypothesis import settings
 
 # What would give the input back raises in the tests: a defect must not hide behind the fall-back.
@@ -54,6 +55,8 @@ def opencl_fails() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
+        if item.get_closest_marker("browser") and browser() is None:
+            item.add_marker(pytest.mark.skip(reason="needs Chromium, or another browser that EQSAT_BROWSER names"))
         for marker, package in PACKAGE_OF_MARKER.items():
             if item.get_closest_marker(marker) and find_spec(package) is None:
                 item.add_marker(pytest.mark.skip(reason=f"needs {package}"))

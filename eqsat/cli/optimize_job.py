@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +97,10 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
     written: list[str] = []
     reached("done")
     if not failed and job.report is not None:
-        outcome.result.to_html(str(job.report))
+        named = outcome.result
+        if isinstance(named, OnnxResult):
+            named = replace(named, file=request.model.name)
+        named.to_html(str(job.report))
         written.append(str(request.report))
     if not failed and job.output is not None:
         if isinstance(outcome.result, OnnxResult):
@@ -107,7 +110,7 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
         written.append(str(request.output))
     seconds = time.perf_counter() - begun
     code = 1 if failed or (stopped_by(outcome.result) and request.strict) else 0
-    report = outcome.result.report
+    report = outcome.result.reported(texts=False)
     data = _data(job, outcome, report, written) | {"seconds": round(seconds, 3)}
     return Answer(code, data, _text(request, outcome, report, written))
 

@@ -71,6 +71,8 @@ class Progress:
     matches: dict[str, int] = field(default_factory=dict[str, int])
     capped: bool = False
     loaded: Mapping[str, int] = field(default_factory=dict[str, int])
+    history: list[tuple[float, int]] = field(default_factory=list[tuple[float, int]])
+    """After each iteration, the seconds and the e-nodes."""
 
 
 @dataclass
@@ -154,6 +156,7 @@ def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     while True:
         done = _iterate(graph, answers, progress)
         progress.seconds = time.monotonic() - start
+        progress.history.append((progress.seconds, progress.nodes))
         stop = _limit(progress, task.limits)
         if done or stop is not None:
             progress.status = stop if stop is not None and not done else "saturated"

@@ -91,17 +91,20 @@ def time_of(model: ModelProto, program: Program, table: Table) -> int:
     return program_price(program, table) + max(0, _nodes(model) - known) * round(table.operators["node"])
 
 
-def side_of_model(model: ModelProto, program: OnnxProgram, values: Values, table: Table | None) -> Side:
-    """A model as it is shown, which has been read as a program; with prices, its times are estimated."""
+def side_of_model(
+    model: ModelProto, program: OnnxProgram, values: Values, table: Table | None, told: bool = True
+) -> Side:
+    """A model as it is shown, which has been read as a program; with prices, its times are estimated; told: with what
+    its operators do to indices."""
     names = program.envelope.names
-    texts = node_texts(program, names)
+    texts = node_texts(program, names) if told else {}
     serials = {name: serial for (serial, _), name in names.items()}
     prices: Mapping[str, int] = {} if table is None else _prices(program, names, table)
     known = {x.name for x in model.graph.initializer} | {x.values.name for x in model.graph.sparse_initializer}
     inputs = [x.name for x in model.graph.input if x.name not in known]
     made = {name: name for name in inputs}
     vertices = [Vertex(n, n, INPUT, texts.get(serials.get(n, -1), ("", ""))[1], f"input {n}", ()) for n in inputs]
-    for node in model.graph.node:
+    for place, node in enumerate(model.graph.node):
         first = next((o for o in node.output if o), "")
         if not first or node.op_type == "Constant":
             continue
@@ -111,7 +114,11 @@ def side_of_model(model: ModelProto, program: OnnxProgram, values: Values, table
         text = OURS.sub("", text)
         cost = None if table is None else sum(prices.get(o, 0) for o in node.output)
         moved = _node(node, values, {}) or 0
-        vertices.append(Vertex(first, node.name, node.op_type, types, text, reads, moved, cost))
+        vertices.append(
+            Vertex(
+                first, node.name, node.op_type, types, text, reads, moved, cost, node.name or f"{node.op_type} {place}"
+            )
+        )
     ends = {o.name: made[o.name] for o in model.graph.output if o.name in made}
     return Side((*vertices, *outputs(ends)), model.ByteSize())
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eqsat.ir import clock
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from eqsat.reporting.sides import Side
     from eqsat.result import Measure
 
+    Known = tuple[OnnxProgram, Values]
+    """A model as it was read."""
     Searched = tuple[Result, Spelling]
     """What the engine found, and how it was spelled."""
 
@@ -43,30 +46,42 @@ FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "egglog.bindings", "eqsa
 @dataclass(frozen=True, repr=False)
 class OnnxResult(Result):
     """What `eqsat.onnx.optimize` found: a result with the optimised `model`, which is `source`, the model as given,
-    where nothing was gained; `confirmation`: what runs of both said, if asked for."""
+    where nothing was gained; `confirmation`: what runs of both said, if asked for; `file`: its name, if known."""
 
     model: ModelProto = field(kw_only=True)
     source: ModelProto = field(kw_only=True)
     confirmation: Confirmation | None = field(default=None, kw_only=True)
+    file: str = field(default="", kw_only=True)
+    known: tuple[Known, Known] | None = field(default=None, kw_only=True, compare=False)
+    """Both models as they were read while they were optimised; that does not travel to other processes."""
 
     @property
-    def sides(self) -> tuple[Side, Side]:
-        """Both models as they are shown: operators with what they move, take and read."""
-        return self._side(self.source), self._side(self.model)
+    def title(self) -> str:
+        """The file or the name of the model, and what it was optimised for."""
+        return f"{self.file or self.source.graph.name} for {self.target}"
 
-    def _side(self, model: ModelProto) -> Side:
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "known": None}
+
+    def sides(self, texts: bool = True) -> tuple[Side, Side]:
+        """Both models as they are shown: operators with what they move, take and read; texts: and what each does."""
         from eqsat.onnx.bytes import side_of_model
+
+        before, after = self._known()
+        one = side_of_model(self.source, *before, self.prices, texts)
+        return one, one if self.model is self.source else side_of_model(self.model, *after, self.prices, texts)
+
+    def _known(self) -> tuple[Known, Known]:
         from eqsat.onnx.read import read_with_types
 
-        return side_of_model(model, *read_with_types(model), self.prices)
+        return self.known or (read_with_types(self.source), read_with_types(self.model))
 
     @property
     def left(self) -> tuple[Move, ...]:
         """The moves that are left in the model, by the names of its values, each with the reason."""
         from eqsat.extraction.left import moves_left
-        from eqsat.onnx.read import read
 
-        program = read(self.model)
+        program = self._known()[1][0]
         return tuple(moves_left(program, self.target, self.stopped, self.unproved, program.envelope.names))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -123,7 +138,9 @@ def optimize(
     own = rules if rules is None or isinstance(rules, (str, Law, Rule)) else tuple(rules)
     table, allowed = table_for(target, objective, prices), GROWTH if growth is None else growth
     run = _Run(target, objective, own, freeze, limits or Limits(), checked, allowed, table, confirm)
-    return replace(run.whole(model, fold_inputs, reached), target=target, prices=table, seconds=run.seconds)
+    file = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
+    found = run.whole(model, fold_inputs, reached)
+    return replace(found, target=target, prices=table, seconds=run.seconds, file=file)
 
 
 @dataclass(frozen=True)
@@ -155,7 +172,7 @@ class _Run:
         from eqsat.onnx.read import read_with_types
 
         given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
-        before = given
+        before, own = given, (program, values)
         reached("read")
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
@@ -164,7 +181,7 @@ class _Run:
                     before = bodies.model
                     program, values = read_with_types(before, fold_inputs)
                 engine = self.engine(program)
-                source = _Source(given, before, program, values, self.table)
+                source = _Source(given, before, program, values, self.table, own)
                 begun = self.begun if self.checked else None
                 return _judged(source, engine(program), engine, begun, self.confirm, bodies.remarks)
         except MemoryError:
@@ -259,7 +276,9 @@ def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> O
     if done is not None and done.real:
         return replace(found, confirmation=done)
     notes = (*found.notes, f"the model is unchanged: {why}")
-    return replace(found, program=program, final=found.initial, model=before, notes=notes, confirmation=done)
+    return replace(
+        found, program=program, final=found.initial, model=before, notes=notes, confirmation=done, known=None
+    )
 
 
 def _carried(model: ModelProto, values: Values) -> Iterator[str]:
@@ -285,6 +304,8 @@ class _Source:
     program: OnnxProgram
     values: Values
     table: Table | None
+    own: Known
+    """The model as it was given, as it was read."""
 
     @cached_property
     def initial(self) -> Measure:
@@ -311,28 +332,33 @@ def _written(
 
     before, program = source.model, source.program
     try:
-        result, after = _repeated(source, first, engine)
+        result, after, found = _repeated(source, first, engine)
         remark = ""
     except CheckFailure as error:
         wrong = Difference(error.operation, error.problem)
         unchanged = given_back(program, first[0].notes, Checked((), 0.0, wrong), own=source.initial)
         return with_model(unchanged, before, source.given, [differs("the model", wrong)])
     except EqsatError as error:
-        result, after, remark = replace(first[0], initial=source.initial), before, f"the model is unchanged: {error}"
+        result, after, found = replace(first[0], initial=source.initial), before, (program, source.values)
+        remark = f"the model is unchanged: {error}"
     if after is before:
         result = replace(result, program=program, final=result.initial)
-        return with_model(result, before, source.given, [remark] if remark else [])
+        same = with_model(result, before, source.given, [remark] if remark else [])
+        return replace(same, known=(source.own, found))
+    best = replace(with_model(result, after, source.given), known=(source.own, found))
     if begun is None:
-        return with_model(result, after, source.given)
+        return best
     done = check_models(before, after, budget(begun))
     if done.difference is not None:
         note = differs("the model", done.difference)
         unchanged = given_back(program, result.notes, done, own=source.initial)
         return with_model(unchanged, before, source.given, [note])
-    return with_model(replace(result, checked=done), after, source.given, unchecked(done))
+    return replace(best, checked=done, notes=(*best.notes, *unchecked(done)))
 
 
-def _repeated(source: _Source, first: Searched, engine: Callable[[OnnxProgram], Searched]) -> tuple[Result, ModelProto]:
+def _repeated(
+    source: _Source, first: Searched, engine: Callable[[OnnxProgram], Searched]
+) -> tuple[Result, ModelProto, Known]:
     """The result that a further search does not better, with its model: the one given where nothing pays.
 
     What is written has other shapes and nodes than what was searched, from which a search may go on.
@@ -341,7 +367,7 @@ def _repeated(source: _Source, first: Searched, engine: Callable[[OnnxProgram], 
     from eqsat.onnx.bytes import price
 
     model, current, result = source.model, source.program, replace(first[0], initial=source.initial)
-    best, final = price(model, source.values), source.initial
+    best, final, values = price(model, source.values), source.initial, source.values
     start = time.monotonic()
     for attempt in range(PASSES):
         try:
@@ -359,13 +385,14 @@ def _repeated(source: _Source, first: Searched, engine: Callable[[OnnxProgram], 
             break
         worth = source.table is None or found.progress.nodes < LARGE or after.cost <= (1 - WORTH) * final.cost
         model, current, best, final = spelled.model, spelled.program, cost, after
+        values = spelled.values
         notes = list(dict.fromkeys([*first[0].notes, *found.notes]))
         result = replace(
             found, original=source.program, initial=source.initial, final=final, progress=first[0].progress, notes=notes
         )
         if not worth or clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
             break
-    return result, model
+    return result, model, (current, values)
 
 
 def _is_unchanged(program: OnnxProgram, result: Result) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from eqsat.checking.programs import name_of
 from eqsat.extraction.cost import layout_nodes
 from eqsat.ir.tensors.program_text import node_texts, tensor_names
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Program, Tensor, View
@@ -29,6 +30,8 @@ class Vertex:
     reads: tuple[str, ...]
     moved: int = 0
     picoseconds: int | None = None
+    key: str = ""
+    """What checks call it; equal on both sides where the operator is the same."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,8 @@ class Side:
         return sum(v.moved > 0 for v in self.vertices)
 
 
-def side_of_program(program: Program, table: Table | None) -> Side:
-    """A program as it is shown; with prices, its times are estimated.
+def side_of_program(program: Program, table: Table | None, told: bool = True) -> Side:
+    """A program as it is shown; with prices, its times are estimated; told: with what its operators do to indices.
 
     >>> import eqsat as eq
     >>> x = eq.input("x", (2, 3), "float32")
@@ -58,7 +61,7 @@ def side_of_program(program: Program, table: Table | None) -> Side:
     >>> [(v.kind, v.moved, v.reads) for v in side.operators]
     [('permute_dims', 48, ('x',)), ('relu', 0, ('t0',))]
     """
-    names, texts = tensor_names(program), node_texts(program)
+    names, texts = tensor_names(program), node_texts(program) if told else {}
     moved = {node.serial: count for node, count in layout_nodes(program)}
     prices = {} if table is None else {node.serial: price for node, price in node_prices(program, table)}
     vertices: list[Vertex] = []
@@ -70,10 +73,10 @@ def side_of_program(program: Program, table: Table | None) -> Side:
         plain = "view" if isinstance(node, View) else "compute" if isinstance(node, Compute) else ""
         kind = INPUT if isinstance(node, Input) else operator_name(node) or plain
         reads = tuple(dict.fromkeys(names[Tensor(x.node).key] for x in node.operands if not is_constant(x)))
-        text, types = texts[node.serial]
+        text, types = texts.get(node.serial, ("", ""))
         name = names[(node.serial, 0)]
         cost = None if table is None else prices.get(node.serial, 0)
-        vertices.append(Vertex(name, "", kind, types, text, reads, moved.get(node.serial, 0), cost))
+        vertices.append(Vertex(name, "", kind, types, text, reads, moved.get(node.serial, 0), cost, name_of(node)))
     ends = {name: names[Tensor(x.node).key] for name, x in program.outputs.items()}
     return Side((*vertices, *outputs(ends)), size)
 

@@ -64,6 +64,10 @@ class Report:
     """Side conditions: the question, the verdict, the method."""
     rules: Mapping[str, int] = field(default_factory=dict[str, int])
     prices: str = ""
+    history: Sequence[tuple[float, int]] = ()
+    """The e-nodes of the search over its seconds."""
+    laws: Sequence[tuple[str, str, str, str, int]] = ()
+    """The laws that acted: name, statement, what it says, status, how often it matched."""
     same: bool = False
     """Whether the result is the program as it was given."""
 

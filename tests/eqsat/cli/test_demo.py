@@ -31,7 +31,12 @@ def test_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Ca
     assert demo.main(["--output", str(tmp_path / "out")]) == 0
     text = capsys.readouterr().out
     assert "SKIPPED common_det.onnx" in text and "FAIL" not in text and "proved equal by the rules" in text
-    assert {p.name for p in (tmp_path / "out").iterdir()} == {"converter.onnx", "converter-optimised.onnx"}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "converter.onnx",
+        "converter-optimised.onnx",
+        "converter.html",
+    }
+    assert text.splitlines()[-1].endswith(str(tmp_path / "out" / "converter.html"))
 
 
 def test_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,9 +102,9 @@ def test_models_name_their_values(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert sum(m["moved"] for m in left) == 384 and {"z"} <= {m["name"] for m in left}
     assert "the input 'x' is given in its order; the output 'z' is wanted in its order" in {m["reason"] for m in left}
     page = (tmp_path / "r.html").read_text()
-    assert "moves that are left" in page and "the output &#x27;z&#x27;" in page
+    assert "Moves that are left" in page and "the output &#x27;z&#x27;" in page
     assert main(command) == 0
     assert (
-        "  left: Transpose 'z' float32(4, 2, 3) moves 192 bytes from the input 'x' to the output 'z': "
+        "  left: Transpose 'Transpose_1' float32(4, 2, 3) moves 192 bytes from the input 'x' to the output 'z': "
         in capsys.readouterr().out
     )

@@ -62,7 +62,7 @@ def test_gains_in_words(costs: tuple[int, int], moves: tuple[int, int], stopped:
 def test_the_table_adds_up() -> None:
     program = as_program(there_and_back())
     result = eq.optimize(program)
-    before, after = result.sides
+    before, after = result.sides()
     assert sum(r.nodes[0] for r in rows_of(before, after)) == len(before.operators) == 3
     assert sum(r.moved[0] for r in rows_of(before, after)) == result.initial.bytes_moved
     assert sum(r.moved[1] for r in rows_of(before, after)) == result.bytes_moved
