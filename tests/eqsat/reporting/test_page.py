@@ -1,6 +1,7 @@
 """The page of a result: one file that loads nothing, and, in a browser, without errors at any width, light and dark."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -58,8 +59,9 @@ def large(count: int) -> Report:
     gone = tuple(f"node{n}" for n in range(0, count, 4))
     checked = Checked((RegionCheck("proved", "the same operations", 0.01, gone, ()),), 0.01)
     base = eq.optimize(eq.input("x", (8,), "float32").relu()).report
-    told = {**base.__dict__, "before": side(True), "after": side(False), "costs": (count, count // 2), "same": False}
-    return Report(**{**told, "checked": checked, "history": [(0.1 * k, 10 * k) for k in range(1, 9)]})
+    history = [(0.1 * k, 10 * k) for k in range(1, 9)]
+    told = replace(base, before=side(True), after=side(False), costs=(count, count // 2), same=False)
+    return replace(told, checked=checked, history=history)
 
 
 def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
