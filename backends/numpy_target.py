@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.arguments import bound_output, named_arguments, output_arrays
+from eqsat.ir.shown import card
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program
 
@@ -17,6 +18,9 @@ class NumpyKernel:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+
+    def _repr_html_(self) -> str:
+        return card(f"numpy kernel {self.program.name}", self.source, {"workspace": "0 bytes"})
 
     @property
     def source(self) -> str:

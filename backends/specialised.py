@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from eqsat.ir.errors import BackendError
+from eqsat.ir.shown import card, folded
 from eqsat.ir.tensors.tensor import Program
 from eqsat.ir.terms.shape import static_shape
 from eqsat.ir.terms.term import Term
@@ -39,6 +40,13 @@ class Specialised(Generic[M]):
         self.program = program
         self._modules: dict[tuple[tuple[Term, int], ...], M] = {}
         self._symbolic = any(static_shape(shape) is None for n in program.all_nodes() for shape, _ in n.outputs)
+
+    def _repr_html_(self) -> str:
+        if self._symbolic and not self._modules:
+            return card(f"kernel {self.program.name}", "not called yet: its sizes have no values")
+        facts = {"workspace": f"{self.workspace_bytes} bytes"}
+        texts = folded("header", self.header) + folded("source", self.source)
+        return card(f"kernel {self.program.name}", "", facts, texts)
 
     def _made(self, sizes: Sizes) -> M:
         raise BackendError(f"program {self.program.name!r}", "has no target")

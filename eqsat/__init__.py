@@ -143,7 +143,8 @@ __all__ += _arrays.__all__
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
-        raise AttributeError(f"module 'eqsat' has no attribute {name!r}")
+        hint = f"; tensors have it as a method: x.{name}()" if hasattr(Tensor, name) and name[0] != "_" else ""
+        raise AttributeError(f"module 'eqsat' has no attribute {name!r}{hint}", name=name, obj=sys.modules[__name__])
     module = _LAZY[name]
     value = getattr(import_module(module), name) if module else import_module(f"eqsat.{name}")
     globals()[name] = value

@@ -110,6 +110,8 @@ def optimize(
     Raises EqsatError for unknown targets and objectives; running into a limit is not an error, see `status`.
     """
     table = table_for(target, objective, prices)
+    if not growth >= 0:
+        raise EqsatError(f"growth={growth}", "is not a share of a model's size", "0.05 allows five per cent")
     original = as_program(program)
     initial = measure(original, table)
     given = rules if rules is None or isinstance(rules, (str, Law, Rule)) else list(rules)

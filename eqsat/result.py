@@ -13,6 +13,7 @@ from eqsat.extraction.left import Move, moves_left
 from eqsat.files import write_whole
 from eqsat.graph.search import Progress, Status
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.shown import card
 from eqsat.ir.tensors.program_text import format_program
 from eqsat.ir.tensors.tensor import Program
 from eqsat.laws.conditions import Obligation
@@ -75,6 +76,10 @@ class Result:
     def __repr__(self) -> str:
         unit = "bytes" if self.objective == "bytes" else "ps"
         return f"<{type(self).__name__}: {self.cost_before} -> {self.cost_after} {unit}, {self.status}>"
+
+    def _repr_html_(self) -> str:
+        first, _, rest = self.summary().partition("\n")
+        return card(first, rest)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "steps": None}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from eqsat.ir.shown import card
 from eqsat.ir.terms.term import Term
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ class Proof:
     seconds: float = 0.0
     note: str = ""
     assumptions: tuple[str, ...] = field(default=())
+
+    def _repr_html_(self) -> str:
+        facts = {"witness": self.witness, "by": self.method, "note": self.note, "assuming": "; ".join(self.assumptions)}
+        return card(self.verdict, "", {name: value for name, value in facts.items() if value})
 
     def __bool__(self) -> bool:
         """True only when proved."""

@@ -17,6 +17,7 @@ from eqsat.backends.interface import ALIGNMENT
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.shown import card, folded
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.terms import term as t
@@ -30,6 +31,9 @@ class FunctionKernel:
     stores to are changed in place, and nothing is returned. `bytes` of arrays are never copied: shape, type, strides
     and offset must be as declared.
     """
+
+    def _repr_html_(self) -> str:
+        return card(f"kernel {self.func.name}", "", None, folded("header", self.header) + folded("source", self.source))
 
     def __init__(self, func: PrimFunc, threads: int) -> None:
         self.func = func

@@ -17,6 +17,7 @@ from eqsat.index_graph.reversed import SUFFIX
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
+from eqsat.ir.shown import card
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.prover import Budget, Portfolio
@@ -78,6 +79,9 @@ class Chain:
     def holds(self) -> bool:
         """Whether the chain reaches its end, and each of its steps was confirmed."""
         return self.complete and all(link.holds for link in self.links)
+
+    def _repr_html_(self) -> str:
+        return card(f"{self.start} = {self.end}", str(self))
 
     def __str__(self) -> str:
         lines = [f"by {', '.join(self.rules)}" if self.rules else "without a rule", f"  {self.start}"]

@@ -79,6 +79,9 @@ def load_model(path: str | os.PathLike[str] | ModelProto) -> ModelProto:
     """A ModelProto with all its data in memory; external data only from below the model's own directory."""
     onnx = require("onnx")
     if not isinstance(path, (str, os.PathLike)):
+        if not isinstance(path, onnx.ModelProto):
+            fix = "eq.optimize takes programs and tensors" if isinstance(path, (Program, Tensor)) else ""
+            raise FrontendError(f"a {type(path).__name__}", "is not a path or a ModelProto", fix)
         if any(_external(x) for x in _tensors(path)):
             raise FrontendError("ONNX model", "its external data is not loaded", "give the path of the model")
         return path

@@ -60,7 +60,7 @@ def draw(grids: Sequence[Grid]) -> str:
     width = max(sum(p.width + 2 * MARGIN for p in row) for row in rows)
     height = sum(max(p.height for p in row) + 2 * MARGIN for row in rows)
     parts = [HEAD.format(width=width, height=height, title=escape("; ".join(g.title for g in grids)))]
-    colours = _colours(grids)
+    colours = colours_of(grids)
     top = MARGIN
     for row in rows:
         left = MARGIN
@@ -85,7 +85,7 @@ def _panel(grid: Grid) -> Panel:
     return Panel(grid, lines, max(width, text_width), len(lines) * LINE + height + LINE // 2)
 
 
-def _colours(grids: Sequence[Grid]) -> dict[int, tuple[int, int, int]]:
+def colours_of(grids: Sequence[Grid]) -> dict[int, tuple[int, int, int]]:
     """A colour for each element that is shown, spread evenly over them in the order of the source."""
     shown = sorted({int(v) for grid in grids for v in grid.cells.flat} - {PADDING})
     last = max(1, len(shown) - 1)
@@ -99,7 +99,7 @@ def _colour(share: float) -> tuple[int, int, int]:
     return red, green, blue
 
 
-def _luminance(colour: tuple[int, int, int]) -> float:
+def luminance(colour: tuple[int, int, int]) -> float:
     """From 0 to 1, as WCAG defines it."""
     parts = [(c / 255 / 12.92) if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
@@ -127,7 +127,7 @@ def _cell(cell: tuple[int, ...], value: int, x: int, y: int, colours: dict[int, 
     drawn = f'<rect x="{x}" y="{y}" {size} rx="2" fill="{fill}">{hint}</rect>'
     digits = len(str(value))
     if value != PADDING and digits in SIZES:
-        bright = _luminance(colour) > EVEN
+        bright = luminance(colour) > EVEN
         place = f'x="{x + CELL / 2 - 0.5}" y="{y + CELL / 2}" style="font-size: {SIZES[digits]}px"'
         drawn += f'<text class="eqsat-number eqsat-{"dark" if bright else "light"}" {place}>{value}</text>'
     return drawn + "\n"

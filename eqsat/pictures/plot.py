@@ -30,6 +30,18 @@ class Picture:
     def __repr__(self) -> str:
         return f"Picture({'; '.join(f'{g.title}: {format_shape(g.shape)}' for g in self.grids)})"
 
+    def figure(self) -> Any:
+        """The picture as a figure of matplotlib, whose parts can be changed: one of its axes for each grid.
+
+        >>> plot("i -> i//4, i%4", (14,)).figure().axes[1].get_title()    # doctest: +SKIP
+        '1. i -> i // 4, i % 4'
+
+        Errors: MissingPackage without matplotlib (`eqsat[plot]`).
+        """
+        from eqsat.pictures.figure import figure
+
+        return figure(self.grids)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to an .svg file, whole or not at all.
 

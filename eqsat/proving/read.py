@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from operator import index
 from typing import Any, cast
 
@@ -81,12 +82,28 @@ def _read(exprs: Sequence[Any], ranges: Ranges | None, written: bool) -> tuple[l
             table[leaf] = first
         if wanted is not None:
             box[first] = _range(name, wanted)
+    _check_names(ranges or {}, by_name, {name for name, leaf in named if by_name[name] not in box and not leaf.args})
     for name, wanted in (ranges or {}).items():
         if name not in by_name and not (isinstance(wanted, Term) and wanted.op != "const"):
             start, stop = _range(name, wanted)
             if start is not None and stop is not None and start >= stop:
                 box[t.var(name)] = (start, stop)
     return [substitute(e, table) for e in terms], [substitute(e, table) for e in asked], box
+
+
+def _check_names(ranges: Ranges, known: Mapping[str, Term], free: set[str]) -> None:
+    """Raise for ranges of names that do not occur, where names that do occur have no range: one is meant for another.
+
+    A range that is empty leaves no point, whether or not its name occurs.
+    """
+    for name, wanted in ranges.items():
+        if name in known or not free or isinstance(wanted, Term):
+            continue
+        start, stop = _range(name, wanted)
+        if start is None or stop is None or start < stop:
+            close = get_close_matches(name, free, 1, 0.0)
+            meant = f"{close[0]!r} was meant" if close else f"names without a range are {', '.join(sorted(free))}"
+            raise EqsatError(f"range of {name!r}", "the name does not occur", f"perhaps {meant}")
 
 
 def _range(name: str, wanted: Any) -> tuple[int | None, int | None]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.shown import card, folded
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
@@ -49,6 +50,9 @@ class Schedule(WholeFunction):
     def __init__(self, func: PrimFunc) -> None:
         self._original = func
         self._done: list[tuple[Step, PrimFunc]] = []
+
+    def _repr_html_(self) -> str:
+        return card("", str(self.func), None, folded("steps", str(self.trace)))
 
     @property
     def original(self) -> PrimFunc:

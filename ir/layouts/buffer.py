@@ -17,6 +17,7 @@ from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, Ty
 from eqsat.ir.layouts.buffer_index import as_ramp, fused
 from eqsat.ir.ranges.bounds import bounds, fits_int32, overflowing
 from eqsat.ir.ranges.map_bounds import at_least, distributed
+from eqsat.ir.shown import card
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms.term import Term
@@ -445,3 +446,9 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"<buffer {self.name} {self.dtype}{format_shape(self.shape)}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"strides": self.strides, "offset": self.elem_offset, "axis separators": self.axis_separators}
+        known = {name: value for name, value in facts.items() if str(value) not in ("None", "()", "0")}
+        flat = {"flat shape": format_shape(self.flat_shape)} if self.strides is None else {}
+        return card(repr(self)[1:-1], "", {**known, **flat})

@@ -210,6 +210,11 @@ class IndexMap:
     def __repr__(self) -> str:
         return f"IndexMap({self})"
 
+    def _repr_html_(self) -> str:
+        from eqsat.ir.layouts.map_grid import map_card
+
+        return map_card(self, "index map")
+
     @cached_property
     def _key(self) -> tuple[Any, ...]:
         table = {v: t.var(f"_{n}") for n, v in enumerate(self._variables)}

@@ -15,6 +15,7 @@ from typing import Any
 from eqsat.ir.errors import LayoutError, ParseError, ShapeError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.ranges.map_bounds import at_least, ceil_div, floor_div, modulo
+from eqsat.ir.shown import card, grid
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape, as_dim, as_shape, format_shape
 from eqsat.ir.terms.term import Term
@@ -95,6 +96,10 @@ class Layout:
 
     def __repr__(self) -> str:
         return f"Layout({self.name!r})"
+
+    def _repr_html_(self) -> str:
+        parts = [[str(axis), "any" if axis.extent is None else str(axis.extent)] for axis in self.axes]
+        return card(f"layout {self.name}", more=grid([["axis", "extent"], *parts]))
 
     def __len__(self) -> int:
         return len(self.axes)
@@ -279,6 +284,11 @@ class LayoutPair:
 
     source: Layout
     target: Layout
+
+    def _repr_html_(self) -> str:
+        from eqsat.ir.layouts.map_grid import map_card
+
+        return map_card(self.index_map, f"{self.source} to {self.target}")
 
     @property
     def index_map(self) -> IndexMap:

@@ -8,6 +8,7 @@ from typing import Any
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import BackendError, ShapeError, TypeMismatch
+from eqsat.ir.shown import card
 from eqsat.ir.statements.check import check_function
 from eqsat.ir.statements.sizes import function_symbols
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, statements
@@ -48,6 +49,9 @@ class PrimFunc(Structural):
     def symbols(self) -> tuple[Term, ...]:
         """The sizes that a caller gives, by the shapes of arguments or beside them."""
         return function_symbols([self.buffer_map[p] for p in self.params], self.body)
+
+    def _repr_html_(self) -> str:
+        return card("", str(self))
 
     def __str__(self) -> str:
         return format_function(self.name, [self.buffer_map[p] for p in self.params], self.symbols, self.body)

@@ -6,6 +6,7 @@ A View is a change of index, a Compute is a formula over indices; every other op
 from __future__ import annotations
 
 import itertools
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, NDArray, as_dtype
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.shown import card
 from eqsat.ir.tensors.hole_cells import reads_a_hole
 from eqsat.ir.tensors.node_checks import check_index_terms, check_terms
 from eqsat.ir.tensors.signature import Signature
@@ -308,8 +310,11 @@ class Tensor(TensorMethods):
         kind = type(self.node).__name__.lower()
         return f"<{kind} {self.name} {self.dtype}{format_shape(self.shape)}>"
 
+    def _repr_html_(self) -> str:
+        return card(f"tensor {self.dtype}{format_shape(self.shape)}", str(as_program(self)))
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Program:
     """Named inputs and outputs over a DAG of nodes.
 
@@ -375,6 +380,12 @@ class Program:
 
         return format_program(self)
 
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return card("", str(self))
+
     def __reduce__(self) -> Any:
         from eqsat.ir.tensors.program_json import program_from_json, program_to_json
 
@@ -415,9 +426,24 @@ def as_program(program: Program | Tensor | Term) -> Program:
     if isinstance(program, Term):
         program = tensor_of(program, "program")
     if not isinstance(program, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeMismatch(f"{program!r}", "is not a program or a tensor")
+        raise _no_program(program)
     inputs = [Tensor(n) for n in node_order([program]) if isinstance(n, Input)]
     return Program(inputs, {"out": program})
+
+
+def _no_program(given: object) -> TypeMismatch:
+    """What to say of anything else that is taken for a program."""
+    if isinstance(given, (str, os.PathLike)):
+        fix = "eq.onnx.optimize(path) optimises a model, eq.onnx.load(path) reads its program"
+        return TypeMismatch(f"{os.fspath(given)!r}", "is a path, not a program or a tensor", fix)
+    if isinstance(given, np.ndarray):
+        array = cast("NDArray", given)
+        what = f"an array {array.dtype}{array.shape}"
+        return TypeMismatch(what, "is not a program or a tensor", "eq.input(name, shape, dtype), or eq.constant(array)")
+    if type(given).__name__ == "ModelProto":
+        return TypeMismatch("a ModelProto", "is not a program or a tensor", "eq.onnx.optimize(model) takes models")
+    text = repr(given)
+    return TypeMismatch(text if len(text) < 80 else f"a {type(given).__name__}", "is not a program or a tensor")
 
 
 def input(name: str, shape: Any, dtype: Any) -> Tensor:

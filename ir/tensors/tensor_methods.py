@@ -114,11 +114,11 @@ class TensorMethods(TensorOperators):
         """The same elements under another shape, given as numbers or a tuple; one extent may be -1."""
         return _named("reshape", self, _shape(shape), order)
 
-    def permute_dims(self, axes: Sequence[int]) -> Tensor:
-        """Axis k of the result is axis axes[k], as numpy.transpose."""
+    def permute_dims(self, axes: int | Sequence[int], *more: int) -> Tensor:
+        """Axis k of the result is axis axes[k], as numpy.transpose: a sequence of axes, or one after the other."""
         from eqsat.ir.tensors import views
 
-        return views.permute_dims(self._tensor(), axes)
+        return views.permute_dims(self._tensor(), (axes, *more) if isinstance(axes, int) else axes)
 
     def expand_dims(self, axis: int | Sequence[int]) -> Tensor:
         """Insert axes of extent 1."""

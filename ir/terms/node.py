@@ -15,6 +15,7 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import TypeMismatch
 from eqsat.ir.locks import fork_safe
+from eqsat.ir.shown import card
 
 TermLike = Union["Term", int, float, bool, "np.generic[Any]"]
 
@@ -149,6 +150,9 @@ class Term:
 
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        return card("", str(self), {"type": self.dtype})
 
     def __bool__(self) -> bool:
         raise TypeMismatch(

@@ -33,7 +33,8 @@ def as_dim(value: Any) -> Dim:
             return value
         value = number
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ShapeError(f"extent {value!r}", "not an integer or an index term")
+        fix = f"eq.symbol({value!r}) is a size with a name" if isinstance(value, str) else ""
+        raise ShapeError(f"extent {value!r}", "not an integer or an index term", fix)
     size = int(cast(Any, value))
     if size < 0:
         raise ShapeError(f"extent {size}", "is negative")

@@ -4,6 +4,7 @@
 
 import random
 import re
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from math import prod
@@ -130,10 +131,10 @@ def test_cells_do_not_overlap() -> None:
 
 
 def test_the_letters_can_be_read() -> None:
-    from eqsat.pictures.draw import _luminance  # pyright: ignore[reportPrivateUsage]
+    from eqsat.pictures.draw import luminance
 
-    assert _luminance((0, 0, 0)) == 0 and _luminance((255, 255, 255)) == pytest.approx(1)
-    assert _luminance(COLOURS[0]) < EVEN < _luminance(COLOURS[-1])
+    assert luminance((0, 0, 0)) == 0 and luminance((255, 255, 255)) == pytest.approx(1)
+    assert luminance(COLOURS[0]) < EVEN < luminance(COLOURS[-1])
 
 
 WRONG: list[tuple[Any, Any, dict[str, int], type[EqsatError], str]] = [
@@ -184,3 +185,18 @@ def test_pictures_are_saved_and_shown(tmp_path: Path) -> None:
     for path, problem in [("a.png", "not an .svg"), ("no/a.svg", "cannot be written")]:
         with pytest.raises(EqsatError, match=problem):
             picture.save(tmp_path / path)
+
+
+def test_a_figure_of_matplotlib_has_the_same_cells() -> None:
+    pytest.importorskip("matplotlib")
+    picture = eq.plot(["NHWC -> NCHW", "NCHW -> NCHW4c"], (1, 3, 4, 6))
+    made = picture.figure()
+    for grid, axes in zip(picture.grids, made.axes, strict=True):
+        assert axes.get_title() == grid.title and len(axes.patches) == grid.cells.size
+        assert sorted(int(text.get_text()) for text in axes.texts) == sorted(grid.cells[grid.cells != -1].tolist())
+
+
+def test_without_matplotlib_a_figure_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(EqsatError, match=r"eqsat\[plot\]"):
+        eq.plot("i -> i//4, i%4", (14,)).figure()
