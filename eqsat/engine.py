@@ -120,8 +120,8 @@ def optimize(
     own = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
     own = [r for r in own if not isinstance(r, str) or r in {origin.name for origin in origins()}]
 
-    def again(names: Sequence[str]) -> Result:
-        return _limited(original, replace(setup, laws=admitted([*names, *own])[0]), bound, initial, False)
+    def again(names: Sequence[str], part: Program) -> Result:
+        return _limited(part, replace(setup, laws=admitted([*names, *own])[0]), bound, measure(part, table), False)
 
     begun = time.monotonic()
     found = _limited(original, setup, bound, initial, checked)

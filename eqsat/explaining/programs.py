@@ -2,53 +2,79 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eqsat.checking.programs import name_of
 from eqsat.checking.verdict import RegionCheck
+from eqsat.graph.rebuild import with_operands
+from eqsat.ir.tensors.program_text import format_program
+from eqsat.ir.tensors.tensor import Constant, Program, Tensor, input
+from eqsat.laws.conditions import Obligation
 from eqsat.result import Result
 from eqsat.rulebook.admitted import NEEDED
 from eqsat.rules import tensor_laws
 
 SECONDS = 30.0  # for the search of laws that can be left out
 
-Again = Callable[[Sequence[str]], Result]
-"""The same optimisation by some laws of eqsat, by name, and none of the others."""
+Again = Callable[[Sequence[str], Program], Result]
+"""The same optimisation of a program by some laws of eqsat, by name, and none of the others."""
+
+
+@dataclass(frozen=True)
+class ProgramStep:
+    """A region that changed, with the check of it by itself. laws: those without which the region alone, with inputs in
+    place of what it reads, would not become as cheap (None: there was no time to ask); obligations: what they asked."""
+
+    check: RegionCheck
+    laws: tuple[str, ...] | None = None
+    obligations: tuple[Obligation, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """The region before and after, the verdict on it, its laws, and their side conditions."""
+        yield f"{', '.join(self.check.before) or 'nothing'}"
+        yield f"   = {', '.join(self.check.after) or 'nothing'}  [{self.check.verdict}: {self.check.reason}]"
+        if self.laws:
+            yield f"   by {', '.join(self.laws)}"
+        for o in self.obligations:
+            yield f"   {o.proof.verdict} ({o.proof.method}): {o.question}"
+
+    def data(self) -> dict[str, Any]:
+        """The step as plain data."""
+        found = {"before": list(self.check.before), "after": list(self.check.after), "verdict": self.check.verdict}
+        asked = [{"question": str(o.question), "verdict": o.proof.verdict} for o in self.obligations]
+        return {**found, "reason": self.check.reason, "laws": self.laws and list(self.laws), "obligations": asked}
 
 
 @dataclass(frozen=True)
 class ProgramChain:
     """The steps of an optimisation. laws: with these alone, the result costs the same, and (if `least`) with none of
-    them left out; steps: the regions that changed, in order, each with the check of it by itself."""
+    them left out; steps: the regions that changed, in order."""
 
     laws: tuple[str, ...]
     least: bool
-    steps: tuple[RegionCheck, ...]
+    steps: tuple[ProgramStep, ...]
     result: Result
 
     @property
     def holds(self) -> bool:
         """Whether every step was proved, or run on inputs."""
-        return self.result.checked.difference is None and all(s.verdict != "neither" for s in self.steps)
+        return self.result.checked.difference is None and all(s.check.verdict != "neither" for s in self.steps)
 
     def __str__(self) -> str:
         kind = "none of which can be left out" if self.least else "some of which may not be needed"
         lines = [f"by the laws {', '.join(self.laws)} ({kind})" if self.laws else "by no law: nothing was changed"]
         for n, step in enumerate(self.steps):
-            lines.append(f"  {n + 1}. {', '.join(step.before) or 'nothing'}")
-            lines.append(f"     = {', '.join(step.after) or 'nothing'}  [{step.verdict}: {step.reason}]")
-        asked = [o for o in self.result.obligations if str(o.question).partition(":")[0] in self.laws]
-        lines += [f"  {o.proof.verdict} ({o.proof.method}): {o.question}" for o in asked]
+            first, *rest = step.lines()
+            lines += [f"  {n + 1}. {first}", *(f"  {line}" for line in rest)]
         return "\n".join(lines)
 
     def data(self) -> dict[str, Any]:
         """The chain as plain data."""
-        steps = [
-            {"before": list(s.before), "after": list(s.after), "verdict": s.verdict, "reason": s.reason}
-            for s in self.steps
-        ]
+        steps = [step.data() for step in self.steps]
         return {"laws": list(self.laws), "least": self.least, "holds": self.holds, "steps": steps}
 
 
@@ -57,14 +83,78 @@ def program_chain(result: Result, again: Again, seconds: float = SECONDS) -> Pro
     until = time.monotonic() + seconds
     used = {*result.progress.matches, *result.progress.loaded}
     laws = [law.name for law in tensor_laws() if not law.axiom and (law.name in used or law.name in NEEDED)]
-    least = True
     if result.final.rank == result.initial.rank:
-        return ProgramChain((), True, result.checked.regions, result)
+        return ProgramChain((), True, tuple(map(ProgramStep, result.checked.regions)), result)
+    found, least = _least(laws, result.original, again, result.final.rank, until)
+    return ProgramChain(found, least, tuple(_steps(result, found, again, until)), result)
+
+
+def _least(
+    laws: Sequence[str], program: Program, again: Again, rank: Any, until: float
+) -> tuple[tuple[str, ...], bool]:
+    """The laws without those that a result of this rank does not need; whether there was time for all."""
+    kept = list(laws)
     for name in [n for n in laws if n not in NEEDED]:
         if time.monotonic() > until:
-            least = False
-            break
-        fewer = [n for n in laws if n != name]
-        if again(fewer).final.rank <= result.final.rank:
-            laws = fewer
-    return ProgramChain(tuple(laws), least, result.checked.regions, result)
+            return tuple(kept), False
+        fewer = [n for n in kept if n != name]
+        if again(fewer, program).final.rank <= rank:
+            kept = fewer
+    return tuple(kept), True
+
+
+def _steps(result: Result, laws: Sequence[str], again: Again, until: float) -> Iterator[ProgramStep]:
+    """The regions, each with its laws; regions that look alike are asked once."""
+    known: dict[str, tuple[tuple[str, ...], tuple[Obligation, ...]]] = {}
+    for check in result.checked.regions:
+        part = part_of(result.original, check.before)
+        if part is None:
+            yield ProgramStep(check)
+            continue
+        key = _look(part)
+        if key not in known:
+            if time.monotonic() > until:
+                yield ProgramStep(check)
+                continue
+            alone = again(laws, part)
+            gained = alone.final.rank < alone.initial.rank
+            found = _least(laws, part, again, alone.final.rank, until)[0] if gained else ()
+            asked = [o for o in alone.obligations if str(o.question).partition(":")[0] in found]
+            known[key] = tuple(n for n in found if n not in NEEDED) or found, tuple(asked)
+        yield ProgramStep(check, *known[key])
+
+
+def part_of(program: Program, names: Collection[str]) -> Program | None:
+    """The nodes of a program that have these names in reports, as a program of its own: what they read from others are
+    inputs, what others read of them outputs. None where there are none.
+
+    >>> import eqsat as eq
+    >>> y = eq.input("x", (2, 3), "float32").permute_dims((1, 0)).relu()
+    >>> part_of(eq.Program([y.node.operands[0].node.operands[0]], {"y": y}), [name_of(y.node)]).inputs[0].shape
+    (3, 2)
+    """
+    table: dict[tuple[int, int], Tensor] = {}
+    inputs: list[Tensor] = []
+    made: list[tuple[int, int]] = []
+    read = {x.key for x in program.outputs.values()}
+    for node in program.nodes():
+        if name_of(node) not in names:
+            read |= {x.key for x in node.operands}
+            continue
+        for x in node.operands:
+            if x.key not in table:
+                table[x.key] = x if isinstance(x.node, Constant) else input(f"in{len(inputs)}", x.shape, x.dtype)
+                if not isinstance(x.node, Constant):
+                    inputs.append(table[x.key])
+        new = with_operands(node, [table[x.key] for x in node.operands]) if node.operands else node
+        for k in range(len(node.outputs)):
+            table[node.serial, k] = Tensor(new, k)
+            made.append((node.serial, k))
+    outputs = {f"out{n}": table[key] for n, key in enumerate(k for k in made if k in read)}
+    return Program(inputs, outputs) if outputs else None
+
+
+def _look(program: Program) -> str:
+    """A program as text, its values by the order in which they occur."""
+    names: dict[str, str] = {}
+    return re.sub(r"\bt\d+\b", lambda found: names.setdefault(found[0], f"v{len(names)}"), format_program(program))

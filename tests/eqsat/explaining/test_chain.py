@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 
 import eqsat as eq
+from eqsat.checking.programs import name_of
 from eqsat.cli import main
 from eqsat.explaining import chain as chains
 from eqsat.explaining.chain import Chain, explain
+from eqsat.explaining.programs import part_of
 from eqsat.explaining.rewrites import CONVENTIONS, replaced
 from eqsat.explaining.show import chain_data, chain_html, chain_latex
 from eqsat.ir.decide import Proof
 from eqsat.ir.rule import Idx, Pos, rule
 from eqsat.ir.terms.term import Term
+from eqsat.nets import channel_shuffle, conv_chain, nhwc_converter_net, transformer, window_partition
 from eqsat.proving.read import read
 from eqsat.rules import scalar_rules
 from eqsat.simplifying.simplify import simplify
@@ -178,7 +181,7 @@ def _rolled(x: eq.Tensor) -> eq.Tensor:
 
 
 @pytest.mark.parametrize("make", [_converted, _padded, _rolled])
-@pytest.mark.parametrize("times", [1, 4, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (4, 8, 16, 50))])
 def test_steps_of_programs(make: Callable[[eq.Tensor], eq.Tensor], times: int) -> None:  # feature: J4
     y = eq.input("x", (1, 32, 8, 8), "float32")
     for _ in range(times):
@@ -189,12 +192,45 @@ def test_steps_of_programs(make: Callable[[eq.Tensor], eq.Tensor], times: int) -
     chain: Any = result.steps(result)
     assert chain.holds and chain.least and {"identity", "spell", "absorb"} <= set(chain.laws)
     assert f"  {len(chain.steps)}. " in text and len(chain.steps) >= 1
+    for (
+        step
+    ) in chain.steps:  # each region by itself needs some of the laws of the whole, and asks some of its questions
+        assert step.laws and set(step.laws) <= set(chain.laws)
+        assert all(o.proof for o in step.obligations)
     fewer = eq.optimize(y, rules=list(chain.laws))
     assert fewer.final.rank == result.final.rank
     for name in set(chain.laws) - {"identity", "spell", "absorb"}:
         worse = eq.optimize(y, rules=[n for n in chain.laws if n != name])
         assert worse.final.rank > result.final.rank
     assert pickle.loads(pickle.dumps(result)).steps is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        conv_chain,
+        window_partition,
+        *(pytest.param(m, marks=pytest.mark.slow) for m in (channel_shuffle, transformer, nhwc_converter_net)),
+    ],
+)
+def test_steps_of_models(make: Callable[[], Any]) -> None:  # feature: J4
+    result = eq.optimize(eq.onnx.load(make()))
+    assert result.steps is not None
+    chain: Any = result.steps(result)
+    assert chain.holds and chain.least and chain.steps and result.cost_after < result.cost_before
+    assert all(step.laws and set(step.laws) <= set(chain.laws) for step in chain.steps)
+
+
+def test_a_part_of_a_program_stands_alone() -> None:
+    x = eq.input("x", (4, 6), "float32")
+    y = x.permute_dims((1, 0)).relu()
+    z = y.permute_dims((1, 0)) + x
+    program = eq.Program([x], {"z": z, "y": y})
+    names = [name_of(y.node), name_of(z.node.operands[0].node)]
+    part = part_of(program, names)
+    assert part is not None and [i.shape for i in part.inputs] == [(6, 4)]
+    assert sorted(o.shape for o in part.outputs.values()) == [(4, 6), (6, 4)]
+    assert part_of(program, []) is None
 
 
 def test_a_program_without_gain_has_no_steps() -> None:
