@@ -54,7 +54,7 @@ def same(blocks: int) -> eq.Tensor:
 
 
 @pytest.mark.parametrize("family", [chain, residual, convolutions, same])
-def test_e_nodes_grow_with_the_program(family: Callable[[int], eq.Tensor]) -> None:  # feature: G12
+def test_e_nodes_grow_with_the_program(family: Callable[[int], eq.Tensor]) -> None:  # feature: G12 I10
     counts, moved = list[float](), list[int]()
     for blocks in (10, 20, 40, 80):
         result = eq.optimize(family(blocks), limits=Limits(seconds=120))
