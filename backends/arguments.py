@@ -6,7 +6,7 @@ names the argument.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -51,7 +51,7 @@ def readable(name: str, array: NDArray, shape: tuple[int, ...], dtype: str) -> N
 
 
 def check_output(name: str, out: Any, shape: tuple[int, ...], dtype: str, others: Mapping[str, NDArray]) -> NDArray:
-    """Refuse an `out` array that does not fit, cannot be written, or shares memory with another argument."""
+    """Refuse an `out` array that does not fit, cannot be written, or shares memory with itself or another argument."""
     what = f"out {name!r}"
     if not isinstance(out, np.ndarray):
         raise EvaluationError(what, f"is {type(out).__name__}, not a numpy array")
@@ -60,12 +60,61 @@ def check_output(name: str, out: Any, shape: tuple[int, ...], dtype: str, others
         raise EvaluationError(what, f"is {array.dtype}{array.shape}, expected {dtype}{shape}")
     if not array.flags.writeable:
         raise EvaluationError(what, "is read-only")
-    if not array.flags.c_contiguous or not array.flags.aligned:
-        raise EvaluationError(what, "is not dense row-major memory", "pass a fresh array, or none")
+    if overlaps_itself(array):
+        raise EvaluationError(what, "has elements that share memory", "pass an array with a cell for each element")
     for other, memory in others.items():
-        if np.may_share_memory(array, memory):
+        if share_memory(array, memory):
             raise EvaluationError(what, f"shares memory with {other!r}", "pass a separate array")
     return array
+
+
+EFFORT = 10_000
+"""Steps of the search for an element of two strided arrays at one place; beyond them they count as sharing it."""
+
+
+def share_memory(a: NDArray, b: NDArray) -> bool:
+    """Whether two arrays have an element at the same place, as far as can be told; planes of one array have none."""
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=EFFORT)
+    except np.exceptions.TooHardError:
+        return True
+
+
+def overlaps_itself(array: NDArray) -> bool:
+    """Whether elements of an array may share memory: each stride must step over all that shorter ones reach.
+
+    >>> a = np.zeros((3, 4), "int16")
+    >>> overlaps_itself(a.T[::-1, ::2]), overlaps_itself(np.broadcast_to(a[0], (3, 4)))
+    (False, True)
+    """
+    reached = array.itemsize
+    for stride, extent in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        if stride < reached:
+            return array.size > 0
+        reached += stride * (extent - 1)
+    return False
+
+
+def dense_outputs(
+    call: Callable[[Mapping[str, NDArray]], Callable[[], None]], outputs: Mapping[str, NDArray]
+) -> Callable[[], None]:
+    """The call that `call` makes of dense arrays, for any arrays: those that are strided are filled from dense ones."""
+    dense: dict[str, NDArray] = {}
+    for name, array in outputs.items():
+        filled = array.flags.c_contiguous and array.flags.aligned
+        dense[name] = array if filled else np.empty(array.shape, array.dtype)
+    run, strided = call(dense), [n for n in outputs if dense[n] is not outputs[n]]
+    if not strided:
+        return run
+
+    def through() -> None:
+        run()
+        for name in strided:
+            np.copyto(outputs[name], dense[name])
+
+    return through
 
 
 def output_arrays(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from eqsat.backends.arguments import bound_output, named_arguments, output_arrays, readable
+from eqsat.backends.arguments import bound_output, dense_outputs, named_arguments, output_arrays, readable
 from eqsat.backends.c import program_cache
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.runner import Runner
@@ -130,7 +130,7 @@ class CKernel(Specialised[CModule]):
     def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays; the result is an array, or a dict for several outputs.
 
-        Dense arrays are passed as they are, others are copied. Wrong names, shapes and dtypes, and an `out` that does
+        Dense arrays are passed as they are, others are copied, `out` afterwards. Wrong names, shapes and dtypes, and an `out` that does
         not fit or overlaps an input, are errors before anything runs.
         """
         call, outputs = self._prepare(args, arrays, out)
@@ -177,4 +177,4 @@ class CKernel(Specialised[CModule]):
             dense[name] = readable(name, array, buffer.shape, buffer.dtype)
         specs = {name: (low.buffers[b].shape, low.buffers[b].dtype) for name, b in low.outputs.items()}
         outputs = output_arrays(out, specs, given)
-        return module.runner.bind(dense, outputs), outputs
+        return dense_outputs(lambda filled: module.runner.bind(dense, filled), outputs), outputs

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.backends.arguments import bound_output, named_arguments, output_arrays, readable
+from eqsat.backends.arguments import bound_output, dense_outputs, named_arguments, output_arrays, readable
 from eqsat.backends.interface import ProgramBuffer
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lower import lower
@@ -171,7 +171,9 @@ class ClKernel(Specialised[ClModule]):
             else:
                 memory[name] = readable(name, array, buffer.shape, buffer.dtype)
         outputs = self._outputs(module, out, memory)
-        return partial(module.runner.run, memory, outputs), outputs
+        there = {n: a for n, a in outputs.items() if on_device(a)}
+        here = {n: a for n, a in outputs.items() if n not in there}
+        return dense_outputs(lambda filled: partial(module.runner.run, memory, {**there, **filled}), here), outputs
 
     def _outputs(self, module: ClModule, out: Any, memory: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays to write: new ones where the inputs are, or those given."""

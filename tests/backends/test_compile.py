@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 from kernel_checks import sample
 
 from eqsat.backends.c import cc
@@ -66,6 +67,38 @@ def test_out_is_written_and_returned(target: str) -> None:
     np.testing.assert_array_equal(outs["b"], array.T)
 
 
+def strided_arrays(shape: tuple[int, int], dtype: str) -> dict[str, NDArray]:
+    """Arrays of a shape that are not dense row-major memory, one of them at an address that is not aligned."""
+    h, w = shape
+    raw = np.zeros(h * w * np.dtype(dtype).itemsize + 1, np.uint8)
+    return {
+        "slice": np.zeros((2 * h, 2 * w), dtype)[::2, 1::2], "transposed": np.zeros((w, h), dtype).T,
+        "negative": np.zeros(shape, dtype)[::-1, ::-1], "unaligned": raw[1:].view(dtype).reshape(shape),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_strided_out(target: str) -> None:
+    """Arrays with strides are filled where they lie, and nothing beside them; also beside an input in one array."""
+    x = input("x", (5, 7), "int16")
+    kernel = compile(Program([x], {"a": x.permute_dims((1, 0)), "b": x + x}), target)
+    array = sample((5, 7), "int16")
+    for name, out in strided_arrays((5, 7), "int16").items():
+        dense = np.zeros((7, 5), "int16")
+        result = kernel(x=array, out={"a": dense, "b": out})
+        assert result["b"] is out and result["a"] is dense
+        np.testing.assert_array_equal(out, array + array, err_msg=name)
+        np.testing.assert_array_equal(dense, array.T)
+        out[...] = 0
+        kernel.bind(x=array, out={"a": dense, "b": out})()
+        np.testing.assert_array_equal(out, array + array, err_msg=name)
+    whole = np.zeros((5, 14), "int16")
+    whole[:, ::2] = array
+    compile(x + x, target)(x=whole[:, ::2], out=whole[:, 1::2])
+    np.testing.assert_array_equal(whole[:, ::2], array)
+    np.testing.assert_array_equal(whole[:, 1::2], array + array)
+
+
 WRONG_CALLS: list[tuple[str, Callable[[CKernel, NDArray], Any]]] = [
     ("expected float32", lambda k, a: k(x=a.astype("float64"))),
     ("extent 4, expected 3", lambda k, a: k(x=a.T)),
@@ -77,7 +110,8 @@ WRONG_CALLS: list[tuple[str, Callable[[CKernel, NDArray], Any]]] = [
     ("by name", lambda k, a: k({"x": a}, x=a)),
     ("shares memory", lambda k, a: k(x=a, out=a)),
     ("shares memory", lambda k, a: k(x=a[:, ::-1], out=a)),
-    ("not dense", lambda k, a: k(x=a, out=np.empty((3, 8), "float32")[:, ::2])),
+    ("elements that share memory", lambda k, a: k(x=a, out=as_strided(np.zeros(9, "float32"), (3, 4), (8, 4)))),
+    ("elements that share memory", lambda k, a: k(x=a, out=as_strided(np.zeros(4, "float32"), (3, 4), (0, 4)))),
     ("expected float32", lambda k, a: k(x=a, out=np.empty((3, 5), "float32"))),
     ("expected float32", lambda k, a: k(x=a, out=np.empty((3, 4), ">f4"))),
     ("read-only", lambda k, a: k(x=a, out=np.broadcast_to(np.float32(0), (3, 4)).copy().view(ReadOnly))),
