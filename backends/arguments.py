@@ -68,7 +68,7 @@ def check_output(name: str, out: Any, shape: tuple[int, ...], dtype: str, others
     return array
 
 
-EFFORT = 10_000
+EFFORT: Any = 10_000
 """Steps of the search for an element of two strided arrays at one place; beyond them they count as sharing it."""
 
 

@@ -25,6 +25,7 @@ def compile(
     threads: int | None = None,
     tune: bool = False,
     *,
+    contract: bool = False,
     device: Any = None,
     buffers: Mapping[str, Any] | None = None,
 ) -> Kernel:
@@ -43,8 +44,11 @@ def compile(
     default. `device` is a pyopencl Device, Context or CommandQueue, else PYOPENCL_CTX chooses. `buffers` gives inputs
     and outputs an eq.Buffer each, for its axis separators: two physical axes are an image in OpenCL.
     `tune` measures a few schedules of each C kernel, or ways to share out the work of an OpenCL program, a reader of
-    the result behind them, and keeps the best one in the cache; without it rules choose. Holes hold zeros. Raises
-    BackendError where the target cannot do what was asked.
+    the result behind them, and keeps the best one in the cache; without it rules choose. Holes hold zeros.
+    `contract` lets the C compiler round a product and the sum that takes it once (fused multiply-add): matrix products
+    and convolutions get up to twice as fast, and floats may differ from `eq.evaluate` in their last places; the kernel
+    and its header say so. Without it each operation rounds, as written. Raises BackendError where the target cannot do
+    what was asked.
 
     The kernel of a PrimFunc takes all of its parameters and changes them in place; their types, shapes, strides and
     offsets must be as declared, and are checked before anything is read. Sizes that no shape tells are given by name.
@@ -59,13 +63,17 @@ def compile(
         raise BackendError(f"threads={threads}", f"is more than {MOST_THREADS}", "one for each core serves best")
     if not isinstance(tune, (bool, np.bool_)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BackendError(f"tune={tune!r}", "is neither True nor False")
+    if not isinstance(contract, (bool, np.bool_)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise BackendError(f"contract={contract!r}", "is neither True nor False")
+    if contract and target != "c":
+        raise BackendError(f"contract=True for target {target!r}", "only target c has it", "leave it out")
     if buffers is not None and not isinstance(buffers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise BackendError(f"buffers={buffers!r}", "is not a dict of an eq.Buffer for each name")
     if tune and target == "numpy":
         raise BackendError("tune=True for target 'numpy'", "this target has one variant of each kernel", "leave it out")
     if device is not None and target != "opencl":
         raise BackendError(f"device= for target {target!r}", "only target opencl has devices", "leave it out")
-    options = Options(None if threads is None else int(threads), bool(tune), device, buffers or {})
+    options = Options(None if threads is None else int(threads), bool(tune), device, buffers or {}, bool(contract))
     if _is_function(program):
         if tune or buffers is not None or known.functions is None:
             what = f"function {program.name} on target {target!r}"

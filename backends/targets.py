@@ -47,6 +47,7 @@ class Options:
     tune: bool = False
     device: Any = None
     buffers: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    contract: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _c(program: Program, options: Options) -> Kernel:
     for name, places in separators(program, options.buffers).items():
         problem = f"has {len(places) + 1} physical axes; target c takes flat buffers"
         raise BackendError(f"buffer {name!r}", problem, "leave out the AXIS_SEPARATOR, or use target opencl")
-    return CKernel(program, options.threads or 1, this_machine(), options.tune)
+    return CKernel(program, options.threads or 1, this_machine(), options.tune, options.contract)
 
 
 def _numpy(program: Program, options: Options) -> Kernel:
@@ -104,7 +105,7 @@ def _opencl(program: Program, options: Options) -> Kernel:
 def _c_function(func: PrimFunc, options: Options) -> Kernel:
     from eqsat.backends.functions.kernel import FunctionKernel
 
-    return FunctionKernel(func, options.threads or 1)
+    return FunctionKernel(func, options.threads or 1, options.contract)
 
 
 def _numpy_function(func: PrimFunc, options: Options) -> Kernel:

@@ -1,6 +1,6 @@
 """Operators beside onnxruntime, 1 thread, in turns: softmax, normalisation, pools, convolutions, matrix products.
 
-    python benchmarks/operators.py [CASE ...] [--rounds 15]
+    python benchmarks/operators.py [CASE ...] [--rounds 15] [--contract]
 
 A case is an ONNX model of one operator with its weights as initializers; a CASE is a part of a name. Results are
 compared before anything is timed. Times are processor time, the least of the rounds, so that a busy machine disturbs
@@ -95,7 +95,7 @@ def model(case: Case) -> bytes:
     return make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
-def contenders(case: Case) -> list[Callable[[], Any]]:
+def contenders(case: Case, contract: bool) -> list[Callable[[], Any]]:
     """The case in eqsat and in onnxruntime, on the same input, their results compared."""
     data = model(case)
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +110,7 @@ def contenders(case: Case) -> list[Callable[[], Any]]:
     x = np.random.default_rng(1).random(case.shape, np.float32) - np.float32(0.5)
     expected: Any = session.run(None, {"x": x})[0]
     out = np.empty(expected.shape, np.float32)
-    ours = eq.compile(program).bind(x=x, out=out)
+    ours = eq.compile(program, contract=contract).bind(x=x, out=out)
     ours()
     np.testing.assert_allclose(out, expected, atol=1e-4 * float(np.abs(expected).max()), err_msg=case.name)
     binding = session.io_binding()
@@ -147,6 +147,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--contract", action="store_true", help="fused multiply-add, as onnxruntime has it")
     given = parser.parse_args(arguments)
     # One thread in both, before a library counts the processors.
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -157,7 +158,7 @@ def main(arguments: list[str]) -> None:
     for case in CASES:
         if given.cases and not any(part in case.name for part in given.cases):
             continue
-        ours, peer = least(contenders(case), given.rounds)
+        ours, peer = least(contenders(case, given.contract), given.rounds)
         ratios.append(peer / ours)
         speed = f"{2e-9 * case.products / ours:8.1f}" if case.products else ""
         print(f"{case.name:32} {1e6 * ours:9.1f} {1e6 * peer:9.1f} {peer / ours:6.2f} {speed}", flush=True)

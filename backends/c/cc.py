@@ -34,6 +34,8 @@ FLAGS = (
     "-fno-strict-aliasing",
 )  # fmt: skip
 NATIVE = "-march=native"
+CONTRACT = "-ffp-contract=fast"
+"""Products and the sums that take them become one operation, rounded once, where the processor has it."""
 TIMEOUT = 300.0
 """Seconds that one run of the compiler may take."""
 SCRATCH = "eqsat-"
@@ -45,6 +47,15 @@ SHOWN_CHARACTERS = 200
 ROOM = 1 << 20
 """Bytes for which there must be room after a compiler has failed: else that was why."""
 FULL = re.compile(r"No space left|NoSpaceLeft|quota exceeded|File too large|File size limit", re.IGNORECASE)
+
+
+def kernel_flags(threads: int, contract: bool) -> tuple[str, ...]:
+    """What a kernel needs besides the flags of all.
+
+    >>> kernel_flags(2, True)
+    ('-fopenmp', '-ffp-contract=fast')
+    """
+    return (("-fopenmp",) if threads > 1 else ()) + ((CONTRACT,) if contract else ())
 
 
 def extra_flags() -> tuple[str, ...]:

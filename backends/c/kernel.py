@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.backends.arguments import bound_output, dense_outputs, named_arguments, output_arrays, readable
 from eqsat.backends.c import program_cache
-from eqsat.backends.c.cc import load_library
+from eqsat.backends.c.cc import kernel_flags, load_library
 from eqsat.backends.c.runner import Runner
 from eqsat.backends.interface import Interface, Unit
 from eqsat.backends.lowering.values import flatten_program
@@ -37,6 +37,7 @@ class CModule:
     unit: Unit
     threads: int
     machine: Machine
+    contract: bool
 
     def accepts(self, given: Mapping[str, NDArray]) -> bool:
         """Whether every array has the shape and the dtype of its buffer."""
@@ -49,7 +50,7 @@ class CModule:
         """The library, compiled and loaded."""
         if not self.unit.entries:
             return Runner(self.interface, self.unit, None)
-        flags = ("-fopenmp",) if self.threads > 1 else ()
+        flags = kernel_flags(self.threads, self.contract)
         return Runner(self.interface, self.unit, load_library(self.unit.source, flags, self.unit.parts))
 
     @cached_property
@@ -86,13 +87,24 @@ class CModule:
 
 
 class CKernel(Specialised[CModule]):
-    """A program compiled to C; made by :func:`compile`. Programs with symbols are specialised for each set of sizes."""
+    """A program compiled to C; made by :func:`compile`. Programs with symbols are specialised for each set of sizes.
 
-    def __init__(self, program: Program, threads: int, machine: Machine | None = None, tune: bool = False) -> None:
+    contract: whether products and the sums that take them may be rounded once.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        threads: int,
+        machine: Machine | None = None,
+        tune: bool = False,
+        contract: bool = False,
+    ) -> None:
         super().__init__(program)
         self.threads = threads
         self.machine = machine or this_machine()
         self.tune = tune
+        self.contract = contract
         self._names = [x.name for x in program.inputs]
         self._static: CModule | None = None
         if not self._symbolic:
@@ -101,13 +113,13 @@ class CKernel(Specialised[CModule]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Compiled again where it is unpickled, as a rule from the cache."""
-        return CKernel, (self.program, self.threads, self.machine, self.tune)
+        return CKernel, (self.program, self.threads, self.machine, self.tune, self.contract)
 
     def _made(self, sizes: Sizes) -> CModule:
         """A module from the cache, or printed now; what is measured has a cache of its own."""
         flat = flatten_program(self.program, sizes)
         inputs = flat.inputs(self.program)
-        settings = (self.threads, self.machine)
+        settings = (self.threads, self.machine, self.contract)
         key = None if self.tune else program_cache.program_key(self.program.name, inputs, flat, *settings)
         found = program_cache.find(key, flat)
         if found is not None:
@@ -122,16 +134,16 @@ class CKernel(Specialised[CModule]):
             if buffer.nbytes > sys.maxsize:
                 what = f"{buffer.role} {buffer.label or buffer.name}"
                 raise BackendError(what, f"has {buffer.nbytes} bytes, more than pointers reach", "use smaller arrays")
-        schedules = tuned(lowered, *settings) if self.tune else None
-        unit = print_unit(lowered, *settings, schedules)
+        schedules = tuned(lowered, self.threads, self.machine) if self.tune else {}
+        unit = print_unit(lowered, self.threads, self.machine, schedules, self.contract)
         program_cache.keep(key, lowered, unit)
         return CModule(self.program, sizes, lowered, unit, *settings)
 
     def __call__(self, /, *args: Any, out: Any = None, **arrays: Any) -> Any:
         """Run on numpy arrays; the result is an array, or a dict for several outputs.
 
-        Dense arrays are passed as they are, others are copied, `out` afterwards. Wrong names, shapes and dtypes, and an `out` that does
-        not fit or overlaps an input, are errors before anything runs.
+        Dense arrays are passed as they are, others are copied, `out` afterwards. Wrong names, shapes and dtypes, and an
+        `out` that does not fit or overlaps an input, are errors before anything runs.
         """
         call, outputs = self._prepare(args, arrays, out)
         call()

@@ -15,6 +15,8 @@ from eqsat.ir.dtypes import INDEX, NDArray, itemsize
 
 STATUS = {"NULL": "a null pointer", "MISALIGNED": "an address that is not aligned", "OVERLAP": "overlapping memory"}
 """Answers other than 0 of an exported function, from 1 on."""
+CONTRACTED = "Compiled with -ffp-contract=fast: a product and the sum that takes it are rounded once."
+"""What a kernel and its header say where operations may be contracted."""
 MOST_PAIRS = 64
 """Pairs of arguments that may overlap, up to which each is a condition: compilers take seconds over more."""
 PER_LINE = 16
@@ -160,8 +162,8 @@ class Library:
         """The exported functions, behind what they call."""
         return (OVERLAP + "\n" if self.checks_overlap else "") + "\n".join(self.lines)
 
-    def header(self) -> str:
-        """Declarations and what a caller must know."""
+    def header(self, notes: Sequence[str] = ()) -> str:
+        """Declarations and what a caller must know, `notes` on the whole program among it."""
         guard = self.base.upper()
         low = self.interface
         lines = [f"#ifndef {guard}_H", f"#define {guard}_H", "", "#include <stdint.h>", ""]
@@ -173,6 +175,7 @@ class Library:
         need = f", aligned to {ALIGNMENT}" if low.workspace_bytes else ", it may be null"
         about.append(f"  workspace: {low.workspace_bytes} bytes{need}; each call at the same time needs its own.")
         about.append("An output and the workspace may overlap no other argument.")
+        about += notes
         hosts = [plain(c.operator.op) for c in low.calls if isinstance(c, HostCall)]
         if hosts:
             ops = ", ".join(hosts)

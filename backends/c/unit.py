@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.float16 import HALF
 from eqsat.backends.c.function import FunctionPrinter, Signature, written
-from eqsat.backends.c.library import Export, Library
+from eqsat.backends.c.library import CONTRACTED, Export, Library
 from eqsat.backends.c.scheduled_kernel import print_moves
 from eqsat.backends.c.types import helper
 from eqsat.backends.interface import ProgramBuffer, Unit
@@ -34,20 +34,27 @@ Schedules = Mapping[str, Sequence[tuple[Move, Schedule]]]
 
 
 def print_unit(
-    lowered: Lowered, threads: int = 1, machine: Machine | None = None, schedules: Schedules | None = None
+    lowered: Lowered,
+    threads: int = 1,
+    machine: Machine | None = None,
+    schedules: Schedules | None = None,
+    contract: bool = False,
 ) -> Unit:
-    """The C of a lowered program, for this machine if no other is named; `schedules` overrides the default choice."""
+    """The C of a lowered program, for this machine if no other is named; `schedules` overrides the default choice.
+
+    `contract` is for the compiler, which is told by a flag, and for whoever reads the text and its header.
+    """
     printer = _UnitPrinter(lowered, threads, machine or this_machine(), schedules or {})
     groups = _groups(lowered)
     for func in (f for group in groups for f in group):
         printer.add(func)
     text = "\n".join(line for lines in printer.functions for line in lines)
-    start = printer.start(text)
+    start = (f"/* {CONTRACTED} */\n" if contract else "") + printer.start(text)
     library = _library(lowered, groups, printer.called)
     exported = library.text()
     source = start + text + ("\n" if text else "") + exported
     parts = _parts(start, printer.functions, exported)
-    return Unit(source, library.header(), tuple(library.entries), library.whole, parts)
+    return Unit(source, library.header([CONTRACTED] if contract else []), tuple(library.entries), library.whole, parts)
 
 
 class _UnitPrinter:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.backends.c.expr import Expressions, Scope
 from eqsat.backends.c.float16 import HALF, HALF_TYPE
-from eqsat.backends.c.library import OVERLAP, STATUS, identifier, plain
+from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, identifier, plain
 from eqsat.backends.c.types import helper
 from eqsat.backends.functions.c_printer import StatementPrinter
 from eqsat.backends.functions.prepare import Prepared
@@ -100,8 +101,8 @@ def _wide(value: int) -> str:
     return f"INT64_C({value})" if value >= 0 else f"(-INT64_C({-value}))"
 
 
-def c_source(prepared: Prepared, threads: int) -> CSource:
-    """The C of a prepared function."""
+def c_source(prepared: Prepared, threads: int, contract: bool = False) -> CSource:
+    """The C of a prepared function; `contract` is for the compiler, and for readers of the text and its header."""
     printer = StatementPrinter(prepared, threads)
     body = printer.body()
     params = [f"{kind}{name}" for kind, name in printer.signature.types(printer.index)]
@@ -117,8 +118,10 @@ def c_source(prepared: Prepared, threads: int) -> CSource:
     text = "\n".join([*run, OVERLAP if any("overlap(" in line for line in lines) else "", *lines, ""])
     half = any("half" in part for part in (text, *helpers)) or "eqsat_half" in text
     prelude = "\n\n".join([*([HALF] if half else []), *helpers])
-    source = f"#include <math.h>\n#include <stdint.h>\n{prelude}\n\n{text}"
-    return CSource(source, _header(exported), exported.name, printer.workspace)
+    notes = [CONTRACTED] if contract else []
+    about = "".join(f"/* {note} */\n" for note in notes)
+    source = f"{about}#include <math.h>\n#include <stdint.h>\n{prelude}\n\n{text}"
+    return CSource(source, _header(exported, notes), exported.name, printer.workspace)
 
 
 def _comment(text: str) -> str:
@@ -126,7 +129,7 @@ def _comment(text: str) -> str:
     return text.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")
 
 
-def _header(exported: _Exported) -> str:
+def _header(exported: _Exported, notes: Sequence[str]) -> str:
     """The declaration of the exported function and what its callers must know."""
     func, names = exported.func, exported.printer.signature.names
     about = [f"{plain(func.name)}: each buffer is a pointer to the start of its memory."]
@@ -146,6 +149,7 @@ def _header(exported: _Exported) -> str:
     about.append(f"Answers 0, or before anything is written: {answers}.")
     if exported.prepared.checked.status:
         about.append(f"{names[exported.prepared.checked.status]}[0] is then not 0 where an access left its buffer.")
+    about += notes
     guard = f"{exported.name.upper()}_H"
     lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", "", f"/* {about[0]}"]
     lines += [f"   {line}" for line in about[1:]]

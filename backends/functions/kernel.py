@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.c.cc import load_library
+from eqsat.backends.c.cc import kernel_flags, load_library
 from eqsat.backends.c.function import written
 from eqsat.backends.functions.c_source import ANSWERS, CSource, c_source
 from eqsat.backends.functions.call import Arguments, bound_arguments, report_failed, size_value
@@ -35,17 +35,18 @@ class FunctionKernel:
     def _repr_html_(self) -> str:
         return card(f"kernel {self.func.name}", "", None, folded("header", self.header) + folded("source", self.source))
 
-    def __init__(self, func: PrimFunc, threads: int) -> None:
+    def __init__(self, func: PrimFunc, threads: int, contract: bool = False) -> None:
         self.func = func
         self.threads = threads
+        self.contract = contract
         self.prepared: Prepared = prepare(func, "c")
         self.written = {n for n in written(func) if n in func.params}
-        self.made: CSource = c_source(self.prepared, threads)
+        self.made: CSource = c_source(self.prepared, threads, contract)
         _ = self._function
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Compiled again where it is unpickled, as a rule from the cache."""
-        return _again, (self.func.to_json(), self.threads)
+        return _again, (self.func.to_json(), self.threads, self.contract)
 
     @property
     def source(self) -> str:
@@ -64,8 +65,8 @@ class FunctionKernel:
 
     @cached_property
     def _function(self) -> Callable[..., int]:
-        flags = ("-fopenmp",) if self.threads > 1 else ()
-        function = getattr(load_library(self.made.text, flags), self.made.name)
+        library = load_library(self.made.text, kernel_flags(self.threads, self.contract))
+        function = getattr(library, self.made.name)
         pointers = [ctypes.c_void_p] * len(self.prepared.checked.func.params)
         function.argtypes = [*pointers, *[ctypes.c_int64] * len(self.prepared.names), ctypes.c_void_p]
         function.restype = ctypes.c_int
@@ -100,8 +101,8 @@ class FunctionKernel:
         return np.empty(size_value(self.made.workspace, checked.sizes) + ALIGNMENT, np.uint8)
 
 
-def _again(text: str, threads: int) -> FunctionKernel:
-    return FunctionKernel(PrimFunc.from_json(text), threads)
+def _again(text: str, threads: int, contract: bool) -> FunctionKernel:
+    return FunctionKernel(PrimFunc.from_json(text), threads, contract)
 
 
 def _address(array: NDArray) -> int:

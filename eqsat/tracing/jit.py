@@ -33,6 +33,7 @@ class Options:
     threads: int | None = None
     tune: bool = False
     limits: Limits | None = None
+    contract: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,8 @@ class Jitted(Generic[P]):
         outputs = {f"out{n}": x for n, x in enumerate(leaves)}
         program = Program(inputs, outputs, name=_c_name(self.__name__))
         result = optimize(program, options.target, limits=options.limits)
-        kernel = compile(result.program, options.target, threads=options.threads, tune=options.tune)
+        threads, tune, contract = options.threads, options.tune, options.contract
+        kernel = compile(result.program, options.target, threads=threads, tune=tune, contract=contract)
         return Variant(program, result, kernel, tree, tuple(x.name for x in inputs), getattr(kernel, "direct", None))
 
 
@@ -153,11 +155,17 @@ def jit(
     target: str = "c",
     threads: int | None = None,
     tune: bool = False,
+    contract: bool = False,
     limits: Limits | None = None,
 ) -> Jitted[P]: ...
 @overload
 def jit(
-    *, target: str = "c", threads: int | None = None, tune: bool = False, limits: Limits | None = None
+    *,
+    target: str = "c",
+    threads: int | None = None,
+    tune: bool = False,
+    contract: bool = False,
+    limits: Limits | None = None,
 ) -> Callable[[Callable[P, Any]], Jitted[P]]: ...
 def jit(
     function: Callable[..., Any] | None = None,
@@ -166,6 +174,7 @@ def jit(
     target: str = "c",
     threads: int | None = None,
     tune: bool = False,
+    contract: bool = False,
     limits: Limits | None = None,
 ) -> Any:
     """A function over arrays, written with numpy's names, as a kernel: traced, optimised and compiled when it is first
@@ -185,11 +194,11 @@ def jit(
     The function sees tensors; conditions on shapes and on plain arguments work, on values they raise. Results are numpy
     arrays, in the structure that the function returns.
 
-    target, threads, tune: as for `eq.compile`. limits: of the search, as for `eq.optimize`. Any number of threads may
-    call it at once; one of them compiles, the others wait. Raises what the function raises, TypeMismatch for arguments
-    that are no arrays and cannot be hashed, and the errors of `eq.compile`.
+    target, threads, tune, contract: as for `eq.compile`. limits: of the search, as for `eq.optimize`. Any number of
+    threads may call it at once; one of them compiles, the others wait. Raises what the function raises, TypeMismatch
+    for arguments that are no arrays and cannot be hashed, and the errors of `eq.compile`.
     """
-    options = Options(target, threads, tune, limits)
+    options = Options(target, threads, tune, limits, contract)
     if function is None:
         return functools.partial(Jitted, options=options)
     if not callable(function):

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.lib.stride_tricks import as_strided
 from kernel_checks import sample
+from numpy.lib.stride_tricks import as_strided
 
 from eqsat.backends.c import cc
 from eqsat.backends.c.kernel import CKernel
