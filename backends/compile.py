@@ -57,14 +57,10 @@ def compile(
     if known is None or known.compile is None:
         names = ", ".join(name for name, t in TARGETS.items() if t.compile is not None)
         raise BackendError(f"target {target!r}", "is unknown", f"one of {names}")
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BackendError(f"threads={threads!r}", "is not a positive number")
-    if threads is not None and threads > MOST_THREADS:
-        raise BackendError(f"threads={threads}", f"is more than {MOST_THREADS}", "one for each core serves best")
-    if not isinstance(tune, (bool, np.bool_)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BackendError(f"tune={tune!r}", "is neither True nor False")
-    if not isinstance(contract, (bool, np.bool_)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise BackendError(f"contract={contract!r}", "is neither True nor False")
+    _check_threads(threads)
+    for name, value in (("tune", tune), ("contract", contract)):
+        if not isinstance(value, (bool, np.bool_)):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise BackendError(f"{name}={value!r}", "is neither True nor False")
     if contract and target != "c":
         raise BackendError(f"contract=True for target {target!r}", "only target c has it", "leave it out")
     if buffers is not None and not isinstance(buffers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -80,6 +76,16 @@ def compile(
             raise BackendError(what, "takes neither tune= nor buffers=", "declare layouts in its buffers")
         return known.functions(program, options)
     return known.compile(as_program(cast("Program | Tensor", program)), options)
+
+
+def _check_threads(threads: Any) -> None:
+    """Refuse what is no number of threads."""
+    if threads is None:
+        return
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)) or threads < 1:
+        raise BackendError(f"threads={threads!r}", "is not a positive number")
+    if threads > MOST_THREADS:
+        raise BackendError(f"threads={threads}", f"is more than {MOST_THREADS}", "one for each core serves best")
 
 
 def _is_function(program: Any) -> TypeGuard[PrimFunc]:
