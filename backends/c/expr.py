@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.math import MATH, needed
-from eqsat.backends.c.types import INDEX_CLAMP, c_type, literal, unsigned
+from eqsat.backends.c.types import INDEX_CLAMP, WIDENED, c_type, literal, unsigned
 from eqsat.backends.lowering.index_simplifier import INDEX_LIMIT as LIMIT
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
-from eqsat.ir.dtypes import BOOL, INDEX, is_float, is_int
+from eqsat.ir.dtypes import BFLOAT16, BOOL, INDEX, is_float, is_int
 from eqsat.ir.errors import BackendError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, const_value, int_value
@@ -195,7 +195,7 @@ class Expressions:
             return f"!{wrap(args[0], ATOM)}", CAST
         source = node.args[0].dtype
         if op in _COMPARE:
-            floats = [self.as_float(a, source) for a in args] if source == "float16" else args
+            floats = [self.as_float(a, source) for a in args]
             sides = [wrap(a, PLUS) for a in floats]
             return f"{sides[0]} {_COMPARE[op]} {sides[1]}", COMPARED - (op in ("eq", "ne"))
         if op == "cast":
@@ -206,13 +206,16 @@ class Expressions:
         return function(node, args)
 
     def as_float(self, text: Text, dtype: str) -> Text:
-        """A float16 value as float; others as they are."""
-        return (f"half_to_float({text[0]})", ATOM) if dtype == "float16" and not self.wide else text
+        """A float16 or bfloat16 value as float; others as they are."""
+        if dtype not in WIDENED or (self.wide and dtype == "float16"):
+            return text
+        return f"{WIDENED[dtype][0]}({text[0]})", ATOM
 
     def _float_op(self, node: Term, args: list[Text]) -> Text:
-        if node.dtype == "float16":
-            inner = self._float_in("float32", node, [self.as_float(a, "float16") for a in args])
-            return inner if self.wide else (f"float_to_half({inner[0]})", ATOM)
+        if node.dtype in WIDENED:
+            inner = self._float_in("float32", node, [self.as_float(a, node.dtype) for a in args])
+            wide = self.wide and node.dtype == "float16"
+            return inner if wide else (f"{WIDENED[node.dtype][1]}({inner[0]})", ATOM)
         return self._float_in(node.dtype, node, args)
 
     def _float_in(self, dtype: str, node: Term, args: list[Text]) -> Text:
@@ -290,7 +293,7 @@ class Expressions:
     def cast(self, node: Term, x: Text, source: str) -> Text:
         """numpy's conversion: floats to integers saturate, integers wrap."""
         target = node.dtype
-        if source == "float16":
+        if source in WIDENED:
             x, source = self.as_float(x, source), "float32"
         if target == BOOL:
             return f"{wrap(x, PLUS)} != 0", COMPARED - 1
@@ -300,6 +303,9 @@ class Expressions:
             and max(map(abs, self.simplifier.range(node) or (LIMIT,))) >= LIMIT
         ):
             return self.helper(INDEX_CLAMP[source], x)
+        if target == BFLOAT16:
+            x = x if source == "float32" else (f"(float){wrap(x, CAST)}", CAST)
+            return f"float_to_bfloat16({x[0]})", ATOM
         if target == "float16":
             if source == "float64":
                 return f"double_to_{'odd' if self.wide else 'half'}({x[0]})", ATOM

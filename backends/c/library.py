@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.backends.c.float16 import HALF_TYPE
+from eqsat.backends.c.element_types import declarations
 from eqsat.backends.c.types import c_type
 from eqsat.backends.interface import ALIGNMENT, Entry, HostCall, Interface, ProgramBuffer, Unit
-from eqsat.ir.dtypes import INDEX, NDArray, itemsize
+from eqsat.ir.dtypes import BFLOAT16, COMPLEX, INDEX, NDArray, itemsize
 
 STATUS = {"NULL": "a null pointer", "MISALIGNED": "an address that is not aligned", "OVERLAP": "overlapping memory"}
 """Answers other than 0 of an exported function, from 1 on."""
@@ -188,8 +188,8 @@ class Library:
         lines.append(f"#define {guard}_WORKSPACE_BYTES {low.workspace_bytes}")
         for b in shown:
             lines.append(f"#define {guard}_{self.names[b.name].upper()}_BYTES {b.nbytes}")
-        if any(b.dtype == "float16" for b in low.buffers.values()):
-            lines += ["", HALF_TYPE]
+        types = declarations({b.dtype for b in low.buffers.values()})
+        lines += ["", *types] if types else []
         prototypes = [self.public()] if self.whole else self.prototypes
         lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", *(f"{p};" for p in prototypes)]
         lines += ["#ifdef __cplusplus", "}", "#endif", ""]
@@ -233,8 +233,12 @@ def data(name: str, array: NDArray, dtype: str) -> str:
 
 def numbers(array: NDArray, dtype: str) -> list[str]:
     """Elements as C constants that are read back exactly."""
-    if dtype == "float16":
+    if dtype in ("float16", BFLOAT16):
         return [str(bits) for bits in array.view("uint16").tolist()]
+    if dtype in COMPLEX:
+        part = "float32" if dtype == "complex64" else "float64"
+        pairs = numbers(array.view(part), part)
+        return [f"{{{re}, {im}}}" for re, im in zip(pairs[::2], pairs[1::2], strict=True)]
     values: Sequence[object] = array.astype("int64").tolist() if dtype in ("bool", INDEX) else array.tolist()
     form = {"float32": "%.9g ", "float64": "%.17g ", "uint64": "%du ", "uint32": "%du "}.get(dtype, "%d ")
     tokens = (form * len(values) % tuple(values)).split()

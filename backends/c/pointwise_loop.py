@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from eqsat.backends.c.element_types import HALF_ROWS
 from eqsat.backends.c.expr import Expressions, Scope
-from eqsat.backends.c.float16 import HALF_ROWS
 from eqsat.backends.c.nest import Text
 from eqsat.backends.c.types import c_type
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier

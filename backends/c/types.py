@@ -8,12 +8,16 @@ import numpy as np
 
 from eqsat.backends.c.math import MATH
 from eqsat.backends.lowering.index_simplifier import INDEX_LIMIT
-from eqsat.ir.dtypes import BOOL, FLOATS, INTS, UINTS, is_float, itemsize
+from eqsat.ir.dtypes import BFLOAT16, BOOL, COMPLEX, FLOATS, INTS, UINTS, is_float, itemsize
 
 C_TYPES = {
-    **{BOOL: "uint8_t", "float16": "eqsat_half", "float32": "float", "float64": "double"},
+    **{BOOL: "uint8_t", "float16": "eqsat_half", BFLOAT16: "eqsat_bfloat16", "float32": "float", "float64": "double"},
     **{d: f"{d}_t" for d in (*INTS, *UINTS)},
+    **{d: f"eqsat_{d}" for d in COMPLEX},
 }
+
+WIDENED = {"float16": ("half_to_float", "float_to_half"), BFLOAT16: ("bfloat16_to_float", "float_to_bfloat16")}
+"""The types that are computed in float: the functions that widen and round, by dtype."""
 
 INDEX_CLAMP = {"int64": "index_of_int64", "uint64": "index_of_uint64"}
 """Helpers that make 64-bit data an index, by dtype."""
@@ -43,7 +47,7 @@ def int_literal(value: int, dtype: str) -> str:
 
 
 def float_literal(value: Any, dtype: str) -> str:
-    """A float constant that the compiler reads back exactly (half as float)."""
+    """A float constant that the compiler reads back exactly (half and bfloat16 as float)."""
     if np.isnan(value):
         return "NAN"
     if np.isinf(value):
@@ -59,8 +63,11 @@ def literal(value: Any, dtype: str) -> str:
     """A constant of a data type."""
     if dtype == BOOL:
         return "1" if value else "0"
-    if dtype == "float16":
-        return f"float_to_half({float_literal(value, dtype)})"
+    if dtype in WIDENED:
+        return f"{WIDENED[dtype][1]}({float_literal(value, dtype)})"
+    if dtype in COMPLEX:
+        part = "float32" if dtype == "complex64" else "float64"
+        return f"({C_TYPES[dtype]}){{{float_literal(value.real, part)}, {float_literal(value.imag, part)}}}"
     return float_literal(value, dtype) if is_float(dtype) else int_literal(int(value), dtype)
 
 

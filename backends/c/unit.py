@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from eqsat.backends.c.float16 import HALF
+from eqsat.backends.c.element_types import definitions
 from eqsat.backends.c.function import FunctionPrinter, Signature, written
 from eqsat.backends.c.library import CONTRACTED, Export, Library
 from eqsat.backends.c.scheduled_kernel import print_moves
@@ -105,9 +105,9 @@ class _UnitPrinter:
     def start(self, text: str) -> str:
         """What stands before the functions, of which `text` is all."""
         prelude = "\n\n".join([*(helper(h) for h in self.helpers), *self.pieces.values()])
-        mentioned = "_half" in text + prelude or "half_" in text + prelude
-        half = HALF + "\n" if mentioned or any(b.dtype == "float16" for b in self.lowered.buffers.values()) else ""
-        return f"#include <math.h>\n#include <stdint.h>\n{half}\n" + (prelude + "\n\n" if prelude else "")
+        types = definitions(text + prelude, {b.dtype for b in self.lowered.buffers.values()})
+        types += "\n" if types else ""
+        return f"#include <math.h>\n#include <stdint.h>\n{types}\n" + (prelude + "\n\n" if prelude else "")
 
 
 def _groups(lowered: Lowered) -> list[list[PrimFunc]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eqsat.backends.c.element_types import declarations, definitions
 from eqsat.backends.c.expr import Expressions, Scope
-from eqsat.backends.c.float16 import HALF, HALF_TYPE
 from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, identifier, plain
 from eqsat.backends.c.types import helper
 from eqsat.backends.functions.c_printer import StatementPrinter
@@ -116,8 +116,8 @@ def c_source(prepared: Prepared, threads: int, contract: bool = False) -> CSourc
     lines = exported.lines()
     helpers = [helper(h) for h in {**printer.expressions.helpers, **exported.expressions.helpers}]
     text = "\n".join([*run, OVERLAP if any("overlap(" in line for line in lines) else "", *lines, ""])
-    half = any("half" in part for part in (text, *helpers)) or "eqsat_half" in text
-    prelude = "\n\n".join([*([HALF] if half else []), *helpers])
+    types = definitions("\n".join((text, *helpers)), {d.scalar for d in prepared.checked.func.buffer_map.values()})
+    prelude = "\n\n".join([*([types] if types else []), *helpers])
     notes = [CONTRACTED] if contract else []
     about = "".join(f"/* {note} */\n" for note in notes)
     source = f"{about}#include <math.h>\n#include <stdint.h>\n{prelude}\n\n{text}"
@@ -154,6 +154,5 @@ def _header(exported: _Exported, notes: Sequence[str]) -> str:
     lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", "", f"/* {about[0]}"]
     lines += [f"   {line}" for line in about[1:]]
     lines[-1] += " */"
-    half = any(d.scalar == "float16" for d in func.buffer_map.values())
-    lines += ([HALF_TYPE] if half else []) + [f"{exported.prototype()};"]
+    lines += [*declarations({d.scalar for d in func.buffer_map.values()}), f"{exported.prototype()};"]
     return "\n".join([*lines, "", f"#endif /* {guard} */", ""])

@@ -146,6 +146,41 @@ def normalise(move: Move) -> Move:
     return move
 
 
+WORD = "uint64"
+"""The type of the halves of elements that are twice as wide."""
+
+
+def in_words(move: Move) -> Move | None:
+    """A move of elements of 16 bytes as one of their halves, with a loop over the two; None where those are not alike.
+
+    >>> x, y = Access("x", "complex128", 0, (1, 3)), Access("y", "complex128", 0, (4, 1))
+    >>> wide = in_words(Move((3, 4), ((0, 3), (0, 4)), y, (x,), operand(0, "complex128")))
+    >>> wide.extents, wide.operands[0].strides
+    ((3, 4, 2), (2, 6, 1))
+    """
+    if move.out.size <= itemsize(WORD):
+        return move
+    if not (move.is_copy or move.is_fill):
+        return None
+    body = operand(0, WORD) if move.is_copy else _half(move.body)
+    fill = None if move.fill is None else _half(move.fill)
+    if body is None or (fill is None) != (move.fill is None):
+        return None
+
+    def halves(a: Access) -> Access:
+        return Access(a.buffer, WORD, 2 * a.offset, (*(2 * s for s in a.strides), 1))
+
+    operands = tuple(map(halves, move.operands))
+    return normalise(Move((*move.extents, 2), (*move.box, (0, 2)), halves(move.out), operands, body, fill))
+
+
+def _half(value: Term) -> Term | None:
+    """Both halves of a constant; None where they differ."""
+    bits = 8 * itemsize(WORD)
+    high, low = divmod(value.payload, 1 << bits) if value.op == "const" else (0, 1)
+    return t.const(low, WORD) if high == low else None
+
+
 def slab(move: Move, loop: int, low: int, high: int) -> Move:
     """The part of a move with one loop between two positions."""
 

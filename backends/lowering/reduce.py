@@ -17,7 +17,7 @@ from eqsat.backends.lowering.reduce_blocks import Blocks, choose_blocks, combine
 from eqsat.backends.lowering.registers import EXTREMES, in_registers, inside, one_block, register_file
 from eqsat.backends.lowering.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
 from eqsat.backends.machine import Machine
-from eqsat.ir.dtypes import BOOL, itemsize
+from eqsat.ir.dtypes import BFLOAT16, BOOL, itemsize
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Stmt, Store, seq, with_kind
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms import term as t
@@ -43,8 +43,8 @@ FAR = 4
 
 
 def held_as(dtype: str) -> str:
-    """The type of the accumulators of a reduction: float16 is summed in float32."""
-    return "float32" if dtype == "float16" else dtype
+    """The type of the accumulators of a reduction: float16 and bfloat16 are summed in float32."""
+    return "float32" if dtype in ("float16", BFLOAT16) else dtype
 
 
 @dataclass(frozen=True)

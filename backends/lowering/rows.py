@@ -18,7 +18,7 @@ from eqsat.backends.lowering.order import data_loads, stride
 from eqsat.backends.lowering.split import extent_of
 from eqsat.backends.lowering.values import RESULT, Value
 from eqsat.backends.machine import Machine
-from eqsat.ir.dtypes import itemsize
+from eqsat.ir.dtypes import BFLOAT16, itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
 from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute, transform
@@ -31,6 +31,8 @@ SHARE = 4
 """A row takes this part of the second cache at most."""
 STACK = 256 << 10
 """Bytes of the rows that are local: they lie on the stack, which is small in some threads."""
+HALVES = ("float16", BFLOAT16)
+"""Types that are rounded after each operation: their values are no rows."""
 PLAIN = ("load", "cast", "const", "where", "and", "or", "not")
 """Operations of bodies that only move elements, which have schedules of their own."""
 
@@ -133,7 +135,7 @@ class Grouping:
         """Whether a value is computed as well row by row: its rows are long, and used by nothing but themselves."""
         assert value.body is not None
         count, size = prod(value.shape[:k]), prod(value.shape[k:])
-        if count < 2 or not value.points or value.ordered or value.dtype == "float16":
+        if count < 2 or not value.points or value.ordered or value.dtype in HALVES:
             return False
         axes = [t.ax(n, d) for n, d in enumerate(value.shape)]
         reduced = [t.red(n, d) for n, d in enumerate(value.reduce)]
@@ -149,7 +151,7 @@ class Grouping:
         if value.combiner is None and all(n.op in PLAIN for n in postorder(body) if n.dtype != "index"):
             return False
         loads = data_loads(body)
-        if not loads or any(n.dtype == "float16" for n in loads):
+        if not loads or any(n.dtype in HALVES for n in loads):
             return False
         return all(self.row_by_row(n.args[0], outer, inner, value.combiner is not None) for n in loads)
 

@@ -16,7 +16,7 @@ from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
 from eqsat.backends.opencl.grid import GROUP, Grid, grids
 from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, row_and_column
 from eqsat.backends.opencl.profile import Profile
-from eqsat.ir.dtypes import BOOL, INDEX
+from eqsat.ir.dtypes import BFLOAT16, BOOL, COMPLEX, INDEX
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
@@ -62,7 +62,7 @@ class KernelPrinter:
             kind = "out" if name in self.written else "in"
             self.names[name] = f"{kind}{sum(n.startswith(kind) for n in self.names.values())}"
         terms = [x for s in statements(func.body) for x in self.terms(s)]
-        _check_double(func, terms, profile)
+        _check_types(func, terms, profile)
         axes = [s.axis for s in statements(func.body) if isinstance(s, For)]
         index = index_type([*terms, *axes], simplifier)
         most = max([self.items + self.group, *(g.loops[-1].extent + g.chunk for g in self.grids if g.loops)])
@@ -208,8 +208,12 @@ def _check_ranks(func: PrimFunc) -> None:
             raise BackendError(f"buffer {name} of function {func.name}", problem, "flatten it")
 
 
-def _check_double(func: PrimFunc, terms: Sequence[Term], profile: Profile) -> None:
+def _check_types(func: PrimFunc, terms: Sequence[Term], profile: Profile) -> None:
     held = [d.dtype for d in func.buffer_map.values()] + [n.dtype for n in postorder(*terms)]
+    strange = next((d for d in held if d == BFLOAT16 or d in COMPLEX), None)
+    if strange is not None:
+        what = f"kernel of {plain(func.note) or func.name}"
+        raise BackendError(what, f"has {strange}, which target opencl has not", "use target c")
     if "float64" in held and not profile.double:
         problem = f"needs float64, which {profile.name} has not (cl_khr_fp64)"
         raise BackendError(f"kernel of {plain(func.note) or func.name}", problem, "cast, or choose another device")

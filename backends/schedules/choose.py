@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eqsat.backends.lowering.moves import Move, normalise, without_border
+from eqsat.backends.lowering.moves import Move, in_words, normalise, without_border
 from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.choose_copy import STRETCH, choose_copy
 from eqsat.backends.schedules.choose_interleave import choose_interleave, choose_shuffle, separable
@@ -80,7 +80,9 @@ def prepared(move: Move) -> tuple[Move, ...]:
 def schedule_moves(moves: Sequence[Move], machine: Machine, threads: int) -> list[tuple[Move, Schedule]] | None:
     """Every move of a kernel with its schedule; None where the general loop nest has to do it."""
     chosen: list[tuple[Move, Schedule]] = []
-    for move in moves:
+    for move in map(in_words, moves):
+        if move is None:
+            return None
         for part in prepared(move):
             schedule = choose(part, machine, threads)
             if schedule is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, NDArray, is_float
+from eqsat.ir.dtypes import BOOL, COMPLEX, NDArray, float_info, is_float
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _TWO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -65,6 +65,10 @@ class Draw:
             return np.asarray((bits >> _S31) & np.uint64(1)).astype(bool)
         if is_float(dtype):
             return self._floats(bits, dtype)
+        if dtype in COMPLEX:
+            made: NDArray = np.empty(bits.shape, dtype)
+            made.real, made.imag = (self._floats(mixed(bits + np.uint64(k)), made.real.dtype.name) for k in range(2))
+            return made
         info = np.iinfo(dtype)
         if self.kind == "close":
             return np.asarray(bits % _CLOSE).astype(dtype) + np.asarray(_LEAST_CLOSE if info.min < 0 else 0, dtype)
@@ -97,7 +101,7 @@ class Draw:
             return np.asarray((self._largest + 1.0 + unit) * (1.0 if self.kind == "high" else -1.0)).astype(dtype)
         made = np.asarray((unit - 0.5) * 5.0).astype(dtype)
         if self.kind == "special":
-            top = np.finfo(dtype).max
+            top = float_info(dtype).max
             special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, *((top, -top) if self.limits else (2.0, -1.0))]
             with np.errstate(over="ignore"):
                 table = np.array([*special, *self.near, *self.near], dtype)

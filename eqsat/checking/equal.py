@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import NDArray, has_floats
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Of the largest value: where sums were reordered, or different kernels computed them."""
@@ -37,7 +37,9 @@ def difference(
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{b.dtype}{b.shape} where {a.dtype}{a.shape} is expected"
     name = a.dtype.name
-    if a.dtype.kind != "f" and name != "bfloat16":
+    if a.dtype.kind == "c":
+        wrong = _other_bits(a, b)
+    elif not has_floats(a):
         wrong = np.asarray(a != b, bool)
     elif exact:
         wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)))
@@ -65,9 +67,19 @@ def _mask(free: NDArray | None, like: NDArray) -> NDArray:
     return np.zeros(like.shape, bool) if free is None else free
 
 
+def _other_bits(a: NDArray, b: NDArray) -> NDArray:
+    """The cells of other bits: of complex numbers, which are only moved."""
+    x, y = (
+        np.ascontiguousarray(part).reshape(-1).view(np.uint8).reshape(*part.shape, part.itemsize) for part in (a, b)
+    )
+    return np.asarray((x != y).any(axis=-1))
+
+
 def unlike(a: NDArray, b: NDArray) -> NDArray:
     """The cells in which two arrays of one type differ; any NaN is like any other."""
+    if a.dtype.kind == "c":
+        return _other_bits(a, b)
     same: Any = a == b
-    if a.dtype.kind == "f":
+    if has_floats(a):
         same = same | (np.isnan(a) & np.isnan(b))
     return ~np.asarray(same, bool)

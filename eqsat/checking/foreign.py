@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.part import Impossible
-from eqsat.ir.dtypes import BOOL, NDArray, is_float
+from eqsat.ir.dtypes import BOOL, NDArray, has_floats, is_float
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque
 
@@ -162,7 +162,7 @@ class Foreign:
 
 def _number(values: NDArray) -> NDArray:
     """Values as floats; whole numbers stay within the range in which tanh tells them apart."""
-    if values.dtype.kind == "f":
+    if has_floats(values):
         return values.astype(np.float64)
     return np.asarray(mixed(values.astype(np.int64).astype(np.uint64)) >> np.uint64(11), np.float64) * 2.0**-52 - 1.0
 

@@ -122,5 +122,5 @@ class Graph:
 def content_mark(array: NDArray) -> tuple[str, str, int, int]:
     """A number that depends on the elements of an array but not on their order."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    wide = flat.view(f"u{flat.dtype.itemsize}") if flat.dtype.kind in "fiu" else flat.astype(np.uint8)
+    wide = flat.view(f"u{flat.dtype.itemsize}") if flat.dtype.itemsize <= 8 else flat.view(np.uint64)
     return "constant", array.dtype.name, array.size, int(wide.sum(dtype=np.uint64))

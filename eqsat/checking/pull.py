@@ -15,7 +15,7 @@ import numpy as np
 from eqsat.checking.draws import Draw, seed_of
 from eqsat.checking.foreign import Foreign
 from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, extents, flat_index
-from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
+from eqsat.ir.dtypes import BOOL, COMPLEX, NDArray, highest, is_float, lowest
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked, poison
@@ -307,7 +307,7 @@ def fillings() -> list[Holes]:
                 return np.asarray(poison(dtype))
             if dtype == BOOL or kind == 1:
                 return np.zeros((), dtype)
-            if is_float(dtype):
+            if is_float(dtype) or dtype in COMPLEX:
                 return np.asarray(3e4 + number % 7 if kind == 2 else -3e4 - number % 7, dtype)
             info = np.iinfo(dtype)
             return np.asarray(int(info.max) - number % 7 if kind == 2 else int(info.min) // 3 + 1, dtype)

@@ -16,7 +16,7 @@ import numpy as np
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.part import Key, Part, cells, flat_index
 from eqsat.checking.pull import Pull, reduce
-from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.dtypes import INDEX, NDArray, has_floats
 from eqsat.ir.tensors.tensor import Compute, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
@@ -62,8 +62,10 @@ def proved(left: Pull, right: Pull, roots: Sequence[tuple[Key, Key]]) -> bool:
 def _constant(values: NDArray) -> NDArray:
     """The words of numbers: by their bits, any NaN like any other."""
     array = np.asarray(values)
-    if array.dtype.kind == "f":
+    if has_floats(array):
         array = np.where(np.isnan(array), np.asarray(np.nan, array.dtype), array)
+    if array.dtype.itemsize > 8:
+        raise _Unable
     raw = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind != "b" else array.astype(np.uint8)
     return mixed(raw.astype(np.uint64) ^ np.uint64(seed_of("constant", array.dtype.name)))
 

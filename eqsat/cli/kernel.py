@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.backends.compile import compile
 from eqsat.backends.targets import Kernel
 from eqsat.cli.output import Output, writable, write_text
-from eqsat.ir.dtypes import BOOL, DATA, is_float
+from eqsat.ir.dtypes import BOOL, ELEMENTS, is_float
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.tensors.run import evaluate
@@ -48,8 +48,8 @@ def conversion_of(text: str, shape: tuple[int, ...], dtype: str, pad_value: floa
     sides = [side.strip() for side in text.split("->")]
     if len(sides) != 2 or not all(sides):
         raise ParseError(f"conversion {text!r}", "is not two sides and one '->'", "for example 'NCHW -> NCHW16c'")
-    if dtype not in DATA:
-        raise EqsatError(f"--dtype {dtype}", "is not an element type", f"one of {', '.join(DATA)}")
+    if dtype not in ELEMENTS:
+        raise EqsatError(f"--dtype {dtype}", "is not an element type", f"one of {', '.join(ELEMENTS)}")
     x = input("x", shape, dtype)
     if all(_is_layout(side) for side in sides):
         return x.layout_transform(Layout(sides[0]), Layout(sides[1]), pad_value=pad_value)

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.dtypes import DATA, is_float
+from eqsat.ir.dtypes import ELEMENTS, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.passes.regions import has_loads, loads, renamed, solve
 from eqsat.proving.question import same
 
-_HERE = {dtype: t.load("here#", (), dtype) for dtype in DATA}
+_HERE = {dtype: t.load("here#", (), dtype) for dtype in ELEMENTS}
 
 
 @dataclass(frozen=True, eq=False)

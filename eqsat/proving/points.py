@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import INDEX, NDArray, itemsize
+from eqsat.ir.dtypes import INDEX, NDArray, float_info, is_float, itemsize
 from eqsat.ir.points import first_repeated, row_keys
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
@@ -84,8 +84,8 @@ def _few_values(v: Variable, most: int) -> NDArray:
     if dtype != INDEX:
         if dtype == "bool":
             return _all_values(v)
-        if dtype.startswith("float"):
-            values: list[Any] = [0.0, 1.0, -1.0, -0.0, np.inf, np.nan, 0.5, -np.inf, 3.0, float(np.finfo(dtype).max)]
+        if is_float(dtype):
+            values: list[Any] = [0.0, 1.0, -1.0, -0.0, np.inf, np.nan, 0.5, -np.inf, 3.0, float(float_info(dtype).max)]
         else:
             info = np.iinfo(dtype)
             values = [0, 1, int(info.max), int(info.min), 2, 3, int(info.max) // 2 + 1, 7]

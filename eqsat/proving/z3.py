@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, FLOATS, INDEX, INTS, UINTS, from_bits, is_float, is_int, itemsize
+from eqsat.ir.dtypes import BOOL, COMPLEX, FLOATS, INDEX, INTS, UINTS, from_bits, is_float, is_int, itemsize
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -82,13 +82,13 @@ class Translator:
             return z3.BitVecSort(self.width, self.context) if self.width else z3.IntSort(self.context)
         if dtype == BOOL:
             return z3.BoolSort(self.context)
-        if is_int(dtype):
+        if is_int(dtype) or dtype in COMPLEX:
             return z3.BitVecSort(8 * itemsize(dtype), self.context)
         if self.form.floats == "real":
             return z3.RealSort(self.context)
         if self.form.floats == "opaque":
             return z3.DeclareSort(dtype, self.context)
-        exponent, significand = {"float16": (5, 11), "float32": (8, 24), "float64": (11, 53)}[dtype]
+        exponent, significand = {"bfloat16": (8, 8), "float16": (5, 11), "float32": (8, 24), "float64": (11, 53)}[dtype]
         return z3.FPSort(exponent, significand, self.context)
 
     def number(self, value: int) -> Any:

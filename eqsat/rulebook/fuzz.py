@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
+from eqsat.ir.dtypes import BOOL, INDEX, NDArray, float_info, is_float
 from eqsat.ir.rule import BufferParameter, Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
@@ -188,7 +188,7 @@ def _small(v: Term, kind: Kind, radius: int) -> NDArray:
 
 def _edges(dtype: str) -> NDArray:
     if is_float(dtype):
-        top = np.finfo(dtype)
+        top = float_info(dtype)
         numbers = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 3.0, float(top.max), float(top.tiny), -2.5]
         return np.array(numbers, dtype)
     info = np.iinfo(dtype)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import DATA, NDArray
+from eqsat.ir.dtypes import ELEMENTS, NDArray
 from eqsat.ir.errors import TypeMismatch
 from eqsat.ir.tensors.arrays.types import as_tensor
 from eqsat.ir.tensors.tensor import Tensor, View, input
@@ -60,7 +60,7 @@ def spec_of(array: NDArray) -> tuple[ArraySpec, NDArray]:
     shape, dtype, flags = array.shape, array.dtype, array.flags
     if flags.c_contiguous and flags.aligned and dtype.isnative:
         return ArraySpec(shape, dtype, None), array
-    if dtype.name not in DATA:
+    if dtype.name not in ELEMENTS:
         raise _unsupported(dtype)
     size = array.itemsize
     if not flags.aligned or not dtype.isnative or any(s % size for s in array.strides):
@@ -74,12 +74,12 @@ def spec_of(array: NDArray) -> tuple[ArraySpec, NDArray]:
 
 
 def _unsupported(dtype: np.dtype[Any]) -> TypeMismatch:
-    return TypeMismatch(f"jit argument of dtype {dtype}", "is not supported", f"one of {', '.join(DATA)}")
+    return TypeMismatch(f"jit argument of dtype {dtype}", "is not supported", f"one of {', '.join(ELEMENTS)}")
 
 
 def input_for(name: str, spec: ArraySpec) -> tuple[Tensor, Tensor]:
     """The input that takes an array's memory, and the array as a tensor."""
-    if spec.dtype.name not in DATA:
+    if spec.dtype.name not in ELEMENTS:
         raise _unsupported(spec.dtype)
     if spec.strides is None:
         x = input(name, spec.shape, spec.dtype)

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.ir import clock
-from eqsat.ir.dtypes import INDEX, NDArray, is_float
+from eqsat.ir.dtypes import INDEX, NDArray, has_floats, is_float
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, input, node_order
 from eqsat.ir.terms import term as t
@@ -79,7 +79,7 @@ class Values:
 def _distinct(array: NDArray) -> tuple[NDArray, NDArray]:
     """The distinct values of an array bit by bit, all NaN being one, and the place of each cell's among them."""
     flat = np.ascontiguousarray(array).ravel()
-    if array.dtype.kind == "f":
+    if has_floats(array):
         flat = np.where(np.isnan(flat), np.asarray(np.nan, array.dtype), flat)
         bits, inverse = np.unique(flat.view(f"u{array.dtype.itemsize}"), return_inverse=True)
         return bits.view(array.dtype), inverse

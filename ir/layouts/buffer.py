@@ -8,11 +8,10 @@ is the buffer's, its lanes are those of the index times those of the buffer.
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from eqsat.ir.dtypes import INDEX, as_dtype, itemsize
+from eqsat.ir.dtypes import INDEX, as_dtype, itemsize, split_vector
 from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, TypeMismatch
 from eqsat.ir.layouts.buffer_index import as_ramp, fused
 from eqsat.ir.ranges.bounds import bounds, fits_int32, overflowing
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from eqsat.ir.layouts.padding import LayoutStep, Padding
 
 _numbers = itertools.count(1)
-_VECTOR = re.compile(r"([a-z]+[0-9]*)x([1-9][0-9]{0,4})", re.ASCII)
 
 
 def split_lanes(dtype: Any) -> tuple[str, int]:
@@ -35,8 +33,7 @@ def split_lanes(dtype: Any) -> tuple[str, int]:
     >>> split_lanes("float32x4"), split_lanes("int8")
     (('float32', 4), ('int8', 1))
     """
-    found = _VECTOR.fullmatch(dtype) if isinstance(dtype, str) else None
-    name, lanes = (found.group(1), int(found.group(2))) if found else (dtype, 1)
+    name, lanes = split_vector(dtype) if isinstance(dtype, str) else (dtype, 1)
     scalar = as_dtype(name)
     if scalar == INDEX:
         raise TypeMismatch(f"buffer of {dtype}", "index is not a data type", "use int64")
@@ -437,7 +434,8 @@ class Buffer:
             raise TypeMismatch(
                 f"store to {self.name}", f"the value {value!r} is no term", f"eq.const(value, {self.scalar!r})"
             )
-        found = value.dtype if value.lanes == 1 or "x" in value.dtype else join_lanes(value.dtype, value.lanes)
+        known = value.lanes == 1 or split_vector(value.dtype)[1] > 1
+        found = value.dtype if known else join_lanes(value.dtype, value.lanes)
         if found != wanted:
             raise TypeMismatch(f"store to {self.name}", f"the value {value} is {found}, the access is {wanted}")
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from eqsat.ir.decide import decider
-from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
+from eqsat.ir.dtypes import BOOL, INDEX, NDArray, float_info, is_float
 from eqsat.ir.errors import BoundsError, LayoutError, TypeMismatch
 from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.ranges.bounds import bounds
@@ -109,7 +109,7 @@ def _cast_index(source: Source, value: Term, axes: Sequence[Term], shape: Shape,
     """An index expression as an element, where its values fit the type in all padding cells."""
     if source.dtype == BOOL:
         raise TypeMismatch(operation, f"pad value {value} is a number, {source.name} is bool", "compare it")
-    info: Any = np.finfo(source.dtype) if is_float(source.dtype) else np.iinfo(source.dtype)
+    info: Any = float_info(source.dtype) if is_float(source.dtype) else np.iinfo(source.dtype)
     least, most = int(info.min), int(info.max)
     low, high = bounds(value)
     if is_float(source.dtype) and (low is None or high is None):

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, DATA, INDEX, from_bits, itemsize
+from eqsat.ir.dtypes import BOOL, ELEMENTS, INDEX, from_bits, itemsize
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.layouts.buffer import Buffer, split_lanes
@@ -121,7 +121,7 @@ class TermReader:
         if not 3 <= len(fields) <= 4:
             reader.fail(f"node has {len(fields)} items, expected 3 or 4")
         op, dtype = reader.string(fields[0], "operation"), reader.string(fields[1], "type")
-        if dtype != INDEX and split_lanes(dtype)[0] not in DATA:
+        if dtype != INDEX and split_lanes(dtype)[0] not in ELEMENTS:
             reader.fail(f"unknown type {dtype!r}")
         args = [self.term(a, "argument") for a in reader.items(fields[2], "arguments")]
         payload = fields[3] if len(fields) == 4 else None

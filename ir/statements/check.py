@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 
-from eqsat.ir.dtypes import BOOL, DATA, INDEX
+from eqsat.ir.dtypes import BOOL, ELEMENTS, INDEX
 from eqsat.ir.errors import BoundsError, ShapeError, TypeMismatch
 from eqsat.ir.ranges.map_bounds import at_least
 from eqsat.ir.statements.stmt import (
@@ -79,8 +79,8 @@ def _check_extent(what: str, loop: For) -> None:
 def _check_decl(what: str, decl: BufferDecl) -> None:
     if not decl.name.isidentifier() or iskeyword(decl.name):
         raise ShapeError(what, f"a buffer is called {decl.name!r}", "give it a name of letters, digits and _")
-    if decl.dtype != INDEX and (decl.scalar not in DATA or f"{decl.scalar}x{decl.lanes}" != decl.dtype != decl.scalar):
-        raise TypeMismatch(what, f"buffer {decl} holds {decl.dtype!r}", f"one of {', '.join(DATA)}")
+    if decl.dtype != INDEX and decl.scalar not in ELEMENTS:
+        raise TypeMismatch(what, f"buffer {decl} holds {decl.dtype!r}", f"one of {', '.join(ELEMENTS)}")
     if any(isinstance(n, int) and n < 0 for n in decl.shape):
         raise ShapeError(what, f"buffer {decl} has an extent that is no number of elements", "numbers from 0 on")
     if not decl.is_dense or decl.axis_separators:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from eqsat.ir.dtypes import INDEX, itemsize
+from eqsat.ir.dtypes import INDEX, itemsize, split_vector
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.statements.structure import Structural
 from eqsat.ir.terms import term as t
@@ -85,13 +85,12 @@ class BufferDecl(Structural):
         >>> BufferDecl("v", (4,), "float32x4").scalar, BufferDecl("v", (4,), "float32x4").lanes
         ('float32', 4)
         """
-        return self.dtype.partition("x")[0] if self.dtype != INDEX else INDEX
+        return split_vector(self.dtype)[0]
 
     @property
     def lanes(self) -> int:
         """The number of lanes of an element, 1 for scalars."""
-        tail = self.dtype.partition("x")[2] if self.dtype != INDEX else ""
-        return int(tail) if tail else 1
+        return split_vector(self.dtype)[1]
 
     @property
     def element_bytes(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import NDArray, has_floats
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.memory import owner
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -78,7 +78,7 @@ def difference(name: str, old: tuple[NDArray, NDArray], new: tuple[NDArray, NDAr
     """The first difference between elements, each with which of them are free, as text; empty where there is none."""
     (a, free), (b, later) = old, new
     same = _bits(a) == _bits(b)
-    if a.dtype.kind == "f":
+    if has_floats(a):
         same |= np.isnan(a) & np.isnan(b)
         if close and a.size:
             with np.errstate(all="ignore"):

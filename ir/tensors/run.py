@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import NDArray, highest, lowest
+from eqsat.ir.dtypes import BFLOAT16, NDArray, highest, lowest
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.tensors.tensor import (
     Compute,
@@ -222,7 +222,9 @@ class _Run:
 
 
 def _reduce(piece: NDArray, combiner: str, rank: int, dtype: str) -> NDArray:
-    """The reduction of the trailing axes; numpy's own, in the element type."""
+    """The reduction of the trailing axes; numpy's own, in the element type, of bfloat16 in float32 and rounded once."""
+    if dtype == BFLOAT16:
+        return _reduce(piece.astype(np.float32), combiner, rank, "float32").astype(BFLOAT16)
     inner = tuple(range(rank, piece.ndim))
     start = {} if combiner in ("sum", "prod") else {"initial": np.asarray(neutral(combiner, dtype), dtype)[()]}
     with np.errstate(all="ignore"):

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.ir import clock
-from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_float
+from eqsat.ir.dtypes import BFLOAT16, BOOL, COMPLEX, INDEX, NDArray, has_floats, is_float
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.terms.exact import INT64_MAX, actual_magnitude, exact_operation, magnitude, narrowed
 from eqsat.ir.terms.term import MAX_SHIFT, Term, const_value, int_value
@@ -48,19 +48,22 @@ def combine_masks(*masks: Mask) -> Mask:
 
 
 def cast_array(a: NDArray, dtype: str) -> NDArray:
-    """Convert as `cast` does: float to integer truncates and saturates, NaN gives 0; integers wrap.
+    """Convert as `cast` does: float to integer truncates and saturates, NaN gives 0; integers wrap; bfloat16 is made of
+    float32, rounded to nearest even.
 
     >>> cast_array(np.array([-1.5, 300.0, np.nan]), "uint8")
     array([  0, 255,   0], dtype=uint8)
     """
     target = np.dtype(np.int64 if dtype == INDEX else dtype)
-    if a.dtype.kind == "f" and target.kind in "iu":
+    if has_floats(a) and target.kind in "iu":
         info = np.iinfo(target)
         whole = np.trunc(np.where(np.isnan(a), 0.0, a.astype(np.float64)))
         above, below = whole >= float(info.max), whole <= float(info.min)
         result = np.where(above | below, 0.0, whole).astype(target)
         result = np.where(above, np.asarray(info.max, target), result)
         return np.where(below, np.asarray(info.min, target), result)
+    if a.dtype == object and dtype == BFLOAT16:
+        return np.asarray(_floats(a), np.float32).astype(target)
     if a.dtype == object:
         wrap = (1 << (8 * target.itemsize)) - 1
         whole_bits = np.dtype(f"u{target.itemsize}")
@@ -70,7 +73,7 @@ def cast_array(a: NDArray, dtype: str) -> NDArray:
             return np.asarray(a != 0, bool)
         return np.asarray(np.bitwise_and(a, wrap)).astype(whole_bits).view(target)
     with np.errstate(all="ignore"):
-        return a.astype(target)
+        return (a.astype(np.float32) if dtype == BFLOAT16 != a.dtype.name else a).astype(target)
 
 
 def _to_float(value: int) -> float:
@@ -84,7 +87,7 @@ _floats = np.frompyfunc(_to_float, 1, 1)
 
 
 def _divide(op: str, a: NDArray, b: NDArray) -> tuple[NDArray, Mask]:
-    if a.dtype.kind == "f":
+    if has_floats(a):
         return (np.floor_divide if op == "floordiv" else np.mod)(a, b), None
     divisor, bad = _nonzero(b)
     if op == "floordiv":
@@ -110,7 +113,7 @@ def _shift(op: str, a: NDArray, b: NDArray, index: bool) -> tuple[NDArray, Mask]
 
 
 def _power(a: NDArray, b: NDArray) -> tuple[NDArray, Mask]:
-    if a.dtype.kind == "f":
+    if has_floats(a):
         return np.power(a, b), None
     negative = np.asarray(b < 0)
     bad: Mask = negative if bool(negative.any()) else None
@@ -118,7 +121,16 @@ def _power(a: NDArray, b: NDArray) -> tuple[NDArray, Mask]:
 
 
 def _apply(term: Term, values: Sequence[NDArray]) -> tuple[NDArray, Mask]:
-    """The value of a strict operation on defined operands."""
+    """The value of a strict operation on defined operands; of bfloat16 computed in float32."""
+    if term.op != "cast" and any(v.dtype.name == BFLOAT16 for v in values):
+        wide = [v.astype(np.float32) if v.dtype.name == BFLOAT16 else v for v in values]
+        value, bad = _applied(term, "float32" if term.dtype == BFLOAT16 else term.dtype, wide)
+        return cast_array(value, BFLOAT16) if term.dtype == BFLOAT16 else value, bad
+    return _applied(term, "int64" if term.dtype == INDEX else term.dtype, values)
+
+
+def _applied(term: Term, wanted: str, values: Sequence[NDArray]) -> tuple[NDArray, Mask]:
+    """The value of an operation, in the type that is wanted."""
     op = term.op
     if op == "sum":
         constant, coefficients = term.payload
@@ -151,7 +163,6 @@ def _apply(term: Term, values: Sequence[NDArray]) -> tuple[NDArray, Mask]:
     if function is None:
         raise EvaluationError(f"evaluation of {op}", "has no value outside an engine")
     result = np.asarray(function(*values))
-    wanted = "int64" if term.dtype == INDEX else term.dtype
     return (result if result.dtype.name == wanted else result.astype(wanted)), None
 
 
@@ -313,7 +324,7 @@ def blocks(extents: Sequence[int], limit: int) -> Iterator[tuple[slice, ...]]:
 
 def poison(dtype: str) -> Any:
     """The default value of a hole: NaN, or the least integer, so that a use is seen."""
-    if is_float(dtype):
+    if is_float(dtype) or dtype in COMPLEX:
         return np.asarray(np.nan, dtype)
     return np.asarray(True if dtype == BOOL else np.iinfo(dtype).min, dtype)
 

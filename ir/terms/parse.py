@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import DATA, as_dtype
+from eqsat.ir.dtypes import ELEMENTS, as_dtype
 from eqsat.ir.errors import ParseError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -204,7 +204,7 @@ class _Reader:
             return t.ramp(self.read(args[0]), self.read(args[1]), self.integer(args[2]))
         if name == "hole" and len(args) >= 2:
             return t.hole(self.integer(args[0]), as_dtype(self.string(args[1])), [self.read(a) for a in args[2:]])
-        if name in DATA and name != "bool" and len(args) == 1:
+        if name in ELEMENTS and name != "bool" and len(args) == 1:
             return t.const(self.number(args[0]), name)
         raise self.fail(node, f"{name} with {len(args)} arguments is not a known function")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, INDEX, INTS, UINTS, as_dtype, is_float
+from eqsat.ir.dtypes import BOOL, COMPLEX, INDEX, INTS, UINTS, as_dtype, is_float
 from eqsat.ir.errors import TypeMismatch
 from eqsat.ir.terms.leaves import (
     as_index,
@@ -72,6 +72,7 @@ __all__ = [
     "binary",
     "bool_const",
     "cast_to",
+    "check_real",
     "compare",
     "const",
     "const_value",
@@ -136,7 +137,14 @@ def rebuild(term: Term, args: Sequence[Term]) -> Term:
     return make(op, args, term.payload, term.dtype, term.lanes if op in ("ramp", "load") else 0)
 
 
+def check_real(what: str, *dtypes: str) -> None:
+    """Refuse operations on complex numbers, which are moved only."""
+    if any(d in COMPLEX for d in dtypes):
+        raise TypeMismatch(what, "complex numbers are moved, not computed with", "read them as pairs of floats")
+
+
 def _check_numeric(op: str, a: Term) -> None:
+    check_real(f"{op} of {a}", a.dtype)
     if a.dtype == BOOL:
         raise TypeMismatch(f"{op} of {a}", "operand is bool", "use eq.cast or the logical functions")
 
@@ -200,6 +208,7 @@ def binary(op: str, a: TermLike, b: TermLike) -> Term:
             if value is not None:
                 return index_const(value)
         return make(op, (x, y))
+    check_real(f"{op} of {x} and {y}", x.dtype)
     if x.dtype == BOOL and op in ("bitand", "bitor", "bitxor"):
         return compare("ne", x, y) if op == "bitxor" else junction("and" if op == "bitand" else "or", (x, y))
     if op in BITWISE:
@@ -250,6 +259,7 @@ def compare(op: str, a: Any, b: Any) -> Term:
     if not (isinstance(a, (Term, int, float, np.generic)) and isinstance(b, (Term, int, float, np.generic))):
         raise TypeMismatch(f"{op} of {a!r} and {b!r}", "not a term or a number", "a.same(b) compares structure")
     x, y = pair(op, a, b)
+    check_real(f"{op} of {x} and {y}", x.dtype)
     if x.op == "const" and y.op == "const" and x.dtype == INDEX:
         p, q = x.payload, y.payload
         return bool_const({"lt": p < q, "le": p <= q, "eq": p == q, "ne": p != q}[op])
@@ -342,6 +352,7 @@ def cast_to(a: TermLike, dtype: Any) -> Term:
         return const(a, dtype)
     if a.dtype == dtype:
         return a
+    check_real(f"cast of {a} to {dtype}", a.dtype, dtype)
     if dtype == INDEX and (is_float(a.dtype)):
         raise TypeMismatch(f"cast of {a}", f"{a.dtype} to index", "cast to int64 first")
     return make("cast", (a,), None, dtype)

@@ -40,7 +40,7 @@ from eqsat.backends.schedules.schedule import (
     StreamingTranspose,
     TransposeTiles,
 )
-from eqsat.ir.dtypes import DATA
+from eqsat.ir.dtypes import ELEMENTS
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program, input
@@ -58,7 +58,7 @@ def extents_of(x: Tensor) -> list[int]:
 @st.composite
 def views(draw: st.DrawFn, name: str, most: int = 30000) -> Tensor:
     """A chain of layout operations with extents around the widths of vectors."""
-    dtype = draw(st.sampled_from(DATA))
+    dtype = draw(st.sampled_from(ELEMENTS))
     shape: list[int] = []
     for _ in range(draw(st.integers(1, 4))):
         shape.append(draw(EXTENTS.filter(lambda d: prod(shape) * d <= most)))

@@ -57,7 +57,7 @@ def sanitized(outputs: dict[str, Tensor], number: int, folder: Path) -> subproce
 # feature: K5
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [0, 1, 3, 4])
-@pytest.mark.parametrize("dtype", DTYPES[:4])
+@pytest.mark.parametrize("dtype", (*DTYPES[:4], "complex128"))
 def test_no_access_leaves_its_buffer(dtype: str, number: int, tmp_path: Path) -> None:
     done = sanitized({**chosen_cases((dtype,)), **small_orders(dtype)}, number, tmp_path)
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-3000:]

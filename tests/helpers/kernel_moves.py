@@ -31,7 +31,8 @@ def random_bits(shape: tuple[int, ...], dtype: str, seed: int = 0) -> NDArray:
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     raw = rng.integers(0, 256, prod(shape) * np.dtype(dtype).itemsize, dtype=np.uint8).view(dtype).reshape(shape)
-    return np.where(np.isnan(raw), np.ones((), dtype), raw) if is_float(dtype) else raw
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isnan(raw), np.ones((), dtype), raw) if is_float(dtype) else raw
 
 
 def guarded(shape: tuple[int, ...], dtype: str, shift: int) -> tuple[NDArray, NDArray]:

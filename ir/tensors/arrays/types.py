@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, DATA, INDEX, NDArray, is_float
+from eqsat.ir.dtypes import BOOL, ELEMENTS, INDEX, NDArray, is_float
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.tensor import Tensor, constant, data_dtype, tensor_of
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.term import Term, check_real
 
 
 class DataType(str):
@@ -92,8 +92,8 @@ def result_type(what: str, *values: Any) -> str:
 
 
 def supported(what: str, name: str) -> str:
-    if name not in DATA:
-        raise TypeMismatch(what, f"its result type would be {name}", f"one of {', '.join(DATA)}")
+    if name not in ELEMENTS:
+        raise TypeMismatch(what, f"its result type would be {name}", f"one of {', '.join(ELEMENTS)}")
     return name
 
 
@@ -114,6 +114,7 @@ def loop_types(name: str, values: Sequence[Any], dtype: Any = None) -> tuple[tup
         shown = ", ".join(k.name if isinstance(k, np.dtype) else f"a Python {k.__name__}" for k in kinds)
         raise TypeMismatch(f"{name} of {shown}", str(error).split("\n")[0], "x.astype(dtype) converts") from error
     names = [supported(name, d.name) for d in found]
+    check_real(name, *names)
     return tuple(names[:-1]), names[-1]
 
 

@@ -1,27 +1,27 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
-#ifndef EQSAT_HALF
-#define EQSAT_HALF
-typedef uint16_t eqsat_half; /* the bits of an IEEE 754 binary16 number */
-#endif
 #ifdef __GNUC__
 #define EQSAT_UNUSED __attribute__((unused)) /* of these functions a program may need some only */
 #else
 #define EQSAT_UNUSED
 #endif
-static inline uint32_t float_bits(float x)
+EQSAT_UNUSED static inline uint32_t float_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, 4);
     return bits;
 }
-static inline float bits_float(uint32_t bits)
+EQSAT_UNUSED static inline float bits_float(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, 4);
     return x;
 }
+#ifndef EQSAT_HALF
+#define EQSAT_HALF
+typedef uint16_t eqsat_half; /* the bits of an IEEE 754 binary16 number */
+#endif
 EQSAT_UNUSED static inline float half_to_float(eqsat_half h)
 {
     const uint32_t places = (uint32_t)(h & 0x7fff) << 13, exponent = places & 0x0f800000u;
@@ -48,7 +48,6 @@ EQSAT_UNUSED static inline eqsat_half double_to_half(double x)
 {
     return float_to_half(double_to_odd(x));
 }
-
 
 /* cast, sub, div, permute_dims, cast */
 static void kernel_0(const uint8_t *restrict in0, eqsat_half *restrict out0)

@@ -46,7 +46,7 @@ def test_constants_are_compared_by_bits() -> None:
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [(300, "uint8"), (-1, "uint64"), (0.5, "int32"), (True, "int8"), (1, "bool"), (10**400, "float64"), ("a", "int8"),
-     (1e5, "index"), (True, "index"), (None, "float32"), (1, "complex64"), (1, None), (1, "nonsense")],
+     (1e5, "index"), (True, "index"), (None, "float32"), (True, "complex64"), (1, None), (1, "nonsense")],
 )  # fmt: skip
 def test_constants_must_fit(value: Any, dtype: Any) -> None:
     with pytest.raises(TypeMismatch):

@@ -1,37 +1,77 @@
-"""binary16 numbers in C: their bits, and conversions without branches, which compilers turn into vectors.
+"""Types of elements that C lacks: binary16 and bfloat16 by their bits, complex numbers as pairs.
 
-Rounding is to nearest, ties to even; subnormal numbers, infinities and the upper bits of a NaN are kept. A double goes
-through a float rounded to odd, from which rounding again gives what rounding once would.
+Conversions have no branches, so that compilers turn them into vectors. Rounding is to nearest, ties to even; subnormal
+numbers, infinities and the upper bits of a NaN are kept; a NaN that becomes a bfloat16 is the usual one of its sign. A
+double goes to binary16 through a float rounded to odd, from which rounding again gives what rounding once would; to
+bfloat16 through a float, as ml_dtypes does it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 HALF_TYPE = """#ifndef EQSAT_HALF
 #define EQSAT_HALF
 typedef uint16_t eqsat_half; /* the bits of an IEEE 754 binary16 number */
 #endif"""
 
-HALF = (
-    "#include <string.h>\n"
-    + HALF_TYPE
-    + r"""
+BFLOAT16_TYPE = """#ifndef EQSAT_BFLOAT16
+#define EQSAT_BFLOAT16
+typedef uint16_t eqsat_bfloat16; /* the upper half of the bits of an IEEE 754 binary32 number */
+#endif"""
+
+
+def _complex_type(bits: int, part: str) -> str:
+    name = f"EQSAT_COMPLEX{bits}"
+    return f"#ifndef {name}\n#define {name}\ntypedef struct {{\n    {part} re, im;\n}} {name.lower()};\n#endif"
+
+
+TYPES = {
+    "float16": HALF_TYPE,
+    "bfloat16": BFLOAT16_TYPE,
+    "complex64": _complex_type(64, "float"),
+    "complex128": _complex_type(128, "double"),
+}
+"""The definitions of the types, by dtype; each in a guard, for headers have them too."""
+
+BITS = r"""#include <string.h>
 #ifdef __GNUC__
 #define EQSAT_UNUSED __attribute__((unused)) /* of these functions a program may need some only */
 #else
 #define EQSAT_UNUSED
 #endif
-static inline uint32_t float_bits(float x)
+EQSAT_UNUSED static inline uint32_t float_bits(float x)
 {
     uint32_t bits;
     memcpy(&bits, &x, 4);
     return bits;
 }
-static inline float bits_float(uint32_t bits)
+EQSAT_UNUSED static inline float bits_float(uint32_t bits)
 {
     float x;
     memcpy(&x, &bits, 4);
     return x;
 }
+"""
+
+BFLOAT16 = (
+    BFLOAT16_TYPE
+    + r"""
+EQSAT_UNUSED static inline float bfloat16_to_float(eqsat_bfloat16 b)
+{
+    return bits_float((uint32_t)b << 16);
+}
+EQSAT_UNUSED static inline eqsat_bfloat16 float_to_bfloat16(float x)
+{
+    const uint32_t all = float_bits(x), usual = (all + 0x7fffu + (all >> 16 & 1u)) >> 16;
+    return (eqsat_bfloat16)((all & 0x7fffffffu) > 0x7f800000u ? (all >> 16 & 0x8000u) | 0x7fc0u : usual);
+}
+"""
+)
+
+HALF = (
+    HALF_TYPE
+    + r"""
 EQSAT_UNUSED static inline float half_to_float(eqsat_half h)
 {
     const uint32_t places = (uint32_t)(h & 0x7fff) << 13, exponent = places & 0x0f800000u;
@@ -120,3 +160,23 @@ EQSAT_UNUSED static inline void round_to_halves(float *d, int n)
     for (; k < n; ++k) d[k] = half_to_float(float_to_half(d[k]));
 #endif
 }"""
+
+
+def definitions(text: str, dtypes: Collection[str]) -> str:
+    """What stands before a text of C whose buffers have these types: the types, and functions where it calls them."""
+    parts: list[str] = []
+    half = "float16" in dtypes or any(word in text for word in ("_half", "half_"))
+    brain = "bfloat16" in dtypes or "bfloat16" in text
+    if half or brain:
+        parts += [
+            BITS.rstrip("\n"),
+            *([HALF.rstrip("\n")] if half else []),
+            *([BFLOAT16.rstrip("\n")] if brain else []),
+        ]
+    parts += [TYPES[name] for name in ("complex64", "complex128") if name in dtypes]
+    return "\n".join(parts)
+
+
+def declarations(dtypes: Collection[str]) -> list[str]:
+    """The definitions of the types among `dtypes` that C lacks, for a header."""
+    return [text for name, text in TYPES.items() if name in dtypes]
