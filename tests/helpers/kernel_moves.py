@@ -134,7 +134,8 @@ def small_orders(dtype: str) -> dict[str, Tensor]:
     count = 16 // np.dtype(dtype).itemsize
     cases = {"pairs": input("a", (33, 5, 2), dtype).flip(2), "back": input("b", (7, 3, count), dtype).flip(2)}
     cases["rows"] = input("c", (9, 2, count // 2 or 1), dtype).flip(1)
-    cases["halves"] = input("d", (9, 6, count), dtype).reshape((9, 12, count // 2 or 1)).flip(2)
+    if count > 1:
+        cases["halves"] = input("d", (9, 6, count), dtype).reshape((9, 12, count // 2)).flip(2)
     cases["square"] = input("e", (10, 4, 4), dtype).permute_dims((0, 2, 1))
     cases["box"] = input("f", (10, 2, 2, 2), dtype).permute_dims((0, 3, 1, 2))
     cases["beyond"] = input("g", (3, 8, 2), dtype).permute_dims((0, 2, 1))
