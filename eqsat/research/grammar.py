@@ -116,7 +116,7 @@ SPELLED = Grammar(_indices("xy"), (), ("le", "eq", "ne", "and", "or"), 3, (_OPPO
 GRAMMARS = {
     "arithmetic": ARITHMETIC, "sums": SUMS, "remainders": REMAINDERS, "rests": RESTS, "digits": DIGITS,
     "truncation": TRUNCATION, "bits": BITS, "lattice": LATTICE, "pairs": PAIRS, "bounds": BOUNDS, "four": FOUR,
-    "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded choices": BOUNDED_CHOICES,
+    "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded-choices": BOUNDED_CHOICES,
     "cases": CASES, "predicates": PREDICATES, "order": ORDER, "tests": TESTS, "spelled": SPELLED,
 }  # fmt: skip
 
