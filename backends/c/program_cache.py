@@ -48,15 +48,17 @@ def file_state(path: str) -> list[int]:
     return [facts.st_size, facts.st_mtime_ns]
 
 
+@lru_cache(maxsize=4096)
+def _place(file: str) -> str:
+    return os.path.realpath(file)
+
+
 def generator_state() -> dict[str, list[int]]:
     """The files of the modules that have made kernels in this process, and of others: changed ones may make others.
     Among them are rules, and what applies them."""
     names = [name for name in list(sys.modules) if name.startswith("eqsat.")]
     files = sorted(_place(file) for name in names if (file := sys.modules[name].__file__) is not None)
     return {file: file_state(file) for file in files}
-
-
-_place = lru_cache(maxsize=4096)(os.path.realpath)
 
 
 def _facts(value: Value) -> tuple[Any, ...] | None:
