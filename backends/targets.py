@@ -58,7 +58,7 @@ class Target:
     "operators", where each node is an operator of a graph format, in the orders that the format's operators have.
     compile: makes a kernel; None where results are only written as a graph. functions: makes one of a PrimFunc.
     node_bytes: what a node costs beside the bytes that it moves. objective: what a result has less of, unless the
-    caller says. turned_matrices, turned_batches:
+    caller says. transposed_matrices, transposed_batches:
     the types of matrix products, without batch axes and with some, that read an operand with its last two axes
     exchanged (of batches also with its rows or the summed axis first). domains: the operators beside the format's own.
     commands: the commands of `eqsat` that offer it.
@@ -69,8 +69,8 @@ class Target:
     compile: Callable[[Program, Options], Kernel] | None
     node_bytes: int = 0
     objective: Literal["bytes", "time"] = "bytes"
-    turned_matrices: tuple[str, ...] = ()
-    turned_batches: tuple[str, ...] = ()
+    transposed_matrices: tuple[str, ...] = ()
+    transposed_batches: tuple[str, ...] = ()
     domains: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     functions: Callable[[PrimFunc, Options], Kernel] | None = None
@@ -122,11 +122,11 @@ def _opencl_function(func: PrimFunc, options: Options) -> Kernel:
 
 GEMM = ("float16", "float32", "float64")
 ONNX = Target(
-    "onnx", "operators", None, node_bytes=100_000, objective="time", turned_matrices=GEMM, commands=("optimize",)
+    "onnx", "operators", None, node_bytes=100_000, objective="time", transposed_matrices=GEMM, commands=("optimize",)
 )
 """An operator of a graph takes some 4 us in its runtime, in which 0.1 MB are moved. Where one kernel holds many
 operators, nodes only decide between equal bytes."""
-ONNXRUNTIME = replace(ONNX, name="onnxruntime", turned_batches=("float32", "float64"), domains=("com.microsoft",))
+ONNXRUNTIME = replace(ONNX, name="onnxruntime", transposed_batches=("float32", "float64"), domains=("com.microsoft",))
 """ONNX with the operators that onnxruntime adds: its FusedMatMul reads batches of matrices in any order."""
 
 TARGETS: dict[str, Target] = {

@@ -13,7 +13,7 @@ from math import prod
 
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import Order, data_loads, divisions, stride
-from eqsat.backends.lowering.reduce_blocks import Blocks, choose_blocks, combine, register_leaf
+from eqsat.backends.lowering.reduce_blocks import Blocks, Walk, choose_blocks, combine, register_leaf
 from eqsat.backends.lowering.registers import EXTREMES, in_registers, inside, one_block, register_file
 from eqsat.backends.lowering.split import Axes, Nest, Policy, Roots, ceil_div, extent_of
 from eqsat.backends.machine import Machine
@@ -93,7 +93,8 @@ def choose_tile(
             if rows is None:
                 rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _shared(strides[a])), None)
             free = [a for a in across if a is not rows and all(strides[a][n] == 0 for n in shared)]
-            blocks = choose_blocks(lanes, extent_of(lane), rows, free, reduced, strides, file, size, machine)
+            walk = Walk(lanes, extent_of(lane), rows, free, reduced, strides)
+            blocks = choose_blocks(walk, file, size, machine)
             chosen = _streamed(Tile(spatial, {}, lanes, rows, blocks=blocks), loads, shared, strides, sizes)
             return replace(chosen, sizes=blocks.sizes)
     if rows is None or terms < FEW:

@@ -72,24 +72,27 @@ class Blocks:
     """Whether a block of the panel is copied to lie as it is read."""
 
 
-def choose_blocks(
-    lanes: Term,
-    along: int,
-    rows: Term | None,
-    free: Sequence[Term],
-    reduced: Axes,
-    strides: Mapping[Term, Sequence[int | None]],
-    file: File,
-    size: int,
-    machine: Machine,
-) -> Blocks:
-    """The tile and its blocks for elements of `size` bytes.
+@dataclass(frozen=True)
+class Walk:
+    """The axes of a reduction, and how its loads move along them.
 
-    `along` is how many lanes lie in a row, `free` are the other output axes that the panel does not depend on,
-    `strides` tells how each load moves along each axis.
+    along: how many lanes lie in a row. free: the other output axes that the panel does not depend on. strides: for each
+    axis the stride of each load, None where it has none.
     """
+
+    lanes: Term
+    along: int
+    rows: Term | None
+    free: Sequence[Term]
+    reduced: Axes
+    strides: Mapping[Term, Sequence[int | None]]
+
+
+def choose_blocks(walk: Walk, file: File, size: int, machine: Machine) -> Blocks:
+    """The tile and its blocks for elements of `size` bytes."""
+    lanes, rows, free, reduced, strides = walk.lanes, walk.rows, walk.free, walk.reduced, walk.strides
     across = 1 if rows is None else extent_of(rows)
-    width, height = register_tile(along, across, file)
+    width, height = register_tile(walk.along, across, file)
     sizes = {lanes: width}
     if rows is None:
         return Blocks(lanes, rows, width, height, sizes, 0, file)
@@ -104,7 +107,7 @@ def choose_blocks(
     cells = half // (width * size)
     if far:
         # Several lines of the panel and of the output at a time; the sums pass through the second cache in order.
-        tiles = max(1, min(MOST, along // width))
+        tiles = max(1, min(MOST, walk.along // width))
         sizes[lanes], panel = width * tiles, panel * tiles
         cells = machine.second // (8 * sizes[lanes] * size)
     sizes[rows] = _rows_of_chunk(across, height, cells)

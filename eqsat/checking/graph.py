@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,14 @@ class Vertex:
     exact: Hashable
     mark: Hashable
     operands: tuple[int, ...]
-    outputs: tuple[int, ...]
     name: str
     clear: bool = False
     leaf: str = ""
     pure: bool = True
     source: Any = None
     content: Hashable = None
+    outputs: tuple[int, ...] = ()
+    """The numbers of its values, once it is in a graph."""
 
 
 @dataclass
@@ -46,26 +47,11 @@ class Graph:
     cut: list[bool] = field(default_factory=list[bool])
     outputs: dict[str, int] = field(default_factory=dict[str, int])
 
-    def add(
-        self,
-        exact: Hashable,
-        mark: Hashable,
-        operands: Sequence[int],
-        types: Sequence[Type],
-        name: str,
-        *,
-        clear: bool = False,
-        leaf: str = "",
-        pure: bool = True,
-        cut: Sequence[bool] | None = None,
-        source: Any = None,
-        content: Hashable = None,
-    ) -> tuple[int, ...]:
-        """Append a vertex; the numbers of its values."""
+    def add(self, vertex: Vertex, types: Sequence[Type], cut: Sequence[bool] | None = None) -> tuple[int, ...]:
+        """Append a vertex whose values have these types; the numbers of its values, which may be cut unless said."""
         first = len(self.types)
         made = tuple(range(first, first + len(types)))
-        vertex = Vertex(exact, mark, tuple(operands), made, name, clear, leaf, pure, source, content)
-        self.vertices.append(vertex)
+        self.vertices.append(replace(vertex, outputs=made))
         self.types.extend(types)
         self.maker.extend([len(self.vertices) - 1] * len(types))
         self.cut.extend([True] * len(types) if cut is None else cut)

@@ -26,7 +26,7 @@ from onnx import (
 )  # fmt: skip
 
 from eqsat.checking.fold import folded
-from eqsat.checking.graph import Graph, Type, content_mark
+from eqsat.checking.graph import Graph, Type, Vertex, content_mark
 from eqsat.checking.verdict import CheckFailure
 from eqsat.ir.dtypes import NDArray
 from eqsat.models.guarded import infer_shapes
@@ -276,7 +276,7 @@ def unit_of(model: ModelProto, types: dict[str, TypeProto], contents: Contents) 
 
 
 def _leaf(unit: Unit, name: str, exact: Hashable, kind: Type, leaf: str, content: Hashable, source: object) -> None:
-    made = unit.graph.add(exact, exact, (), [kind], name, leaf=leaf, content=content, source=source)
+    made = unit.graph.add(Vertex(exact, exact, (), name, leaf=leaf, content=content, source=source), [kind])
     unit.values.append(name)
     unit.made[name] = made[0]
 
@@ -288,10 +288,9 @@ def _constant(unit: Unit, name: str, tensor: Content, contents: Contents) -> Non
     unit.tensors[name] = tensor
     if tensor.data_type in FOLDED and prod(dims) <= SIZES:
         unit.known[name] = array_of(tensor)
-    made = unit.graph.add(
-        ("constant", tensor.data_type, dims, key), contents.mark(tensor, key), (),
-        [(dims, str(tensor.data_type))], name, leaf="constant", content=content, source=tensor,
-    )  # fmt: skip
+    exact, mark = ("constant", tensor.data_type, dims, key), contents.mark(tensor, key)
+    vertex = Vertex(exact, mark, (), name, leaf="constant", content=content, source=tensor)
+    made = unit.graph.add(vertex, [(dims, str(tensor.data_type))])
     unit.values.append(name)
     unit.made[name] = made[0]
 
@@ -343,10 +342,11 @@ def _node(
     outputs = tuple(bool(o) for o in node.output)
     exact = domain, node.op_type, opsets.get(domain, 0), attributes, tuple(absent), outputs, body
     kinds = [type_of(types.get(o)) for o in node.output]
-    made = unit.graph.add(
-        exact, (domain, node.op_type), operands, kinds, shown, clear=node.op_type in CLEAR and not domain,
-        pure=not is_random(node, unit.functions, unit.known), cut=[_cuttable(k) for k in kinds], source=node,
+    vertex = Vertex(
+        exact, (domain, node.op_type), tuple(operands), shown, clear=node.op_type in CLEAR and not domain,
+        pure=not is_random(node, unit.functions, unit.known), source=node,
     )  # fmt: skip
+    made = unit.graph.add(vertex, kinds, [_cuttable(k) for k in kinds])
     for name, value in zip(node.output, made, strict=True):
         unit.values.append(name)
         if name:

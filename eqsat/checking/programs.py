@@ -14,7 +14,7 @@ from eqsat.checking.draws import Draw, mixed, numbers_of, seed_of
 from eqsat.checking.drive import Outcome, Sides, drive
 from eqsat.checking.equal import difference, unlike
 from eqsat.checking.foreign import signature_of
-from eqsat.checking.graph import Graph, Type, content_mark
+from eqsat.checking.graph import Graph, Type, Vertex, content_mark
 from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, part_of
 from eqsat.checking.plan import Region
 from eqsat.checking.pull import MOST, Pull, filled, fillings
@@ -94,9 +94,9 @@ def _graph(program: Program, constants: Constants, second: bool) -> Graph:
     graph = Graph()
     places: dict[Key, int] = {}
     for node in program.all_nodes():
-        operands = [places[x.key] for x in node.operands]
+        operands = tuple(places[x.key] for x in node.operands)
         exact, mark, more = _keys(node, constants, second)
-        made = graph.add(exact, mark, operands, _types(node), name_of(node), source=node, **more)
+        made = graph.add(Vertex(exact, mark, operands, name_of(node), source=node, **more), _types(node))
         for k, value in enumerate(made):
             places[node.serial, k] = value
     graph.outputs = {name: places[x.key] for name, x in program.outputs.items()}
@@ -122,9 +122,8 @@ def _keys(node: Node, constants: Constants, second: bool) -> tuple[Hashable, Has
     attrs = seed_of(*((k, v.tobytes() if isinstance(v, np.ndarray) else v) for k, v in sorted(node.attrs.items())))
     signature = signature_of(node)
     roles = tuple(sorted(signature.roles.items()))
-    # Of an operator with a definition, or of a front end, the implementation follows from name and attributes.
-    own = node.impl is not None and node.definition is None and not node.op.startswith("onnx:")
-    exact = "op", node.op, attrs, id(node.impl) if own else 0, str(signature), roles, *_types(node)
+    own = id(node.impl) if node.own_impl else 0  # any other implementation follows from name and attributes
+    exact = "op", node.op, attrs, own, str(signature), roles, *_types(node)
     return exact, ("op", node.op), {"pure": node.pure}
 
 

@@ -1,4 +1,4 @@
-"""The command `eqsat`: exit codes and messages. The commands themselves are in the modules `cli_*`.
+"""The command `eqsat`: exit codes and messages. `app` has the commands and their options, a module for each does it.
 
 Exit codes: 0 done (what stays unknown is a note), 1 a check failed, 2 bad usage or input or a missing optional package,
 3 an internal error, 130 interrupted.

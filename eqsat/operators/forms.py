@@ -56,7 +56,7 @@ def freedom(operator: CanonicalOp, node: Node, target: str) -> Freedom:
     plain = all(not x.name for x in operator.labels)
     if plain and _is_product(operator):
         matrices = set(operator.operands[0]).isdisjoint(i for i in operator.operands[1] if i in operator.outputs[0])
-        known = TARGETS[target].turned_matrices if matrices else TARGETS[target].turned_batches
+        known = TARGETS[target].transposed_matrices if matrices else TARGETS[target].transposed_batches
         return "transposed" if kind.dtypes[0] in known else "contract"
     if plain and (node.combiner is None or len(operator.operands) == 1):
         return "any"

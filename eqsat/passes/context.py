@@ -15,6 +15,7 @@ from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute, transform
+from eqsat.passes.cells import CellAccess, apart, conjuncts, frozen, has_loads, loads, written
 from eqsat.passes.facts import (
     Fact,
     copies_of,
@@ -24,7 +25,6 @@ from eqsat.passes.facts import (
     no_negative_zero,
     values_of,
 )
-from eqsat.passes.regions import Access, apart, conjuncts, frozen, has_loads, loads, written
 from eqsat.proving.prover import Budget, Decision, Portfolio
 from eqsat.simplifying.simplify import simplify_term
 
@@ -62,7 +62,7 @@ class Context:
         """With more facts."""
         return replace(self, facts=tuple(dict.fromkeys((*self.facts, *facts))))
 
-    def after_writes(self, writes: Sequence[Access], order: Term = t.TRUE) -> Context:
+    def after_writes(self, writes: Sequence[CellAccess], order: Term = t.TRUE) -> Context:
         """What still holds after these writes."""
         kept: list[Fact] = []
         for fact in self.facts:
@@ -73,7 +73,7 @@ class Context:
                 kept.append(left)
         return replace(self, facts=tuple(kept))
 
-    def survives(self, fact: Fact, write: Access, order: Term = t.TRUE) -> Fact | None:
+    def survives(self, fact: Fact, write: CellAccess, order: Term = t.TRUE) -> Fact | None:
         """The fact after a write: itself, or with less of a condition, or nothing."""
         root = self.root(write.buffer)
         touched = [load for load in loads(fact.claim) if self.root(load.payload) == root]
@@ -82,7 +82,7 @@ class Context:
         if any(load.payload != write.buffer for load in touched):
             return None
         assuming = t.logical_and(*self.guard)
-        cells = [Access(write.buffer, tuple(map(frozen, load.args)), fact.condition, fact.axes) for load in touched]
+        cells = [CellAccess(write.buffer, tuple(map(frozen, load.args)), fact.condition, fact.axes) for load in touched]
         if all(apart(cell, write, assuming, order) for cell in cells):
             return fact
         if len(touched) > 1 or not fact.axes or order is not t.TRUE:

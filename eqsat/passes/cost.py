@@ -14,7 +14,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, symbols
-from eqsat.passes.regions import conjuncts, has_loads
+from eqsat.passes.cells import conjuncts, has_loads
 
 MOST_POINTS = 1 << 18
 BRANCH = 1

@@ -15,7 +15,7 @@ from eqsat.ir.dtypes import ELEMENTS, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.regions import has_loads, loads, renamed, solve
+from eqsat.passes.cells import has_loads, loads, renamed, solve
 from eqsat.proving.question import same
 
 _HERE = {dtype: t.load("here#", (), dtype) for dtype in ELEMENTS}

@@ -17,10 +17,10 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, 
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs
+from eqsat.passes.cells import CellAccess, accesses, apart, has_loads, loads, reads_of, renamed, substituted
 from eqsat.passes.context import Context
 from eqsat.passes.facts import Fact, excludes_negative_zero, fact_of, is_same, no_negative_zero, over
 from eqsat.passes.paths import Path, at
-from eqsat.passes.regions import Access, accesses, apart, has_loads, loads, reads_of, renamed, substituted
 
 
 def entry(func: PrimFunc) -> Context:
@@ -173,7 +173,7 @@ def _after_branch(stmt: If, context: Context) -> Context:
 # -- loops ------------------------------------------------------------------------------------------------------------
 
 
-def _writes(loop: For) -> list[Access]:
+def _writes(loop: For) -> list[CellAccess]:
     """What any iteration of a loop writes."""
     return [a for a in accesses(loop) if a.changes]
 

@@ -12,11 +12,11 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Stmt, childr
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.passes.cells import CellAccess, accesses, apart, reads_of, renamed, substituted
 from eqsat.passes.context import Context
 from eqsat.passes.effects import check_term
 from eqsat.passes.flow import context_at
 from eqsat.passes.paths import EMPTY, is_empty, map_terms, paths, put, tidy, with_body, with_children
-from eqsat.passes.regions import Access, accesses, apart, reads_of, renamed, substituted
 
 HoistKind = Literal["if", "where", "boolean"]
 ALL: tuple[HoistKind, ...] = ("if", "where", "boolean")
@@ -98,7 +98,7 @@ def _certain(stmt: Stmt, test: Term) -> bool:
     return any(_certain(child, test) for child in children(stmt))
 
 
-def _untouched(test: Term, write: Access, context: Context, loop: For) -> bool:
+def _untouched(test: Term, write: CellAccess, context: Context, loop: For) -> bool:
     other = substituted(write, {loop.axis: renamed(loop.axis)})
     for read in reads_of(test):
         if context.root(read.buffer) != context.root(write.buffer):

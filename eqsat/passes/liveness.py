@@ -19,8 +19,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, substitute, symbols
+from eqsat.passes.cells import CellAccess, accesses, apart, fresh_axes, frozen, reads_of, renamed, substituted, written
 from eqsat.passes.paths import Path, at, with_axis
-from eqsat.passes.regions import Access, accesses, apart, fresh_axes, frozen, reads_of, renamed, substituted, written
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class _Used(Exception):
         self.live = live
 
 
-def live_after(func: PrimFunc, path: Path, changed: Access, roots: Mapping[str, str]) -> Live | None:
+def live_after(func: PrimFunc, path: Path, changed: CellAccess, roots: Mapping[str, str]) -> Live | None:
     """Whether cells that were changed at a path may be read later, or seen by the caller; None: never.
 
     `changed`: its axes are loops inside of the statement at the path; the loops around it are left as they are.
@@ -61,7 +61,7 @@ def live_after(func: PrimFunc, path: Path, changed: Access, roots: Mapping[str, 
     return Live("the caller sees it", {"buffer": changed.buffer, "cell": cell})
 
 
-def _leave(parent: Stmt, number: int, regions: list[Access]) -> list[Access]:
+def _leave(parent: Stmt, number: int, regions: list[CellAccess]) -> list[CellAccess]:
     """The regions that are left when a statement around them has ended."""
     if isinstance(parent, Seq):
         for part in parent.parts[number + 1 :]:
@@ -81,16 +81,16 @@ def _leave(parent: Stmt, number: int, regions: list[Access]) -> list[Access]:
     return regions
 
 
-def _with_axis(region: Access, axis: Term) -> Access:
+def _with_axis(region: CellAccess, axis: Term) -> CellAccess:
     own = renamed(axis)
     return replace(substituted(region, {axis: own}), axes=(own, *region.axes))
 
 
-def _where(regions: Sequence[Access], condition: Term) -> list[Access]:
+def _where(regions: Sequence[CellAccess], condition: Term) -> list[CellAccess]:
     return [replace(r, condition=t.logical_and(r.condition, condition)) for r in regions]
 
 
-def _through(stmt: Stmt, regions: list[Access]) -> list[Access]:
+def _through(stmt: Stmt, regions: list[CellAccess]) -> list[CellAccess]:
     """The regions that are left after a statement that reads none of their cells."""
     if isinstance(stmt, Seq):
         for part in stmt.parts:
@@ -114,7 +114,7 @@ def _through(stmt: Stmt, regions: list[Access]) -> list[Access]:
     return regions
 
 
-def _check_unread(read: Access, regions: Sequence[Access]) -> None:
+def _check_unread(read: CellAccess, regions: Sequence[CellAccess]) -> None:
     for region in regions:
         if region.buffer != read.buffer:
             continue
@@ -129,7 +129,7 @@ def _check_unread(read: Access, regions: Sequence[Access]) -> None:
             )
 
 
-def _overwritten(region: Access, write: Access) -> list[Access]:
+def _overwritten(region: CellAccess, write: CellAccess) -> list[CellAccess]:
     """What of a region is left after a write."""
     if not write.changes or write.buffer != region.buffer:
         return [region]
@@ -140,12 +140,12 @@ def _overwritten(region: Access, write: Access) -> list[Access]:
     return [] if decider().prove(t.logical_not(left), {}) else [replace(region, condition=left)]
 
 
-def _some_cell(region: Access) -> tuple[int, ...] | None:
+def _some_cell(region: CellAccess) -> tuple[int, ...] | None:
     """A cell of a region, where one can be shown."""
     return _cell(region, decider().prove(t.logical_not(region.condition), {}).witness)
 
 
-def _cell(region: Access, witness: Mapping[str, Any] | None) -> tuple[int, ...] | None:
+def _cell(region: CellAccess, witness: Mapping[str, Any] | None) -> tuple[int, ...] | None:
     return None if witness is None else cell_at(region.index, witness)
 
 

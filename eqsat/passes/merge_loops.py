@@ -10,11 +10,11 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.passes.cells import accesses, apart, fresh_axes, renamed, substituted
 from eqsat.passes.effects import Difference
 from eqsat.passes.flow import context_at, entry
 from eqsat.passes.liveness import cell_at
 from eqsat.passes.paths import Path, at, paths, put, tidy, with_axis, with_body
-from eqsat.passes.regions import accesses, apart, fresh_axes, renamed, substituted
 
 
 def merge_adjacent_loops(func: PrimFunc, first: Path | None = None) -> PrimFunc:

@@ -17,11 +17,11 @@ from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.passes.cells import accesses, has_loads, loads, written
 from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, places
 from eqsat.passes.flow import context_at
 from eqsat.passes.paths import Path, at, is_empty, map_terms, paths, put, with_body
-from eqsat.passes.regions import accesses, has_loads, loads, written
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.passes.cells import accesses, written
 from eqsat.passes.cost import cheaper, cost
 from eqsat.passes.effects import Difference, check_reads
 from eqsat.passes.extents import shrunk
@@ -21,7 +22,6 @@ from eqsat.passes.flow import entry
 from eqsat.passes.liveness import live_after
 from eqsat.passes.overcompute import overcompute
 from eqsat.passes.paths import EMPTY, Path, map_terms, paths, put, with_body
-from eqsat.passes.regions import accesses, written
 from eqsat.passes.simplify import simplify_statements
 
 MOST = 16

@@ -16,9 +16,9 @@ from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import map_loads
+from eqsat.passes.cells import has_loads
 from eqsat.passes.facts import copies_of
 from eqsat.passes.flow import after, entry
-from eqsat.passes.regions import has_loads
 from eqsat.simplifying.simplify import simplify_term
 
 

@@ -9,10 +9,10 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, children, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.passes.cells import accesses, apart, has_loads, reads_of
 from eqsat.passes.context import Context
 from eqsat.passes.flow import after, before_child, entry
 from eqsat.passes.paths import EMPTY, is_empty, tidy, with_body, with_children
-from eqsat.passes.regions import accesses, apart, has_loads, reads_of
 
 
 def simplify_statements(func: PrimFunc) -> PrimFunc:

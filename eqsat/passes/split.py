@@ -15,11 +15,11 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
+from eqsat.passes.cells import accesses, has_loads, loads, written
 from eqsat.passes.facts import Fact, no_negative_zero
 from eqsat.passes.flow import after, entry
 from eqsat.passes.no_op import names_in
 from eqsat.passes.paths import tidy
-from eqsat.passes.regions import accesses, has_loads, loads, written
 from eqsat.simplifying.simplify import simplify_term
 
 

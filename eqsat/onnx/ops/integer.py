@@ -18,7 +18,7 @@ from eqsat.onnx.declare import WINDOW
 from eqsat.onnx.ops.conv import numbers, padded, paddings
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import spelled
-from eqsat.onnx.ops.table import signed
+from eqsat.onnx.ops.table import by_signature
 
 ROWS = 4
 """Inputs of the integer products: two operands and their zero points."""
@@ -64,7 +64,7 @@ def _scales(c: Call, slot: int, whole: str) -> str:
     return "()" if x is None or not x.rank else whole
 
 
-@signed("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point b?", f"{WINDOW} group")
+@by_signature("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point b?", f"{WINDOW} group")
 def qlinear_conv(c: Call) -> Signature:
     """Rows of a batch, and without groups the output channels, are independent; the sum over channels is exact."""
     x = c.tensors[0]
@@ -75,7 +75,7 @@ def qlinear_conv(c: Call) -> Signature:
     return spelled(c, f"{rows} -> n m {outer}", map="n m" if plain else "n", reduce="c" if plain else "")
 
 
-@signed("QLinearMatMul", "a a_scale a_zero_point b b_scale b_zero_point y_scale y_zero_point")
+@by_signature("QLinearMatMul", "a a_scale a_zero_point b b_scale b_zero_point y_scale y_zero_point")
 def qlinear_matmul(c: Call) -> Signature:
     """A product with one scale for each operand; the sum is exact."""
     a, b = c.tensors[0], c.tensors[3]

@@ -19,7 +19,7 @@ from eqsat.ir.tensors.tensor import Constant, Tensor, input
 from eqsat.ir.terms.shape import normalize_axis, same_dim, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, Type
-from eqsat.onnx.ops.table import Signed, define, lookup, merged, opaque, operator_names
+from eqsat.onnx.ops.table import BySignature, define, lookup, merged, opaque, operator_names
 from eqsat.onnx.slots import Slot
 
 Build = Callable[[Call], "Tensor | Sequence[Tensor]"]
@@ -58,7 +58,7 @@ class Formula:
             types = [k or t for k, t in zip(known, made.types, strict=True)]
             return opaque(call, made.signature, types, tied, Definition(self, own))
         if made is None and self.otherwise is not None:
-            return Signed(self.otherwise)(call)
+            return BySignature(self.otherwise)(call)
         whole = [k for k in known if k is not None]
         if len(whole) < call.count or (made is None and (self.leading is None or call.count > 1)):
             raise Declined(call.op, "has no formula for this use")

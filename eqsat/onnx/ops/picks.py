@@ -20,7 +20,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import named, output_shape, spelled
-from eqsat.onnx.ops.table import define, merged, opaque, signed
+from eqsat.onnx.ops.table import by_signature, define, merged, opaque
 
 LARGEST_TABLE = 4096
 """Positions of more cells than these stay an operand."""
@@ -102,7 +102,7 @@ def _elements(axis: int, operands: Sequence[Shape], out: Shape) -> Signature:
     return named(names, [whole], operands, [out], {f"a{n}": "map" for n in (*kept, axis)})
 
 
-@signed("ScatterElements", "data indices updates", "axis reduction=none|add|mul|max|min", axis=0)
+@by_signature("ScatterElements", "data indices updates", "axis reduction=none|add|mul|max|min", axis=0)
 def scatter_elements(c: Call) -> Signature:
     """Only rows along the axis are written to each other."""
     x, index, updates = c.tensors

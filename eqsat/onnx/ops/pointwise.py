@@ -21,7 +21,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.models.package import dtype_name
 from eqsat.onnx.call import Call, Declined, single
 from eqsat.onnx.ops.signatures import named
-from eqsat.onnx.ops.table import Signed, define, signed
+from eqsat.onnx.ops.table import BySignature, by_signature, define
 
 
 def _max(*xs: Any) -> Term:
@@ -226,7 +226,7 @@ def formula(c: Call) -> Tensor:
     try:
         made = pointwise.pointwise(c.op, lambda *xs: function(*xs, **attrs), *c.tensors)
     except Declined:
-        return Signed(elementwise)(c)[0]
+        return BySignature(elementwise)(c)[0]
     if c.op == "PRelu" and not same_shape(made.shape, c.tensors[0].shape):
         raise Declined(c.op, "the slope is larger than the tensor")
     return made
@@ -283,8 +283,8 @@ def is_inf(c: Call) -> Tensor:
     return pointwise.pointwise(c.op, body, c.one())
 
 
-signed("BitShift", "x y", "direction=LEFT|RIGHT")(elementwise)
-signed("BitCast", "input", "to")(elementwise)
+by_signature("BitShift", "x y", "direction=LEFT|RIGHT")(elementwise)
+by_signature("BitCast", "input", "to")(elementwise)
 
 
 @define("Dropout", "data ratio? training_mode?", "ratio seed is_test=0|1", "ratio training_mode")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.onnx.call import Call, Declined, Type, ints
-from eqsat.onnx.ops.table import labelled, signed
+from eqsat.onnx.ops.table import by_signature, labelled
 
 
 def spelled(c: Call, text: str, map: str = "", reduce: str = "") -> Signature:
@@ -82,9 +82,9 @@ def output_shape(c: Call) -> Shape:
 RECURRENT = "clip activation_alpha activation_beta hidden_size layout=0|1 direction=forward|reverse|bidirectional"
 
 
-@signed("RNN", "x w r b? sequence_lens? initial_h?", RECURRENT)
-@signed("GRU", "x w r b? sequence_lens? initial_h?", f"{RECURRENT} linear_before_reset=0|1")
-@signed("LSTM", "x w r b? sequence_lens? initial_h? initial_c? p?", f"{RECURRENT} input_forget=0|1")
+@by_signature("RNN", "x w r b? sequence_lens? initial_h?", RECURRENT)
+@by_signature("GRU", "x w r b? sequence_lens? initial_h?", f"{RECURRENT} linear_before_reset=0|1")
+@by_signature("LSTM", "x w r b? sequence_lens? initial_h? initial_c? p?", f"{RECURRENT} input_forget=0|1")
 def recurrent(c: Call) -> Signature:
     """Rows of a batch are independent; the features of the operand are summed."""
     first = bool(c.get("layout", 0))
@@ -93,13 +93,13 @@ def recurrent(c: Call) -> Signature:
     return spelled(c, f"{ins} -> {'b s d h' if first else 's d b h'}, {state}, {state}", map="b", reduce="i")
 
 
-@signed("LinearAttention", "query key value past_state? decay? beta?",
+@by_signature("LinearAttention", "query key value past_state? decay? beta?",
         "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta")  # fmt: skip
 def linear_attention(c: Call) -> Signature:
     return spelled(c, "b t q, b t k, b t v, b h x y, b t g, b t u -> b t o, b h x y", map="b")
 
 
-@signed("CausalConvWithState", "input weight bias? past_state?", "activation=silu|swish|none")
+@by_signature("CausalConvWithState", "input weight bias? past_state?", "activation=silu|swish|none")
 def causal_convolution(c: Call) -> Signature:
     """Every channel has a kernel of its own."""
     return spelled(c, "b c l, c u k, c, b c p -> b c l, b c p", map="b c")
@@ -112,7 +112,7 @@ def _spatial(rank: int, prefix: str) -> str:
 SAMPLING = "align_corners=0|1 padding_mode=zeros|border|reflection mode=linear|nearest|cubic|bilinear|bicubic"
 
 
-@signed("GridSample", "x grid", SAMPLING)
+@by_signature("GridSample", "x grid", SAMPLING)
 def grid_sample(c: Call) -> Signature:
     """Each output position looks up its own place."""
     rank = c.tensors[0].rank
@@ -120,23 +120,23 @@ def grid_sample(c: Call) -> Signature:
     return spelled(c, f"n c {_spatial(rank, 'i')}, n {outer} r -> n c {outer}", map=f"n c {outer}")
 
 
-@signed("AffineGrid", "theta size", "align_corners=0|1", "size[]")
+@by_signature("AffineGrid", "theta size", "align_corners=0|1", "size[]")
 def affine_grid(c: Call) -> Signature:
     return spelled(c, f"n r m, s -> n {_spatial(len(output_shape(c)), 'o')} r", map="n r")
 
 
-@signed("RoiAlign", "x rois batch_indices", "output_height output_width sampling_ratio spatial_scale mode=avg|max "
-        "coordinate_transformation_mode=half_pixel|output_half_pixel")  # fmt: skip
+@by_signature("RoiAlign", "x rois batch_indices", "output_height output_width sampling_ratio spatial_scale "
+              "mode=avg|max coordinate_transformation_mode=half_pixel|output_half_pixel")  # fmt: skip
 def roi_align(c: Call) -> Signature:
     return spelled(c, "n c h w, r q, r -> r c y x", map="r c")
 
 
-@signed("MaxRoiPool", "x rois", "pooled_shape spatial_scale")
+@by_signature("MaxRoiPool", "x rois", "pooled_shape spatial_scale")
 def max_roi_pool(c: Call) -> Signature:
     return spelled(c, "n c h w, r q -> r c y x", map="r c")
 
 
-@signed("DeformConv", "x w offset b? mask?", "dilations group kernel_shape offset_group pads strides")
+@by_signature("DeformConv", "x w offset b? mask?", "dilations group kernel_shape offset_group pads strides")
 def deformable(c: Call) -> Signature:
     """Every output channel has its own kernel; in groups, which input channels it reads depends on its place."""
     rank = c.tensors[0].rank
@@ -145,13 +145,13 @@ def deformable(c: Call) -> Signature:
     return spelled(c, f"{ins} -> n m {outer}", map="n m" if group == 1 else "n")
 
 
-@signed("Det", "x")
+@by_signature("Det", "x")
 def determinant(c: Call) -> Signature:
     batch = " ".join(f"b{n}" for n in range(c.tensors[0].rank - 2))
     return spelled(c, f"{batch} r k -> {batch}", map=batch)
 
 
-@signed("DFT", "input dft_length? axis?", "axis inverse=0|1 onesided=0|1", "dft_length axis", axis=-2)
+@by_signature("DFT", "input dft_length? axis?", "axis inverse=0|1 onesided=0|1", "dft_length axis", axis=-2)
 def fourier(c: Call) -> Signature:
     """Along one axis; the last one holds real and imaginary parts."""
     x, axis = c.one(), int(c.attrs["axis"])
@@ -163,12 +163,12 @@ def fourier(c: Call) -> Signature:
     return spelled(c, f"{' '.join(read)} -> {' '.join(written)}", map=" ".join(free))
 
 
-@signed("STFT", "signal frame_step window? frame_length?", "onesided=0|1", "frame_step frame_length")
+@by_signature("STFT", "signal frame_step window? frame_length?", "onesided=0|1", "frame_step frame_length")
 def short_fourier(c: Call) -> Signature:
     return spelled(c, "b t p, (), w, () -> b f k c", map="b")
 
 
-@signed("TensorScatter", "past_cache update write_indices?", "axis mode=linear|circular", axis=-2)
+@by_signature("TensorScatter", "past_cache update write_indices?", "axis mode=linear|circular", axis=-2)
 def tensor_scatter(c: Call) -> Signature:
     """Rows of a batch start at places of their own; all other axes but the written one are independent."""
     rank, axis = c.tensors[0].rank, int(c.attrs["axis"])
@@ -180,7 +180,7 @@ def tensor_scatter(c: Call) -> Signature:
     return spelled(c, f"{' '.join(names)}, {' '.join(update)}, a0 -> {' '.join(names)}", map=free)
 
 
-@signed("TopK", "x k", "axis k largest=0|1 sorted=0|1", "k[]", axis=-1)
+@by_signature("TopK", "x k", "axis k largest=0|1 sorted=0|1", "k[]", axis=-1)
 def top_k(c: Call) -> Signature:
     """Which of equal values is taken is the runtime's, so that there is no formula."""
     x = c.one()

@@ -223,7 +223,7 @@ class OnnxImpl(OperatorImpl):
 
 
 @dataclass(frozen=True)
-class Signed:
+class BySignature:
     """An operator of which only the signature is known; the types of its outputs come from the model.
 
     `build` names the axes of all operands and of all outputs that the operator has. The parameter `axis` counts from
@@ -257,13 +257,13 @@ def labelled(operands: Sequence[Dims], outputs: Sequence[Dims], roles: Mapping[s
     return Signature(tuple(operands), tuple(outputs), kept)
 
 
-def signed(
+def by_signature(
     names: str, inputs: str, attributes: str = "", constants: str = "", *, axis: int | None = None
 ) -> Callable[[Callable[[Call], Signature]], Callable[[Call], Signature]]:
     """Register the signature of operators that have no formula, with all that it understands (see `declare`)."""
 
     def register(build: Callable[[Call], Signature]) -> Callable[[Call], Signature]:
-        define(names, inputs, attributes, constants)(Signed(build, axis))
+        define(names, inputs, attributes, constants)(BySignature(build, axis))
         return build
 
     return register

@@ -10,7 +10,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 
 from eqsat.onnx.declare import NEWEST_OPSET  # noqa: E402
-from eqsat.onnx.ops.table import Signed, lookup, operator_names  # noqa: E402
+from eqsat.onnx.ops.table import BySignature, lookup, operator_names  # noqa: E402
 
 pytestmark = pytest.mark.onnx
 
@@ -49,7 +49,7 @@ def newest() -> dict[str, Any]:
 def kind_of(op: str) -> str:
     """How the table knows an operator."""
     found = lookup(op)
-    return "carried" if found is None else "signature" if isinstance(found.entry, Signed) else "formula"
+    return "carried" if found is None else "signature" if isinstance(found.entry, BySignature) else "formula"
 
 
 def test_every_operator_is_known_or_has_a_reason() -> None:

@@ -27,7 +27,7 @@ Kind = Literal["read", "write", "free"]
 
 
 @dataclass(frozen=True)
-class Access:
+class CellAccess:
     """buffer[index], in each iteration of the axes in which the condition holds.
 
     `axes` are the loops inside of the statement that was asked about. `free` is a write of a hole. Loads in index and
@@ -51,7 +51,7 @@ def renamed(axis: Term) -> Term:
     return t.var(f"{leaf_name(axis)}_{next(_fresh)}q", axis.args[0])
 
 
-def fresh_axes(access: Access) -> Access:
+def fresh_axes(access: CellAccess) -> CellAccess:
     """The access over axes of its own, so that two of one statement can stand in one claim."""
     table: dict[Term, Term] = {}
     for axis in access.axes:
@@ -59,7 +59,7 @@ def fresh_axes(access: Access) -> Access:
     return replace(substituted(access, table), axes=tuple(table.values()))
 
 
-def substituted(access: Access, table: Mapping[Term, Term]) -> Access:
+def substituted(access: CellAccess, table: Mapping[Term, Term]) -> CellAccess:
     """The access where axes have other values."""
     index = tuple(substitute(i, table) for i in access.index)
     return replace(access, index=index, condition=substitute(access.condition, table))
@@ -109,21 +109,21 @@ def guarded_parts(term: Term) -> list[tuple[Term, Term]]:
     return found
 
 
-def reads_of(term: Term, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[Access]:
+def reads_of(term: Term, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[CellAccess]:
     """The cells that a term reads."""
     return [
-        Access(node.payload, tuple(map(frozen, node.args)), frozen(t.logical_and(condition, guard)), axes)
+        CellAccess(node.payload, tuple(map(frozen, node.args)), frozen(t.logical_and(condition, guard)), axes)
         for node, guard in guarded_parts(term)
         if isinstance(node.payload, str)
     ]
 
 
-def accesses(stmt: Stmt, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[Access]:
+def accesses(stmt: Stmt, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[CellAccess]:
     """The cells that a statement reads and writes, in the order of the text."""
     if isinstance(stmt, Store):
         found = [a for term in (*stmt.index, stmt.value) for a in reads_of(term, condition, axes)]
         kind: Kind = "free" if stmt.value.op == "hole" else "write"
-        return [*found, Access(stmt.buffer, tuple(map(frozen, stmt.index)), frozen(condition), axes, kind)]
+        return [*found, CellAccess(stmt.buffer, tuple(map(frozen, stmt.index)), frozen(condition), axes, kind)]
     if isinstance(stmt, For):
         return accesses(stmt.body, condition, (*axes, stmt.axis))
     if isinstance(stmt, If):
@@ -140,7 +140,7 @@ def accesses(stmt: Stmt, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) 
     return reads_of(stmt.condition, condition, axes)
 
 
-def apart(a: Access, b: Access, assuming: Term = t.TRUE, order: Term = t.TRUE) -> Proof:
+def apart(a: CellAccess, b: CellAccess, assuming: Term = t.TRUE, order: Term = t.TRUE) -> Proof:
     """Do two accesses of one buffer never mean one cell (while `order` holds between their axes)?"""
     meet = [t.compare("eq", x, y) for x, y in zip(a.index, b.index, strict=True)]
     claim = t.logical_not(t.logical_and(order, a.condition, b.condition, *meet))
@@ -212,7 +212,7 @@ def _inverse(outputs: tuple[Term, ...], axes: tuple[Term, ...]) -> tuple[tuple[T
     return tuple(t.var(n) for n in inverse.names), inverse.final_indices
 
 
-def written(access: Access, cell: Sequence[Term], exactly: bool = False) -> Term | None:
+def written(access: CellAccess, cell: Sequence[Term], exactly: bool = False) -> Term | None:
     """A predicate of a cell: it holds only where some iteration of the access means the cell; None: not found.
 
     `exactly`: it holds at all such cells (conditions on memory are taken to hold).
