@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.backends.lowering.index_simplifier import IndexSimplifier, conjuncts, nonnegative_form
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier, nonnegative_form
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term, int_value, load
-from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, transform
+from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, transform
 
 MAX_GUARD = 64
 """Guards of more parts are dropped: the claim below gets harder to prove, never wrong."""

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from itertools import pairwise
 from math import prod
 
-from eqsat.backends.lowering.index_simplifier import IndexSimplifier, conjuncts, nonnegative_form
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier, nonnegative_form
 from eqsat.backends.lowering.moves import Access, Box, Move, normalise, operand
 from eqsat.backends.lowering.split import Nest, Policy, ceil_div, extent_of
 from eqsat.backends.lowering.xor import digits_of_xor, narrow_axis
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, linear_parts
-from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute, transform
+from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, substitute, transform
 
 MAX_MOVES = 24
 """Bodies that fall into more pieces are left to the general loop nest."""

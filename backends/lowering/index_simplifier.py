@@ -109,8 +109,3 @@ def nonnegative_form(condition: Term) -> Term | None:
     if condition.op not in ("le", "lt") or condition.args[0].dtype != INDEX:
         return None
     return condition.args[1] - condition.args[0] - (0 if condition.op == "le" else 1)
-
-
-def conjuncts(condition: Term) -> tuple[Term, ...]:
-    """The parts of a conjunction."""
-    return condition.args if condition.op == "and" else (condition,)

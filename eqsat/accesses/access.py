@@ -15,7 +15,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import conjuncts, postorder
 
 Path = tuple[int, ...]
 
@@ -107,7 +107,7 @@ class Context:
         """The same place where a condition holds, or does not; conditions on data are only noted."""
         if not holds:
             condition = t.logical_not(condition)
-        parts = condition.args if condition.op == "and" else (condition,)
+        parts = conjuncts(condition)
         known = tuple(p for p in parts if p is not t.TRUE and not _unknown(p))
         exact = self.exact and not any(_unknown(p) for p in parts)
         return Context(self.buffers, self.loops, (*self.guards, *known), exact, self.path)

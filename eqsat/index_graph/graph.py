@@ -26,6 +26,7 @@ from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import conjuncts
 from eqsat.rewriting.context import Context
 
 BOUNDS = "(run-schedule (repeat 6 (run bounds)))"
@@ -118,7 +119,7 @@ class IndexGraph:
     def state(self, fact: Term) -> None:
         """State a predicate that the given facts of the leaves include."""
         self.loader.places.given.append(fact)
-        for part in fact.args if fact.op == "and" else (fact,):
+        for part in conjuncts(fact):
             self.loader.state(part, self.loader.places.top)
         self.apply()
 

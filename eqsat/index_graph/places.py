@@ -17,6 +17,7 @@ import numpy as np
 from eqsat.index_graph.samples import asked, holds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import conjuncts
 from eqsat.rewriting.context import Context
 
 Guards = frozenset[Term]
@@ -37,7 +38,7 @@ class Place:
 
 def parts(predicate: Term) -> Guards:
     """The members of a conjunction."""
-    return frozenset(predicate.args if predicate.op == "and" else (predicate,)) - {t.TRUE}
+    return frozenset(conjuncts(predicate)) - {t.TRUE}
 
 
 class Places:

@@ -22,7 +22,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import dag_size, free_variables, nodes_of, substitute
+from eqsat.ir.terms.walk import conjuncts, dag_size, free_variables, nodes_of, substitute
 from eqsat.maps.problem import Problem, Sample
 from eqsat.maps.read import plain
 from eqsat.maps.solve import solve_digits
@@ -187,7 +187,7 @@ class Pieces:
             return None
         ranges: Ranges = dict(bounds.under(condition).facts())
         zero = list(piece.zero)
-        for part in condition.args if condition.op == "and" else (condition,):
+        for part in conjuncts(condition):
             if part.op == "eq" and part.args[0].dtype == t.INDEX:
                 zero.append(part.args[0] - part.args[1])
             elif part.op == "ne" and part.args[0].dtype == t.INDEX:
@@ -229,7 +229,7 @@ class Pieces:
             low, stop = piece.ranges[v]
             result += [t.compare("le", t.index_const(low), values[v]), t.compare("lt", values[v], stop)]
         condition = piece.condition
-        result += [substitute(c, values) for c in (condition.args if condition.op == "and" else (condition,))]
+        result += [substitute(c, values) for c in conjuncts(condition)]
         for p, output in zip(self.problem.physical, piece.outputs, strict=True):
             result.append(t.compare("eq", substitute(output, values), p))
         return [c for c in result if c is not t.TRUE]

@@ -11,14 +11,13 @@ import numpy as np
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.points import LARGEST_RANDOM
+from eqsat.ir.points import LARGEST_KEY, LARGEST_RANDOM, first_repeated, row_keys
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
 ALL_POINTS, PROBES, CORNERS, RANKS = 1 << 14, 4096, 64, 16
-LARGEST_KEY = 1 << 62
 _CHUNK = 1 << 18
 
 
@@ -100,34 +99,19 @@ class Enumerated:
 
     def collision(self) -> tuple[int, int] | None:
         """Two flat points of one cell, or None."""
-        return duplicate(self.cells, prod(self.declared))
+        return first_repeated(self.cells)
 
 
 def row_key(rows: Sequence[NDArray], extents: Sequence[int]) -> NDArray:
     """A number for each column of values below the extents, equal where the columns are: their place in row-major order
     where 64 bits hold it."""
     size = len(rows[0]) if rows else 1
-    key: NDArray = np.zeros(size, np.int64)
     if prod(extents) < LARGEST_KEY:
+        key: NDArray = np.zeros(size, np.int64)
         for row, extent in zip(rows, extents, strict=True):
             key = key * extent + row
         return key
-    for row in rows:
-        digits = np.unique(row, return_inverse=True)[1].astype(np.int64)
-        key = np.unique(key * (int(digits.max(initial=0)) + 1) + digits, return_inverse=True)[1].astype(np.int64)
-    return key
-
-
-def duplicate(keys: NDArray, bound: int) -> tuple[int, int] | None:
-    """Two places with the same number, or None; `bound` is above all numbers, which are not negative."""
-    if bound <= 16 * keys.size + 1024:
-        seen = np.zeros(bound, np.bool_)
-        seen[keys] = True
-        if int(np.count_nonzero(seen)) == keys.size:
-            return None
-    order = np.argsort(keys, kind="stable")
-    same = np.flatnonzero(np.diff(keys[order]) == 0)
-    return (int(order[same[0]]), int(order[same[0] + 1])) if same.size else None
+    return row_keys(rows, size)
 
 
 def scan(
@@ -147,7 +131,7 @@ def scan(
 
     for start in range(0, prod(extents), _CHUNK):
         points, cells = cells_from(start)
-        pair = duplicate(cells, prod(declared))
+        pair = first_repeated(cells)
         if pair is not None:
             return [int(a[pair[0]]) for a in points], [int(a[pair[1]]) for a in points]
         again = np.flatnonzero(marks[cells])

@@ -13,19 +13,12 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.map_on_box import MapOnBox
-from eqsat.ir.points import ENUMERATION_LIMIT, some_points, values_at, values_on
+from eqsat.ir.points import ENUMERATION_LIMIT, first_repeated, some_points, values_at, values_on
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, free_variables, substitute
-from eqsat.maps.points import (
-    LARGEST_KEY,
-    Enumerated,
-    duplicate,
-    plain_values,
-    probe,
-    row_key,
-)
+from eqsat.maps.points import Enumerated, plain_values, probe, row_key
 from eqsat.maps.read import plain
 
 FEW_POINTS = 1 << 14
@@ -144,7 +137,7 @@ class Problem(MapOnBox):
         rows, images = list(sample.points.values()), list(sample.cells.values())
         kept = np.unique(row_key(rows, self.numbers[0]), return_index=True)[1]
         keys = row_key([np.asarray(a)[kept] for a in images], self.numbers[1])
-        pair = duplicate(keys, LARGEST_KEY)
+        pair = first_repeated(keys)
         if pair is None:
             return None
         first, second = ({str(v): int(x[kept[k]]) for v, x in zip(self.inputs, rows, strict=True)} for k in pair)

@@ -20,7 +20,7 @@ from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import free_variables, nodes_of, occurs, substitute
+from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, occurs, substitute
 
 _fresh = itertools.count()
 Kind = Literal["read", "write", "free"]
@@ -231,8 +231,3 @@ def written(access: CellAccess, cell: Sequence[Term], exactly: bool = False) -> 
         inside += [t.index_const(0) <= value, value < substitute(axis.args[0], solved.values)]
     meet = [t.compare("eq", substitute(i, solved.values), c) for i, c in zip(access.index, cell, strict=True)]
     return t.logical_and(*inside, *meet, substitute(condition, solved.values))
-
-
-def conjuncts(condition: Term) -> tuple[Term, ...]:
-    """The parts of a conjunction."""
-    return condition.args if condition.op == "and" else (condition,)

@@ -14,8 +14,8 @@ from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, substitute, transform
-from eqsat.passes.cells import CellAccess, apart, conjuncts, frozen, has_loads, loads, written
+from eqsat.ir.terms.walk import conjuncts, postorder, substitute, transform
+from eqsat.passes.cells import CellAccess, apart, frozen, has_loads, loads, written
 from eqsat.passes.facts import (
     Fact,
     copies_of,

@@ -13,8 +13,8 @@ from eqsat.ir.statements.stmt import Assume, For, If, Stmt, Store, children, stm
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, symbols
-from eqsat.passes.cells import conjuncts, has_loads
+from eqsat.ir.terms.walk import conjuncts, postorder, symbols
+from eqsat.passes.cells import has_loads
 
 MOST_POINTS = 1 << 18
 BRANCH = 1

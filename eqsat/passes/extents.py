@@ -10,8 +10,8 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of
-from eqsat.passes.cells import conjuncts, has_loads
+from eqsat.ir.terms.walk import conjuncts, nodes_of
+from eqsat.passes.cells import has_loads
 from eqsat.passes.context import Context
 from eqsat.passes.flow import context_at, enter_loop
 from eqsat.passes.paths import EMPTY, paths, put, with_axis, with_body

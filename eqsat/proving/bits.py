@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from eqsat.ir.ranges.bit_rows import WIDEST, Bits, Row, echelon, power_of_two, xor_rows
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import conjuncts, postorder
 from eqsat.proving.points import UNKNOWN, Answer
-from eqsat.proving.question import Question, Variable, conjuncts
+from eqsat.proving.question import Question, Variable
 
 MOST_OPERANDS = 8
 _BITWISE: dict[str, Callable[[int, int], int]] = {"bitand": int.__and__, "bitor": int.__or__, "bitxor": int.__xor__}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from eqsat.ir.layouts.digits import Place, read_place
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.points import UNKNOWN, Answer
@@ -19,36 +19,9 @@ MOST_OUTPUTS = 24
 MOST_QUESTIONS = 8
 
 
-@dataclass(frozen=True)
-class _Digit:
-    """(axis // weight) % radix; radix 0: no remainder is taken."""
-
-    axis: Term
-    weight: int
-    radix: int
-
-
-def _digit(node: Term, extents: Mapping[Term, int]) -> _Digit | None:
-    if node in extents:
-        return _Digit(node, 1, 0)
-    number = t.int_value(node.args[1]) if node.op in ("floordiv", "mod") else None
-    if number is None or number < 1:
-        return None
-    inner = _digit(node.args[0], extents)
-    if inner is None:
-        return None
-    if node.op == "floordiv":
-        if inner.radix and inner.radix % number:
-            return None
-        return _Digit(inner.axis, inner.weight * number, inner.radix // number)
-    if inner.radix and inner.radix % number:
-        return None
-    return _Digit(inner.axis, inner.weight, number)
-
-
-def _size(digit: _Digit, extents: Mapping[Term, int]) -> int:
+def _size(digit: Place, extents: Mapping[Term, int]) -> int:
     """The number of values the digit may take."""
-    whole = -(-extents[digit.axis] // digit.weight)
+    whole = -(-extents[digit.source] // digit.weight)
     return min(whole, digit.radix) if digit.radix else whole
 
 
@@ -59,13 +32,13 @@ def digits_injective(question: Question) -> Answer:
         if v.start != 0 or v.stop is None or v.multiple_of != 1:
             return UNKNOWN
         extents[v.leaf] = v.stop
-    found: set[_Digit] = set()
+    found: set[Place] = set()
     for output in question.outputs:
         _, parts = t.linear_parts(output)
-        digits: list[tuple[int, _Digit]] = []
+        digits: list[tuple[int, Place]] = []
         for c, node in parts:
-            digit = _digit(node, extents)
-            if digit is None:
+            digit = read_place(node)
+            if digit is None or digit.source not in extents:
                 return UNKNOWN
             if _size(digit, extents) > 1:
                 digits.append((abs(c), digit))
@@ -78,10 +51,10 @@ def digits_injective(question: Question) -> Answer:
             found.add(digit)
     for axis, extent in extents.items():
         weight = 1
-        for digit in sorted((d for d in found if d.axis is axis), key=lambda d: (d.weight, -d.radix)):
+        for digit in sorted((d for d in found if d.source is axis), key=lambda d: (d.weight, -(d.radix or 0))):
             if digit.weight <= weight:
                 top = digit.weight * digit.radix if digit.radix else extent
-                weight = max(weight, top) if digit.radix == 0 or weight % digit.weight == 0 else weight
+                weight = max(weight, top) if digit.radix is None or weight % digit.weight == 0 else weight
         if weight < extent:
             return UNKNOWN
     return Answer("proved", "mixed-radix digits")

@@ -234,30 +234,6 @@ def _injective(question: Question, operations: int) -> Answer:
         return spent(error)
 
 
-def isl_missed(question: Question, shape: Sequence[int], operations: int) -> tuple[int, ...] | None:
-    """A cell of a box that the outputs never reach, or None where there is none or isl cannot tell."""
-    try:
-        if not is_modest(question):
-            return None
-        space = Space(question.variables, operations)
-        image = _map(space, question).range()
-        lengths = [Variable(v, 0, n) for v, n in zip(question.outputs, shape, strict=True)]
-        box: Any = space.isl.Set.universe(image.get_space())
-        for k, length in enumerate(lengths):
-            assert length.stop is not None
-            box = box.lower_bound_val(space.isl.dim_type.set, k, space.value(0))
-            box = box.upper_bound_val(space.isl.dim_type.set, k, space.value(length.stop - 1))
-        rest = box.subtract(image)
-        if rest.is_empty():
-            return None
-        return space.coordinates(rest.sample_point(), len(shape), space.isl.dim_type.set)
-    except NotAffine:
-        return None
-    except Exception as error:
-        spent(error)
-        return None
-
-
 def spent(error: Exception) -> Answer:
     """isl reports a spent budget as its own Error type; anything else is a fault of ours and is raised."""
     if type(error).__name__ != "Error" or not type(error).__module__.startswith("islpy"):

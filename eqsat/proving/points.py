@@ -229,12 +229,6 @@ def _every_point(question: Question) -> tuple[dict[Term, NDArray], tuple[int, ..
     return env, tuple(len(x) for x in values)
 
 
-def tabulate(question: Question) -> list[NDArray]:
-    """Every output at every point of a finite question, flat."""
-    env, shape = _every_point(question)
-    return [np.broadcast_to(v, shape).ravel() for v, _ in evaluate_masked(question.outputs, env, load_table)]
-
-
 def enumerate_collisions(question: Question, limit: int) -> Answer:
     """Decide injectivity of a small map by tabulating it."""
     count = point_count(question)

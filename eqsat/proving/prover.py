@@ -1,4 +1,4 @@
-"""The prover portfolio: is a predicate always true, are two terms equal, is a map injective or onto.
+"""The prover portfolio: is a predicate always true, are two terms equal, is a map injective.
 
 Answers are three-valued. Members run from the cheapest to the most powerful, each under a budget that does not depend
 on the machine, so a verdict is the same everywhere; numpy confirms every refutation before it is reported.
@@ -10,10 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from math import prod
 from typing import Any, Concatenate, Literal, ParamSpec
-
-import numpy as np
 
 from eqsat.ir import clock
 from eqsat.ir.decide import Proof
@@ -27,7 +24,7 @@ from eqsat.ir.terms.walk import postorder, substitute
 from eqsat.proving.bits import bits_equal, bits_injective, bitwise_equal
 from eqsat.proving.cache import cache_clear, cache_get, cache_info, cache_key, cache_put
 from eqsat.proving.digits import digits_injective, peeled_injective
-from eqsat.proving.isl import isl_claim, isl_injective, isl_missed
+from eqsat.proving.isl import isl_claim, isl_injective
 from eqsat.proving.period import period_claim
 from eqsat.proving.points import (
     UNKNOWN,
@@ -38,7 +35,6 @@ from eqsat.proving.points import (
     enumerate_points,
     point_count,
     probe,
-    tabulate,
     trivial,
 )
 from eqsat.proving.question import Asked, Box, Question, Shapes, Variable, claim, collision, definedness, refinement
@@ -162,40 +158,6 @@ class Portfolio:
             return _proof(asked, replace(defined, note="the map is not defined everywhere"), begun, assuming)
         question = replace(settled(asked.question), goal=t.TRUE)
         return _proof(asked, self._injective(question), begun, assuming)
-
-    @_in_time
-    def bijective(self, outputs: Sequence[Term], box: Box, shape: Sequence[Any]) -> Proof:
-        """Is the map from the box onto the box of extents `shape` one to one?
-
-        A refutation's witness is a point that leaves the shape, a colliding pair, {"missed": cell}, or sizes for which
-        the two boxes differ in their number of points.
-        """
-        begun = time.perf_counter()
-        inside = t.logical_and(
-            *(c for o, n in zip(outputs, shape, strict=True) for c in (t.index_const(0) <= o, o < t.as_index(n)))
-        )
-        fits = self.prove(inside, box)
-        if not fits:
-            return replace(fits, note=fits.note or "leaves the declared shape")
-        single = self.injective(outputs, box)
-        if not single:
-            return single
-        asked = collision(outputs, box)
-        sides = [_extent(leaf, box) for leaf in asked.leaves if leaf.op != "sym"]
-        domain, target = t.product(s for s in sides if s is not None), t.product(t.as_index(n) for n in shape)
-        if any(s is None for s in sides):
-            return Proof("unknown", method="counting", note="an axis has no bound")
-        full = self.prove(t.compare("eq", domain, target), {})
-        seconds = time.perf_counter() - begun
-        if full:
-            return Proof("proved", method=f"{single.method} + counting", seconds=seconds)
-        numbers = [t.int_value(t.as_index(n)) for n in shape]
-        known = [n for n in numbers if n is not None]
-        witness = full.witness
-        if len(known) == len(numbers) and full.verdict == "refuted" and not full.witness:
-            missed = _missed(asked.question, known, self.budget)
-            witness = None if missed is None else {"missed": missed}
-        return Proof(full.verdict, witness, "counting", seconds, f"{domain} points for {target} cells")
 
     def decide(
         self, predicate: Term, box: Box, assuming: Term | None = None, *, shapes: Shapes | None = None
@@ -366,23 +328,6 @@ def _by_pairs(question: Question, budgets: Sequence[int], forms: int) -> Answer:
     if answer.verdict != "refuted" or answer.witness is None:
         return answer
     return Answer("refuted", answer.method, answer.witness[:n], answer.witness[n:])
-
-
-def _missed(question: Question, shape: Sequence[int], budget: Budget) -> tuple[int, ...] | None:
-    """A cell of the shape that no point reaches."""
-    if prod(shape) > budget.points or (point_count(question) or budget.points + 1) > budget.points:
-        return isl_missed(question, shape, budget.isl_operations)
-    hit = np.zeros(shape, bool)
-    hit[tuple(tabulate(question))] = True
-    return tuple(int(x) for x in np.unravel_index(int(np.argmin(hit)), tuple(shape)))
-
-
-def _extent(leaf: Term, box: Box) -> Term | None:
-    """The number of values of an axis as a term."""
-    if leaf in box:
-        start, stop = box[leaf]
-        return None if start is None or stop is None else t.index_const(max(0, stop - start))
-    return leaf.args[0] if leaf.args else None
 
 
 def _names(leaves: Sequence[Term]) -> list[str]:

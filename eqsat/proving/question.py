@@ -8,7 +8,7 @@ map asked to be injective). Definedness is compiled into ordinary predicates fir
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -380,8 +380,3 @@ def _leaf_order(roots: Sequence[Term], found: Mapping[Term, Variable]) -> list[T
             order[node] = None
         stack.extend(reversed(children[node]))
     return list(order)
-
-
-def conjuncts(goal: Term) -> Iterable[Term]:
-    """The parts of a conjunction."""
-    return goal.args if goal.op == "and" else (goal,)

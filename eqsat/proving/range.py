@@ -12,8 +12,8 @@ from eqsat.ir.ranges.intervals import ALL, Span
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, transform
-from eqsat.proving.question import Question, Range, Variable, conjuncts, same
+from eqsat.ir.terms.walk import conjuncts, postorder, transform
+from eqsat.proving.question import Question, Range, Variable, same
 
 MOST_RUNS = 4
 MOST_BITS = 4096  # of a bound: a product beyond has none

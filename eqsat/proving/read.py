@@ -12,8 +12,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.parse import parse_expr, parse_written
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name, symbol_names
-from eqsat.ir.terms.walk import postorder, substitute
-from eqsat.proving.question import LEAVES, Box, conjuncts, definedness, own_condition
+from eqsat.ir.terms.walk import conjuncts, postorder, substitute
+from eqsat.proving.question import LEAVES, Box, definedness, own_condition
 
 Ranges = Mapping[str, Any]
 

@@ -19,9 +19,9 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, transform
+from eqsat.ir.terms.walk import conjuncts, postorder, transform
 from eqsat.proving.points import UNKNOWN, Answer
-from eqsat.proving.question import Question, conjuncts
+from eqsat.proving.question import Question
 
 MOST_VARIABLES = 7
 MOST_STEPS = 1 << 20  # of all states with all inputs

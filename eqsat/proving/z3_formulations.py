@@ -17,10 +17,10 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import INDEX, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, rebuild
-from eqsat.ir.terms.walk import postorder, transform
+from eqsat.ir.terms.walk import conjuncts, postorder, transform
 from eqsat.proving.apart import MOST_SECONDS, Packed, apart, is_tame, pack, timed, unpack
 from eqsat.proving.points import UNKNOWN, Answer, confirms
-from eqsat.proving.question import Question, conjuncts
+from eqsat.proving.question import Question
 from eqsat.proving.z3 import Formulation, Translator, Untranslatable
 from eqsat.proving.z3_check import verdict_of
 

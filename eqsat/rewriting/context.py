@@ -11,7 +11,7 @@ from eqsat.ir.ranges.bounds import Bounds, Interval
 from eqsat.ir.ranges.box_values import BoxValues
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import conjuncts, postorder
 from eqsat.rewriting.match_sums import slack
 
 FREE = ("axis", "var", "sym", "load", "hole")
@@ -109,7 +109,7 @@ class Context:
         if found is None:
             ranges: dict[Term, Any] = dict(Bounds(self.ranges).under(guard).half_open())
             known = dict(self.known)
-            for part in guard.args if guard.op == "and" else (guard,):
+            for part in conjuncts(guard):
                 known[part] = t.TRUE
                 known[t.logical_not(part)] = t.FALSE
                 _narrow_sum(part, ranges, self)

@@ -14,7 +14,7 @@ from typing import Any
 from eqsat.accesses.access import Access, Loop, accesses
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
-from eqsat.ir.layouts.digits import read_digit
+from eqsat.ir.layouts.digits import read_place
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, statements
@@ -213,19 +213,16 @@ def _digits(index: Sequence[Term], members: Sequence[Term]) -> Digits | None:
         ordered = sorted(parts, key=lambda p: p[0])
         place, digits = 1, list[tuple[Term, int]]()
         for c, part in ordered:
-            digit = read_digit(part)
-            extent = None if digit is None else t.int_value(digit.source.args[0]) if digit.source.args else None
-            divisor = None if digit is None else t.int_value(digit.divisor)
-            if digit is None or extent is None or divisor is None or c != place or constant:
+            digit = read_place(part)
+            if digit is None or c != place or constant or not any(digit.source is m for m in members):
                 return None
-            if not any(digit.source is m for m in members):
+            source, weight, radix = digit
+            extent = t.int_value(source.args[0]) if source.args else None
+            if extent is None:
                 return None
-            modulus = None if digit.modulus is None else t.int_value(digit.modulus)
-            if digit.modulus is not None and modulus is None:
-                return None
-            known.setdefault(digit.source, []).append((divisor, modulus))
-            digits.insert(0, (digit.source, divisor))
-            place *= modulus if modulus is not None else -(-extent // divisor)
+            known.setdefault(source, []).append((weight, radix))
+            digits.insert(0, (source, weight))
+            place *= radix if radix is not None else -(-extent // weight)
         found.append(digits)
     for axis, places in known.items():
         reach: int | None = 1

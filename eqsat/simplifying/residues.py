@@ -9,8 +9,8 @@ from typing import Any
 
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
-from eqsat.proving.question import Box, conjuncts
+from eqsat.ir.terms.walk import conjuncts, substitute
+from eqsat.proving.question import Box
 
 
 @dataclass(frozen=True)

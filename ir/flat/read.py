@@ -15,6 +15,7 @@ from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, at_most, mul
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import conjuncts
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def read_formulas(shape: Shape, address: Term, valid: Term, grown: bool = False)
 
 def _claims(reader: Reader, valid: Term) -> Iterator[Sum]:
     """The sums that are at least 0 exactly where a conjunction of comparisons holds."""
-    for claim in valid.args if valid.op == "and" else (valid,):
+    for claim in conjuncts(valid):
         if claim.op == "const" and claim.payload:
             continue
         if claim.op not in ("lt", "le"):

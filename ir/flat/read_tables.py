@@ -26,7 +26,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape, output_axes
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, postorder, symbols
+from eqsat.ir.terms.walk import conjuncts, nodes_of, postorder, symbols
 
 MOST_ROWS = 1 << 16
 """The longest table that is read from a formula."""
@@ -121,7 +121,7 @@ def _read(reader: _TableReader, n_in: Size, address: Term, valid: Term) -> Liste
     at = reader.read(address)
     rooms: list[Sum] = []
     masks: list[tuple[tuple[int, ...], BoolArray]] = []
-    for claim in valid.args if valid.op == "and" else (valid,):
+    for claim in conjuncts(valid):
         room = _room(reader, claim)
         if room is None:
             axes, (truth, defined) = reader.values(claim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from eqsat.ir.ranges.map_bounds import at_least, exact_quotient
 from eqsat.ir.terms import term as t
@@ -45,3 +46,27 @@ def read_digit(term: Term) -> Digit | None:
     if inner.modulus is None or exact_quotient(inner.modulus, size) is not None:
         return Digit(inner.source, inner.divisor, size)
     return None
+
+
+class Place(NamedTuple):
+    """source // weight % radix, both numbers; without a radix the rest of the source."""
+
+    source: Term
+    weight: int
+    radix: int | None
+
+
+def read_place(term: Term) -> Place | None:
+    """A term as one digit of a source whose weight and radix are numbers.
+
+    >>> source, weight, radix = read_place(t.var("i") % 32 // 4)
+    >>> weight, radix, read_place(t.var("i") // t.sym("N"))
+    (4, 8, None)
+    """
+    digit = read_digit(term)
+    if digit is None:
+        return None
+    weight, radix = t.int_value(digit.divisor), None if digit.modulus is None else t.int_value(digit.modulus)
+    if weight is None or (radix is None and digit.modulus is not None):
+        return None
+    return Place(digit.source, weight, radix)

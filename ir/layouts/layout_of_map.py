@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError, ParseError
-from eqsat.ir.layouts.digits import read_digit
+from eqsat.ir.layouts.digits import read_place
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.terms import term as t
@@ -82,15 +82,11 @@ def _digits(output: Term, letter_of: dict[Term, str]) -> list[_Summand] | None:
     constant, parts = t.linear_parts(output)
     result: list[_Summand] = []
     for coefficient, node in parts:
-        digit = read_digit(node)
-        letter = None if digit is None else letter_of.get(digit.source)
-        if digit is None or letter is None:
+        place = read_place(node)
+        letter = None if place is None else letter_of.get(place.source)
+        if place is None or letter is None:
             return None
-        weight = t.int_value(digit.divisor)
-        factor = None if digit.modulus is None else t.int_value(digit.modulus)
-        if weight is None or (digit.modulus is not None and factor is None):
-            return None
-        result.append(_Summand(coefficient, letter, weight, factor))
+        result.append(_Summand(coefficient, letter, place.weight, place.radix))
     changed = True
     while changed:
         changed = False

@@ -15,7 +15,7 @@ from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, postorder
+from eqsat.ir.terms.walk import conjuncts, free_variables, postorder
 
 if TYPE_CHECKING:
     from eqsat.ir.layouts.index_map import IndexMap
@@ -54,7 +54,7 @@ def equivalent(inputs: Sequence[Term], extents: Shape, first: Sequence[Term], se
     if len(first) != len(second):
         return Proof("refuted", None, "rank", note=f"{len(first)} and {len(second)} outputs")
     claim = t.logical_and(*(t.compare("eq", a, b) for a, b in zip(first, second, strict=True) if a is not b))
-    claim = t.logical_and(*(p for p in (claim.args if claim.op == "and" else (claim,)) if not _reflexive(p)))
+    claim = t.logical_and(*(p for p in conjuncts(claim) if not _reflexive(p)))
     if claim is t.TRUE:
         return Proof("proved", method="structure")
     if any(isinstance(e, int) and e == 0 for e in extents):

@@ -26,7 +26,7 @@ from eqsat.ir.ranges.intervals import (
 )
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import conjuncts, postorder
 
 Interval = tuple[int | None, int | None]
 Ranges = Mapping[Term, tuple[End, End]]
@@ -73,7 +73,7 @@ class Bounds:
         """
         inner = Bounds(self.ranges)
         inner._facts = dict(self._facts)
-        for part in condition.args if condition.op == "and" else (condition,):
+        for part in conjuncts(condition):
             if part.op in ("lt", "le", "eq") and part.args[0].dtype == INDEX:
                 a, b = part.args
                 slack = t.linear(-1 if part.op == "lt" else 0, [(1, b), (-1, a)])

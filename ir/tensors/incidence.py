@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.dtypes import is_float
-from eqsat.ir.layouts.digits import read_digit
+from eqsat.ir.layouts.digits import read_place
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Input, Tensor, View, node_order
 from eqsat.ir.terms import term as t
@@ -106,17 +106,15 @@ def _parts(index: Term, extent: Dim) -> list[_Part] | None:
     found: list[_Part] = []
     whole = 1
     for scale, x in sorted(summands, key=lambda s: s[0]):
-        digit = read_digit(x)
+        digit = read_place(x)
         if constant or digit is None or digit.source.op != "axis" or scale != whole:
             return None
-        size, inner = t.int_value(digit.source.args[0]), t.int_value(digit.divisor)
-        modulus = size if digit.modulus is None else t.int_value(digit.modulus)
-        if size is None or inner is None or modulus is None or inner < 1:
+        axis, inner, radix = digit
+        size = t.int_value(axis.args[0])
+        outer = size if radix is None else inner * radix
+        if not size or outer is None or outer % inner or size % outer:
             return None
-        outer = size if digit.modulus is None else inner * modulus
-        if outer % inner or size % outer:
-            return None
-        found.insert(0, _Part(digit.source, inner, outer))
+        found.insert(0, _Part(axis, inner, outer))
         whole *= outer // inner
     return found if found and same_dim(whole, extent) else None
 

@@ -118,6 +118,11 @@ def occurs(table: Iterable[Term], *roots: Term) -> bool:
     return any(n in wanted for n in postorder(*roots))
 
 
+def conjuncts(predicate: Term) -> tuple[Term, ...]:
+    """The parts of a conjunction; any other predicate is its only part."""
+    return predicate.args if predicate.op == "and" else (predicate,)
+
+
 def dag_size(*roots: Term) -> int:
     """The number of distinct nodes."""
     return sum(1 for _ in postorder(*roots))

@@ -201,30 +201,6 @@ def test_symbolic_maps() -> None:
     assert ASK.injective([i], {}).verdict == "proved", "sizes may differ between questions, not between points"
 
 
-@pytest.mark.parametrize(
-    ("outputs", "box", "shape", "verdict", "witness"),
-    [
-        ([IX // 4, IX % 4], {IX: (0, 16)}, (4, 4), "proved", None),
-        ([IX // 4, IX % 4], {IX: (0, 14)}, (4, 4), "refuted", {"missed": (3, 2)}),
-        ([IX // 4, IX % 4], {IX: (0, 17)}, (4, 4), "refuted", {"i": 16}),
-        ([IX // 4, IX % 4], {IX: (0, 1 << 40)}, (1 << 38, 5), "refuted", None),
-        ([IX % 7], {IX: (0, 14)}, (7,), "refuted", {"first": {"i": 0}, "second": {"i": 7}}),
-        ([IX, JX ^ IX], {IX: (0, 8), JX: (0, 8)}, (8, 8), "proved", None),
-        ([var("o", N), var("i", C)], {}, (N, C), "proved", None),
-        ([var("o", N) * C + var("i", C)], {}, (N * C,), "proved", None),
-        ([var("o", N) * C + var("i", C)], {}, (N * C + 1,), "refuted", None),
-        ([IX - 3], {IX: (3, 9)}, (6,), "proved", None),
-    ],
-)
-def test_bijective(outputs: list[Term], box: Any, shape: Any, verdict: str, witness: Any) -> None:
-    proof = ASK.bijective(outputs, box, shape)
-    assert proof.verdict == verdict, proof
-    if witness is not None:
-        assert proof.witness == witness
-    if verdict == "refuted":
-        assert proof.witness
-
-
 # -- data, loads, definedness -----------------------------------------------------------------------------------------
 
 
