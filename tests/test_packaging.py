@@ -116,6 +116,21 @@ def test_tests_lie_as_what_they_test() -> None:
         assert len(rooms) > 5 and {room for room in rooms if not (ROOT / part / room).is_dir()} == set()
 
 
+@pytest.mark.parametrize(("part", "upwards"), [("eqsat", False), ("ir", True), ("backends", False)])
+def test_readmes_name_all_rooms_and_layers_are_in_their_order(part: str, upwards: bool) -> None:
+    """The first column of a table of rooms follows the layers that the linter keeps."""
+    contracts: list[dict[str, Any]] = PYPROJECT["tool"]["importlinter"]["contracts"]
+    layers: list[str] = next(c["layers"] for c in contracts if c["id"] == f"{part}-rooms")
+    place = {name: n for n, layer in enumerate(layers) for name in re.findall(r"\w+", layer)}
+    rows = re.findall(r"^\| (`[^|]*) \|", (ROOT / part / "README.md").read_text(), re.MULTILINE)
+    named = [re.findall(r"`(\w+)(?:/|\.py)`", row) for row in rows]
+    folders = {path.parent.name for path in (ROOT / part).glob("*/__init__.py") if not path.parent.is_symlink()}
+    assert folders <= {name for row in named for name in row}
+    order = [max(place[name] for name in row) for row in named]
+    if part != "backends":  # whose table is in the order of the way of a program
+        assert order == sorted(order, reverse=upwards)
+
+
 def test_no_room_has_the_name_of_a_public_function() -> None:
     rooms = {name.split(".")[1] for name in SETUPTOOLS["packages"] if name.count(".")}
     functions = {name for name in eqsat.__all__ if not isinstance(getattr(eqsat, name), ModuleType)}
