@@ -16,7 +16,7 @@ from eqsat.ir.terms.term import Term
 
 ENUMERATION_LIMIT = 1 << 21
 """The points of the largest box of which all are tried."""
-SAMPLES = 4096
+SAMPLES, CORNERS = 4096, 64
 LARGEST_RANDOM = 1 << 62
 LARGEST_KEY = 1 << 62
 
@@ -61,14 +61,14 @@ def values_at(terms: Sequence[Term], env: Mapping[Term, NDArray], size: int) -> 
     return result
 
 
-def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> list[NDArray]:
-    """Flat coordinates of points of a box: all of a small one, else near its corners and at random, always the same."""
-    total = prod(extents)
-    if total <= count:
+def some_points(extents: Sequence[int], count: int = SAMPLES, whole: int | None = None) -> list[NDArray]:
+    """Flat coordinates of points of a box, always the same: all where they are at most `whole` (default: `count`), else
+    so many: corners first, then coordinates near the ends and others."""
+    if prod(extents) <= (count if whole is None else whole):
         return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
     result: list[NDArray] = []
     for axis, extent in enumerate(min(e, LARGEST_RANDOM) for e in extents):
-        dice, low, high = _dice(count, seed, axis)
+        dice, low, high = _dice(count, axis)
         array = dice % extent
         array[low] = dice[low] % min(extent, 4)
         array[high] = extent - 1 - dice[high] % min(extent, 4)
@@ -77,10 +77,12 @@ def some_points(extents: Sequence[int], count: int = SAMPLES, seed: int = 0) -> 
 
 
 @cache
-def _dice(count: int, seed: int, axis: int) -> tuple[NDArray, NDArray, NDArray]:
+def _dice(count: int, axis: int) -> tuple[NDArray, NDArray, NDArray]:
     """Random numbers for the points of an axis, and which of them are near its ends."""
-    random = np.random.default_rng((seed, axis))
+    random = np.random.default_rng(axis)
     dice, kind = random.integers(0, LARGEST_RANDOM, count), random.integers(0, 4, count)
+    kind[:CORNERS] &= 1
+    dice[:CORNERS] -= dice[:CORNERS] % 12  # 0 modulo 4 and 3: not near the ends, but there
     return dice, np.flatnonzero(kind == 0), np.flatnonzero(kind == 1)
 
 

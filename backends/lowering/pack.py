@@ -1,5 +1,9 @@
 """Constant weights in the order in which a reduction reads them: the lanes of a narrow result run along its channels.
 
+    before:  for o: for p: y[o, p] = sum over c of w[o, c] * x[c, p]  # few p: the lanes along p are not full
+    after:   v[o // L, c, o % L] = w[o, c]                            # once, when the program is compiled; L elements
+             for o0: for p: y[o0 * L:+L, p] = sum over c of v[o0, c, :] * x[c, p]                   # in 64 bytes
+
 A convolution of 7 x 7 places, or one of stride 2, has no long rows to put into vectors. Its output channels make lanes
 as well, if their weights lie side by side; so a constant that is read by plain axes is put into blocks of
 lanes once, here.
@@ -104,11 +108,11 @@ def _lanes(value: Value, shapes: dict[str, tuple[int, ...]], simplifier: IndexSi
 
 def packed_array(array: NDArray, split: Sequence[int], order: Sequence[int]) -> NDArray:
     """A constant with one axis split, its axes in another order, from the start of a cache line on."""
-    turned = array.reshape(split).transpose(order)
-    memory = np.empty(turned.nbytes + LINE, np.uint8)
+    moved = array.reshape(split).transpose(order)
+    memory = np.empty(moved.nbytes + LINE, np.uint8)
     start = -memory.ctypes.data % LINE
-    packed = memory[start : start + turned.nbytes].view(turned.dtype).reshape(turned.shape)
-    packed[...] = turned
+    packed = memory[start : start + moved.nbytes].view(moved.dtype).reshape(moved.shape)
+    packed[...] = moved
     return packed
 
 

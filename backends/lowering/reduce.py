@@ -1,5 +1,10 @@
 """Reductions: which accumulators lie side by side, and the loops that clear, combine and store them.
 
+    before:  for i: for j: y[i, j] = sum over k of a[i, k] * b[k, j]
+    after:   for i0 by rows: for j0 by lanes:
+                 acc[:, :] = 0; for k: acc[i, j] += a[i0 + i, k] * b[k, j0 + j] for i of the rows, j of the lanes
+                 y[i0:+rows, j0:+lanes] = acc
+
 Accumulators are a small tile of a local array. Its *lanes* run through contiguous memory, along an output axis or along
 a reduced one; its *rows* run along an output axis for which an operand of the lanes is the same, so that a vector, once
 loaded, is used for every row. Both are read off the strides of the loads, not off an operator.

@@ -1,5 +1,11 @@
 """Reductions in vector registers: blocks of the reduced axes, and chunks of the output, that stay in the first cache.
 
+    before:  for i: for j: y[i, j] = sum over k of a[i, k] * b[k, j]
+    after:   for each chunk of i and j: acc[chunk] = 0
+                 for k0 by block: for each tile of the chunk:         # b[k0:+block, tile] stays in the first cache
+                     sums = acc[tile]; sums += a[tile, k] * b[k, tile] for k of the block; acc[tile] = sums
+                 y[chunk] = acc                                       # `sums` are vector registers
+
 The lanes' operand of a tile, its panel, is read for every tile of rows. Where it is larger than the first cache holds
 beside the rest, the outermost reduced axis is cut into blocks; the sums of a chunk of the output wait in local memory
 while a block of the panel is used for all of its tiles.

@@ -1,5 +1,10 @@
 """Steps that share one loop over rows: what a row of one step needs of another is a row just computed.
 
+    before:  for r: m[r] = max over k of x[r, k]                      # every step passes all of memory
+             for r: for k: e[r, k] = exp(x[r, k] - m[r])
+             for r: for k: y[r, k] = e[r, k] / ...
+    after:   for r: m = max over k of x[r, k]; for k: e[k] = exp(x[r, k] - m); for k: y[r, k] = e[k] / ...
+
 A softmax is a maximum, an exponential, a sum and a division of each row. As kernels of their own each passes all of
 memory; in one loop over the rows what lies between them is one row, which stays in the first cache. Steps share the
 loop where their leading axes are the same, and each reads of the others the row that it is itself at. Which axes these

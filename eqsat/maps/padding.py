@@ -20,7 +20,6 @@ from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, postorder
 from eqsat.maps.cases import Solved
-from eqsat.maps.points import probe
 from eqsat.maps.problem import Problem
 from eqsat.maps.tidy import tidy
 
@@ -178,7 +177,7 @@ def _first_by_proof(padding: Term, cells: Sequence[Term], declared: Sequence[int
 def _is_padding(problem: Problem, values: Sequence[Term], claims: Sequence[Term]) -> bool:
     """Whether claims hold at those of a few cells whose values do not lie in the box, or do not lead back."""
     assert problem.numbers is not None
-    cells = dict(zip(problem.physical, probe(problem.numbers[1]), strict=True))
+    cells = dict(zip(problem.physical, some_points(problem.numbers[1], whole=ALL_CELLS), strict=True))
     wrong, whole = astray(problem, values, cells), t.logical_or(*claims)
     if wrong is None:
         return False
@@ -217,7 +216,7 @@ def first_astray(problem: Problem, values: Sequence[Term], sample: bool = True) 
         if cell is not None:
             return cell
         start, size = start + size, min(8 * size, total - start - size)
-    return _first_of(problem, values, probe(declared)) if sample and start < total else None
+    return _first_of(problem, values, some_points(declared, whole=ALL_CELLS)) if sample and start < total else None
 
 
 def _first_of(problem: Problem, values: Sequence[Term], cells: Sequence[NDArray]) -> tuple[int, ...] | None:

@@ -1,23 +1,21 @@
-"""Index maps point by point: quick values of terms, the cells that a map reaches, collisions, a few points to try."""
+"""Index maps point by point: quick values of terms, the cells that a map reaches, collisions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.points import LARGEST_KEY, LARGEST_RANDOM, first_repeated, row_keys
+from eqsat.ir.points import LARGEST_KEY, first_repeated, row_keys
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
-ALL_POINTS, PROBES, CORNERS, RANKS = 1 << 14, 4096, 64, 16
 _CHUNK = 1 << 18
 
 
@@ -144,25 +142,3 @@ def scan(
                     return [int(a[at[0]]) for a in earlier], [int(a[k]) for a in points]
         marks[cells] = True
     return None
-
-
-def probe(extents: Sequence[int]) -> list[NDArray]:
-    """Flat coordinates of a few points of a box, always the same: all of a small one, else corners, what is near edges,
-    and others."""
-    if prod(extents) <= ALL_POINTS:
-        return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
-    result: list[NDArray] = []
-    for k, extent in enumerate(extents):
-        dice, extent = _dice()[k % RANKS], min(extent, LARGEST_RANDOM)
-        array = dice % extent
-        array[:CORNERS] = (dice[:CORNERS] & 1) * (extent - 1)
-        near = dice[CORNERS : 3 * CORNERS] % min(extent, 4)
-        array[CORNERS : 2 * CORNERS] = near[:CORNERS]
-        array[2 * CORNERS : 3 * CORNERS] = extent - 1 - near[CORNERS:]
-        result.append(array)
-    return result
-
-
-@lru_cache(maxsize=1)
-def _dice() -> NDArray:
-    return np.random.default_rng(0).integers(0, LARGEST_RANDOM, (RANKS, PROBES))

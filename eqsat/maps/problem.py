@@ -18,7 +18,7 @@ from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, free_variables, substitute
-from eqsat.maps.points import Enumerated, plain_values, probe, row_key
+from eqsat.maps.points import Enumerated, plain_values, row_key
 from eqsat.maps.read import plain
 
 FEW_POINTS = 1 << 14
@@ -115,7 +115,7 @@ class Problem(MapOnBox):
     def probe(self) -> Sample:
         """A few points of a box of numbers, all of a very small one, and the cells they go to."""
         assert self.numbers is not None
-        arrays = probe(self.numbers[0])
+        arrays = some_points(self.numbers[0], whole=FEW_POINTS)
         inputs = dict(zip(self.inputs, arrays, strict=True))
         size = len(arrays[0]) if arrays else 1
         images = plain_values(self.outputs, inputs, dict(zip(self.inputs, self.numbers[0], strict=True)))

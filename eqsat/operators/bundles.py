@@ -1,5 +1,10 @@
 """Operators without a formula by their bundles: labels that an operator treats alike wherever it has them, so that any
-order of them will do as long as it is the same everywhere."""
+order of them will do as long as it is the same everywhere.
+
+    batch_norm: n c h w, c, c -> n c h w, all of them `map`:    the bundles are n, c, and h w
+
+What is one bundle may be split, merged and permuted: in all operands and results that have it alike.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """Operators without a formula over parts of their operands: along which bundles they may be cut, and what that makes.
 
+    conv(x, w)[:, 0:8] = conv(x, w[0:8])                      # along output channels, where there is one group
+
 An operator may be cut along what it computes position by position, if its table has it over smaller operands, too: one
 with a parameter that counts positions (the groups of a convolution) is another operator there.
 """

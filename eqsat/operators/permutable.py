@@ -1,5 +1,8 @@
 """Operators whose dimensions may be permuted: all but one are treated position by position, and an attribute says where
-that one stands."""
+that one stands.
+
+    softmax(x.permute_dims(p), axis=k) = softmax(x, axis=p[k]).permute_dims(p)
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Permutations of positions (a reversal, a roll, an xor, a gather along an axis) and operators: which views of the
 operands, and of the results, change places with an operator that treats all positions of an axis alike.
 
+    relu(flip(x)) = flip(relu(x));    sum(flip(x)) = sum(x);    softmax(roll(x)) = roll(softmax(x)) along one axis
+    flip(a, k) @ flip(b, k) = a @ b for the summed axis k
+
 A permutation of the positions on some axes of one operand, or result, is one of the same axes wherever else they are.
 Axes that are computed position by position may be permuted together; those that are combined in any order, or that an
 operator is equivariant along (a softmax), each by itself; any other axis stays as it is.

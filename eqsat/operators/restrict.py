@@ -1,5 +1,8 @@
 """A part of an operator's result, as the operator over parts of its operands: what reads only some positions of an axis
-needs only those of every operand that has the axis."""
+needs only those of every operand that has the axis.
+
+    relu(x)[0:4] = relu(x[0:4]);    (a @ b)[0:4, 2:6] = a[0:4, :] @ b[:, 2:6]
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
 """Operators that only select between cells of their operands (a concatenation): a view of one may read one operand
-alone, and one over views of one value is a view (law: where(c, x[e1], x[e2]) = x[where(c, e1, e2)])."""
+alone, and one over views of one value is a view (law: where(c, x[e1], x[e2]) = x[where(c, e1, e2)]).
+
+    concat(x, y)[0:n] = x, where x has n rows;    concat(x[0:4], x[4:9]) = x[0:9]
+"""
 
 from __future__ import annotations
 

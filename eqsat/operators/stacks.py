@@ -1,5 +1,8 @@
 """Selections by the position on one axis (a concatenation, a roll) over views of one value, as one view of it: what is
-read along that axis is a table, and all other axes, of any size, stay as they are."""
+read along that axis is a table, and all other axes, of any size, stay as they are.
+
+    concat(x[3:9], x[0:3]) = roll(x, -3);    concat(x[4:8], x[4:8], x[0:4]) = x[table], table = 4 5 6 7 4 5 6 7 0 1 2 3
+"""
 
 from __future__ import annotations
 

@@ -10,14 +10,14 @@ import pytest
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.layouts.index_map import IndexMap
-from eqsat.ir.points import grid, values_at
+from eqsat.ir.points import grid, some_points, values_at
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.maps.padding import first_astray
-from eqsat.maps.points import plain_values, probe
+from eqsat.maps.points import plain_values
 from eqsat.maps.problem import problem_of
 from eqsat.maps.read import plain
 from eqsat.maps.solution import solution
@@ -137,8 +137,10 @@ def test_plain_values_decline_what_64_bits_may_not_hold() -> None:
     assert found[1].tolist() == [4] * 8
 
 
-def test_probes_hold_the_corners() -> None:
+def test_some_points_hold_the_corners() -> None:
     """All points of a small box; of a large one points of the box, both ends of each axis among them."""
-    assert sorted(zip(*(a.tolist() for a in probe((2, 3))), strict=True)) == [(a, b) for a in (0, 1) for b in (0, 1, 2)]
-    for n, a in zip((1 << 70, 5, 1 << 40), probe((1 << 70, 5, 1 << 40)), strict=True):
+    assert sorted(zip(*(a.tolist() for a in some_points((2, 3))), strict=True)) == [
+        (a, b) for a in (0, 1) for b in (0, 1, 2)
+    ]
+    for n, a in zip((1 << 70, 5, 1 << 40), some_points((1 << 70, 5, 1 << 40)), strict=True):
         assert a.min() == 0 and a.max() == min(n, 1 << 62) - 1
