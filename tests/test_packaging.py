@@ -109,6 +109,15 @@ def test_no_room_is_crowded() -> None:
     assert {str(f.relative_to(ROOT)) for f in folders if len(list(f.glob("*.py"))) > MOST} == set()
 
 
+def test_tests_import_every_room() -> None:
+    texts = [path.read_text() for path in (ROOT / "tests").rglob("*.py")]
+    imported = {name for text in texts for name in re.findall(r"^ *(?:from|import) (eqsat[\w.]*)", text, re.MULTILINE)}
+    rooms = set(SETUPTOOLS["packages"])
+    assert {
+        room for room in rooms if not any(name == room or name.startswith(f"{room}.") for name in imported)
+    } == set()
+
+
 def test_tests_lie_as_what_they_test() -> None:
     """Folders of tests of eqsat and ir are rooms of these."""
     for part in ("eqsat", "ir"):

@@ -60,7 +60,7 @@ class Tile:
     sizes: dict[Term, int]
     lanes: Term | None = None
     rows: Term | None = None
-    turned: bool = False
+    rows_last: bool = False
     """Whether the rows come after the lanes in the order of the loops."""
     blocks: Blocks | None = None
     """How sums are held in vector registers; None where compilers are to choose."""
@@ -124,14 +124,14 @@ def _streamed(
         return tile
     height = tile.blocks.sizes[rows] if tile.blocks else tile.sizes[rows]
     width = tile.blocks.sizes[lanes] if tile.blocks else tile.sizes[lanes]
-    turned = next(a for a in (*spatial, lanes) if a is lanes or a is rows) is lanes and lanes in set(spatial)
-    if lanes in set(spatial) and not turned:
+    rows_last = next(a for a in (*spatial, lanes) if a is lanes or a is rows) is lanes and lanes in set(spatial)
+    if lanes in set(spatial) and not rows_last:
         again = ceil_div(extent_of(rows), height) * _elements(loads, shared, sizes)
         others = [n for n, s in enumerate(strides[rows]) if s]
         tiles = prod(extent_of(a) for a in spatial if a is not rows) // min(width, extent_of(lanes))
         if tiles * _elements(loads, others, sizes) < again:
-            spatial, turned = (*(a for a in spatial if a is not rows), rows), True
-    return replace(tile, spatial=spatial, turned=turned)
+            spatial, rows_last = (*(a for a in spatial if a is not rows), rows), True
+    return replace(tile, spatial=spatial, rows_last=rows_last)
 
 
 def lanes_of(order: Order, strides: Mapping[Term, Sequence[int | None]]) -> Term | None:
@@ -248,7 +248,7 @@ class Reduction:
             found = register_leaf(self, self.tile.blocks, roots, deferred)
             if found is not None:
                 return found
-        if self.tile.turned:
+        if self.tile.rows_last:
             deferred = deferred[::-1]
         row = t.index_const(0)
         for axis in deferred:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from eqsat.ir.layouts.digits import Place, read_place
+from eqsat.ir.layouts.digits import StaticDigit, static_digit
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.points import UNKNOWN, Answer
@@ -19,7 +19,7 @@ MOST_OUTPUTS = 24
 MOST_QUESTIONS = 8
 
 
-def _size(digit: Place, extents: Mapping[Term, int]) -> int:
+def _size(digit: StaticDigit, extents: Mapping[Term, int]) -> int:
     """The number of values the digit may take."""
     whole = -(-extents[digit.source] // digit.weight)
     return min(whole, digit.radix) if digit.radix else whole
@@ -32,12 +32,12 @@ def digits_injective(question: Question) -> Answer:
         if v.start != 0 or v.stop is None or v.multiple_of != 1:
             return UNKNOWN
         extents[v.leaf] = v.stop
-    found: set[Place] = set()
+    found: set[StaticDigit] = set()
     for output in question.outputs:
         _, parts = t.linear_parts(output)
-        digits: list[tuple[int, Place]] = []
+        digits: list[tuple[int, StaticDigit]] = []
         for c, node in parts:
-            digit = read_place(node)
+            digit = static_digit(node)
             if digit is None or digit.source not in extents:
                 return UNKNOWN
             if _size(digit, extents) > 1:

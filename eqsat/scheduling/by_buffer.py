@@ -14,7 +14,7 @@ from typing import Any
 from eqsat.accesses.access import Access, Loop, accesses
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
-from eqsat.ir.layouts.digits import read_place
+from eqsat.ir.layouts.digits import static_digit
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, statements
@@ -213,7 +213,7 @@ def _digits(index: Sequence[Term], members: Sequence[Term]) -> Digits | None:
         ordered = sorted(parts, key=lambda p: p[0])
         place, digits = 1, list[tuple[Term, int]]()
         for c, part in ordered:
-            digit = read_place(part)
+            digit = static_digit(part)
             if digit is None or c != place or constant or not any(digit.source is m for m in members):
                 return None
             source, weight, radix = digit

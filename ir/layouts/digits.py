@@ -48,7 +48,7 @@ def read_digit(term: Term) -> Digit | None:
     return None
 
 
-class Place(NamedTuple):
+class StaticDigit(NamedTuple):
     """source // weight % radix, both numbers; without a radix the rest of the source."""
 
     source: Term
@@ -56,11 +56,11 @@ class Place(NamedTuple):
     radix: int | None
 
 
-def read_place(term: Term) -> Place | None:
+def static_digit(term: Term) -> StaticDigit | None:
     """A term as one digit of a source whose weight and radix are numbers.
 
-    >>> source, weight, radix = read_place(t.var("i") % 32 // 4)
-    >>> weight, radix, read_place(t.var("i") // t.sym("N"))
+    >>> source, weight, radix = static_digit(t.var("i") % 32 // 4)
+    >>> weight, radix, static_digit(t.var("i") // t.sym("N"))
     (4, 8, None)
     """
     digit = read_digit(term)
@@ -69,4 +69,4 @@ def read_place(term: Term) -> Place | None:
     weight, radix = t.int_value(digit.divisor), None if digit.modulus is None else t.int_value(digit.modulus)
     if weight is None or (radix is None and digit.modulus is not None):
         return None
-    return Place(digit.source, weight, radix)
+    return StaticDigit(digit.source, weight, radix)

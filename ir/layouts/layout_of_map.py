@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError, ParseError
-from eqsat.ir.layouts.digits import read_place
+from eqsat.ir.layouts.digits import static_digit
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.terms import term as t
@@ -82,11 +82,11 @@ def _digits(output: Term, letter_of: dict[Term, str]) -> list[_Summand] | None:
     constant, parts = t.linear_parts(output)
     result: list[_Summand] = []
     for coefficient, node in parts:
-        place = read_place(node)
-        letter = None if place is None else letter_of.get(place.source)
-        if place is None or letter is None:
+        digit = static_digit(node)
+        letter = None if digit is None else letter_of.get(digit.source)
+        if digit is None or letter is None:
             return None
-        result.append(_Summand(coefficient, letter, place.weight, place.radix))
+        result.append(_Summand(coefficient, letter, digit.weight, digit.radix))
     changed = True
     while changed:
         changed = False

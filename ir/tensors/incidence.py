@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.dtypes import is_float
-from eqsat.ir.layouts.digits import read_place
+from eqsat.ir.layouts.digits import static_digit
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Input, Tensor, View, node_order
 from eqsat.ir.terms import term as t
@@ -106,7 +106,7 @@ def _parts(index: Term, extent: Dim) -> list[_Part] | None:
     found: list[_Part] = []
     whole = 1
     for scale, x in sorted(summands, key=lambda s: s[0]):
-        digit = read_place(x)
+        digit = static_digit(x)
         if constant or digit is None or digit.source.op != "axis" or scale != whole:
             return None
         axis, inner, radix = digit
