@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from scheduled_functions import arrays
 
@@ -98,6 +99,22 @@ def test_a_padded_row_loses_its_branch_by_proof(text: str, pad: str) -> None:
         require_again(func, s)
         s.remove_overcompute_through_branching(test)
         assert f"if {test}:" in str(s.func)
+
+
+# feature: E12, A14
+def test_a_padded_row_of_any_length_loses_its_branch() -> None:
+    func = PrimFunc.parse(
+        SUM.replace("float32[6, 14], B: float32[6])", "int32[M, N], B: int32[M])\n  symbol M\n  symbol N")
+        .replace("in 6", "in M").replace("in 14", "in N").replace("float32(0.0)", "int32(0)")
+    )  # fmt: skip
+    s = Schedule(func)
+    s.transform_layout("A", "i, j -> i, j//4, j%4", 0, interface="free")
+    jo, ji = s.split("j", [None, 4])
+    s.remove_branching_through_overcompute(f"4*{jo} + {ji} < N")
+    assert "if " not in str(s.func) and f"for {jo} in (N + 3) // 4" in str(s.func)
+    for m, n in ((1, 1), (3, 8), (2, 13)):
+        given = {"A": np.arange(m * n, dtype="int32").reshape(m, n), "B": np.full(m, 7, "int32")}
+        assert same_scheduled(func, s.func, given)
 
 
 # feature: E14, E18, E19
