@@ -88,8 +88,9 @@ class Inverse:
 def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Problem) -> tuple[list[Term], Term]:
     assert problem.numbers is not None
     extents, declared = problem.numbers
-    if given is None and extents == declared and len(extents) == 1 and problem.outputs[0] is problem.inputs[0]:
-        return [problem.physical[0] if extents[0] > 1 else t.index_const(0)], t.FALSE  # an axis as it is
+    single = given is None and len(extents) == 1 and extents == declared
+    if single and fast_paths() and problem.outputs[0] is problem.inputs[0]:  # an axis as it is
+        return [problem.physical[0] if extents[0] > 1 else t.index_const(0)], t.FALSE
     if given is not None:
         wrong = mismatch(problem, given)
         if wrong:

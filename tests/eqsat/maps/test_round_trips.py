@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from eqsat.ir.fast import by_rules_alone
 from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.terms import term as t
 
 
 @pytest.mark.parametrize(
@@ -36,3 +38,20 @@ def test_a_missed_cell_of_a_large_bit_map_is_one() -> None:  # feature: A13
     while cell:
         index, cell = index ^ cell, cell >> 1
     assert 10**9 <= index < 2**30
+
+
+def test_axes_that_pass_need_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:  # feature: A13
+    """Those that nothing else depends on; with fast paths off, they are solved like all others."""
+    solved = ("i, j -> i, (i + j)%7", (7, 7))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("eqsat.maps.inverse.solution", refuse)
+    passed = IndexMap.parse("i, j, k -> k, i, j")
+    found, padding = passed.non_surjective_inverse((3, 1, 71))
+    assert str(found) == "p0, p1, p2 -> p1, 0, p0" and padding is t.FALSE
+    with pytest.raises(AssertionError):
+        IndexMap.parse(solved[0]).inverse(solved[1])
+    with by_rules_alone(), pytest.raises(AssertionError):
+        passed.inverse((3, 1, 71))
