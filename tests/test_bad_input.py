@@ -36,7 +36,7 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("negative extent", lambda: eq.input("y", (-1,), "float32"), "-1"),
     ("map that is not injective", lambda: X.layout_transform("n,c,h,w -> n,c,h"), r"\(0, 0, 0, 0\) and"),
     ("map that pads without a value", lambda: X.layout_transform("NCHW", "NCHW16c"), "first padded cell"),
-    ("unknown type", lambda: eq.input("y", (1,), "complex64"), "complex64"),
+    ("unknown type", lambda: eq.input("y", (1,), "datetime64[s]"), "datetime64"),
     ("unknown target", lambda: eq.compile(X.relu(), target="fpga"), "fpga"),
     ("optimizer target", lambda: eq.optimize(X.relu(), target="fpga"), "fpga"),
     ("optimizer objective", lambda: eq.optimize(X.relu(), objective="beauty"), "beauty"),
