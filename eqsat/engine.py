@@ -39,6 +39,7 @@ from eqsat.pricing.table import Table, current
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted
 from eqsat.rulebook.packages import origins
+from eqsat.telling import tell
 from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
@@ -160,6 +161,7 @@ def given_back(
 
 def compared(original: Program, found: Result, begun: float) -> Result:
     """The result with its check, or the program itself where the check finds a difference."""
+    tell("checking")
     done = check_programs(original, found.program, budget(begun))
     if done.difference is not None:
         return given_back(original, [*found.notes, differs("the program", done.difference)], done, own=found.initial)
@@ -234,6 +236,7 @@ def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> R
     if snapshot.progress.capped:
         notes.append("the number of layouts per operator was capped")
     seconds = min(EXACT_SECONDS, clock.left() / 2)
+    tell("choosing the cheapest program")
     found = extract_program(encoded, snapshot, setup.target, seconds, setup.table, setup.growth, setup.beyond)
     chosen = program if found.program is None else found.program
     final = measure(chosen, setup.table)

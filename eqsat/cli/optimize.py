@@ -4,6 +4,7 @@ printed."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from eqsat import interrupt
@@ -11,7 +12,7 @@ from eqsat.backends import cache
 from eqsat.backends.targets import is_graph
 from eqsat.checking.guard import failed
 from eqsat.cli.models import sizes_of
-from eqsat.cli.optimize_job import Answer, Job, Request
+from eqsat.cli.optimize_job import DONE, READ, Answer, Job, Request
 from eqsat.cli.output import Output, writable
 from eqsat.cli.user_rules import rules_of
 from eqsat.engine import table_for
@@ -32,8 +33,17 @@ def run_optimize(request: Request, out: Output) -> int:
     """Do it; the answer is the exit code. Outputs are written only after every check passed."""
     job = _job(request)
     cache.folder()  # what is wrong with it is said here, once
-    with out.progress(f"optimising {request.model.name}"):
-        answer = _answer(job)
+    what = f"optimising {request.model.name}"
+    best: list[str] = []
+
+    def shown(phase: str) -> str:
+        if phase.startswith("best so far"):
+            best[:] = [f" ({phase})"]
+            return "searching further"
+        return phase
+
+    with out.progress(f"{what}: reading") as show:
+        answer = _answer(job, lambda phase: show(f"{what}: {shown(phase)}{''.join(best)}"))
     interrupt.check()
     out.answer(answer.data, answer.text)
     return answer.code
@@ -64,9 +74,16 @@ def _limits(seconds: float | None) -> Limits:
     return Limits(seconds=seconds)
 
 
-def _answer(job: Job) -> Answer:
-    """What the worker answers; where it had to be ended, what that means."""
+def _answer(job: Job, show: Callable[[str], None]) -> Answer:
+    """What the worker answers; where it had to be ended, what that means. show: hears which phase a run is in."""
     phases: list[str] = []
+
+    def hear(phase: str) -> None:
+        if phase in (READ, DONE):
+            phases.append(phase)
+        else:
+            show(phase)
+
     memory = job.limits.memory_mb + COPIES * _megabytes(job.request.model)
     try:
         found: Answer = call(
@@ -74,7 +91,7 @@ def _answer(job: Job) -> Answer:
             job,
             seconds=job.limits.seconds + SPARE,
             memory_mb=memory,
-            report=phases.append,
+            report=hear,
         )
         return found
     except WorkerLimit as limit:

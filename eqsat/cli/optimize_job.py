@@ -18,6 +18,7 @@ from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.onnx.engine import OnnxResult
 from eqsat.reporting.summary import Advice, Report
+from eqsat.telling import heard_by
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from eqsat.onnx.check import Comparison
     from eqsat.pricing.table import Table
     from eqsat.result import Result
+
+
+READ, DONE = "read", "done"
+"""Phases that matter to who started a run."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +92,16 @@ class Outcome:
 
 
 def run(job: Job, reached: Callable[[str], None]) -> Answer:
-    """Do it. `reached` hears "read" when the model has been read, and "done" before files are written: every check
-    has passed then."""
+    """Do it. `reached` hears READ when the model has been read, DONE before files are written (every check has passed
+    then), and in words what goes on meanwhile."""
     request = job.request
     begun = time.perf_counter()
     before = load(request.model, job.sizes)
-    outcome = _for_onnx(job, before, reached) if is_graph(request.target) else _for_c(job, before, reached)
+    with heard_by(reached):
+        outcome = _for_onnx(job, before, reached) if is_graph(request.target) else _for_c(job, before, reached)
     failed = outcome.comparison is not None and not outcome.comparison.equal
     written: list[str] = []
-    reached("done")
+    reached(DONE)
     if not failed and job.report is not None:
         named = outcome.result
         if isinstance(named, OnnxResult):
@@ -133,7 +139,7 @@ def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> O
 
 def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
     program = eqsat.onnx.load(before, job.request.fold_inputs)
-    reached("read")
+    reached(READ)
     result = optimize(program, target="c", **job.options)
     return Outcome(result, "" if job.request.output is None else _source(job.request, result))
 

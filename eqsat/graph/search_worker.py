@@ -9,6 +9,7 @@ from dataclasses import replace
 from eqsat.backends import cache
 from eqsat.graph.search import Snapshot, Status, Task
 from eqsat.ir.errors import EqsatError
+from eqsat.telling import tell
 from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerMemoryLimit, call
 
 GRACE = 1.0  # seconds for the last snapshot, after the search has seen its limit
@@ -24,6 +25,8 @@ def search(task: Task, report: Callable[[Snapshot], None] | None = None) -> Snap
 
     def keep(snapshot: Snapshot) -> None:
         last[:] = [snapshot]
+        done = snapshot.progress
+        tell(f"searching: {done.iterations} iterations, {done.nodes:,} e-nodes")
         if report is not None:
             report(snapshot)
 

@@ -99,3 +99,19 @@ def test_the_command_says_it_by_node(tmp_path: Path, capsys: pytest.CaptureFixtu
     left = [m["node"] for m in data["left"]]
     assert all(x.startswith(("Transpose '", "Expand '")) and f"left: {x} " in text for x in left)
     assert "rules that matched" in text and "next: write it: -o OUT.onnx" in text and data["next"]
+
+
+@pytest.mark.onnx
+def test_a_run_says_its_phase_and_the_best_so_far(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    from eqsat.cli.optimize_job import DONE, READ, Job, Request, run
+    from eqsat.nets import nhwc_converter_net
+    from eqsat.pricing.table import shipped
+
+    path = tmp_path / "m.onnx"
+    path.write_bytes(nhwc_converter_net(2).SerializeToString())
+    said: list[str] = []
+    run(Job(Request(path), None, None, {}, eq.Limits(), (), shipped()), said.append)
+    assert said[0] == READ and said[-1] == DONE and "checking" in said and "choosing the cheapest program" in said
+    assert any(s.startswith("best so far: 35 % less estimated time") for s in said)
+    assert any(s.startswith("searching: ") and s.endswith("e-nodes") for s in said)
