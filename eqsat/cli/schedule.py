@@ -20,7 +20,8 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import Sizes, numbers
 from eqsat.ir.statements.stmt import BufferDecl
-from eqsat.scheduling.mapped import moved_arguments, same_scheduled
+from eqsat.ir.terms.text import symbol_names
+from eqsat.scheduling.mapped import moved_arguments, same_scheduled, told_sizes
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.script import take_steps
 
@@ -161,8 +162,10 @@ def _run(
     moved = moved_arguments(schedule.original, schedule.func, given, sizes)
     wanted = {name: item.array.copy() for name, item in moved.items()}
     got = {name: item.array.copy() for name, item in moved.items()}
-    freed = run_primfunc(schedule.func, wanted, sizes, track=True)
-    kernel({**got, **sizes})
+    known = told_sizes(schedule.original, schedule.func, given, sizes)
+    freed = run_primfunc(schedule.func, wanted, known, track=True)
+    names = symbol_names(schedule.func.symbols)
+    kernel({**got, **{names[symbol]: size for symbol, size in known.items()}})
     lines: list[str] = []
     for name, array in got.items():
         same = (array == wanted[name]) | freed[name] | ((array != array) & (wanted[name] != wanted[name]))

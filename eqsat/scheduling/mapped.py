@@ -126,11 +126,12 @@ def same_scheduled(
     if before.params != after.params:
         return Comparison(f"parameters {before.params} became {after.params}")
     moved = moved_arguments(before, after, inputs, symbols)
+    sizes = told_sizes(before, after, inputs, symbols)
     old = {name: copied(array) for name, array in inputs.items()}
     new = {name: item.array for name, item in moved.items()}
     free_before = run_primfunc(before, old, symbols, track=True)
     try:
-        free_after = run_primfunc(after, new, symbols, track=True)
+        free_after = run_primfunc(after, new, sizes, track=True)
     except EvaluationError as error:
         return Comparison(f"after has no meaning: {error}")
     for name, item in moved.items():
@@ -138,7 +139,15 @@ def same_scheduled(
         found = difference(name, (old[name], free_before[name]), got, close)
         if found:
             return Comparison(found)
-    return unwritten_padding(before, after, new, symbols)
+    return unwritten_padding(before, after, new, sizes)
+
+
+def told_sizes(
+    before: PrimFunc, after: PrimFunc, inputs: Mapping[str, NDArray], symbols: Bindings | None = None
+) -> dict[Term, int]:
+    """The sizes of a schedule's symbols by the arguments of the function: shapes in other layouts may not tell them."""
+    sizes = bind_function(before, {n: a.shape for n, a in inputs.items()}, symbols)
+    return {symbol: size for symbol, size in sizes.items() if symbol in set(after.symbols)}
 
 
 def unwritten_padding(
