@@ -37,7 +37,8 @@ def least_cost(rows: Rows, values: Values, roots: Iterable[Node]) -> Least | Non
         return None
     found: Any = pywraplp
     solver: Any = found.Solver.CreateSolver("GLOP")
-    solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {WORK}")
+    # nothing taken meets no demand and costs nothing: where the dual simplex method starts
+    solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {WORK} use_dual_simplex: true")
     program = _Program(solver, rows)
     for root in roots:
         program.at_least_one(root)

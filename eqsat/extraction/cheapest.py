@@ -20,13 +20,13 @@ from eqsat.graph.nodes import ClassId
 
 WORK = 3_000_000
 """The steps of a choice, in all its parts; about a million a second."""
-FRONTIER, LOCAL = 0.1, 0.6
+FRONTIER, LOCAL = 0.1, 0.8
 """The shares of a part's work in which all frontiers are followed, and in which a choice is made better."""
 WIDTHS = (10, 50, 200)
 """How many choices are followed, one number after the other."""
-SOLVED = 2.5e-7
+SOLVED = 1e-7
 """What the integer program may do for a step of that work."""
-FEW, ENOUGH = 1_500, 2.5
+FEW, ENOUGH = 1_500, 0.4
 """So many steps in question, for which that much work nearly always suffices, and is always allowed."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
@@ -94,14 +94,14 @@ def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative]
         least, prices = max(least, bound.cost), bound.prices
     worth = [prices.get(node, 0) for node in rows.order]
     starts = [] if found is None else [found]
-    for width in WIDTHS:
-        for estimate in ([0] * len(worth), worth):
+    for width, estimate in (*((width, worth) for width in WIDTHS), (WIDTHS[-1], [0] * len(worth))):
+        if not any(start.cost <= least for start in starts):
             way = follow(rows.table, rows.start, estimate, width, budget)
             starts += [] if way is None else [way]
     chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()}
     if starts:
         best = min(starts, key=lambda x: x.cost)
-        chosen = _ways(rows, improved(rows, values, best, worth, budget.share(LOCAL)))
+        chosen = _ways(rows, improved(rows, values, best, worth, least, budget.share(LOCAL)))
     cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
     if least >= cost or left < SHORTEST:
         return chosen, least

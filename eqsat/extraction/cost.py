@@ -14,7 +14,7 @@ from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_extent, shape_size
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.spell import spell
-from eqsat.ir.flat.split import maps_of_view
+from eqsat.ir.flat.split import chain_of_view, maps_of_view
 from eqsat.ir.flat.steps import Reshape, moved_cells
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import Compute, Constant, Node, Program, View, input
@@ -93,8 +93,9 @@ def pair_view(first: Reindex, second: Reindex) -> View | None:
         return None
     x = input("x", (as_extent(first.map.n_in),), first.dtype)
     node = viewed_twice(x, first.map, second.map, (first.fill, second.fill), None).node
-    maps = maps_of_view(node, read_only=True) if isinstance(node, View) else None
-    return node if isinstance(node, View) and maps is not None and len(maps) > 1 else None
+    if not isinstance(node, View) or len(chain_of_view(node) or ()) < 2:
+        return None
+    return node if len(maps_of_view(node, read_only=True) or ()) > 1 else None
 
 
 def node_cells(node: Node, constants: set[int]) -> Sequence[Size]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from typing import Any
 
@@ -10,7 +10,7 @@ from eqsat import interrupt
 from eqsat.extraction.bound import made_once
 from eqsat.extraction.extract import Alternative
 from eqsat.extraction.parts import Component, cycles
-from eqsat.extraction.rows import Node, Rows, by_class
+from eqsat.extraction.rows import Node, Rows, Step, by_class
 from eqsat.extraction.values import Values
 from eqsat.graph.nodes import ClassId
 
@@ -35,11 +35,13 @@ def improve(
     model = cp_model.CpModel()
     active: dict[Node, Any] = {node: model.new_bool_var("") for node in steps}
     used: dict[tuple[Node, int], Any] = {}
+    hints = _chosen_steps(steps, [(c, False) for c in part.roots], known)
     for node, some in steps.items():
-        for n, step in enumerate(some):
+        for n in range(len(some)):
             used[node, n] = active[node] if len(some) == 1 else model.new_bool_var("")
-            model.add_hint(used[node, n], step.way is not None and known.get(node[0]) is step.way)
+            model.add_hint(used[node, n], hints.get(node) == n)
         if len(some) > 1:
+            model.add_hint(active[node], node in hints)
             model.add(sum(used[node, n] for n in range(len(some))) == active[node])
         elif not some:
             model.add(active[node] == 0)
@@ -62,6 +64,22 @@ def improve(
         return None
     found = by_class({node: steps[node][n] for (node, n), taken in used.items() if solver.value(taken)})
     return found, min(cost_in(part, found), ceil(solver.best_objective_bound - CLOSE))
+
+
+def _chosen_steps(
+    steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], known: Mapping[ClassId, Alternative]
+) -> dict[Node, int]:
+    """The steps that a choice takes, by their numbers."""
+    found: dict[Node, int] = {}
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            ways = [step.way for step in steps[node]]
+            way = known[node[0]]
+            found[node] = ways.index(way) if way in ways else ways.index(None)
+            stack.extend(steps[node][found[node]].needs)
+    return found
 
 
 def _needs(model: Any, rows: Rows, active: dict[Node, Any], used: dict[tuple[Node, int], Any]) -> None:

@@ -64,8 +64,8 @@ def _time(encoded: Encoded, table: Table) -> Prices:
     @cache
     def view(reindex: Reindex) -> int:
         nodes = encoded.views.get(u.reindexes.number(reindex), ()) if not reindex.map.is_identity else ()
-        least = min([map_price(reindex, table), *(view_price(node, table) for node in nodes)])
-        return least * NODE + _magnitude(map_bytes(reindex))
+        price, moved = map_price(reindex, table)
+        return min([price, *(view_price(node, table) for node in nodes)]) * NODE + _magnitude(moved)
 
     @cache
     def pair(first: Reindex, second: Reindex) -> int | None:

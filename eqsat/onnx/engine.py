@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 PASSES = 3
 """How often a result is searched again, as long as that pays."""
-LARGE, WORTH = 2000, 0.15
-"""E-nodes above which a further search costs seconds, and the share of the time that one must have gained before it."""
+LARGE, WORTH = 400, 0.25
+"""E-nodes above which a further search takes as long again and rarely finds more, and the share of the time that one
+must have gained before it."""
 FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "egglog.bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
 

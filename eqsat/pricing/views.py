@@ -11,7 +11,7 @@ from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.split import maps_of_view
-from eqsat.ir.flat.steps import Shape, Step, is_free, shape_after
+from eqsat.ir.flat.steps import Shape, Spelling, Step, is_free, moved_cells, shape_after
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import View
 from eqsat.ir.terms.shape import same_dim
@@ -24,16 +24,17 @@ WHOLE = {"onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_d
 SPLIT = "onnx:Split"
 
 
-def map_price(reindex: Reindex, table: Table) -> int:
-    """The picoseconds of a view whose shapes are not known yet: reshapes are left out."""
-    m = reindex.map
+def map_price(reindex: Reindex, table: Table) -> tuple[int, int]:
+    """The picoseconds of a view whose shapes are not known yet, reshapes left out, and the bytes that it moves."""
+    m, size = reindex.map, itemsize(reindex.dtype)
     if m.is_identity:
-        return round(table.operators["reshape"])
-    found = quickest(m, (m.n_in,), (m.n_out,), itemsize(reindex.dtype), table, False)
+        return round(table.operators["reshape"]), 0
+    found = quickest(m, (m.n_in,), (m.n_out,), size, table, False)
     if found is None:  # cells gathered at computed positions
         cells = sampled(m.n_out)
-        return table.moved("gather", cells, 1, itemsize(reindex.dtype)) + round(table.operators["node"])
-    return found[1] or round(table.operators["reshape"])
+        return table.moved("gather", cells, 1, size) + round(table.operators["node"]), 2 * cells * size
+    moved = sum(sampled(cells) for cells in moved_cells(Spelling((m.n_in,), found[0])))
+    return found[1] or round(table.operators["reshape"]), moved * size
 
 
 def timed_steps(node: View, table: Table) -> list[Step] | None:

@@ -395,10 +395,10 @@ def _gather_table(draft: _Draft, outer: Size, core: Listed, inner: Size) -> _Dra
         ends = [e for e in (outer,) if e != 1], [e for e in (inner,) if e != 1]
         draft.reshape((*ends[0], core.n_in, *ends[1]))
         axis = len(ends[0])
-    table = core.to_array()
-    draft.add(Gather(axis, IntTable(np.maximum(table, 0))))
+    rows = number(core.n_out)
+    draft.add(Gather(axis, IntTable.later(rows, lambda: np.maximum(core.to_array(), 0))))
     if not core.is_total:
-        draft.add(Mask(axis, IntTable(table >= 0)))
+        draft.add(Mask(axis, IntTable.later(rows, lambda: core.to_array() >= 0)))
     return draft
 
 

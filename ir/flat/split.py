@@ -65,6 +65,15 @@ def maps_of_view(view: View, read_only: bool = False) -> tuple[Map, ...] | None:
         return None if whole is None else (whole,)
 
 
+def chain_of_view(view: View) -> tuple[FlatMap, ...] | None:
+    """The digit maps that a View applies one after another; None where digits do not say it. Tables are not tried, for
+    which each cell must be looked at."""
+    try:
+        return _chain(view)
+    except NoDigits:
+        return None
+
+
 def _chain(view: View) -> tuple[FlatMap, ...]:
     """The pad, the digits and the crop that a View is, without those that it does not need."""
     address = flatten(view.gather, view.source.shape)

@@ -14,7 +14,7 @@ them that is not found to be another one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -37,25 +37,49 @@ class IntTable:
     (True, False)
     """
 
-    __slots__ = ("_digest", "array")
+    __slots__ = ("_array", "_digest", "_made", "_size")
 
     def __init__(self, values: npt.ArrayLike) -> None:
-        self.array: IntArray = np.array(values, dtype=np.int64).reshape(-1)
-        self.array.flags.writeable = False
-        self._digest = int.from_bytes(hashlib.blake2b(self.array.tobytes(), digest_size=8).digest(), "little")
+        self._array: IntArray | None = np.array(values, dtype=np.int64).reshape(-1)
+        self._array.flags.writeable = False
+        self._size = len(self._array)
+        self._made: Callable[[], npt.ArrayLike] | None = None
+        self._digest: int | None = None
+
+    @classmethod
+    def later(cls, size: int, made: Callable[[], npt.ArrayLike]) -> IntTable:
+        """A row of so many numbers that are made when they are first looked at: many are only counted."""
+        row = cls(())
+        row._array, row._size, row._made = None, size, made
+        return row
+
+    @property
+    def array(self) -> IntArray:
+        if self._array is None:
+            assert self._made is not None
+            self._array, self._made = IntTable(self._made()).array, None
+        return self._array
+
+    @property
+    def digest(self) -> int:
+        """A hash of the content."""
+        if self._digest is None:
+            found = hashlib.blake2b(self.array.tobytes(), digest_size=8).digest()
+            self._digest = int.from_bytes(found, "little")
+        return self._digest
 
     def __len__(self) -> int:
-        return len(self.array)
+        return self._size
 
     def __hash__(self) -> int:
-        return hash(self._digest)
+        return hash(self.digest)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
         if not isinstance(other, IntTable):
             return NotImplemented
-        return self._digest == other._digest and np.array_equal(self.array, other.array)
+        return len(self) == len(other) and self.digest == other.digest and np.array_equal(self.array, other.array)
 
     def __repr__(self) -> str:
         head = ", ".join(str(v) for v in self.array[:8].tolist())
