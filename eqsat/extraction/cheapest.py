@@ -26,7 +26,7 @@ WIDTHS = (10, 50, 200)
 """How many choices are followed, one number after the other."""
 SOLVED = 1e-7
 """What the integer program may do for a step of that work."""
-FEW, ENOUGH = 1_500, 0.4
+FEW, ENOUGH = 1_500, 0.7
 """So many steps in question, for which that much work nearly always suffices, and is always allowed."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""

@@ -19,7 +19,7 @@ Fact = tuple[str, tuple[int, ...]]
 class Layouts:
     """Turns questions (relation name, integers) into facts, and remembers whether there were too many layouts."""
 
-    def __init__(self, interned: Interned, forms: FormMaker, layout_cap: int = 12) -> None:
+    def __init__(self, interned: Interned, forms: FormMaker, layout_cap: int = 8) -> None:
         self.interned = interned
         self.forms = forms
         self.layout_cap = layout_cap
