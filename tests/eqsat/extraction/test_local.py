@@ -1,0 +1,92 @@
+"""Choices made better: neighbourhood by neighbourhood, and by the integer program from the choice that is known."""
+
+from __future__ import annotations
+
+from random import Random
+
+from eqsat.extraction.beams import Chosen, follow
+from eqsat.extraction.budget import Budget
+from eqsat.extraction.exact import cost_in, improve
+from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
+from eqsat.extraction.local import improved
+from eqsat.extraction.parts import Component, take_apart
+from eqsat.extraction.rows import Rows, by_class, rows_of
+from eqsat.extraction.values import values_of
+from eqsat.graph.nodes import ClassId, UseForm
+
+LAYOUTS = 3
+
+
+def _chain(blocks: int, seed: int) -> Component:
+    """A row of values in some layouts, each a view of each other, and each made of the one before and of the one before
+    that: the one part of it that is open."""
+    rng = Random(seed)
+    table: dict[ClassId, list[Alternative]] = {n: [] for n in range(LAYOUTS)}
+    table[0] = [Alternative(UseLeaf(0), 0, ())]
+    rows = [list(range(LAYOUTS))]
+    for _ in range(blocks):
+        below, further, own = rows[-1], rows[max(0, len(rows) - 2)], [len(table) + n for n in range(LAYOUTS)]
+        for n, c in enumerate(own):
+            needs = (below[n], further[rng.randrange(LAYOUTS)])
+            table[c] = [Alternative(UseForm(c, 0, needs), rng.randint(1, 9), needs)]
+        rows.append(own)
+    for row in rows:
+        for c in row:
+            table[c] += [Alternative(InsertView(d, 0), rng.randint(3, 9), (d,)) for d in row if d != c]
+    found = take_apart(table, [rows[-1][0]])
+    assert found is not None
+    return max(found.parts, key=lambda part: len(part.ways))
+
+
+def _hasty(rows: Rows) -> Chosen:
+    found = follow(rows.table, rows.start, [0] * len(rows.order), 1, Budget(1e9, float("inf")))
+    assert found is not None
+    return found
+
+
+def _is_whole(rows: Rows, chosen: Chosen) -> bool:
+    """Whether exactly what is needed is chosen, among the rows that there are, at the cost that is claimed."""
+    mask, needed = rows.start, set[int]()
+    for n in range(len(rows.table)):
+        if mask & 1:
+            needed.add(n)
+            mask |= chosen.rows[n][1] << 1
+        mask >>= 1
+    right = all(any(row is way for way in rows.table[n]) for n, row in chosen.rows.items())
+    return right and needed == chosen.rows.keys() and chosen.cost == sum(row[0] for row in chosen.rows.values())
+
+
+def test_neighbourhoods_better_a_choice_and_keep_it_whole() -> None:
+    """What is put together of a neighbourhood and of what lies around it is a choice, and never a dearer one."""
+    better = 0
+    for seed in range(8):  # feature: G12
+        part = _chain(10, seed)
+        rows, values = rows_of(part), values_of(part)
+        known = _hasty(rows)
+        found = improved(rows, values, known, [0] * len(rows.order), 0, Budget(1e9, float("inf")))
+        assert _is_whole(rows, found) and found.cost <= known.cost
+        assert cost_in(part, by_class({rows.order[n]: r[2] for n, r in found.rows.items()})) <= found.cost
+        better += found.cost < known.cost
+    assert better > 2
+
+
+def test_a_step_looks_at_its_neighbourhood_alone() -> None:
+    """Twice as many blocks are twice the work, not four times."""
+    work: list[float] = []
+    for blocks in (16, 32):  # feature: G12
+        part = _chain(blocks, 0)
+        rows, budget = rows_of(part), Budget(1e9, float("inf"))
+        improved(rows, values_of(part), _hasty(rows), [0] * len(rows.order), 0, budget)
+        work.append(1e9 - budget.work)
+    assert work[1] < 3 * work[0]
+
+
+def test_the_integer_program_starts_from_what_is_known() -> None:
+    """However little it may do, its answer costs no more than the choice that it was given."""
+    for seed in range(3):  # feature: G12
+        part = _chain(10, seed)
+        rows, values = rows_of(part), values_of(part)
+        known = improved(rows, values, _hasty(rows), [0] * len(rows.order), 0, Budget(1e9, float("inf")))
+        ways = by_class({rows.order[n]: row[2] for n, row in known.rows.items()})
+        found = improve(part, rows, values, ways, 0.05, 20.0)
+        assert found is not None and cost_in(part, found[0]) <= cost_in(part, ways)
