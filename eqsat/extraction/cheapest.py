@@ -20,9 +20,7 @@ from eqsat.graph.nodes import ClassId
 
 WORK = 3_000_000
 """The steps of a choice, in all its parts; about a million a second."""
-STARTS = 2
-"""How many of the choices are made better, the cheapest first."""
-FRONTIER, LOCAL = 0.1, 0.6
+FRONTIER, LOCAL = 0.1, 0.8
 """The shares of a part's work in which all frontiers are followed, and in which a choice is made better."""
 WIDTHS = (10, 50, 200)
 """How many choices are followed, one number after the other."""
@@ -102,10 +100,8 @@ def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative]
             starts += [] if way is None else [way]
     chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()}
     if starts:
-        tried = sorted(starts, key=lambda x: x.cost)[:STARTS]
-        shares = [budget.share(LOCAL) for _ in tried]
-        found = [improved(rows, values, x, worth, least, some) for x, some in zip(tried, shares, strict=True)]
-        chosen = _ways(rows, min(found, key=lambda x: x.cost))
+        best = min(starts, key=lambda x: x.cost)
+        chosen = _ways(rows, improved(rows, values, best, worth, least, budget.share(LOCAL)))
     cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
     if least >= cost or left < SHORTEST:
         return chosen, least

@@ -15,11 +15,23 @@ from eqsat.operators.interned import Interned
 
 Fact = tuple[str, tuple[int, ...]]
 
+MANY = 60
+"""Operators, above which fewer layouts are asked of each: choices among more take longer and are made no better."""
+
+
+def layout_cap(operators: int) -> int:
+    """How many layouts are asked of each operand and output of so many operators.
+
+    >>> layout_cap(3), layout_cap(300)
+    (12, 8)
+    """
+    return 12 if operators <= MANY else 8
+
 
 class Layouts:
     """Turns questions (relation name, integers) into facts, and remembers whether there were too many layouts."""
 
-    def __init__(self, interned: Interned, forms: FormMaker, layout_cap: int = 8) -> None:
+    def __init__(self, interned: Interned, forms: FormMaker, layout_cap: int) -> None:
         self.interned = interned
         self.forms = forms
         self.layout_cap = layout_cap

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded
-from eqsat.graph.layouts import Fact, Layouts
+from eqsat.graph.layouts import Fact, Layouts, layout_cap
 from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
@@ -143,7 +143,7 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
 def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     start = time.monotonic()
     u = task.interned
-    answers = _Answers(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules)
+    answers = _Answers(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules, layout_cap(len(task.written)))
     graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
@@ -170,8 +170,8 @@ def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
 class _Answers:
     """Answers each distinct question once: those about layouts, and those of laws."""
 
-    def __init__(self, interned: Interned, forms: FormMaker, rules: tuple[Rule, ...]) -> None:
-        self.layouts = Layouts(interned, forms)
+    def __init__(self, interned: Interned, forms: FormMaker, rules: tuple[Rule, ...], layout_cap: int) -> None:
+        self.layouts = Layouts(interned, forms, layout_cap)
         self.laws = LawAnswers(interned, forms, rules)
         self.asked: set[tuple[str, tuple[int, ...]]] = set()
 
