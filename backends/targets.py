@@ -58,10 +58,10 @@ class Target:
     "operators", where each node is an operator of a graph format, in the orders that the format's operators have.
     compile: makes a kernel; None where results are only written as a graph. functions: makes one of a PrimFunc.
     node_bytes: what a node costs beside the bytes that it moves. objective: what a result has less of, unless the
-    caller says. transposed_matrices, transposed_batches:
-    the types of matrix products, without batch axes and with some, that read an operand with its last two axes
-    exchanged (of batches also with its rows or the summed axis first). domains: the operators beside the format's own.
-    commands: the commands of `eqsat` that offer it.
+    caller says. transposed_matrices, transposed_batches: the types of matrix products, without batch axes and with
+    some, that read an operand with its last two axes exchanged (of batches also with its rows or the summed axis
+    first). views: operators that are one view and have kernels of their own, with their kind of move in a table of
+    prices. domains: the operators beside the format's own. commands: the commands of `eqsat` that offer it.
     """
 
     name: str
@@ -71,6 +71,7 @@ class Target:
     objective: Literal["bytes", "time"] = "bytes"
     transposed_matrices: tuple[str, ...] = ()
     transposed_batches: tuple[str, ...] = ()
+    views: Mapping[str, str] = field(default_factory=dict[str, str])
     domains: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     functions: Callable[[PrimFunc, Options], Kernel] | None = None
@@ -121,9 +122,11 @@ def _opencl_function(func: PrimFunc, options: Options) -> Kernel:
 
 
 GEMM = ("float16", "float32", "float64")
+VIEWS = {"onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_depth", "onnx:Split": "split"}
 ONNX = Target(
-    "onnx", "operators", None, node_bytes=100_000, objective="time", transposed_matrices=GEMM, commands=("optimize",)
-)
+    "onnx", "operators", None, node_bytes=100_000, objective="time", transposed_matrices=GEMM, views=VIEWS,
+    commands=("optimize",),
+)  # fmt: skip
 """An operator of a graph takes some 4 us in its runtime, in which 0.1 MB are moved. Where one kernel holds many
 operators, nodes only decide between equal bytes."""
 ONNXRUNTIME = replace(ONNX, name="onnxruntime", transposed_batches=("float32", "float64"), domains=("com.microsoft",))

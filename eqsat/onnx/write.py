@@ -102,7 +102,7 @@ class _ProgramWriter(Writer):
                 self.value_info.append(self.info(name, Tensor(node)))
         elif isinstance(node, View):
             blocks = None if self.exact or steps else as_blocks(node, self.opset)
-            if blocks is not None and self.table is not None and not is_quick(node, blocks.op, self.table):
+            if blocks is not None and self.table is not None and not is_quick(node, f"onnx:{blocks.op}", self.table):
                 blocks = None
             if blocks is None or not self.runs(blocks.op, node.outputs[0][1]):
                 spell_view(self, node)

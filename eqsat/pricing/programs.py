@@ -10,10 +10,7 @@ from eqsat.operators.bundles import of_opaque
 from eqsat.operators.labels import of_compute
 from eqsat.pricing.operators import Origin, is_product, operator_price
 from eqsat.pricing.table import Table
-from eqsat.pricing.views import SPLIT, is_reshape, view_price
-
-SLOTS_OF_ONE = ("onnx.output", "onnx.slots")
-"""What differs between the outputs of one Split."""
+from eqsat.pricing.views import is_reshape, kind_of_move, view_price
 
 
 def program_price(program: Program, table: Table) -> int:
@@ -42,8 +39,9 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
             constants.add(node.serial)
             continue
         price = node_price(node, constants, alone, table)
-        if isinstance(node, View) and node.tag is not None and node.tag.name == SPLIT:
-            attrs = tuple(item for item in node.tag.attrs if item[0] not in SLOTS_OF_ONE)
+        if isinstance(node, View) and node.tag is not None and kind_of_move(node.tag.name) == "split":
+            # Names with a dot are notes of a front end, as the number of the output: views of one split differ in it.
+            attrs = tuple(item for item in node.tag.attrs if "." not in item[0])
             if (node.source.key, attrs) in splits:
                 price -= round(table.operators["node"])
             splits.add((node.source.key, attrs))

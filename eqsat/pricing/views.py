@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from eqsat.backends.targets import TARGETS
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.formula import TABLE_POINTS
 from eqsat.ir.flat.ops import compose
@@ -19,9 +20,14 @@ from eqsat.operators.interned import Reindex
 from eqsat.pricing.steps import chained, fewest_bytes, quickest, step_price, steps_price
 from eqsat.pricing.table import Table
 
-WHOLE = {"onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_depth"}
-"""Operators of a format that are one view, with kernels of their own: how they move bytes."""
-SPLIT = "onnx:Split"
+
+def kind_of_move(operator: str) -> str | None:
+    """How an operator of a format that is one view moves bytes, where it has a kernel of its own.
+
+    >>> kind_of_move("onnx:DepthToSpace")
+    'depth_to_space'
+    """
+    return next((target.views[operator] for target in TARGETS.values() if operator in target.views), None)
 
 
 def map_price(reindex: Reindex, table: Table) -> tuple[int, int]:
@@ -66,13 +72,13 @@ def _chains(node: View) -> list[Sequence[Map]]:
 
 def written_price(node: View, table: Table) -> int | None:
     """The picoseconds of a View as the operator of a format that it came from; None where it came from none."""
-    if node.tag is None or not node.tag.name.startswith("onnx:"):
+    if node.tag is None or ":" not in node.tag.name:
         return None
     shape, dtype = node.outputs[0]
     extents = [sampled(as_size(d)) for d in shape]
-    kind, run = WHOLE.get(node.tag.name), 1
-    if node.tag.name == SPLIT and len(shape) == len(node.source.shape):
-        kind, run = "split", prod(extents[_cut_axis(node) :])
+    kind, run = kind_of_move(node.tag.name), 1
+    if kind == "split":
+        kind, run = (kind, prod(extents[_cut_axis(node) :])) if len(shape) == len(node.source.shape) else (None, 1)
     if kind is not None:
         return table.moved(kind, prod(extents), run, itemsize(dtype)) + round(table.operators["node"])
     maps = maps_of_view(node)
@@ -98,12 +104,13 @@ def view_price(node: View, table: Table) -> int:
     return min(prices) if prices else table.moved("gather", cells, 1, size) + round(table.operators["node"])
 
 
-def is_quick(node: View, op: str, table: Table) -> bool:
-    """Whether a View takes no more time as one operator of ours than in steps."""
+def is_quick(node: View, operator: str, table: Table) -> bool:
+    """Whether a View takes no more time as one operator of a format than in steps."""
     shape, dtype = node.outputs[0]
     cells, steps = prod(sampled(as_size(d)) for d in shape), steps_of(node, table)
-    whole = table.moved(WHOLE[f"onnx:{op}"], cells, 1, itemsize(dtype)) + round(table.operators["node"])
-    return steps is None or whole <= steps
+    kind = kind_of_move(operator)
+    whole = None if kind is None else table.moved(kind, cells, 1, itemsize(dtype)) + round(table.operators["node"])
+    return steps is None or (whole is not None and whole <= steps)
 
 
 def steps_of(node: View, table: Table) -> int | None:
