@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
 
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move, moves_left
@@ -45,6 +45,16 @@ class Measure:
         return self.picoseconds or 0, self.bytes_moved, self.nodes
 
 
+class Needed(Protocol):
+    """The laws with which alone a result costs the same; `least`: with none of them left out."""
+
+    @property
+    def laws(self) -> tuple[str, ...]: ...
+
+    @property
+    def least(self) -> bool: ...
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """What `optimize` found: `program`, made of `original`.
@@ -70,7 +80,7 @@ class Result:
     """The prices of time, where that is the objective."""
     seconds: float = 0.0
     """What the whole run took."""
-    steps: Callable[[Result], object] | None = field(default=None, repr=False, compare=False)
+    steps: Callable[[Result], Needed] | None = field(default=None, repr=False, compare=False)
     """What finds the steps of this result; it does not travel to other processes."""
 
     def __repr__(self) -> str:
@@ -203,20 +213,29 @@ class Result:
         steps: instead, the laws that are needed (found by optimising again without one after the other) and each
         region that was changed, with the check of it by itself.
         """
-        if not steps:
-            return explain_result(self)
-        if self.steps is None:
-            raise EqsatError("explain(steps=True)", "this result was not made by eq.optimize in this process")
-        return str(self.steps(self))
+        return str(self._chain()) if steps else explain_result(self)
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
+    def _chain(self) -> Needed:
+        """The laws that are needed, and the regions that were changed."""
+        if self.steps is None:
+            raise EqsatError("the steps of a result", "it was not made by eq.optimize in this process")
+        return self.steps(self)
+
+    def to_html(self, path: str | os.PathLike[str], steps: bool = False) -> None:
         """Write a page that explains the result and loads nothing: both programs as pictures, costs by operator, each
         move that was removed with its check, what is left and why, laws, side conditions, the search.
 
+        steps: find the laws that are needed, by optimising again without one after the other for up to half a minute;
+        the page then names these alone.
         Raises EqsatError where it cannot be written; it appears whole or not at all.
         """
+        report = self.report
+        if steps:
+            chain = self._chain()
+            needed = [law for law in report.laws if law[0] in chain.laws]
+            report = replace(report, laws=needed, needed="least" if chain.least else "some")
         try:
-            write_whole(path, page(self.report, self.title, format_program(self.program)))
+            write_whole(path, page(report, self.title, format_program(self.program)))
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise EqsatError(

@@ -13,6 +13,7 @@ from eqsat.reporting.summary import Advice, Report, arrow, count, microseconds, 
 
 MANY = 300
 """Rows of a table that are shown; what is beyond is counted."""
+NEEDED = {"": "", "some": ", of which some may not be needed", "least": ", none of which can be left out"}
 NAMED = 40
 """Operators of a region that are named."""
 
@@ -186,7 +187,11 @@ def _removed(report: Report, gone: Sequence[Vertex]) -> str:
         table = _moves(report, list(rest.values()))
         parts.append(f"<details open><summary>outside of the regions that were checked</summary>{table}</details>")
     laws = ", ".join(f'<a href="#law-{escape(name)}">{escape(name)}</a>' for name, *_ in report.laws)
-    said = f"<p>By the laws {laws}. Each of them is proved, see below.</p>" if laws else ""
+    said = (
+        f"<p>By the laws {laws}{NEEDED[report.needed]}. Each of them is proved or an axiom, see below.</p>"
+        if laws
+        else ""
+    )
     return f"<h2>Moves that were removed or replaced: {len(gone)}</h2>{said}{''.join(parts)}"
 
 

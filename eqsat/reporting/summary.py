@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move
@@ -68,6 +68,8 @@ class Report:
     """The e-nodes of the search over its seconds."""
     laws: Sequence[tuple[str, str, str, str, int]] = ()
     """The laws that acted: name, statement, what it says, status, how often it matched."""
+    needed: Literal["", "some", "least"] = ""
+    """Whether `laws` are those that are needed: with none of them left out (least), or perhaps more (some)."""
     same: bool = False
     """Whether the result is the program as it was given."""
 

@@ -10,6 +10,7 @@ from browser import look
 
 import eqsat as eq
 from eqsat.checking.verdict import Checked, RegionCheck
+from eqsat.ir.errors import EqsatError
 from eqsat.reporting.layers import HEIGHT, WIDTH, places
 from eqsat.reporting.page import page
 from eqsat.reporting.sides import Side, Vertex
@@ -78,6 +79,16 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
         assert f'id="law-{law[0]}"' in text
     for region in found.checked:
         assert all(name in text for name in (*region.before, *region.after))
+
+
+def test_the_laws_that_are_needed(tmp_path: Path) -> None:
+    found = eq.optimize(result())
+    found.to_html(tmp_path / "r.html", steps=True)
+    text = (tmp_path / "r.html").read_text()
+    named = set(re.findall(r'id="law-([\w-]+)"', text))
+    assert named < {law[0] for law in found.report.laws} and "none of which can be left out" in text
+    with pytest.raises(EqsatError, match="not made by"):
+        replace(found, steps=None).to_html(tmp_path / "other.html", steps=True)
 
 
 def test_removed_moves_have_their_region_and_their_place() -> None:
