@@ -9,7 +9,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, For, If, Stmt, Store, seq, statements
+from eqsat.ir.statements.stmt import Alloc, For, If, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
@@ -65,6 +65,8 @@ def choose_padding(func: PrimFunc) -> Planned:
     before = cost(func)
     raw, best, tried = func, _finished(Planned(func, (), (), (), before, before)), 0
     for buffer in _buffers(func):
+        if not _branches(best.func):  # filling costs stores, and pays by branches that go
+            break
         base, done = raw, best.fillings
         for filled, filling in _filled(base, buffer):
             if tried == MOST:
@@ -89,6 +91,12 @@ def _finished(plan: Planned) -> Planned:
             if cheaper(found.cost_after, best.cost_after):
                 best = found
     return best
+
+
+def _branches(func: PrimFunc) -> bool:
+    """Whether something in a function is decided while it runs."""
+    stmts = list(statements(func.body))
+    return any(isinstance(s, If) or nodes_of("where", *stmt_terms(s)) for s in stmts)
 
 
 def _buffers(func: PrimFunc) -> list[str]:

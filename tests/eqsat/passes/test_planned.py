@@ -78,6 +78,13 @@ def test_an_input_is_never_filled() -> None:
     assert not choose_padding(before).fillings and not choose_padding(before).removed
 
 
+def test_where_nothing_is_decided_nothing_is_filled() -> None:
+    copy = loops([io, ii], put("L", [io, ii], t.load("A", [ii, io], I32)), put("B", [io], t.load("L", [io, 0], I32)))
+    before = function({"A": ((4, 4), I32), "B": ((4,), I32)}, Alloc(BufferDecl("L", (4, 5), I32), copy))
+    plan = choose_padding(before)
+    assert not plan.fillings and plan.cost_before is plan.cost_after
+
+
 # feature: D4, E14
 def test_padding_that_must_not_be_accessed_is_not_filled() -> None:
     """Found by random schedules: the planner wrote zeros to it, and dropped the branch."""
