@@ -16,7 +16,7 @@ from eqsat.ir.terms.term import Term
 
 ENUMERATION_LIMIT = 1 << 21
 """The points of the largest box of which all are tried."""
-SAMPLES, CORNERS = 4096, 64
+SAMPLES, CORNERS, NEAR = 4096, 64, 4
 LARGEST_RANDOM = 1 << 62
 LARGEST_KEY = 1 << 62
 
@@ -68,22 +68,23 @@ def some_points(extents: Sequence[int], count: int = SAMPLES, whole: int | None 
         return [a.ravel() for a in np.indices(tuple(extents))] if extents else []
     result: list[NDArray] = []
     for axis, extent in enumerate(min(e, LARGEST_RANDOM) for e in extents):
-        dice, low, high = _dice(count, axis)
+        dice, low, high, below, above = _dice(count, axis)
         array = dice % extent
-        array[low] = dice[low] % min(extent, 4)
-        array[high] = extent - 1 - dice[high] % min(extent, 4)
+        array[low] = below if extent >= NEAR else below % extent
+        array[high] = extent - 1 - (above if extent >= NEAR else above % extent)
         result.append(array)
     return result
 
 
 @cache
-def _dice(count: int, axis: int) -> tuple[NDArray, NDArray, NDArray]:
-    """Random numbers for the points of an axis, and which of them are near its ends."""
+def _dice(count: int, axis: int) -> tuple[NDArray, NDArray, NDArray, NDArray, NDArray]:
+    """Random numbers for the points of an axis, which of them are near 0 and near the end, and how near."""
     random = np.random.default_rng(axis)
-    dice, kind = random.integers(0, LARGEST_RANDOM, count), random.integers(0, 4, count)
+    dice, kind, near = (random.integers(0, n, count) for n in (LARGEST_RANDOM, 4, NEAR))
     kind[:CORNERS] &= 1
-    dice[:CORNERS] -= dice[:CORNERS] % 12  # 0 modulo 4 and 3: not near the ends, but there
-    return dice, np.flatnonzero(kind == 0), np.flatnonzero(kind == 1)
+    near[:CORNERS] = 0
+    low, high = np.flatnonzero(kind == 0), np.flatnonzero(kind == 1)
+    return dice, low, high, near[low], near[high]
 
 
 def row_keys(columns: Iterable[NDArray], rows: int) -> NDArray:
