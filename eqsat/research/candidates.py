@@ -55,12 +55,11 @@ def candidates(grammar: Grammar, classes: Classes, seed: int) -> Iterator[Candid
 
 
 def _oriented(left: Term, right: Term, conditions: tuple[Term, ...]) -> Iterator[Candidate]:
-    if cost(left) < cost(right):
-        left, right = right, left
-    if left is right or left.op in ("var", "const"):
-        return
-    if set(nodes_of("var", right, *conditions)) <= set(nodes_of("var", left)):
-        yield Candidate(left, right, conditions)
+    sides = (left, right) if cost(left) >= cost(right) else (right, left)
+    for large, small in (sides, sides[::-1]):  # the smaller one on the left where only that says what the variables are
+        if large.op not in ("var", "const") and set(nodes_of("var", small, *conditions)) <= set(nodes_of("var", large)):
+            yield Candidate(large, small, conditions)
+            return
 
 
 class Names:

@@ -14,9 +14,11 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import postorder, substitute
 from eqsat.proving.prover import prove_equal
-from eqsat.proving.read import Ranges
+from eqsat.proving.question import LEAVES
+from eqsat.proving.read import Ranges, read
 from eqsat.rewriting.context import Context
 from eqsat.rewriting.rewrite import Session
 from eqsat.rulebook.acting import why_idle
@@ -153,15 +155,18 @@ def derivation(lines: Sequence[str], ranges: Ranges | None = None, rules: Sequen
     """
     if len(lines) < 2:
         raise EqsatError("derivation", "has no step", "write two terms or more, one on each line")
+    terms, _ = read(lines, ranges)  # names of ranges that occur in no line are an error
+    known = [{leaf_name(leaf) for leaf in postorder(term) if leaf.op in LEAVES} for term in terms]
     found: list[Break] = []
-    for before, after in pairwise(lines):
-        proof = prove_equal(before, after, ranges)
+    for (before, after), names in zip(pairwise(lines), (a | b for a, b in pairwise(known)), strict=True):
+        own = {name: wanted for name, wanted in (ranges or {}).items() if name in names}
+        proof = prove_equal(before, after, own)
         if proof.verdict == "refuted":
             shown = ", ".join(f"{k}={v}" for k, v in (proof.witness or {}).items())
             found.append(Break(before, after, "wrong", None, f"differs at {shown}"))
             continue
         try:
-            found.append(Break(before, after, "derived", explain(before, after, ranges, rules=rules)))
+            found.append(Break(before, after, "derived", explain(before, after, own, rules=rules)))
         except EqsatError as error:
             verdict = "true" if proof else "unknown"
             found.append(Break(before, after, verdict, None, f"{error.problem} ({proof.method})"))

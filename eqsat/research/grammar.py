@@ -144,9 +144,9 @@ def points(grammar: Grammar, conditions: Sequence[Term], seed: int) -> dict[Term
             if kind is Kind.PRED:
                 env[v] = draw.integers(0, 2, n).astype(bool)
             elif kind is Kind.POS:
-                env[v] = draw.integers(1, 12, n)
+                env[v] = draw.integers(1, draw.choice(np.array([4, 12]), n))
             else:
-                wide = draw.choice(np.array([1, 4, 12, 150]), n)
+                wide = draw.choice(np.array([1, 2, 4, 12, 150]), n)
                 env[v] = draw.integers(-wide, wide + 1)
         keep = np.ones(n, bool)
         for c in conditions:
@@ -305,7 +305,9 @@ class Classes:
             yield from level
 
     def under(self, conditions: Sequence[Term], seed: int) -> Iterator[tuple[Term, Term]]:
-        """Pairs of classes that are equal where conditions hold, though not everywhere: the larger term first."""
+        """Pairs of classes that are equal where conditions hold, though not everywhere: the larger term first, or the
+        one over more variables.
+        """
         env = points(self.grammar, conditions, seed)
         if len(next(iter(env.values()))) < POINTS // 4:
             return
@@ -318,5 +320,10 @@ class Classes:
             values = values_of(entry.term, env)
             key = (entry.term.dtype, values.tobytes())
             found = cheapest.setdefault(key, entry.term)
-            if found is not entry.term and named <= set(nodes_of("var", entry.term)):
+            if found is entry.term:
+                continue
+            own, others = set(nodes_of("var", entry.term)), set(nodes_of("var", found))
+            if named <= own:
                 yield entry.term, found
+            elif named | own <= others:
+                yield found, entry.term
