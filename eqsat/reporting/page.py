@@ -32,7 +32,10 @@ def page(report: Report, title: str = "", program: str = "") -> str:
     >>> text.count("<svg"), "http://" in text
     (3, False)
     """
-    gone, new = (moves_of(*sides) for sides in ((report.before, report.after), (report.after, report.before)))
+    gone, new = moves_of(report.before, report.after), moves_of(report.after, report.before)
+    if report.checked.regions and not report.checked.skipped:  # what is in no region is the same under another name
+        before, after = {k for r in report.checked for k in r.before}, {k for r in report.checked for k in r.after}
+        gone, new = [v for v in gone if v.key in before], [v for v in new if v.key in after]
     parts = [
         HEAD.format(title=escape(f"{title} - eqsat" if title else "eqsat"), style=_file("report.css")),
         f'<p class="soft">{escape(title)}</p><h1>{escape(report.verdict)}</h1>',
