@@ -45,7 +45,7 @@ from eqsat.workers.call import WorkerLimit
 EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
 GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
-SEARCH_SHARE = 0.6  # of the time that is left; the rest is for choosing, spelling and checking what was found
+SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
 
@@ -286,7 +286,9 @@ def extract_program(
     while True:
         priced = _dearer(own_prices, dearer)
         ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, Slots(encoded).takes, excluded)
-        found = cheapest(ways.table(snapshot.roots), snapshot.roots, seconds / (attempt + 1), WORK / (attempt + 1))
+        table_of_ways = ways.table(snapshot.roots)
+        left = min(seconds, clock.left() / 2) / (attempt + 1)
+        found = cheapest(table_of_ways, snapshot.roots, left, WORK / (attempt + 1))
         if found is None:
             return Extracted(None, None)
         decoder = Decoder(encoded, snapshot, dict(found.choices), target, growth)

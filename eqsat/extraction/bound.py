@@ -16,6 +16,7 @@ UNIT = 1 << 16  # of costs, so that floats hold them
 SLACK = 1e-7  # of a bound, for what floats lose
 LARGEST = 60_000  # steps: more take longer than they are worth
 WORK = 4.0  # of the solver, which counts it; about seconds
+LONGEST = 3600.0  # seconds, where more are given
 
 Used = tuple[Node, int]
 """A step by its node and number."""
@@ -29,8 +30,8 @@ class Least:
     prices: Mapping[Node, int]
 
 
-def least_cost(rows: Rows, values: Values, roots: Iterable[Node]) -> Least | None:
-    """The answer of the linear program; None where the part is too large for it."""
+def least_cost(rows: Rows, values: Values, roots: Iterable[Node], seconds: float) -> Least | None:
+    """The answer of the linear program; None where the part is too large for it, or the seconds are over."""
     from ortools.linear_solver import pywraplp
 
     if sum(len(some) for some in rows.steps.values()) > LARGEST:
@@ -39,6 +40,7 @@ def least_cost(rows: Rows, values: Values, roots: Iterable[Node]) -> Least | Non
     solver: Any = found.Solver.CreateSolver("GLOP")
     # nothing taken meets no demand and costs nothing: where the dual simplex method starts
     solver.SetSolverSpecificParametersAsString(f"max_deterministic_time: {WORK} use_dual_simplex: true")
+    solver.SetTimeLimit(max(1, round(1000 * min(seconds, LONGEST))))
     program = _Program(solver, rows)
     for root in roots:
         program.at_least_one(root)

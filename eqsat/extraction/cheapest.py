@@ -88,7 +88,8 @@ def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative]
         return _ways(rows, found), found.cost
     trees, values = part.settled(), values_of(part)
     least = max(values.least, *(trees[root][0] for root in part.roots))
-    bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots])
+    seconds = (budget.deadline - time.monotonic()) / 2
+    bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots], seconds)
     prices: Mapping[Node, int] = {}
     if bound is not None:
         least, prices = max(least, bound.cost), bound.prices
