@@ -7,6 +7,10 @@ inside of a digit and outside of digits, the true maximum over the box decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
+from itertools import product
+from math import prod
+from operator import xor
 
 import numpy as np
 
@@ -24,6 +28,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, postorder, substitute, symbols
 
 ATTEMPTS = 8
+BLOCKS = 1 << 8  # pieces of a box in which the bits of its points are free, of which the greatest value is asked
 
 
 class NegativeOutput(LayoutError):
@@ -93,20 +98,36 @@ def _attained(term: Term, box: Mapping[Term, tuple[int, int]], high: int) -> int
 
 
 def _by_bits(term: Term, box: Mapping[Term, tuple[int, int]]) -> int | None:
-    """One more than the greatest value of a term whose bits are xors of bits, if a point of the box is seen to take the
-    greatest value that the bits allow; else None."""
+    """One more than the greatest value of a term whose bits are xors of bits; None for other terms.
+
+    A range is cut into blocks in which some low bits are free and the others fixed, from the largest on.
+    """
     bits = Bits({v: (stop - 1).bit_length() for v, (_, stop) in box.items()}.get)
     rows = bits.rows([term])
-    if rows is None:
+    if rows is None or prod(box[v][1].bit_count() for v in bits.atoms) > BLOCKS:
         return None
     columns = [sum(((mask >> k) & 1) << n for n, mask in enumerate(rows[0])) for k in range(bits.size)]
-    value, point = columns[0], 0
-    basis = echelon([(c, 1 << k) for k, c in enumerate(columns) if k])
-    for lead in sorted(basis, reverse=True):
-        if not (value >> lead) & 1:
-            value, point = value ^ basis[lead][0], point ^ basis[lead][1]
-    inside = all((point >> first) & ((1 << size) - 1) < box[v][1] for v, (first, size) in bits.atoms.items())
-    return value + 1 if inside else None
+    greatest = 0
+    for blocks in product(*([(first, *b) for b in _blocks(box[v][1])] for v, (first, _) in bits.atoms.items())):
+        free = [(columns[first + k], 0) for first, _, count in blocks for k in range(count)]
+        fixed = [columns[first + k] for first, at, _ in blocks for k in range(at.bit_length()) if (at >> k) & 1]
+        value = reduce(xor, fixed, columns[0])
+        basis = echelon(free)
+        for lead in sorted(basis, reverse=True):
+            if not (value >> lead) & 1:
+                value ^= basis[lead][0]
+        greatest = max(greatest, value)
+    return greatest + 1
+
+
+def _blocks(stop: int) -> list[tuple[int, int]]:
+    """The numbers below `stop` as (first number, how many low bits of it are free).
+
+    >>> _blocks(13)
+    [(0, 3), (8, 2), (12, 0)]
+    """
+    places = [k for k in reversed(range(stop.bit_length())) if (stop >> k) & 1]
+    return [(stop >> (k + 1) << (k + 1), k) for k in places]
 
 
 def _digits_extent(term: Term, axes: Mapping[Term, Dim]) -> int | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import reduce
 from math import prod
+from operator import xor
 from random import Random
 from typing import Any
 
@@ -141,3 +143,24 @@ def test_xor_maps_of_any_size_by_rank() -> None:  # feature: A13
     assert proof.verdict == "refuted" and proof.witness is not None
     first, second = (tuple(proof.witness[k].values()) for k in ("first", "second"))
     assert first != second and m.map_indices(first) == m.map_indices(second)
+
+
+def test_extents_of_xors_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:  # feature: A9
+    """Read off the bits, over boxes whose sizes are no powers of two, too; without points and prover."""
+    rng = Random(9)
+    i, j = t.var("i"), t.var("j")
+    terms = [i >> 1, i >> 3, i % 8 * 4, i // 4 % 4, i, j, j << 2, j >> 1, t.index_const(37)]
+    cases: list[tuple[IndexMap, tuple[int, int], int]] = []
+    for _ in range(60):
+        shape = rng.randrange(1, 200), rng.randrange(1, 60)
+        term = reduce(xor, rng.sample(terms, 3), i)
+        (values,) = values_on([term], [i, j], shape) or [np.zeros(0)]
+        cases.append((IndexMap(("i", "j"), (term,)), shape, int(values.max()) + 1))
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError
+
+    for name in ("decider", "_enumerated"):
+        monkeypatch.setattr(f"eqsat.ir.layouts.map_extent.{name}", refuse)
+    assert [m.map_shape(shape) for m, shape, _ in cases] == [(extent,) for _, _, extent in cases]
+    assert IndexMap.parse("i -> i ^ (i >> 7) ^ (i >> 13)").map_shape((10**12,)) == (1005022347264,)
