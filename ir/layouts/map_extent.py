@@ -7,10 +7,8 @@ inside of a digit and outside of digits, the true maximum over the box decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
 from itertools import product
 from math import prod
-from operator import xor
 
 import numpy as np
 
@@ -111,7 +109,9 @@ def _by_bits(term: Term, box: Mapping[Term, tuple[int, int]]) -> int | None:
     for blocks in product(*([(first, *b) for b in _blocks(box[v][1])] for v, (first, _) in bits.atoms.items())):
         free = [(columns[first + k], 0) for first, _, count in blocks for k in range(count)]
         fixed = [columns[first + k] for first, at, _ in blocks for k in range(at.bit_length()) if (at >> k) & 1]
-        value = reduce(xor, fixed, columns[0])
+        value = columns[0]
+        for column in fixed:
+            value ^= column
         basis = echelon(free)
         for lead in sorted(basis, reverse=True):
             if not (value >> lead) & 1:
