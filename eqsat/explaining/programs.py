@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.checking.programs import name_of
@@ -79,14 +79,23 @@ class ProgramChain:
 
 
 def program_chain(result: Result, again: Again, seconds: float = SECONDS) -> ProgramChain:
-    """The steps of a result: laws are left out one after the other as long as the result costs the same."""
+    """The steps of a result: laws are left out one after the other as long as the result costs the same. Regions are
+    asked before the whole, which is larger: what none of them needs is left out there at once."""
     until = time.monotonic() + seconds
     used = {*result.progress.matches, *result.progress.loaded}
     laws = [law.name for law in tensor_laws() if not law.axiom and (law.name in used or law.name in NEEDED)]
-    if result.final.rank == result.initial.rank:
+    rank = result.final.rank
+    if rank == result.initial.rank:
         return ProgramChain((), True, tuple(map(ProgramStep, result.checked.regions)), result)
-    found, least = _least(laws, result.original, again, result.final.rank, until)
-    return ProgramChain(found, least, tuple(_steps(result, found, again, until)), result)
+    regions = _Regions(result, again, time.monotonic() + seconds / 2)
+    steps = [regions.step(check, laws) for check in result.checked.regions]
+    needed = {name for step in steps for name in (laws if step.laws is None else step.laws)}
+    fewer = [name for name in laws if name in needed or name in NEEDED]
+    if len(fewer) < len(laws) and again(fewer, result.original).final.rank <= rank:
+        laws = fewer
+    found, least = _least(laws, result.original, again, rank, until)
+    regions.until = until
+    return ProgramChain(found, least, tuple(regions.step(c, found) for c in result.checked.regions), result)
 
 
 def _least(
@@ -103,25 +112,33 @@ def _least(
     return tuple(kept), True
 
 
-def _steps(result: Result, laws: Sequence[str], again: Again, until: float) -> Iterator[ProgramStep]:
-    """The regions, each with its laws; regions that look alike are asked once."""
-    known: dict[str, tuple[tuple[str, ...], tuple[Obligation, ...]]] = {}
-    for check in result.checked.regions:
-        part = part_of(result.original, check.before)
+class _Regions:
+    """The regions of a result, each with its laws; regions that look alike are asked once."""
+
+    def __init__(self, result: Result, again: Again, until: float) -> None:
+        self.result, self.again, self.until = result, again, until
+        self.known: dict[str, ProgramStep] = {}
+
+    def step(self, check: RegionCheck, laws: Sequence[str]) -> ProgramStep:
+        """One region with those of some laws that it needs by itself."""
+        part = part_of(self.result.original, check.before)
         if part is None:
-            yield ProgramStep(check)
-            continue
+            return ProgramStep(check)
         key = _look(part)
-        if key not in known:
-            if time.monotonic() > until:
-                yield ProgramStep(check)
-                continue
-            alone = again(laws, part)
-            gained = alone.final.rank < alone.initial.rank
-            found = _least(laws, part, again, alone.final.rank, until)[0] if gained else ()
-            asked = [o for o in alone.obligations if str(o.question).partition(":")[0] in found]
-            known[key] = tuple(n for n in found if n not in NEEDED) or found, tuple(asked)
-        yield ProgramStep(check, *known[key])
+        known = self.known.get(key)
+        if known is None or known.laws is None or not set(known.laws) <= set(laws):
+            known = self.known[key] = self.asked(check, part, laws)
+        return replace(known, check=check)
+
+    def asked(self, check: RegionCheck, part: Program, laws: Sequence[str]) -> ProgramStep:
+        """The laws of a region that was not asked before, and what they asked."""
+        if time.monotonic() > self.until:
+            return ProgramStep(check)
+        alone = self.again(laws, part)
+        gained = alone.final.rank < alone.initial.rank
+        found = _least(laws, part, self.again, alone.final.rank, self.until)[0] if gained else ()
+        obligations = tuple(o for o in alone.obligations if str(o.question).partition(":")[0] in found)
+        return ProgramStep(check, tuple(n for n in found if n not in NEEDED) or found, obligations)
 
 
 def part_of(program: Program, names: Collection[str]) -> Program | None:
