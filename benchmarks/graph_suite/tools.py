@@ -35,8 +35,8 @@ def run(tool: str, source: Path, target: Path, python: Sequence[str]) -> tuple[f
     start = time.perf_counter()
     try:
         done = subprocess.run(
-            [*python, "-m", "graph_suite.tools", tool, str(source), str(target)],
-            capture_output=True, text=True, timeout=SECONDS, check=False,
+            [*python, "-m", "graph_suite.tools", tool, str(source.resolve()), str(target.resolve())],
+            capture_output=True, text=True, timeout=SECONDS, check=False, cwd=Path(__file__).parent.parent,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return SECONDS, f"more than {SECONDS:g} s"
