@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from eqsat.backends.c.expr import Expressions, Scope, index_type
@@ -28,7 +29,6 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of
 
 SHORT = 16
 """Loops of so few steps are unrolled by compilers, which must not do that around a tile of registers."""
@@ -226,10 +226,6 @@ class FunctionPrinter:
         """The same memory under another name and type."""
         indent, name, decl = "    " * depth, f"alias{self.locals}", stmt.buffer
         self.locals += 1
-        inside = [x for s in statements(stmt.body) for x in stmt_terms(s)]
-        names = {s.buffer for s in statements(stmt.body) if isinstance(s, Store)}
-        names |= {n.payload for n in nodes_of("load", *inside)}
-        names |= {s.data for s in statements(stmt.body) if isinstance(s, Alias)}
         const = "" if decl.name in self.signature.written or stmt.data in self.signature.written else "const "
         base = self.expressions.buffers[stmt.data]
         outside = self.expressions.buffers.get(decl.name)
@@ -237,7 +233,7 @@ class FunctionPrinter:
         body = self.statement(stmt.body, depth, loops, parallel)
         if outside is not None:
             self.expressions.buffers[decl.name] = outside
-        if decl.name not in names:
+        if not any(re.search(rf"\b{name}\b", line) for line in body):
             return body
         kind = f"{const}{self.type_of(decl.dtype)} *"
         there = f" + {stmt.offset}" if stmt.offset else ""

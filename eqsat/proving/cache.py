@@ -31,7 +31,7 @@ SIDES = ("-journal", "-wal", "-shm")
 TIMEOUT = 0.1
 _INSERT = "INSERT OR REPLACE INTO verdicts VALUES (?, ?, ?)"
 _CREATE = "CREATE TABLE IF NOT EXISTS verdicts (key TEXT PRIMARY KEY, answer TEXT NOT NULL, mark TEXT NOT NULL)"
-ROOMS = ("proving", "rewriting", "rulebook", "ir", "ir/terms", "ir/ranges", "rules")
+ROOMS = ("proving", "rewriting", "rulebook", "ir", "ir/terms", "ir/ranges", "ir/layouts", "rules")
 """Folders on whose modules a verdict depends."""
 
 

@@ -92,18 +92,19 @@ def _read(exprs: Sequence[Any], ranges: Ranges | None, written: bool) -> tuple[l
 
 
 def _check_names(ranges: Ranges, known: Mapping[str, Term], free: set[str]) -> None:
-    """Raise for ranges of names that do not occur, where names that do occur have no range: one is meant for another.
+    """Raise for ranges of names that do not occur, where a name that occurs has no range, and either looks like one of
+    these or no name is right: one is meant for another. Ranges of further names are nobody's mistake.
 
     A range that is empty leaves no point, whether or not its name occurs.
     """
+    wrong = not any(name in known for name in ranges)
     for name, wanted in ranges.items():
-        if name in known or not free or isinstance(wanted, Term):
+        close = get_close_matches(name, free, 1, 0.0 if wrong else 0.5)
+        if name in known or not close or isinstance(wanted, Term):
             continue
         start, stop = _range(name, wanted)
         if start is None or stop is None or start < stop:
-            close = get_close_matches(name, free, 1, 0.0)
-            meant = f"{close[0]!r} was meant" if close else f"names without a range are {', '.join(sorted(free))}"
-            raise EqsatError(f"range of {name!r}", "the name does not occur", f"perhaps {meant}")
+            raise EqsatError(f"range of {name!r}", "the name does not occur", f"perhaps {close[0]!r} was meant")
 
 
 def _range(name: str, wanted: Any) -> tuple[int | None, int | None]:

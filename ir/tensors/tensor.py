@@ -141,7 +141,7 @@ class Compute(Node):
         if combiner is not None and combiner not in COMBINERS:
             raise TypeMismatch("compute", f"combiner {combiner!r}", f"one of {', '.join(COMBINERS)}")
         if combiner is not None:
-            t.check_real(f"{combiner} of {body.dtype}", body.dtype)
+            t.check_real(combiner, body.dtype)
         if combiner in ("sum", "prod") and body.dtype == BOOL:
             raise TypeMismatch("compute", f"{combiner} of bool", "cast the body, or use max/min for any/all")
         if body.dtype == t.INDEX:

@@ -137,14 +137,16 @@ def rebuild(term: Term, args: Sequence[Term]) -> Term:
     return make(op, args, term.payload, term.dtype, term.lanes if op in ("ramp", "load") else 0)
 
 
-def check_real(what: str, *dtypes: str) -> None:
-    """Refuse operations on complex numbers, which are moved only."""
-    if any(d in COMPLEX for d in dtypes):
+def check_real(op: str, *operands: Term | str) -> None:
+    """Refuse operations on complex numbers, which are moved only. Operands are terms, or types; they are printed only
+    in the error."""
+    if any((d if isinstance(d, str) else d.dtype) in COMPLEX for d in operands):
+        what = f"{op} of {' and '.join(map(str, operands))}"
         raise TypeMismatch(what, "complex numbers are moved, not computed with", "read them as pairs of floats")
 
 
 def _check_numeric(op: str, a: Term) -> None:
-    check_real(f"{op} of {a}", a.dtype)
+    check_real(op, a)
     if a.dtype == BOOL:
         raise TypeMismatch(f"{op} of {a}", "operand is bool", "use eq.cast or the logical functions")
 
@@ -208,7 +210,7 @@ def binary(op: str, a: TermLike, b: TermLike) -> Term:
             if value is not None:
                 return index_const(value)
         return make(op, (x, y))
-    check_real(f"{op} of {x} and {y}", x.dtype)
+    check_real(op, x, y)
     if x.dtype == BOOL and op in ("bitand", "bitor", "bitxor"):
         return compare("ne", x, y) if op == "bitxor" else junction("and" if op == "bitand" else "or", (x, y))
     if op in BITWISE:
@@ -259,7 +261,7 @@ def compare(op: str, a: Any, b: Any) -> Term:
     if not (isinstance(a, (Term, int, float, np.generic)) and isinstance(b, (Term, int, float, np.generic))):
         raise TypeMismatch(f"{op} of {a!r} and {b!r}", "not a term or a number", "a.same(b) compares structure")
     x, y = pair(op, a, b)
-    check_real(f"{op} of {x} and {y}", x.dtype)
+    check_real(op, x, y)
     if x.op == "const" and y.op == "const" and x.dtype == INDEX:
         p, q = x.payload, y.payload
         return bool_const({"lt": p < q, "le": p <= q, "eq": p == q, "ne": p != q}[op])
@@ -352,7 +354,8 @@ def cast_to(a: TermLike, dtype: Any) -> Term:
         return const(a, dtype)
     if a.dtype == dtype:
         return a
-    check_real(f"cast of {a} to {dtype}", a.dtype, dtype)
+    check_real(f"cast to {dtype}", a)
+    check_real("cast", dtype)
     if dtype == INDEX and (is_float(a.dtype)):
         raise TypeMismatch(f"cast of {a}", f"{a.dtype} to index", "cast to int64 first")
     return make("cast", (a,), None, dtype)
