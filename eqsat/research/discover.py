@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.index_graph.cost import cost
+from eqsat.ir.dtypes import BOOL
 from eqsat.ir.order import decreases
 from eqsat.ir.rule import Instance, Kind, Parameter, Rule, variable
 from eqsat.ir.terms.term import Term
@@ -24,7 +25,9 @@ from eqsat.rules import scalar_rules
 SECONDS = 60.0
 PROOF_SECONDS = 2.0
 TRIED, TRIED_SECONDS = 60, 0.2  # terms and seconds in which a candidate may be derived
-CHOOSING = frozenset(("where", "and", "or", "not", "var"))  # operations that values of all types have
+CHOOSING = frozenset(
+    ("where", "and", "or", "not", "var")
+)  # operations on values of all types; predicates may be constants
 ENUMERATION, FINDING = 0.35, 0.85  # the shares of the time after which no more terms, and no more rules, are made
 
 
@@ -226,7 +229,8 @@ def _generalised(rule: Rule, method: str) -> tuple[Rule, str]:
     (instance,) = rule.instances
     parameters = {p.name: replace(p, kind=Kind.ANY) if p.kind is Kind.IDX else p for p in rule.parameters}
     if instance.conditions or any(
-        n.op not in CHOOSING for side in (instance.left, instance.right) for n in postorder(side)
+        n.op not in CHOOSING and not (n.op == "const" and n.dtype == BOOL)
+        for n in postorder(instance.left, instance.right)
     ):
         return rule, method
     table: dict[Term, Term] = {variable(p, ""): variable(parameters[p.name], "") for p in rule.parameters}
