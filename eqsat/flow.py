@@ -44,13 +44,16 @@ def flow_layout(
     operands: tensors at which to stop, however many operators lie between (default: the operator's own operands).
     callbacks: for operators by name, what to use in place of their formula or signature. Its maps are checked: they
     must fit the operands and keep their cells apart.
-    Raises LayoutError for a tensor that is an input or a constant, for ranks that differ, for operands that the result
-    does not read, and for a callback's map that is no layout.
+    Raises LayoutError for a tensor that is an input or a constant, for ranks that differ, for a map that puts two cells
+    in one place, for operands that the result does not read, and for a callback's map that is no layout.
     """
     if not result.node.operands:
         raise LayoutError(f"flow_layout of {result!r}", "has no operands", "flow from the result of an operator")
     if len(output_map.names) != result.rank:
         raise LayoutError(f"flow_layout of {output_map}", f"{len(output_map.names)} inputs for rank {result.rank}")
+    apart = output_map.is_injective(result.shape)
+    if apart.verdict == "refuted":
+        raise LayoutError(f"flow_layout of {output_map}", f"is no layout, two cells share a place: {apart.witness}")
     wanted = result.node.operands if operands is None else tuple(operands)
     known: dict[Tensor, IndexMap | None] = {result: output_map}
     for node in reversed(list(node_order([result]))):

@@ -168,3 +168,5 @@ def test_what_has_no_operands_and_wrong_ranks_are_refused() -> None:
         flow_layout(x, IndexMap.parse("i, j -> j, i"))
     with pytest.raises(LayoutError, match="inputs for rank"):
         flow_layout(x.relu(), IndexMap.parse("i -> i"))
+    with pytest.raises(LayoutError, match="two cells share a place"):
+        flow_layout(x.relu(), IndexMap.parse("i, j -> i + j"))
