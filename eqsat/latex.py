@@ -14,7 +14,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import names_in, source_name
 from eqsat.ir.terms.walk import postorder
-from eqsat.rewriting.rewrite import Step
+from eqsat.rewriting.rewrite import RuleStep
 
 _BITS: dict[str, tuple[str, Callable[[int, int], int]]] = {
     "bitand": (r"\mathbin{\&}", int.__and__), "bitor": (r"\mathbin{|}", int.__or__), "bitxor": (r"\oplus", int.__xor__),
@@ -43,7 +43,7 @@ def latex(term: Term) -> str:
     return str(importlib.import_module("sympy").latex(as_sympy(term), order="none"))
 
 
-def latex_steps(steps: Iterable[Step]) -> str:
+def latex_steps(steps: Iterable[RuleStep]) -> str:
     r"""The rewrites of an explanation, one below the other, each with its rule.
 
     >>> from eqsat.index_graph.explain import explain_terms

@@ -34,7 +34,7 @@ MOST_POINTS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class TouchedCells:
     """Cells of a buffer: `may` holds for each cell that may be touched, `must` for those that surely are.
 
     Both are predicates over `cells` (a variable for each axis of the buffer) and the axes and symbols around.
@@ -55,21 +55,21 @@ class Region:
         here = substitute(self.may, dict(zip(self.cells, map(t.as_index, index), strict=True)))
         return decider().simplify([here], {})[0]
 
-    def covers(self, other: Region) -> Proof:
+    def covers(self, other: TouchedCells) -> Proof:
         """Is every cell that the other may touch surely touched by this one?"""
         return decider().prove(t.logical_or(t.logical_not(self._theirs(other)), self.must), {})
 
-    def apart(self, other: Region) -> Proof:
+    def apart(self, other: TouchedCells) -> Proof:
         """Does this one touch no cell that the other may touch?"""
         return decider().prove(t.logical_not(t.logical_and(self._theirs(other), self.may)), {})
 
-    def _theirs(self, other: Region) -> Term:
+    def _theirs(self, other: TouchedCells) -> Term:
         if other.buffer != self.buffer or len(other.cells) != len(self.cells):
             raise ShapeError(f"cells of {self.buffer}", f"compared with cells of {other.buffer}", "compare one buffer")
         return substitute(other.may, dict(zip(other.cells, self.cells, strict=True)))
 
 
-def touched(stmt: Stmt, buffer: str, context: Context, kind: str = "write") -> Region:
+def touched(stmt: Stmt, buffer: str, context: Context, kind: str = "write") -> TouchedCells:
     """The cells of a buffer that a statement writes ("write"), reads ("read") or either ("both"), in its context.
 
     >>> from eqsat.accesses.access import Memory
@@ -85,7 +85,7 @@ def touched(stmt: Stmt, buffer: str, context: Context, kind: str = "write") -> R
     return region(accesses(stmt, context), buffer, context, kind)
 
 
-def region(found: Iterable[Access], buffer: str, context: Context, kind: str = "write") -> Region:
+def region(found: Iterable[Access], buffer: str, context: Context, kind: str = "write") -> TouchedCells:
     """The same for accesses that are at hand."""
     memory = context.buffers[buffer]
     cells = tuple(t.var(f"c{n}", extent) for n, extent in enumerate(memory.decl.shape))
@@ -101,7 +101,7 @@ def region(found: Iterable[Access], buffer: str, context: Context, kind: str = "
     # The declared box of a cell is left out of predicates: the cells have their extents.
     simple = decider().simplify([t.logical_or(*may), t.logical_or(*must)], {})
     same = len(may) == len(must)
-    return Region(buffer, cells, simple[0], simple[0] if same else simple[1])
+    return TouchedCells(buffer, cells, simple[0], simple[0] if same else simple[1])
 
 
 def _cells(access: Access, cells: Sequence[Term], context: Context) -> Term | None:

@@ -19,7 +19,7 @@ GRACE = 4.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RegionRun:
     """What running a region showed: `problems` are the pairs that differ, by number, and how."""
 
     verdict: Verdict
@@ -37,7 +37,7 @@ class Sides:
 
     before: Graph
     after: Graph
-    run: Callable[[Region, float], Outcome]
+    run: Callable[[Region, float], RegionRun]
     cost: Callable[[Region], float]
     describe: Callable[[Region], dict[str, Any]]
 
@@ -51,9 +51,9 @@ def drive(sides: Sides, seconds: float) -> Checked:
         return Checked((), now() - begun, Difference("random operators", text))
     deadline = begun + max(LEAST, seconds)
     planner = Planner(sides.before, sides.after)
-    known: dict[Hashable, Outcome] = {}
+    known: dict[Hashable, RegionRun] = {}
     dropped: set[int] = set()
-    first: tuple[Region, Outcome] | None = None
+    first: tuple[Region, RegionRun] | None = None
     for _ in range(ATTEMPTS):
         regions = planner.plan(dropped)
         found, failed = _attempt(sides, planner, regions, known, deadline)
@@ -72,11 +72,11 @@ def drive(sides: Sides, seconds: float) -> Checked:
 
 
 def _attempt(
-    sides: Sides, planner: Planner, regions: Sequence[Region], known: dict[Hashable, Outcome], deadline: float
-) -> tuple[list[RegionCheck], list[tuple[Region, Outcome]]]:
+    sides: Sides, planner: Planner, regions: Sequence[Region], known: dict[Hashable, RegionRun], deadline: float
+) -> tuple[list[RegionCheck], list[tuple[Region, RegionRun]]]:
     """The checks of some regions, and those that differ."""
     found: list[RegionCheck] = []
-    failed: list[tuple[Region, Outcome]] = []
+    failed: list[tuple[Region, RegionRun]] = []
     waiting = sorted(regions, key=sides.cost, reverse=True)
     while waiting:
         region = waiting.pop()
@@ -101,13 +101,13 @@ def _attempt(
     return found, failed
 
 
-def _outcome(sides: Sides, region: Region, deadline: float) -> Outcome:
+def _outcome(sides: Sides, region: Region, deadline: float) -> RegionRun:
     if now() > deadline:
-        return Outcome("neither", "the time for checking is over")
+        return RegionRun("neither", "the time for checking is over")
     try:
         return sides.run(region, deadline)
     except Impossible as error:
-        return Outcome("neither", str(error))
+        return RegionRun("neither", str(error))
 
 
 def _names(sides: Sides, region: Region) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -118,7 +118,7 @@ def _names(sides: Sides, region: Region) -> tuple[tuple[str, ...], tuple[str, ..
     )
 
 
-def _whole(sides: Sides, planner: Planner, first: tuple[Region, Outcome], begun: float) -> Checked:
+def _whole(sides: Sides, planner: Planner, first: tuple[Region, RegionRun], begun: float) -> Checked:
     """Whether what differs in a region does so for values that it has: from the inputs on."""
     found: list[RegionCheck] = []
     difference: Difference | None = None
@@ -127,7 +127,7 @@ def _whole(sides: Sides, planner: Planner, first: tuple[Region, Outcome], begun:
         try:
             outcome = sides.run(region, start + GRACE)
         except Impossible as error:
-            outcome = Outcome("neither", str(error))
+            outcome = RegionRun("neither", str(error))
         if outcome.problems:
             difference = _difference(sides, region, outcome, first[0])
         elif outcome.verdict == "neither":
@@ -139,7 +139,7 @@ def _whole(sides: Sides, planner: Planner, first: tuple[Region, Outcome], begun:
     return Checked(tuple(found), now() - begun, difference)
 
 
-def _difference(sides: Sides, region: Region, outcome: Outcome, smallest: Region) -> Difference:
+def _difference(sides: Sides, region: Region, outcome: RegionRun, smallest: Region) -> Difference:
     number, problem = next(iter(outcome.problems.items()))
     value = region.pairs[number][0]
     names = [name for name, v in sides.before.outputs.items() if v == value]

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import ModelProto, NodeProto, SparseTensorProto, TensorProto, helper, numpy_helper
 
 from eqsat.checking.draws import MOST_NUMBERS, Draw, numbers_of, pool
-from eqsat.checking.drive import Outcome
+from eqsat.checking.drive import RegionRun
 from eqsat.checking.equal import difference
 from eqsat.checking.graph import Type
 from eqsat.checking.model_graph import Uniform, Unit, array_of
@@ -156,13 +156,13 @@ def _tried(action: Any) -> Any:
         raise _Refused((str(error).strip().splitlines() or [type(error).__name__])[0][:200]) from error
 
 
-def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> Outcome:
+def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionRun:
     """Run both sides on the same inputs; what only moves values is proved by inputs that are all different."""
     left, reference = _original(small[0].model)
     try:
         right = _Engine(small[1].model, reference)
     except _Refused as error:
-        return Outcome("run", "", dict.fromkeys(range(len(small[0].outputs)), f"the result does not load: {error}"))
+        return RegionRun("run", "", dict.fromkeys(range(len(small[0].outputs)), f"the result does not load: {error}"))
     compared, trouble = 0, ""
     proof = moves and _countable(small)
     few = sum(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()) < FEW
@@ -183,7 +183,7 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> Outcome
         try:
             found = right.run(feeds[1])
         except _Refused as error:
-            return Outcome("run", "", dict.fromkeys(range(len(expected)), f"the result fails: {error}"))
+            return RegionRun("run", "", dict.fromkeys(range(len(expected)), f"the result fails: {error}"))
         problems: dict[int, str] = {}
         for k, (a, b) in enumerate(zip(expected, found, strict=True)):
             text = _difference(a, b, moves, small[0].tolerances.get(small[0].outputs[k], ""))
@@ -192,15 +192,15 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> Outcome
         if problems and isinstance(draw, Draw) and draw.kind == "special" and not reference:
             problems = _meant(small, feeds, problems, moves)
         if problems:
-            return Outcome("run", "", problems)
+            return RegionRun("run", "", problems)
         compared += 1
         if compared == len(draws):
             break
     if not compared:
         raise Impossible("region", f"the original fails on the inputs that were drawn: {trouble}")
     if proof and compared == 2:
-        return Outcome("proved", "values are only moved, and each arrives where it should")
-    return Outcome("run", f"equal on {compared} inputs")
+        return RegionRun("proved", "values are only moved, and each arrives where it should")
+    return RegionRun("run", f"equal on {compared} inputs")
 
 
 def _meant(

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from eqsat.checking.axes import Space, space_of
 from eqsat.checking.draws import seed_of
-from eqsat.checking.drive import Outcome, Sides, drive
+from eqsat.checking.drive import RegionRun, Sides, drive
 from eqsat.checking.graph import Type, Vertex
 from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, unit_of, unknown_sizes
 from eqsat.checking.model_run import Fed, Small, compare, small_model
@@ -215,7 +215,7 @@ class _Runner:
                     return False
         return True
 
-    def run(self, region: Region, deadline: float) -> Outcome:
+    def run(self, region: Region, deadline: float) -> RegionRun:
         space: Space | None = None
         for constants in (False, True) if not region.whole else ():
             space = space_of(region, self.units, constants)
@@ -223,8 +223,8 @@ class _Runner:
                 break
             if proved(region, self.units, space):
                 if self.cut_constants(region, space):
-                    return Outcome("run", "the same operations on the same cells, some of a constant")
-                return Outcome("proved", "the same operations on the same cells")
+                    return RegionRun("run", "the same operations on the same cells, some of a constant")
+                return RegionRun("proved", "the same operations on the same cells")
             if self.shrunk_cost(region, space) < CHEAP:
                 break
         cost = self.cost(region) if space is None else min(self.cost(region), self.shrunk_cost(region, space))

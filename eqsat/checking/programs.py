@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.checking.assumed import assumptions
 from eqsat.checking.constants import Constants
 from eqsat.checking.draws import Draw, mixed, numbers_of, seed_of
-from eqsat.checking.drive import Outcome, Sides, drive
+from eqsat.checking.drive import RegionRun, Sides, drive
 from eqsat.checking.equal import difference, unlike
 from eqsat.checking.foreign import signature_of
 from eqsat.checking.graph import Graph, Type, Vertex, content_mark
@@ -209,7 +209,7 @@ class _Runner:
             made.types[key] = graph.at(value).source.outputs[key[1]]
         return made
 
-    def run(self, region: Region, deadline: float) -> Outcome:
+    def run(self, region: Region, deadline: float) -> RegionRun:
         parts = self.part(region, 0), self.part(region, 1)
         roots = [(_key(self.left, b), _key(self.right, a)) for b, a in region.pairs]
         for side, graph in ((0, self.left), (1, self.right)):
@@ -219,7 +219,7 @@ class _Runner:
                 parts[side].types[key] = node.outputs[key[1]]
                 if isinstance(node, Constant) and key not in parts[side].free:
                     parts[side].constants[key] = node.array
-        best: Outcome | None = None
+        best: RegionRun | None = None
         reason = ""
         for sizes in self.sizes:
             if best is not None and now() > deadline:
@@ -234,7 +234,7 @@ class _Runner:
             best = outcome if best is None or outcome.verdict == "run" else best
         if best is None:
             raise Impossible("region", reason)
-        return best if len(self.sizes) == 1 else Outcome("run", best.reason)
+        return best if len(self.sizes) == 1 else RegionRun("run", best.reason)
 
     def describe(self, region: Region) -> dict[str, Any]:
         """The region as plain data: operators, indices and shapes."""
@@ -285,14 +285,14 @@ class _Trial:
     roots: list[tuple[Key, Key]]
     sizes: Sizes
 
-    def outcome(self, deadline: float) -> Outcome:
+    def outcome(self, deadline: float) -> RegionRun:
         left, right, every = self._asked(deadline)
         before, after = self.parts
         outside = out_of_range(right)
         if outside and not out_of_range(left):
-            return Outcome("run", "", {0: outside})
+            return RegionRun("run", "", {0: outside})
         if every and not self.sizes and not before.holes and not after.holes and proved(left, right, self.roots):
-            return Outcome("proved", "the same operations on the same cells")
+            return RegionRun("proved", "the same operations on the same cells")
         exact = not before.reorders and not after.reorders
         signs = before.signs and after.signs
         assumed = assumptions(left)
@@ -313,7 +313,7 @@ class _Trial:
             try:
                 found = self._values(right, 1, draw, assumed, filled(draw))
             except (Undefined, EvaluationError) as error:
-                return Outcome("run", "", {0: f"the result has no value: {error}"})
+                return RegionRun("run", "", {0: f"the result has no value: {error}"})
             problems: dict[int, str] = {}
             for k, (a, b) in enumerate(zip(expected, found, strict=True)):
                 free = np.any([unlike(a, other[k]) for other in others], axis=0) if others else None
@@ -321,13 +321,13 @@ class _Trial:
                 if text:
                     problems[k] = f"{text} differ on {draw.kind} inputs"
             if problems:
-                return Outcome("run", "", problems)
+                return RegionRun("run", "", problems)
             compared += 1
             if compared == trials:
                 break
         if not compared:
             raise trouble or Undefined("the original", "no inputs were tried")
-        return Outcome("run", f"{'all' if every else 'sampled'} cells equal on {compared} inputs")
+        return RegionRun("run", f"{'all' if every else 'sampled'} cells equal on {compared} inputs")
 
     def _asked(self, deadline: float) -> tuple[Pull, Pull, bool]:
         """Both sides with what they read, for all cells or for as many as the time allows."""

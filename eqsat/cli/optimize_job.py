@@ -83,7 +83,7 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class OptimizeRun:
     """A result, the C of it if that is to be written, and what runs of both models say."""
 
     result: Result
@@ -126,22 +126,22 @@ def stopped_by(result: Result) -> str:
     return "" if result.final.rank < result.initial.rank or result.status == "saturated" else result.status
 
 
-def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
+def _for_onnx(job: Job, before: ModelProto, reached: Callable[[str], None]) -> OptimizeRun:
     request = job.request
     options: dict[str, Any] = {**job.options, "target": request.target, "confirm": request.confirm}
     found = eqsat.onnx.optimize(before, request.fold_inputs, reached=reached, growth=request.growth, **options)
     if not request.verify:
-        return Outcome(found)
+        return OptimizeRun(found)
     from eqsat.onnx.check import compare_models
 
-    return Outcome(found, "", compare_models(before, found.model))
+    return OptimizeRun(found, "", compare_models(before, found.model))
 
 
-def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> Outcome:
+def _for_c(job: Job, before: ModelProto, reached: Callable[[str], None]) -> OptimizeRun:
     program = eqsat.onnx.load(before, job.request.fold_inputs)
     reached(READ)
     result = optimize(program, target="c", **job.options)
-    return Outcome(result, "" if job.request.output is None else _source(job.request, result))
+    return OptimizeRun(result, "" if job.request.output is None else _source(job.request, result))
 
 
 def _source(request: Request, result: Result) -> str:
@@ -166,7 +166,7 @@ def _source(request: Request, result: Result) -> str:
 # -- the summary ------------------------------------------------------------------------------------------------------
 
 
-def _data(job: Job, outcome: Outcome, report: Report, written: list[str]) -> dict[str, Any]:
+def _data(job: Job, outcome: OptimizeRun, report: Report, written: list[str]) -> dict[str, Any]:
     request, result = job.request, outcome.result
     confirmation = result.confirmation if isinstance(result, OnnxResult) else None
     return {
@@ -189,7 +189,7 @@ def _data(job: Job, outcome: Outcome, report: Report, written: list[str]) -> dic
     }
 
 
-def _text(request: Request, outcome: Outcome, report: Report, written: list[str]) -> str:
+def _text(request: Request, outcome: OptimizeRun, report: Report, written: list[str]) -> str:
     result = outcome.result
     first, *lines = report.text(_advice(request, outcome), request.verbose).splitlines()
     steps = [line for line in lines if line.startswith("  next: ")]
@@ -204,7 +204,7 @@ def _text(request: Request, outcome: Outcome, report: Report, written: list[str]
     return "\n".join([*lines, *steps])
 
 
-def _advice(request: Request, outcome: Outcome) -> Advice:
+def _advice(request: Request, outcome: OptimizeRun) -> Advice:
     """The options of the command line that may be of use now."""
     result = outcome.result
     steps: list[str] = []

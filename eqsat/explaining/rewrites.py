@@ -22,7 +22,7 @@ CONVENTIONS = (FOLD, SINGLE, KNOWN)
 
 
 @dataclass(frozen=True)
-class Place:
+class Position:
     """A part of a term: the way to it (the number of the operand at each level), and what the guards above it say."""
 
     path: tuple[int, ...]
@@ -37,16 +37,16 @@ class Rewrite:
 
     rule: str
     source: Term
-    place: Place
+    place: Position
     after: Term
     whole: Term
     conditions: tuple[Term, ...] = ()
     open: bool = False  # whether bounds alone do not show the conditions
 
 
-def places(root: Term, top: Context) -> Iterator[Place]:
+def places(root: Term, top: Context) -> Iterator[Position]:
     """Every part of a term, from the root down."""
-    waiting = [Place((), root, top)]
+    waiting = [Position((), root, top)]
     count = 0
     while waiting and count < MOST_PLACES:
         here = waiting.pop(0)
@@ -65,7 +65,7 @@ def places(root: Term, top: Context) -> Iterator[Place]:
             for guard in guards:
                 if guard.op != "const":
                     context = context.under(guard)
-            waiting.append(Place((*here.path, k), part, context, (*here.guards, *guards)))
+            waiting.append(Position((*here.path, k), part, context, (*here.guards, *guards)))
 
 
 def replaced(root: Term, path: Sequence[int], new: Term) -> Term:
@@ -126,7 +126,7 @@ class Rewrites:
         return None
 
 
-def _at(rewriter: Rewriter, place: Place) -> Iterator[tuple[str, Term, tuple[Term, ...], bool]]:
+def _at(rewriter: Rewriter, place: Position) -> Iterator[tuple[str, Term, tuple[Term, ...], bool]]:
     """What the rules make of a part: rule, part after, conditions, whether these are open."""
     node, context = place.node, place.context
     if node.op in LEAVES:

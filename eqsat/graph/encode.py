@@ -35,7 +35,7 @@ from eqsat.operators.labels import CanonicalOp, OpaqueKind, OpBuilder, canonical
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
 from eqsat.proving.rules import normaliser
-from eqsat.rewriting.rewrite import Session, Step
+from eqsat.rewriting.rewrite import RuleStep, Session
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _view(e: Encoded, node: View) -> None:
 
 def _simplified(e: Encoded, node: View) -> tuple[Map, ...] | None:
     """The maps of a view whose index formulas are no digits as written, but by the rules about scalars."""
-    log: list[Step] = []
+    log: list[RuleStep] = []
     session = Session(normaliser(e.rules))
     gather, valid = [session.normal(g, log) for g in node.gather], session.normal(node.valid, log)
     if not log:

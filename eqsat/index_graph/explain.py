@@ -12,7 +12,7 @@ from eqsat.index_graph.reversed import SUFFIX, both_ways
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 from eqsat.proving.read import read
-from eqsat.rewriting.rewrite import Rewriter, Step
+from eqsat.rewriting.rewrite import Rewriter, RuleStep
 from eqsat.rulebook import default_rules
 from eqsat.workers.call import WorkerLimit, call
 
@@ -31,7 +31,7 @@ class Explanation:
 
     equal: bool
     rules: tuple[str, ...] = ()
-    steps: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
+    steps: tuple[tuple[RuleStep, ...], tuple[RuleStep, ...]] = ((), ())
     common: Term | None = None
 
     def __str__(self) -> str:
@@ -64,9 +64,9 @@ def explain_terms(
     if first is second:
         return Explanation(True, common=first)
 
-    def meets(rules: Sequence[Rule]) -> tuple[Term, list[Step], list[Step]] | None:
+    def meets(rules: Sequence[Rule]) -> tuple[Term, list[RuleStep], list[RuleStep]] | None:
         rewriter = Rewriter(rules)
-        left, right = list[Step](), list[Step]()
+        left, right = list[RuleStep](), list[RuleStep]()
         normal = rewriter.normalise(first, ends, left)
         return (normal, left, right) if rewriter.normalise(second, ends, right) is normal else None
 

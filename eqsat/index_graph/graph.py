@@ -49,7 +49,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Saturation:
     """How a run ended: "saturated", "settled" (no better term for some rounds) or the limit that was reached."""
 
     status: str
@@ -146,7 +146,7 @@ class IndexGraph:
     def _is_enough(self) -> bool:
         return len(self.loader.loaded) > self.most_rows or time.thread_time() > self.deadline
 
-    def run(self, limits: Limits | None = None, target: tuple[int, int] | None = None) -> Outcome:
+    def run(self, limits: Limits | None = None, target: tuple[int, int] | None = None) -> Saturation:
         """Apply the rules until nothing changes or no root gets cheaper, or to a limit; Unsound if facts contradict.
 
         With `target`, two roots: stop as soon as they are equal, and not for want of cheaper terms.
@@ -189,7 +189,7 @@ class IndexGraph:
         self.settle_bounds()
         self._check()
         matches.update(self.terms.matches)
-        return Outcome(status, done, self.size(), time.thread_time() - begun, matches)
+        return Saturation(status, done, self.size(), time.thread_time() - begun, matches)
 
     def settle_bounds(self) -> None:
         """Let the bounds reach what they follow for; the rules about bounds make no terms."""

@@ -33,7 +33,7 @@ from eqsat.operators.labels import ComputeKind
 from eqsat.operators.moves import access, varying
 from eqsat.operators.selections import owners
 from eqsat.proving.rules import normaliser
-from eqsat.rewriting.rewrite import Session, Step
+from eqsat.rewriting.rewrite import RuleStep, Session
 
 EVERY_CELL = 1 << 20
 
@@ -81,7 +81,7 @@ class Conditions:
     def _proof(self, match: Match, h: Expr, box: Size) -> Proof:
         extent = as_extent(box)
         i = t.ax(0, extent)
-        log: list[Step] = []
+        log: list[RuleStep] = []
         claim = _AsTerm(match, self.interned, i, (self.rules, log)).formula(h, i)
         self.used.update(step.rule for step in log if any(step.rule == rule.name for rule in self.rules))
         if claim is t.FALSE:
@@ -278,7 +278,9 @@ def _number(size: Size) -> int:
 class _AsTerm:
     """A hypothesis as a term of one index."""
 
-    def __init__(self, match: Match, interned: Interned, i: Term, rules: tuple[tuple[Rule, ...], list[Step]]) -> None:
+    def __init__(
+        self, match: Match, interned: Interned, i: Term, rules: tuple[tuple[Rule, ...], list[RuleStep]]
+    ) -> None:
         self.match, self.i, self.rules = match, i, rules
         self.values = Cells(interned)
 

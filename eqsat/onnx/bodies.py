@@ -21,7 +21,7 @@ from eqsat.models.package import element_type
 from eqsat.onnx.barrier import uses_function
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
 from eqsat.onnx.nested import subgraphs
-from eqsat.onnx.read import Values
+from eqsat.onnx.read import ModelValues
 from eqsat.onnx.write import renamed
 
 Optimize = Callable[..., Any]
@@ -47,7 +47,7 @@ class Bodies:
         return (said, *dict.fromkeys(self.reasons))
 
 
-def optimized(model: ModelProto, values: Values, optimize: Optimize, limits: Limits) -> Bodies:
+def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits: Limits) -> Bodies:
     """The model with its bodies optimised; the model itself where none is better, or there is none.
 
     Each body may take a quarter of the time that is left.
@@ -85,7 +85,9 @@ def _lays_out(graph: GraphProto) -> bool:
     return len(graph.node) > 1 or any(_lays_out(g) for n in graph.node for g in subgraphs(n))
 
 
-def _model_of(graph: GraphProto, node: NodeProto, outer: ModelProto, values: Values, named: set[str]) -> ModelProto:
+def _model_of(
+    graph: GraphProto, node: NodeProto, outer: ModelProto, values: ModelValues, named: set[str]
+) -> ModelProto:
     """The body as a model; EqsatError where the type of an input is not known to programs."""
     own = GraphProto()
     own.CopyFrom(graph)
@@ -123,7 +125,7 @@ def _model_of(graph: GraphProto, node: NodeProto, outer: ModelProto, values: Val
     return model
 
 
-def _type(name: str, values: Values, named: set[str]) -> TypeProto:
+def _type(name: str, values: ModelValues, named: set[str]) -> TypeProto:
     """The type of an outer value: sizes that an input of the model names keep their name, others are open."""
     shape, dtype = values.types[name]
     names = [d if isinstance(d, int) else values.symbol_names.get(d) for d in shape]

@@ -23,7 +23,7 @@ from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.tensors.program_text import node_texts
 from eqsat.ir.tensors.tensor import Constant, Input, Program
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.read import OnnxProgram, Values, value_types
+from eqsat.onnx.read import ModelValues, OnnxProgram, value_types
 from eqsat.pricing.programs import node_prices, program_price
 from eqsat.pricing.table import Table
 from eqsat.reporting.sides import INPUT, Side, Vertex, outputs
@@ -54,7 +54,7 @@ class Moved:
         return self.layout + self.joins
 
 
-def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, values: Values | None = None) -> Moved:
+def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, values: ModelValues | None = None) -> Moved:
     """The bytes that the layout operators of a model move; `sizes` gives values to named dimensions.
 
     values: what is known of the model's values, where it has been read already.
@@ -79,7 +79,7 @@ def bytes_moved(model: ModelProto, sizes: Mapping[str, int] | None = None, value
     return Moved(sum(table.values()) - joins, joins, table, unknown)
 
 
-def price(model: ModelProto, values: Values) -> int:
+def price(model: ModelProto, values: ModelValues) -> int:
     """What a model costs as it stands: the bytes that its layout operators move, and a fixed number for each node."""
     return bytes_moved(model, values=values).total + ONNX.node_bytes * _nodes(model)
 
@@ -92,7 +92,7 @@ def time_of(model: ModelProto, program: Program, table: Table) -> int:
 
 
 def side_of_model(
-    model: ModelProto, program: OnnxProgram, values: Values, table: Table | None, told: bool = True
+    model: ModelProto, program: OnnxProgram, values: ModelValues, table: Table | None, told: bool = True
 ) -> Side:
     """A model as it is shown, which has been read as a program; with prices, its times are estimated; told: with what
     its operators do to indices."""
@@ -141,7 +141,7 @@ def _nodes(model: ModelProto) -> int:
     return sum(n.op_type != "Constant" for n in model.graph.node)
 
 
-def bytes_of_outputs(node: NodeProto, values: Values) -> dict[str, int]:
+def bytes_of_outputs(node: NodeProto, values: ModelValues) -> dict[str, int]:
     """The bytes that a layout operator moves, for each of its outputs; nothing where its sizes are not known."""
     moved = _node(node, values, {})
     names = [o for o in node.output if o]
@@ -151,7 +151,7 @@ def bytes_of_outputs(node: NodeProto, values: Values) -> dict[str, int]:
     return {o: moved * n // max(sum(cells), 1) for o, n in zip(names, cells, strict=True)}
 
 
-def _node(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int | None:
+def _node(node: NodeProto, values: ModelValues, sizes: Mapping[Term, int]) -> int | None:
     op = node.op_type
     if node.domain not in ("", "ai.onnx") or op not in (*TWICE_OUTPUT, *INPUT_AND_OUTPUT, *JOINS, "Einsum"):
         return 0
@@ -178,7 +178,7 @@ def _keeps_order(perm: list[int], shape: list[int]) -> bool:
     return moving == sorted(moving)
 
 
-def _einsum(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int:
+def _einsum(node: NodeProto, values: ModelValues, sizes: Mapping[Term, int]) -> int:
     """Elements that onnxruntime transposes inside an Einsum: of one operand its result, of two, which it does as a
     MatMul, what does not have the order of one."""
     equation = str(helper.get_attribute_value(node.attribute[0]).decode()).replace(" ", "")
@@ -212,5 +212,5 @@ def _einsum(node: NodeProto, values: Values, sizes: Mapping[Term, int]) -> int:
     return total
 
 
-def _extents(values: Values, name: str, sizes: Mapping[Term, int]) -> list[int]:
+def _extents(values: ModelValues, name: str, sizes: Mapping[Term, int]) -> list[int]:
     return [sampled(as_size(d), sizes) for d in values.types[name][0]]

@@ -20,7 +20,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.terms.shape import static_shape
 from eqsat.models.package import dtype_name, element_type, run_session, session
-from eqsat.onnx.read import Values, value_types
+from eqsat.onnx.read import ModelValues, value_types
 
 TOLERANCE = 1e-4
 SENSITIVITY, ENOUGH = 100.0, 0.1
@@ -185,7 +185,7 @@ def _behind_softmax(makers: Mapping[str, NodeProto], name: str) -> str | None:
     return node.input[0]
 
 
-def with_outputs(model: ModelProto, names: Sequence[str], values: Values) -> ModelProto:
+def with_outputs(model: ModelProto, names: Sequence[str], values: ModelValues) -> ModelProto:
     """A copy of a model with some of its values as further outputs."""
     copy = ModelProto()
     copy.CopyFrom(model)
@@ -203,7 +203,7 @@ def with_outputs(model: ModelProto, names: Sequence[str], values: Values) -> Mod
 # -- mutants --------------------------------------------------------------------------------------------------------
 
 
-def transpose_mutants(model: ModelProto, values: Values | None = None) -> Iterator[ModelProto]:
+def transpose_mutants(model: ModelProto, values: ModelValues | None = None) -> Iterator[ModelProto]:
     """Copies of a model in which one Transpose that moves data is a Reshape to the same shape."""
     types = (values or value_types(model)).types
     for place, node in enumerate(model.graph.node):
@@ -227,7 +227,7 @@ def transpose_mutants(model: ModelProto, values: Values | None = None) -> Iterat
 
 def _try_mutants(
     model: ModelProto,
-    values: Values,
+    values: ModelValues,
     feed: Mapping[str, NDArray],
     names: Sequence[str],
     expected: Sequence[Any],

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from eqsat.extraction.left import Move
     from eqsat.graph.search import Limits, Status
     from eqsat.onnx.confirm import Confirmation
-    from eqsat.onnx.read import OnnxProgram, Values
+    from eqsat.onnx.read import ModelValues, OnnxProgram
     from eqsat.onnx.spelling import Spelling
     from eqsat.pricing.table import Table
     from eqsat.reporting.sides import Side
     from eqsat.result import Measure
 
-    Known = tuple[OnnxProgram, Values]
+    Known = tuple[OnnxProgram, ModelValues]
     """A model as it was read."""
     Searched = tuple[Result, Spelling]
     """What the engine found, and how it was spelled."""
@@ -227,7 +227,7 @@ class _Run:
 
 def _read_within(
     seconds: float, model: ModelProto | str | os.PathLike[str], fold_inputs: bool
-) -> tuple[ModelProto, OnnxProgram, Values]:
+) -> tuple[ModelProto, OnnxProgram, ModelValues]:
     """A model, read in so many seconds; FrontendError where that is not enough."""
     from eqsat.onnx import load_model
     from eqsat.onnx.read import read_with_types
@@ -283,7 +283,7 @@ def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> O
     )
 
 
-def _carried(model: ModelProto, values: Values) -> Iterator[str]:
+def _carried(model: ModelProto, values: ModelValues) -> Iterator[str]:
     """What was not looked into, and so is in no figure."""
     from eqsat.onnx.bytes import bytes_moved
 
@@ -304,7 +304,7 @@ class _Source:
     given: ModelProto
     model: ModelProto
     program: OnnxProgram
-    values: Values
+    values: ModelValues
     table: Table | None
     own: Known
     """The model as it was given, as it was read."""
@@ -314,7 +314,7 @@ class _Source:
         """What the model costs as it was given."""
         return self.measure(self.model, self.program, self.values)
 
-    def measure(self, model: ModelProto, program: OnnxProgram, values: Values) -> Measure:
+    def measure(self, model: ModelProto, program: OnnxProgram, values: ModelValues) -> Measure:
         """What a model costs as it stands."""
         from eqsat.engine import measure
         from eqsat.onnx.bytes import bytes_moved, time_of

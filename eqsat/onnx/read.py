@@ -73,7 +73,7 @@ def read(model: ModelProto, fold_inputs: bool = False) -> OnnxProgram:
 
 
 @dataclass(frozen=True)
-class Values:
+class ModelValues:
     """What is known of the named values of a model: types, which are constants, and the names of symbols."""
 
     types: Mapping[str, Type]
@@ -81,12 +81,12 @@ class Values:
     symbol_names: Mapping[Term, str]
 
 
-def value_types(model: ModelProto) -> Values:
+def value_types(model: ModelProto) -> ModelValues:
     """The types of all values of a model that programs can hold, as far as they can be found out."""
     return read_with_types(model, True)[1]
 
 
-def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxProgram, Values]:
+def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxProgram, ModelValues]:
     """The program of a model, and what became known of the model's values while it was read."""
     reader = _Reader(model, fold_inputs)
     program = reader.program()
@@ -100,7 +100,7 @@ def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxP
         if not free and all(x.node.serial in fixed for x in node.operands):
             fixed.add(node.serial)
     constants = frozenset(name for name, x in reader.env.items() if x.node.serial in fixed)
-    return program, Values(types, constants, {symbol: name for name, symbol in reader.types.symbols.items()})
+    return program, ModelValues(types, constants, {symbol: name for name, symbol in reader.types.symbols.items()})
 
 
 class _Reader:

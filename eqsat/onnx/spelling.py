@@ -12,7 +12,7 @@ from eqsat.extraction.cost import layout_nodes
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.tensor import Program
 from eqsat.onnx.bytes import bytes_of_outputs
-from eqsat.onnx.read import OnnxProgram, Values, read_with_types
+from eqsat.onnx.read import ModelValues, OnnxProgram, read_with_types
 from eqsat.onnx.write import write_with_owners
 from eqsat.pricing.table import Table
 
@@ -23,7 +23,7 @@ class Spelled:
 
     model: ModelProto
     program: OnnxProgram
-    values: Values
+    values: ModelValues
     owners: Mapping[str, int]
 
 

@@ -58,7 +58,7 @@ class Harmless:
 
 
 @dataclass(frozen=True)
-class Place:
+class Inner:
     """A statement inside of another: its path from there, the loops between, and what is known there."""
 
     stmt: Stmt
@@ -68,9 +68,9 @@ class Place:
     context: Context
 
 
-def places(stmt: Stmt, context: Context) -> Iterator[Place]:
+def places(stmt: Stmt, context: Context) -> Iterator[Inner]:
     """Every statement inside of a statement, and itself."""
-    stack = [Place(stmt, (), (), t.TRUE, context)]
+    stack = [Inner(stmt, (), (), t.TRUE, context)]
     while stack:
         place = stack.pop()
         yield place
@@ -82,7 +82,7 @@ def places(stmt: Stmt, context: Context) -> Iterator[Place]:
                 test = inside.condition if number == 0 else t.logical_not(inside.condition)
                 condition = t.logical_and(condition, test)
             known = before_child(inside, number, place.context)
-            stack.append(Place(child, (*place.path, number), axes, condition, known))
+            stack.append(Inner(child, (*place.path, number), axes, condition, known))
 
 
 def check_extra(func: PrimFunc, path: Path, condition: Term) -> Harmless | Difference:
@@ -108,7 +108,7 @@ def check_extra(func: PrimFunc, path: Path, condition: Term) -> Harmless | Diffe
     return Harmless(tuple(reordered))
 
 
-def _harmless(fewer: PrimFunc, path: Path, place: Place, condition: Term) -> Harmless | Difference:
+def _harmless(fewer: PrimFunc, path: Path, place: Inner, condition: Term) -> Harmless | Difference:
     """Whether the extra executions of one store make no difference."""
     store, context = place.stmt, place.context
     assert isinstance(store, Store)

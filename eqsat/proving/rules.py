@@ -15,7 +15,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.proving.points import UNKNOWN, Answer
 from eqsat.proving.question import Question
-from eqsat.rewriting.rewrite import Rewriter, Session, Step
+from eqsat.rewriting.rewrite import Rewriter, RuleStep, Session
 from eqsat.rules import normal_rules
 
 
@@ -43,7 +43,7 @@ def ranges_of(question: Question) -> dict[Term, Any]:
     }
 
 
-def normal_goal(question: Question, log: list[Step] | None = None) -> Term:
+def normal_goal(question: Question, log: list[RuleStep] | None = None) -> Term:
     """The normal form of the goal where the facts hold."""
     session = Session(normaliser(), ranges_of(question), t.logical_and(*question.facts))
     return session.normal(question.goal, log)
@@ -57,7 +57,7 @@ def rules_claim(question: Question) -> Answer:
     >>> rules_claim(claim(parse_expr("x % (4*a) // 4 == x // 4 % a"), {}, parse_expr("a > 0")).question).verdict
     'proved'
     """
-    log: list[Step] = []
+    log: list[RuleStep] = []
     if normal_goal(question, log) is not t.TRUE:
         return UNKNOWN
     return Answer("proved", "rules", note=", ".join(dict.fromkeys(step.rule for step in log)))

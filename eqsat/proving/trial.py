@@ -12,7 +12,7 @@ import numpy as np
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.ranges.box_values import MOST_LEAVES, MOST_POINTS, BoxValues, Values
+from eqsat.ir.ranges.box_values import MOST_LEAVES, MOST_POINTS, BoxValues, PointValues
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -101,11 +101,11 @@ class Trial:
         self.possible = bool(np.any(self.keep))
 
     @cached_property
-    def values(self) -> Values:
+    def values(self) -> PointValues:
         """The values of terms at the points."""
         if self.whole and self.points is not None and self.points.values.leaves.keys() == self.sides.keys():
             return self.points.values
-        return Values(_grid(self.sides) if self.whole else _chosen(self.sides))
+        return PointValues(_grid(self.sides) if self.whole else _chosen(self.sides))
 
     def _points(self, nodes: Sequence[Term]) -> BoxValues | None:
         """The values over the box, where every variable of the term has a small range."""

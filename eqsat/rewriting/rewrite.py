@@ -34,7 +34,7 @@ DEEPEST_GUARD = 8
 
 
 @dataclass(frozen=True)
-class Step:
+class RuleStep:
     """One rewrite: the rule, and the subterm before and after."""
 
     rule: str
@@ -86,33 +86,33 @@ class Rewriter:
         return found
 
     def normalise(
-        self, term: Term, ranges: Ranges | None = None, log: list[Step] | None = None, assuming: Term | None = None
+        self, term: Term, ranges: Ranges | None = None, log: list[RuleStep] | None = None, assuming: Term | None = None
     ) -> Term:
         """The normal form of a term whose axes, variables and symbols lie in these half-open ranges."""
         return Session(self, ranges, assuming).normal(term, log)
 
-    def step(self, node: Term, context: Context) -> Step | None:
+    def step(self, node: Term, context: Context) -> RuleStep | None:
         """The first rule that applies at the root of a node whose arguments are normal."""
         known = context.known.get(node)
         if known is not None:
-            return Step(KNOWN, node, known)
+            return RuleStep(KNOWN, node, known)
         single = context.single(node)
         if single is not None:
-            return Step(SINGLE, node, single)
+            return RuleStep(SINGLE, node, single)
         if node.op in t.COMPARE and node.args[0].dtype == INDEX:
             spelled = spell(node)
             if spelled is not node:
-                return Step(SPELL, node, spelled)
+                return RuleStep(SPELL, node, spelled)
         elif node.dtype != INDEX:
             value = fold(node)
             if value is not None:
-                return Step(FOLD, node, value)
+                return RuleStep(FOLD, node, value)
         ordered = sort_members(node) if node.op in ("and", "or") else sort_pair(node)
         if ordered is not node:
-            return Step(SPELL, node, ordered)
+            return RuleStep(SPELL, node, ordered)
         return self.applied(node, context)
 
-    def applied(self, node: Term, context: Context) -> Step | None:
+    def applied(self, node: Term, context: Context) -> RuleStep | None:
         """The first rule that applies to a node in its spelling, of a comparison also to the sum that it is about."""
         if node.op in t.COMPARE and node.args[0].dtype == INDEX:
             merged = self._difference(node, context)
@@ -122,7 +122,7 @@ class Rewriter:
             return None
         return self.match(node, context)
 
-    def _difference(self, node: Term, context: Context) -> Step | None:
+    def _difference(self, node: Term, context: Context) -> RuleStep | None:
         """A comparison whose sides, taken as one sum, have digits that belong together."""
         left, right = node.args
         if "sum" not in self.by_root:
@@ -134,16 +134,16 @@ class Rewriter:
         if found is None:
             return None
         op = "le" if node.op == "lt" else node.op
-        return Step(found.rule, node, t.compare(op, t.index_const(0), found.after))
+        return RuleStep(found.rule, node, t.compare(op, t.index_const(0), found.after))
 
-    def match(self, node: Term, context: Context) -> Step | None:
+    def match(self, node: Term, context: Context) -> RuleStep | None:
         """The first declared rule that applies at the root of a node, whatever its arguments are."""
         for name, pattern in self.patterns(node):
             found = pattern.match(node, context.of, context.memo)
             if found is not None:
                 new = found.build(pattern.instance.right)
                 if new is not node and not respelled(new, node):
-                    return Step(name, node, new)
+                    return RuleStep(name, node, new)
         return None
 
     def patterns(self, node: Term) -> list[tuple[str, Pattern]]:
@@ -193,7 +193,7 @@ class Session:
                 self.top = self.top.under(assuming)
         self.limit_reached = False
 
-    def normal(self, term: Term, log: list[Step] | None = None) -> Term:
+    def normal(self, term: Term, log: list[RuleStep] | None = None) -> Term:
         """The normal form of a term; the rewrites made are appended to `log`."""
         known = self.found(self.top).get(term)
         return known if known is not None else self._run(term, log)
@@ -213,7 +213,7 @@ class Session:
                 return rules
         return None
 
-    def _run(self, term: Term, log: list[Step] | None) -> Term:
+    def _run(self, term: Term, log: list[RuleStep] | None) -> Term:
         forward: dict[tuple[int, int], Term] = {}
         tried: set[tuple[int, int]] = set()
         stack: list[tuple[Context, Term]] = [(self.top, term)]
@@ -271,7 +271,7 @@ class Session:
             if rule:
                 budget -= 1
                 if log is not None:
-                    log.append(Step(rule, node, new))
+                    log.append(RuleStep(rule, node, new))
         return self.found(self.top)[term]
 
     def _rebuilt(self, context: Context, node: Term) -> Term | tuple[Context, Term]:
@@ -294,7 +294,7 @@ class Session:
         else:
             stack.append((context, target))
 
-    def _late(self, node: Term, context: Context, left: Rewriter | None) -> Step | tuple[Context, Term] | None:
+    def _late(self, node: Term, context: Context, left: Rewriter | None) -> RuleStep | tuple[Context, Term] | None:
         """What is done where all arguments are normal, or what must be normal before that can be said."""
         step = None
         if left is not None:
@@ -305,12 +305,12 @@ class Session:
             return _beside(self, context, node)
         return step
 
-    def _early(self, node: Term, context: Context) -> Step | None:
+    def _early(self, node: Term, context: Context) -> RuleStep | None:
         """What is done before the arguments: a term of one value needs none of them, and digits merge before their own
         spellings drift apart."""
         single = context.single(node)
         if single is not None:
-            return Step(SINGLE, node, single)
+            return RuleStep(SINGLE, node, single)
         return self.rewriter.match(node, context) if node.op == "sum" else None
 
 
@@ -332,7 +332,7 @@ def _arguments(session: Session, context: Context, node: Term) -> list[Term] | t
     return result
 
 
-def _beside(session: Session, context: Context, node: Term) -> Step | tuple[Context, Term] | None:
+def _beside(session: Session, context: Context, node: Term) -> RuleStep | tuple[Context, Term] | None:
     """A junction with one member simplified by the members after it, which have to be total; or what is needed first.
 
     The first pass simplified each member by those before it, in the order of evaluation.
@@ -348,7 +348,7 @@ def _beside(session: Session, context: Context, node: Term) -> Step | tuple[Cont
         if found is None:
             return here, members[k]
         if found is not members[k]:
-            return Step(BESIDE, node, t.junction(node.op, [*members[:k], found, *members[k + 1 :]]))
+            return RuleStep(BESIDE, node, t.junction(node.op, [*members[:k], found, *members[k + 1 :]]))
     return None
 
 

@@ -25,7 +25,17 @@ from eqsat.ir.tensors.tensor import Program, Tensor, compute, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.testing.arrays import arrays_for as arrays_for
-from eqsat.testing.formulas import DTYPES, FORMULAS, Step, combiners_for, is_exact, ranked, shape_of, size_of, value_of
+from eqsat.testing.formulas import (
+    DTYPES,
+    FORMULAS,
+    Extension,
+    combiners_for,
+    is_exact,
+    ranked,
+    shape_of,
+    size_of,
+    value_of,
+)
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 from eqsat.testing.package import st
 from eqsat.testing.rules import Example as Example
@@ -237,27 +247,27 @@ def _softmax(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:
 
 
 STEPS = (
-    Step("permute", lambda x: x.rank > 1, _permute),
-    Step("reshape", lambda x: True, _reshape),
-    Step("pad", ranked, _pad),
-    Step("wrap", ranked, _wrap),
-    Step("take", ranked, _take),
-    Step("flip", ranked, _flip),
-    Step("block", ranked, _block),
-    Step("broadcast", lambda x: True, _broadcast),
-    Step("crop", ranked, _crop),
-    Step("roll", ranked, _roll),
-    Step("tile", ranked, _tile),
-    Step("unary", lambda x: True, _unary),
-    Step("unary", lambda x: True, _unary),
-    Step("binary", lambda x: True, _binary),
-    Step("bias", lambda x: ranked(x) and x.dtype != "bool", _bias),
-    Step("where", is_exact, _where),
-    Step("position", ranked, _position),
-    Step("reduce", lambda x: ranked(x) or (x.rank > 0 and x.dtype != "bool"), _reduce),
-    Step("concat", ranked, _concat),
-    Step("matmul", lambda x: ranked(x) and x.dtype != "bool", _matmul),
-    Step("softmax", lambda x: ranked(x) and is_float(x.dtype), _softmax),
+    Extension("permute", lambda x: x.rank > 1, _permute),
+    Extension("reshape", lambda x: True, _reshape),
+    Extension("pad", ranked, _pad),
+    Extension("wrap", ranked, _wrap),
+    Extension("take", ranked, _take),
+    Extension("flip", ranked, _flip),
+    Extension("block", ranked, _block),
+    Extension("broadcast", lambda x: True, _broadcast),
+    Extension("crop", ranked, _crop),
+    Extension("roll", ranked, _roll),
+    Extension("tile", ranked, _tile),
+    Extension("unary", lambda x: True, _unary),
+    Extension("unary", lambda x: True, _unary),
+    Extension("binary", lambda x: True, _binary),
+    Extension("bias", lambda x: ranked(x) and x.dtype != "bool", _bias),
+    Extension("where", is_exact, _where),
+    Extension("position", ranked, _position),
+    Extension("reduce", lambda x: ranked(x) or (x.rank > 0 and x.dtype != "bool"), _reduce),
+    Extension("concat", ranked, _concat),
+    Extension("matmul", lambda x: ranked(x) and x.dtype != "bool", _matmul),
+    Extension("softmax", lambda x: ranked(x) and is_float(x.dtype), _softmax),
     *FORMULAS,
 )
 

@@ -1,4 +1,4 @@
-"""Steps of random programs that are formulas: rows, guards, several reads of one tensor, computed and constant indices.
+"""Extensions of random programs by formulas: rows, guards, several reads of one tensor, computed and constant indices.
 
 What a layout does to an operator follows from the index formula, so this is where formulas are as odd as they may be.
 """
@@ -31,7 +31,7 @@ DTYPES = (
 
 
 @dataclass(frozen=True)
-class Step:
+class Extension:
     """One way to extend a program: whether it applies to a tensor, and how."""
 
     name: str
@@ -318,18 +318,18 @@ def is_integer(x: Tensor) -> bool:
 
 
 FORMULAS = (
-    Step("formula", lambda x: size_of(x) > 0, formula),
-    Step("formula", lambda x: size_of(x) > 0, formula),
-    Step("row", ranked, row),
-    Step("row", ranked, row),
-    Step("again", _is_total, again),
-    Step("minus_row", ranked, minus_row),
-    Step("diagonal", lambda x: x.rank > 1, diagonal),
-    Step("swapped", lambda x: x.rank > 1 and same_dim(x.shape[0], x.shape[1]), swapped),
-    Step("without_loads", lambda x: True, without_loads),
-    Step("literal", lambda x: True, literal),
-    Step("cast", is_exact, cast),
-    Step("compare", is_exact, compare),
-    Step("logic", lambda x: not is_float(x.dtype), logic),
-    Step("divide", is_integer, divide),
+    Extension("formula", lambda x: size_of(x) > 0, formula),
+    Extension("formula", lambda x: size_of(x) > 0, formula),
+    Extension("row", ranked, row),
+    Extension("row", ranked, row),
+    Extension("again", _is_total, again),
+    Extension("minus_row", ranked, minus_row),
+    Extension("diagonal", lambda x: x.rank > 1, diagonal),
+    Extension("swapped", lambda x: x.rank > 1 and same_dim(x.shape[0], x.shape[1]), swapped),
+    Extension("without_loads", lambda x: True, without_loads),
+    Extension("literal", lambda x: True, literal),
+    Extension("cast", is_exact, cast),
+    Extension("compare", is_exact, compare),
+    Extension("logic", lambda x: not is_float(x.dtype), logic),
+    Extension("divide", is_integer, divide),
 )

@@ -38,7 +38,7 @@ class TooLarge(Exception):
     """A program that is not worth unfolding, or that has no numeric shapes."""
 
 
-class Values:
+class ValueNumbers:
     """Numbers for values: equal functions of the cells of the inputs have equal numbers."""
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ def _frozen(value: Any) -> Any:
 class Unfolding:
     """The cells of one program."""
 
-    def __init__(self, values: Values, name: str) -> None:
+    def __init__(self, values: ValueNumbers, name: str) -> None:
         self.values = values
         self.name = name
         self.done: dict[tuple[int, int], NDArray] = {}
@@ -351,7 +351,7 @@ def equal_cells(p: Program, q: Program) -> bool | None:
     >>> equal_cells(both(x.pad(1).relu().crop([1, 1], [2, 3])), both(x.relu()))
     True
     """
-    values = Values()
+    values = ValueNumbers()
     before, after = Unfolding(values, "p"), Unfolding(values, "q")
     try:
         left, right = before.program(p), after.program(q)

@@ -35,7 +35,7 @@ _STEPS = ("lt", "le", "eq", "ne", "floor", "ceil", "round", "trunc", "floordiv",
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Trials:
     """What running showed: a witness where they differ, on how many inputs they were equal, and why not on more."""
 
     equal: int
@@ -77,7 +77,7 @@ def _formulas(node: Node) -> Sequence[Term]:
     return (node.body,) if isinstance(node, Compute) else ()
 
 
-def compare(p: Program, q: Program, trials: int = TRIALS) -> Outcome:
+def compare(p: Program, q: Program, trials: int = TRIALS) -> Trials:
     """Run both programs on random inputs, special values and small sizes among them.
 
     >>> import eqsat as eq
@@ -93,7 +93,7 @@ def compare(p: Program, q: Program, trials: int = TRIALS) -> Outcome:
     for trial in range(trials):
         feeds = inputs_for(p.inputs, trial)
         if feeds is None:
-            return Outcome(equal, None, "no sizes fit, or the inputs are too large")
+            return Trials(equal, None, "no sizes fit, or the inputs are too large")
         try:
             with np.errstate(all="ignore"):
                 before = evaluate_outputs(watched, feeds, _filling(1))
@@ -107,15 +107,15 @@ def compare(p: Program, q: Program, trials: int = TRIALS) -> Outcome:
                 after = evaluate_outputs(q, feeds, _filling(3))
         except EvaluationError as error:
             if _can_run(q):
-                return Outcome(equal, {**feeds}, f"the second program fails: {error}")
-            return Outcome(equal, None, str(error))
+                return Trials(equal, {**feeds}, f"the second program fails: {error}")
+            return Trials(equal, None, str(error))
         found, output = _compared(p, before, after, again, how)
         if found == "different":
-            return Outcome(equal, {"output": output, **feeds}, f"trial {trial}")
+            return Trials(equal, {"output": output, **feeds}, f"trial {trial}")
         if found == "rounded":
             unclear = f"{output!r} differs by what roundings may do, so that it says nothing"
         equal += found == "same"
-    return Outcome(equal, None, unclear or ("" if equal else note))
+    return Trials(equal, None, unclear or ("" if equal else note))
 
 
 def _compared(

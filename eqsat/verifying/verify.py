@@ -19,7 +19,7 @@ from eqsat.ir.tensors.bind import unified
 from eqsat.ir.tensors.tensor import Node, Program, Tensor, as_program
 from eqsat.ir.terms.shape import format_shape, same_shape, shape_names
 from eqsat.verifying.cells import equal_cells
-from eqsat.verifying.runs import Outcome, compare
+from eqsat.verifying.runs import Trials, compare
 from eqsat.workers.call import WorkerLimit
 
 SECONDS = 10.0
@@ -58,14 +58,14 @@ def verify(before: Program | Tensor, after: Program | Tensor, limits: Limits | N
     return Proof(found.verdict, found.witness, found.method, time.monotonic() - start, found.note)
 
 
-def _runs(p: Program, q: Program, seconds: float) -> Outcome:
+def _runs(p: Program, q: Program, seconds: float) -> Trials:
     """Both programs run, as far as the time allows."""
     try:
         with clock.at_most(seconds):
             return compare(p, q)
     except clock.OutOfTime:
         clock.check()
-        return Outcome(0, None, f"not run in {seconds:g} s")
+        return Trials(0, None, f"not run in {seconds:g} s")
 
 
 def _check_interfaces(p: Program, q: Program) -> None:

@@ -34,12 +34,12 @@ _DIRECT: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-class Values:
+class PointValues:
     """The values of terms at points given by an array for each leaf, and where they are undefined; each computed once.
 
     >>> from eqsat.ir.terms.term import var
     >>> i = var("i")
-    >>> Values({i: np.arange(5)}).of(i % 3 == 1)[0]
+    >>> PointValues({i: np.arange(5)}).of(i % 3 == 1)[0]
     array([False,  True, False, False,  True])
     """
 
@@ -100,7 +100,7 @@ class BoxValues:
         self.places = outer.places if outer else {leaf: n for n, leaf in enumerate(ranges)}
         self.sizes = outer.sizes if outer else [stop - start for start, stop in ranges.values()]
         self.used: dict[Term, int | None] = outer.used if outer else {x: 1 << n for x, n in self.places.items()}
-        self.values: Values = outer.values if outer else Values(_axes(ranges))
+        self.values: PointValues = outer.values if outer else PointValues(_axes(ranges))
         self.keeps: dict[tuple[Term, ...], NDArray] = outer.keeps if outer else {}
 
     def under(self, guard: Term) -> BoxValues:

@@ -26,7 +26,7 @@ Place = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class Allocation:
     """A declared buffer at run time: numbers for its shape, and its cells in memory, one axis per physical axis.
 
     `cells` has a last axis for the lanes of vectors. `state` has the shape of the cells and an axis for the bytes of
@@ -67,7 +67,9 @@ def numpy_dtype(dtype: str) -> str:
     return "int64" if dtype == INDEX else dtype
 
 
-def region(decl: BufferDecl, sizes: Sizes, raw: NDArray, state: NDArray, forbidden: NDArray, skip: int = 0) -> Region:
+def region(
+    decl: BufferDecl, sizes: Sizes, raw: NDArray, state: NDArray, forbidden: NDArray, skip: int = 0
+) -> Allocation:
     """What a declaration sees of bytes, from its element `skip` on."""
     shape = numbers(decl.shape, sizes)
     physical = numbers(decl.memory_shape, sizes)
@@ -85,7 +87,7 @@ def region(decl: BufferDecl, sizes: Sizes, raw: NDArray, state: NDArray, forbidd
     cells = raw.view(dtype).reshape(*physical, *lanes)
     ends = state.size == raw.size
     marks = [x.reshape(grid) if ends else x for x in (state, forbidden)]
-    return Region(
+    return Allocation(
         decl, shape, _strides(decl, shape, sizes), number(decl.elem_offset, sizes), raw, state, forbidden, cells, *marks
     )
 
@@ -101,7 +103,7 @@ def _strides(decl: BufferDecl, shape: Sequence[int], sizes: Sizes) -> tuple[int,
     return tuple(steps)
 
 
-def fresh(decl: BufferDecl, sizes: Sizes, track: bool) -> Region:
+def fresh(decl: BufferDecl, sizes: Sizes, track: bool) -> Allocation:
     """New memory, which holds nothing of use."""
     dtype = numpy_dtype(decl.scalar)
     count = prod(numbers(decl.memory_shape, sizes)) * decl.lanes
@@ -110,7 +112,7 @@ def fresh(decl: BufferDecl, sizes: Sizes, track: bool) -> Region:
     return region(decl, sizes, raw, np.full(size, UNKNOWN, np.uint8), np.zeros(size, np.uint8))
 
 
-def argument(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str, track: bool) -> Region:
+def argument(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str, track: bool) -> Allocation:
     """The memory of a parameter: the array's own, after its type, shape, strides and offset were checked."""
     raw = _bytes_of(decl, sizes, array, what)
     size = raw.size if track else 0
@@ -154,7 +156,7 @@ def owner(array: NDArray) -> NDArray:
     return root
 
 
-def mark_padding(found: Region, sizes: Sizes) -> Region:
+def mark_padding(found: Allocation, sizes: Sizes) -> Allocation:
     """The region, its padding marked: forbidden where it has no value, unknown where that is a hole."""
     steps = found.decl.padding_steps
     if not steps or not found.tracked:

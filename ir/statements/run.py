@@ -10,7 +10,7 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.bind import bind_function
-from eqsat.ir.statements.memory import FREED, UNKNOWN, Place, Region, argument, fresh, mark_padding, region
+from eqsat.ir.statements.memory import FREED, UNKNOWN, Allocation, Place, argument, fresh, mark_padding, region
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.sizes import Sizes, number
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store
@@ -27,7 +27,7 @@ NOTHING = np.zeros((), np.uint8)
 class _Machine:
     """The buffers and loop positions of one run."""
 
-    def __init__(self, buffers: dict[str, Region], sizes: Sizes, track: bool) -> None:
+    def __init__(self, buffers: dict[str, Allocation], sizes: Sizes, track: bool) -> None:
         self.buffers = buffers
         self.sizes = sizes
         self.track = track
@@ -68,7 +68,7 @@ class _Machine:
             return np.asarray(states[0])
         return np.stack(states)
 
-    def refuse_forbidden(self, found: Region, place: Place, use: str, what: Term | str) -> None:
+    def refuse_forbidden(self, found: Allocation, place: Place, use: str, what: Term | str) -> None:
         if found.tracked and found.forbidden[place].any():
             problem = f"the cell is padding of {found.decl.name} that has no value{self.here()}"
             raise EvaluationError(f"{use} {what}", problem, "give the layout a pad_value, or guard the access")
@@ -143,7 +143,7 @@ class _Machine:
         if not self.condition(stmt.condition, "assume"):
             raise EvaluationError(f"assume {stmt.condition}", f"does not hold{self.here()}")
 
-    def alias(self, stmt: Alias) -> Region:
+    def alias(self, stmt: Alias) -> Allocation:
         """The same bytes under the alias's shape and dtype."""
         of = self.buffers[stmt.data]
         return region(stmt.buffer, self.sizes, of.raw, of.raw_state, of.raw_forbidden, stmt.offset)
@@ -189,7 +189,7 @@ def run_primfunc(
     """
     what = f"function {func.name}"
     sizes = bind_function(func, {n: a.shape for n, a in buffers.items()}, symbols)
-    regions: dict[str, Region] = {}
+    regions: dict[str, Allocation] = {}
     for name in func.params:
         regions[name] = mark_padding(argument(func.buffer_map[name], sizes, buffers.get(name), what, track), sizes)
     _Machine(dict(regions), sizes, track).run(func.body)
@@ -198,7 +198,7 @@ def run_primfunc(
     return {name: _freed(found, what) for name, found in regions.items()}
 
 
-def _freed(found: Region, what: str) -> NDArray:
+def _freed(found: Allocation, what: str) -> NDArray:
     """Which elements were freed; an error where one holds a value that is unknown and was not freed."""
     result = np.zeros((*found.shape, *((found.decl.lanes,) if found.decl.lanes > 1 else ())), np.bool_)
     for index in found.indices():

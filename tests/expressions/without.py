@@ -15,7 +15,7 @@ import eqsat as eq
 from eqsat import engine
 from eqsat.graph.search import Snapshot, Task, run
 from eqsat.index_graph import graph as index_graph
-from eqsat.index_graph.graph import IndexGraph, Outcome
+from eqsat.index_graph.graph import IndexGraph, Saturation
 from eqsat.index_graph.pool import Engine, all_ways
 from eqsat.index_graph.reversed import SUFFIX
 from eqsat.ir.errors import LayoutError
@@ -29,7 +29,7 @@ from eqsat.proving import rules as deciding
 from eqsat.proving.prover import decide
 from eqsat.rewriting.context import Context
 from eqsat.rewriting.match_filter import FilterKeys
-from eqsat.rewriting.rewrite import Rewriter, Step
+from eqsat.rewriting.rewrite import Rewriter, RuleStep
 from eqsat.simplifying import normal_forms
 from eqsat.simplifying import simplify as simplifying
 
@@ -157,13 +157,13 @@ def fired(row: Row) -> set[str]:
     names: set[str] = set()
     match, run = Rewriter.match, IndexGraph.run
 
-    def recorded(self: Rewriter, node: Term, context: Context) -> Step | None:
+    def recorded(self: Rewriter, node: Term, context: Context) -> RuleStep | None:
         step = match(self, node, context)
         if step is not None:
             names.add(step.rule)
         return step
 
-    def counted(self: IndexGraph, *args: Any) -> Outcome:
+    def counted(self: IndexGraph, *args: Any) -> Saturation:
         outcome = run(self, *args)
         names.update(name.removesuffix(SUFFIX) for name in outcome.matches)
         return outcome

@@ -13,7 +13,7 @@ from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
-from eqsat.rewriting.rewrite import BESIDE, Rewriter, Session, Step
+from eqsat.rewriting.rewrite import BESIDE, Rewriter, RuleStep, Session
 from eqsat.rules import scalar_rules, tagged
 
 AXES = [t.ax(0, 64), t.ax(1, 8), t.ax(2, 5)]
@@ -138,7 +138,7 @@ def test_members_simplified_by_those_after_them_are_known() -> None:
     tried = 0
     while tried < 20:
         members = [predicate(source, 1, digit_term) for _ in range(2)]
-        log: list[Step] = []
+        log: list[RuleStep] = []
         Session(rewriter, box).normal(t.junction(source.choice(["and", "or"]), members), log)
         for step in log:
             if step.rule == BESIDE and step.before.op in ("and", "or"):

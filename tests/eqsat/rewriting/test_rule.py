@@ -12,7 +12,7 @@ from eqsat.ir.rule import Data, Family, Idx, Kind, Pos, Pred, Rule, RuleError, r
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.text import parse_expr
 from eqsat.rewriting.match import Pattern
-from eqsat.rewriting.rewrite import Rewriter, Step
+from eqsat.rewriting.rewrite import Rewriter, RuleStep
 
 X, Y, C = t.var("x"), t.var("y"), t.var("c")
 
@@ -230,7 +230,7 @@ def test_symbols_are_constants_where_they_are_positive() -> None:
 
 
 def test_log_names_rules_and_subterms() -> None:
-    log: list[Step] = []
+    log: list[RuleStep] = []
     i = t.var("i", 64)
     result = Rewriter([split_merge, mod_mod]).normalise((i // 4 * 4 + i % 4) % 32 % 8 + 1, None, log)
     assert str(result) == "i % 8 + 1"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from term_strategies import LEAVES, terms
 
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
-from eqsat.ir.ranges.box_values import BoxValues, Closed, Values
+from eqsat.ir.ranges.box_values import BoxValues, Closed, PointValues
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
@@ -82,7 +82,7 @@ def test_intervals_are_those_of_the_values(e: Term, p: Term) -> None:
 @pytest.mark.parametrize("factor", [1 << 40, 1 << 61, -(1 << 62), 10**20])
 def test_values_beyond_int64_are_exact(factor: int) -> None:
     i, j = t.var("i"), t.var("j")
-    here = Values({i: np.arange(3, 9), j: np.arange(3, 9)})
+    here = PointValues({i: np.arange(3, 9), j: np.arange(3, 9)})
     value, bad = here.of((factor * i + factor * j) // 7 + i)
     assert bad is None and value.tolist() == [2 * factor * k // 7 + k for k in range(3, 9)]
 
