@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 
-from eqsat.backends.targets import TARGETS, Kernel, Options
+from eqsat.backends.targets import TARGETS, Kernel, Options, find_target
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 from eqsat.ir.terms.term import Term
@@ -53,7 +53,7 @@ def compile(
     The kernel of a PrimFunc takes all of its parameters and changes them in place; their types, shapes, strides and
     offsets must be as declared, and are checked before anything is read. Sizes that no shape tells are given by name.
     """
-    known = TARGETS.get(target) if isinstance(target, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    known = find_target(target)
     if known is None or known.compile is None:
         names = ", ".join(name for name, t in TARGETS.items() if t.compile is not None)
         raise BackendError(f"target {target!r}", "is unknown", f"one of {names}")

@@ -1,13 +1,18 @@
 """The targets: what results are spelled in, what a node of them costs, and how a program becomes a kernel there.
 
-This is the one list that the engine, the compiler and the commands read. A new target is a line of it.
+This is the one list that the engine, the compiler and the commands read. A new target is a line of it, or a Target that
+an installed package offers in the group `eqsat.targets` of entry points, which is read when it is named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.packages import is_offered, load, offers
 
 if TYPE_CHECKING:
     from eqsat.ir.statements.primfunc import PrimFunc
@@ -121,6 +126,7 @@ def _opencl_function(func: PrimFunc, options: Options) -> Kernel:
     return ClFunctionKernel(func, options.threads, options.device)
 
 
+GROUP = "eqsat.targets"
 GEMM = ("float16", "float32", "float64")
 VIEWS = {"onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_depth", "onnx:Split": "split"}
 ONNX = Target(
@@ -144,17 +150,57 @@ TARGETS: dict[str, Target] = {
 }
 
 
+def find_target(name: str) -> Target | None:
+    """A target by its name: one of the list, or one that an installed package offers under this name.
+
+    >>> find_target("c").vocabulary, find_target("paper")
+    ('formulas', None)
+
+    Errors: EqsatError for what a package offers that is no Target of this name.
+    """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return None
+    if name in TARGETS:
+        return TARGETS[name]
+    return _of_package(name) if is_offered(GROUP, name) else None
+
+
+def target_named(name: str) -> Target:
+    """A target by its name; EqsatError for one that nobody knows.
+
+    >>> target_named("numpy").objective
+    'bytes'
+    """
+    found = find_target(name)
+    if found is None:
+        raise EqsatError(f"target {name!r}", "unknown target", f"one of {', '.join(known_targets())}")
+    return found
+
+
+def known_targets() -> list[str]:
+    """The names of all targets, those of installed packages included."""
+    return sorted({*TARGETS, *(o.name for o in offers(GROUP))})
+
+
+@cache
+def _of_package(name: str) -> Target:
+    origin, found = load(GROUP, name)
+    if not isinstance(found, Target) or found.name != name:
+        raise EqsatError(f"targets {origin}", f"is no Target named {name!r}", "ask its author")
+    return found
+
+
 def is_graph(target: str) -> bool:
     """Whether results for a target are written as a graph.
 
     >>> is_graph("onnx"), is_graph("c")
     (True, False)
     """
-    return TARGETS[target].vocabulary == "operators"
+    return target_named(target).vocabulary == "operators"
 
 
 def offered(command: str) -> tuple[str, ...]:
-    """The names of the targets that a command of `eqsat` offers.
+    """The names of the targets that a command of `eqsat` offers by itself.
 
     >>> offered("kernel")
     ('c', 'opencl')

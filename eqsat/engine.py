@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
-from eqsat.backends.targets import TARGETS
+from eqsat.backends.targets import target_named
 from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
@@ -63,10 +63,9 @@ def measure(program: Program, table: Table | None = None) -> Measure:
 def table_for(target: str, objective: str | None, prices: Table | None = None) -> Table | None:
     """The table of prices by which a target's results are chosen: those given, else those of this machine, else those
     that come with the package; None where bytes are counted."""
-    if target not in TARGETS:
-        raise EqsatError(f"optimize for target {target!r}", "unknown target", f"one of {', '.join(sorted(TARGETS))}")
-    known = sorted({"bytes", TARGETS[target].objective})
-    chosen = TARGETS[target].objective if objective is None else objective
+    usual = target_named(target).objective
+    known = sorted({"bytes", usual})
+    chosen = usual if objective is None else objective
     if chosen not in known:
         names = " or ".join(repr(name) for name in known)
         raise EqsatError(f"optimize for {chosen!r}", f"is no objective of target {target!r}", f"{names}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from eqsat import __version__
-from eqsat.backends.targets import offered
+from eqsat.backends.targets import find_target, offered
 from eqsat.cli.output import Output
 
 
@@ -39,11 +39,15 @@ Shapes = Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", h
 
 
 def _target(command: str, text: str) -> Any:
-    """The option `--target` of a command: one of the targets that it offers."""
+    """The option `--target` of a command: one of the targets that it offers, or of an installed package that offers it
+    there."""
     names = offered(command)
 
     def check(value: str | None) -> str | None:
-        if value is not None and value not in names:
+        if value is None or value in names:
+            return value
+        found = find_target(value)
+        if found is None or command not in found.commands:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(names)}.")
         return value
 

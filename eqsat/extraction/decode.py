@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eqsat.backends.targets import TARGETS
+from eqsat.backends.targets import target_named
 from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
 from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded
 from eqsat.extraction.groups import Groups, product_groups, product_of, product_shapes, split_labels
@@ -53,7 +53,7 @@ class Decoder:
         growth: float = 0.05,
     ) -> None:
         self.encoded = encoded
-        self.operators = TARGETS[target].vocabulary == "operators"
+        self.operators = target_named(target).vocabulary == "operators"
         self.interned = encoded.interned
         self.slots = Slots(encoded)
         self.choices = choices

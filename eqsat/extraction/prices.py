@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from eqsat.backends.targets import TARGETS
+from eqsat.backends.targets import target_named
 from eqsat.extraction.cost import map_bytes, map_steps, pair_bytes, pair_view
 from eqsat.extraction.extract import Prices
 from eqsat.extraction.groups import product_of
@@ -34,7 +34,7 @@ def prices(encoded: Encoded, target: str, table: Table | None = None) -> Prices:
 
 def _bytes(encoded: Encoded, target: str) -> Prices:
     u = encoded.interned
-    node = NODE + TARGETS[target].node_bytes * BYTE
+    node = NODE + target_named(target).node_bytes * BYTE
 
     def view(reindex: Reindex) -> int:
         if reindex.map.is_identity:

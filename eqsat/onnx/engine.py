@@ -194,12 +194,12 @@ class _Run:
 
     def engine(self, first: OnnxProgram) -> Callable[[OnnxProgram], Searched]:
         """What searches a program that was read from the model, and what has come of it."""
-        from eqsat.backends.targets import TARGETS
+        from eqsat.backends.targets import target_named
         from eqsat.engine import optimize as search
         from eqsat.onnx.spelling import Spelling
 
         def searched(current: OnnxProgram) -> Searched:
-            spelling = Spelling(current, TARGETS[self.target].domains, self.table)
+            spelling = Spelling(current, target_named(self.target).domains, self.table)
             asked: dict[str, Any] = {
                 "growth": self.growth if current is first else 0.0,  # of what has grown already
                 "beyond": spelling.beyond if self.table is None else None,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-from eqsat.backends.targets import TARGETS
+from eqsat.backends.targets import target_named
 from eqsat.formulas import accesses
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.flat.facts import inverse
@@ -51,12 +51,12 @@ def freedom(operator: CanonicalOp, node: Node, target: str) -> Freedom:
     kind = operator.kind
     if kind.ordered and kind.combiner in ("sum", "prod") and is_float(kind.dtypes[0]):
         return "written"
-    if TARGETS[target].vocabulary == "formulas":
+    if target_named(target).vocabulary == "formulas":
         return "any"
     plain = all(not x.name for x in operator.labels)
     if plain and _is_product(operator):
         matrices = set(operator.operands[0]).isdisjoint(i for i in operator.operands[1] if i in operator.outputs[0])
-        known = TARGETS[target].transposed_matrices if matrices else TARGETS[target].transposed_batches
+        known = target_named(target).transposed_matrices if matrices else target_named(target).transposed_batches
         return "transposed" if kind.dtypes[0] in known else "contract"
     if plain and (node.combiner is None or len(operator.operands) == 1):
         return "any"

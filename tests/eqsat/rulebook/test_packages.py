@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import eqsat as eq
@@ -37,19 +38,23 @@ def neutral_operand():
 '''
 
 
+def install(folder: Path, patch: pytest.MonkeyPatch, name: str, module: str, points: str) -> None:
+    """A distribution of one module in a folder on the path, with entry points."""
+    (folder / f"{name}.py").write_text(module)
+    info = folder / f"{name}-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(points)
+    patch.setattr(sys, "path", [str(folder), *sys.path])
+    patch.delitem(sys.modules, name, raising=False)
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "parity_package.py").write_text(MODULE)
+    points = "[eqsat.rules]\nparity = parity_package\nfamily = parity_package:FAMILY\nbroken = broken_package\n"
+    install(tmp_path, monkeypatch, "parity_package", MODULE, points)
     (tmp_path / "broken_package.py").write_text("1 / 0\n")
-    info = tmp_path / "parity_package-1.2.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: parity-package\nVersion: 1.2\n")
-    (info / "entry_points.txt").write_text(
-        "[eqsat.rules]\nparity = parity_package\nfamily = parity_package:FAMILY\nbroken = broken_package\n"
-    )
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setenv("EQSAT_DEBUG", "0")
-    monkeypatch.delitem(sys.modules, "parity_package", raising=False)
     return tmp_path
 
 
@@ -105,3 +110,27 @@ def test_importing_eqsat_reads_no_package(package: Path) -> None:
     )  # fmt: skip
     assert done.stdout.strip() == "False"
     assert packages.GROUP == "eqsat.rules"
+
+
+TARGET = """
+from eqsat.backends.targets import TARGETS, Target
+
+MINE = Target("mine", "formulas", TARGETS["numpy"].compile, commands=("optimize",))
+OTHER = Target("another", "formulas", None)
+"""
+
+
+def test_targets_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # feature: J9
+    points = "[eqsat.targets]\nmine = target_package:MINE\nwrong = target_package:OTHER\n"
+    install(tmp_path, monkeypatch, "target_package", TARGET, points)
+    x = eq.input("x", (2, 3), "float32")
+    y = x.permute_dims((1, 0)).relu().permute_dims((1, 0))
+    assert eq.optimize(y).layout_ops == 0 and "target_package" not in sys.modules
+    with pytest.raises(eq.EqsatError, match="one of c, mine, numpy, onnx, onnxruntime, opencl, wrong"):
+        eq.optimize(y, target="their")
+    with pytest.raises(eq.EqsatError, match=r"wrong \(package target-package 1.2.*is no Target named 'wrong'"):
+        eq.optimize(y, target="wrong")
+    result = eq.optimize(y, target="mine")
+    assert result.layout_ops == 0
+    found = eq.compile(result.program, target="mine")(x=-np.ones((2, 3), np.float32))
+    assert np.array_equal(found, np.zeros((2, 3), np.float32))
