@@ -42,15 +42,16 @@ class Sides:
     describe: Callable[[Region], dict[str, Any]]
 
 
-def drive(sides: Sides, seconds: float) -> Checked:
-    """Check all regions within so many seconds; a difference may take longer to be certain of."""
+def drive(sides: Sides, seconds: float) -> tuple[Checked, Planner]:
+    """Check all regions within so many seconds; a difference may take longer to be certain of. With what was taken for
+    equal in the end."""
     begun = now()
+    planner = Planner(sides.before, sides.after)
     before, after = sides.before.impure(), sides.after.impure()
     if before != after:  # regions are run alone: they cannot tell one random operator that is used twice from two
         text = f"{after.total()} operators whose runs differ, where {before.total()} are expected"
-        return Checked((), now() - begun, Difference("random operators", text))
+        return Checked((), now() - begun, Difference("random operators", text)), planner
     deadline = begun + max(LEAST, seconds)
-    planner = Planner(sides.before, sides.after)
     known: dict[Hashable, RegionRun] = {}
     dropped: set[int] = set()
     first: tuple[Region, RegionRun] | None = None
@@ -58,7 +59,7 @@ def drive(sides: Sides, seconds: float) -> Checked:
         regions = planner.plan(dropped)
         found, failed = _attempt(sides, planner, regions, known, deadline)
         if not failed:
-            return Checked(tuple(found), now() - begun)
+            return Checked(tuple(found), now() - begun), planner
         first = first or failed[0]
         deadline = max(deadline, now() + seconds)  # what differed deserves a closer look
         # What was not run for want of time may be run when there is more.
@@ -68,7 +69,7 @@ def drive(sides: Sides, seconds: float) -> Checked:
             break
         dropped |= more
     assert first is not None
-    return _whole(sides, planner, first, begun)
+    return _whole(sides, planner, first, begun), planner
 
 
 def _attempt(

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -76,6 +77,12 @@ class Unit:
     tensors: dict[str, Content] = field(default_factory=dict[str, Content])
     known: dict[str, NDArray] = field(default_factory=dict[str, NDArray])
     functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict[tuple[str, str], FunctionProto])
+
+
+def shown_names(nodes: Sequence[NodeProto]) -> list[str]:
+    """What nodes are called in reports: by their names, else, also where two have one name, by operator and place."""
+    names = Counter(node.name for node in nodes)
+    return [n.name if n.name and names[n.name] == 1 else f"{n.op_type} {k}" for k, n in enumerate(nodes)]
 
 
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
@@ -266,8 +273,8 @@ def unit_of(model: ModelProto, types: dict[str, TypeProto], contents: Contents) 
     for sparse in model.graph.sparse_initializer:
         exact = "sparse", sparse.SerializeToString()
         _leaf(unit, sparse.values.name, exact, (None, "sparse"), "constant", None, sparse)
-    for place, node in enumerate(model.graph.node):
-        _node(unit, node, place, opsets, types, contents)
+    for node, shown in zip(model.graph.node, shown_names(model.graph.node), strict=True):
+        _node(unit, node, shown, opsets, types, contents)
     for output in model.graph.output:
         if output.name not in unit.made:
             raise CheckFailure(f"output {output.name!r}", "nothing makes it")
@@ -305,7 +312,7 @@ def _mark(tensor: Content) -> Hashable:
 
 
 def _node(
-    unit: Unit, node: NodeProto, place: int, opsets: Mapping[str, int], types: dict[str, TypeProto], contents: Contents
+    unit: Unit, node: NodeProto, shown: str, opsets: Mapping[str, int], types: dict[str, TypeProto], contents: Contents
 ) -> None:
     domain = "" if node.domain == "ai.onnx" else node.domain
     if node.op_type == "Constant" and not domain and node.attribute and node.attribute[0].name == "value":
@@ -315,7 +322,6 @@ def _node(
         _constant(unit, node.output[0], unit.tensors[node.input[0]], contents)
         return
     called = unit.functions.get((node.domain, node.op_type))
-    shown = node.name or f"{node.op_type} {place}"
     operands: list[int] = []
     absent: list[int] = []
     for k, name in enumerate(reads_of(node)):

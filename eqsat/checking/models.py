@@ -15,6 +15,7 @@ from eqsat.checking.draws import seed_of
 from eqsat.checking.drive import RegionRun, Sides, drive
 from eqsat.checking.graph import Type, Vertex
 from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, unit_of, unknown_sizes
+from eqsat.checking.model_names import Names, names_of, unchecked_names
 from eqsat.checking.model_run import Fed, Small, compare, small_model
 from eqsat.checking.model_symbolic import proved
 from eqsat.checking.part import Impossible
@@ -54,41 +55,50 @@ def check_models(before: ModelProto, after: ModelProto, seconds: float = 10.0) -
     >>> check_models(conv_chain(), conv_chain()).summary().split(" (")[0]
     'nothing was changed'
     """
+    return check_and_names(before, after, seconds)[0]
+
+
+def check_and_names(before: ModelProto, after: ModelProto, seconds: float) -> tuple[Checked, Names]:
+    """As `check_models`, with what of `before` is kept in `after`."""
     begun = now()
     problem = interface(before, after)
     if problem is not None:
-        return Checked((), now() - begun, problem)
+        return Checked((), now() - begun, problem), Names()
     names = list(dict.fromkeys(name for _, _, name in unknown_sizes(before)))
     every: list[dict[str, int]] = [{n: 2 + k for k, n in enumerate(names)}]
     if names:  # one and none are where shapes go wrong
         every += [dict.fromkeys(names, 1), dict.fromkeys(names, 0)]
     contents = Contents()
     found: Checked | None = None
+    kept = Names()
     count = 0
     for k, sizes in enumerate(every):
         left = (seconds - (now() - begun)) / (len(every) - k)
-        checked = _at(before, after, sizes, contents, left)
-        if checked is None:
+        answer = _at(before, after, sizes, contents, left)
+        if answer is None:
             continue
+        checked, own = answer
         count += 1
+        kept = own if found is None else kept
         if found is None or checked.difference is not None:
             found = checked
         if found.difference is not None or found.skipped:
             break
     if found is None:
-        return Checked((), now() - begun, None, "at all sizes tried, the model has other ranks than it declares")
+        text = "at all sizes tried, the model has other ranks than it declares"
+        return Checked((), now() - begun, None, text), unchecked_names(before, after)
     regions = found.regions
     if len(every) > 1:
         where = f"at {count} size{'s' * (count > 1)}"
         regions = tuple(
             replace(r, verdict="run", reason=f"{r.reason}, {where}") if r.verdict != "neither" else r for r in regions
         )
-    return replace(found, regions=regions, seconds=now() - begun)
+    return replace(found, regions=regions, seconds=now() - begun), kept
 
 
 def _at(
     before: ModelProto, after: ModelProto, sizes: Mapping[str, int], contents: Contents, seconds: float
-) -> Checked | None:
+) -> tuple[Checked, Names] | None:
     """The check at some sizes; None where the original has other ranks there than it declares."""
     begun = now()
     try:
@@ -98,13 +108,16 @@ def _at(
         left = unit_of(before, types, contents)
         right = unit_of(after, inferred(after, sizes), contents)
     except CheckFailure as error:
-        return Checked((), now() - begun, Difference(error.operation, error.problem))
+        return Checked((), now() - begun, Difference(error.operation, error.problem)), Names()
     except Exception as error:  # shape inference raises what it likes about models that onnxruntime takes
         text = f"onnx.shape_inference failed: {(str(error).splitlines() or [''])[0][:200]}"
-        return Checked((), now() - begun, None, text)
+        return Checked((), now() - begun, None, text), unchecked_names(before, after)
     runner = _Runner((left, right))
     sides = Sides(left.graph, right.graph, runner.run, runner.cost, runner.describe)
-    return drive(sides, max(seconds - (now() - begun), seconds / 2))  # gigabytes are slow to compare
+    done, planner = drive(sides, max(seconds - (now() - begun), seconds / 2))  # gigabytes are slow to compare
+    if done.difference is not None:
+        return done, Names()
+    return done, names_of(left, right, planner, not done.count("neither"))
 
 
 def _contradicted(model: ModelProto, types: Mapping[str, TypeProto]) -> bool:

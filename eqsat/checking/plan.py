@@ -63,12 +63,14 @@ class Planner:
         self.whole = False
         self.anchors: set[int] = set()  # after-vertices
         self.claims: dict[Pair, _Claim] = {}
+        self.regions: list[Region] = []
 
     def plan(self, dropped: Iterable[int] = (), whole: bool = False) -> list[Region]:
         """The regions, given after-vertices that are no anchors; `whole` ones reach from the inputs to the outputs."""
         self.whole = whole
         self.claims = self._number(set(dropped), not whole)
-        return self._regions(list(self.claims.values()))
+        self.regions = self._regions(list(self.claims.values()))
+        return self.regions
 
     def widened(self, failed: Iterable[tuple[Region, Iterable[int]]]) -> set[int]:
         """The anchors to drop so that regions in which some pairs (by number) differ are tried in another way: those

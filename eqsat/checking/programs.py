@@ -57,7 +57,7 @@ def check_programs(before: Program, after: Program, seconds: float = 10.0) -> Ch
     constants = Constants()
     left, right = _graph(before, constants, False), _graph(after, constants, True)
     runner = _Runner(left, right, _sizes([before, after]))
-    done = drive(Sides(left, right, runner.run, runner.cost, runner.describe), seconds - (now() - begun))
+    done, _ = drive(Sides(left, right, runner.run, runner.cost, runner.describe), seconds - (now() - begun))
     return Checked(done.regions, now() - begun, done.difference)
 
 

@@ -66,19 +66,22 @@ def moves_left(
     stopped: str = "",
     unproved: Sequence[str] = (),
     names: Mapping[tuple[int, int], str] | None = None,
+    called: Mapping[tuple[int, int], str] | None = None,
 ) -> list[Move]:
     """The moves of a program, those of the most bytes first, each with the reason why it is there.
 
     stopped: the limit that ended the search, '' where it was searched to the end. unproved: the side conditions that
     did not hold, as questions, which name the maps that they are about. names: of tensors, by node and
-    output (default: those that the printed program has).
+    output (default: those that the printed program has). called: what the operators that make them are called
+    (default: by these names).
 
     >>> from eqsat.ir.tensors.tensor import as_program, input
     >>> (left,) = moves_left(as_program(input("x", (2, 3), "float32").permute_dims((1, 0))), "c")
     >>> left.moved, left.reason
     (48, "the input 'x' is given in its order; the output 'out' is wanted in its order")
     """
-    walk = _Walk(program, target, stopped, unproved, tensor_names(program) if names is None else names)
+    own = tensor_names(program) if names is None else names
+    walk = _Walk(program, target, stopped, unproved, own, own if called is None else called)
     left = [walk.move(node, moved) for node, moved in layout_nodes(program)]
     return sorted(left, key=lambda m: -m.moved)
 
@@ -90,6 +93,7 @@ class _Walk:
     stopped: str
     unproved: Sequence[str]
     names: Mapping[tuple[int, int], str]
+    called: Mapping[tuple[int, int], str]
     users: dict[tuple[int, int], list[Node]] = field(default_factory=dict[tuple[int, int], list[Node]])
 
     def __post_init__(self) -> None:
@@ -126,7 +130,7 @@ class _Walk:
 
     def label(self, node: Node) -> str:
         op = operator_name(node).rpartition(":")[2] or type(node).__name__.lower()
-        name = self.names.get((node.serial, 0))
+        name = self.called.get((node.serial, 0))
         return op if name is None else f"{op} {name!r}"
 
     def name(self, x: Tensor) -> str:

@@ -17,6 +17,7 @@ from math import prod
 from onnx import ModelProto, NodeProto, helper
 
 from eqsat.backends.targets import ONNX
+from eqsat.checking.model_graph import shown_names
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
@@ -104,7 +105,7 @@ def side_of_model(
     inputs = [x.name for x in model.graph.input if x.name not in known]
     made = {name: name for name in inputs}
     vertices = [Vertex(n, n, INPUT, texts.get(serials.get(n, -1), ("", ""))[1], f"input {n}", ()) for n in inputs]
-    for place, node in enumerate(model.graph.node):
+    for node, key in zip(model.graph.node, shown_names(model.graph.node), strict=True):
         first = next((o for o in node.output if o), "")
         if not first or node.op_type == "Constant":
             continue
@@ -114,11 +115,7 @@ def side_of_model(
         text = OURS.sub("", text)
         cost = None if table is None else sum(prices.get(o, 0) for o in node.output)
         moved = _node(node, values, {}) or 0
-        vertices.append(
-            Vertex(
-                first, node.name, node.op_type, types, text, reads, moved, cost, node.name or f"{node.op_type} {place}"
-            )
-        )
+        vertices.append(Vertex(first, node.name, node.op_type, types, text, reads, moved, cost, key))
     ends = {o.name: made[o.name] for o in model.graph.output if o.name in made}
     return Side((*vertices, *outputs(ends)), model.ByteSize())
 

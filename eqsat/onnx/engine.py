@@ -22,6 +22,8 @@ from eqsat.workers.call import Preparation, prepare
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+    from eqsat.checking.model_names import Names
+    from eqsat.checking.verdict import Checked
     from eqsat.extraction.left import Move
     from eqsat.graph.search import Limits, Status
     from eqsat.onnx.confirm import Confirmation
@@ -84,7 +86,10 @@ class OnnxResult(Result):
         from eqsat.extraction.left import moves_left
 
         program = self._known()[1][0]
-        return tuple(moves_left(program, self.target, self.stopped, self.unproved, program.envelope.names))
+        names = program.envelope.names
+        nodes = {o: node.name for node in self.model.graph.node for o in node.output if o and node.name}
+        called = {key: nodes.get(name, name) for key, name in names.items()}
+        return tuple(moves_left(program, self.target, self.stopped, self.unproved, names, called))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the optimised model."""
@@ -328,7 +333,8 @@ def _written(
 ) -> OnnxResult:
     """The result with its model, checked against the original; that itself where it does not pay or differs."""
     from eqsat.checking.guard import budget, differs, unchecked
-    from eqsat.checking.models import check_models
+    from eqsat.checking.model_names import unchecked_names
+    from eqsat.checking.models import check_and_names
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
 
@@ -347,16 +353,27 @@ def _written(
         result = replace(result, program=program, final=result.initial)
         same = with_model(result, before, source.given, [remark] if remark else [])
         return replace(same, known=(source.own, found))
-    best = replace(with_model(result, after, source.given), known=(source.own, found))
     if begun is None:
-        return best
+        return _named(source, result, after, found, unchecked_names(before, after), result.checked)
     tell("checking")
-    done = check_models(before, after, budget(begun))
+    done, names = check_and_names(before, after, budget(begun))
     if done.difference is not None:
         note = differs("the model", done.difference)
         unchanged = given_back(program, result.notes, done, own=source.initial)
         return with_model(unchanged, before, source.given, [note])
-    return replace(best, checked=done, notes=(*best.notes, *unchecked(done)))
+    best = _named(source, result, after, found, names, done)
+    return replace(best, notes=(*best.notes, *unchecked(done)))
+
+
+def _named(
+    source: _Source, result: Result, after: ModelProto, found: Known, names: Names, checked: Checked
+) -> OnnxResult:
+    """The result with its model, in which what is kept has the names that it had."""
+    from eqsat.onnx.names import checked_as, read_as, with_names
+
+    model, table = with_names(after, source.model, names)
+    known = source.own, read_as(*found, table)
+    return replace(with_model(result, model, source.given), known=known, checked=checked_as(checked, after, model))
 
 
 def _repeated(

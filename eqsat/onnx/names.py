@@ -1,0 +1,100 @@
+"""The names of a written model: nodes and values that are kept have those that the user gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from onnx import GraphProto, ModelProto
+
+from eqsat.checking.model_graph import shown_names
+from eqsat.checking.model_names import Names
+from eqsat.checking.verdict import Checked
+from eqsat.onnx.nested import nested_nodes, subgraphs
+from eqsat.onnx.read import OnnxProgram, Values
+from eqsat.onnx.write import renamed
+
+
+def with_names(model: ModelProto, before: ModelProto, names: Names) -> tuple[ModelProto, Mapping[str, str]]:
+    """A written model in which what is kept of `before` has its names there, and the values that were renamed.
+
+    A node that is new is called after one in whose place it is and its operator: `encoder/turn.Reshape`. No two nodes
+    have one name, and none has no name; of several that had the same, the first keeps it.
+    """
+    table = _values(model, names)
+    result = ModelProto()
+    result.CopyFrom(model)
+    nodes = [renamed(node, table) for node in model.graph.node] if table else list(result.graph.node)
+    taken: set[str] = set()
+    origins = before.graph.node
+    for place, node in enumerate(nodes):
+        if place in names.nodes and origins[names.nodes[place]].name:
+            node.name = _free(origins[names.nodes[place]].name, taken)
+    for place, node in enumerate(nodes):
+        if place not in names.nodes or not origins[names.nodes[place]].name:
+            base = origins[names.instead[place]].name if place in names.instead else ""
+            node.name = _free(f"{base}.{node.op_type}" if base else node.name or node.op_type, taken)
+    if table:
+        del result.graph.node[:]
+        result.graph.node.extend(nodes)
+        for info in result.graph.value_info:
+            info.name = table.get(info.name, info.name)
+    return result, table
+
+
+def read_as(program: OnnxProgram, values: Values, table: Mapping[str, str]) -> tuple[OnnxProgram, Values]:
+    """A model that was read, with values renamed."""
+
+    def new(name: str) -> str:
+        return table.get(name, name)
+
+    names = {key: new(name) for key, name in program.envelope.names.items()}
+    known = OnnxProgram(program.inputs, program.outputs, program.name, replace(program.envelope, names=names))
+    types = {new(name): kind for name, kind in values.types.items()}
+    return known, replace(values, types=types, constants=frozenset(map(new, values.constants)))
+
+
+def checked_as(checked: Checked, old: ModelProto, new: ModelProto) -> Checked:
+    """A check that names the nodes of the result as they are called now."""
+    table = dict(zip(shown_names(old.graph.node), shown_names(new.graph.node), strict=True))
+    regions = tuple(replace(r, after=tuple(table.get(name, name) for name in r.after)) for r in checked.regions)
+    return replace(checked, regions=regions)
+
+
+def _values(model: ModelProto, names: Names) -> dict[str, str]:
+    """The values to rename: those whose old name nothing else has."""
+    made = {o for node in model.graph.node for o in node.output if o}
+    fixed = {*_fixed(model.graph)}
+    table: dict[str, str] = {}
+    wanted: set[str] = set()
+    for name, old in names.values.items():
+        if name in made and name not in fixed and old not in fixed and old not in wanted:
+            wanted.add(old)
+            table[name] = old
+    clashes = True
+    while clashes:  # what keeps the name that it has keeps others from it
+        staying = made - table.keys()
+        clashes = [name for name, old in table.items() if old in staying]
+        for name in clashes:
+            del table[name]
+    return {name: old for name, old in table.items() if name != old}
+
+
+def _fixed(graph: GraphProto) -> Iterator[str]:
+    """Names that are not to change: the ends and constants of a graph, and all that the graphs inside of nodes own."""
+    yield from (x.name for x in (*graph.input, *graph.output, *graph.initializer))
+    yield from (x.values.name for x in graph.sparse_initializer)
+    for node in nested_nodes(graph.node):
+        for inner in subgraphs(node):
+            yield from (x.name for x in (*inner.input, *inner.output, *inner.initializer))
+            yield from (o for child in inner.node for o in child.output)
+
+
+def _free(wish: str, taken: set[str]) -> str:
+    """A name that no node has yet."""
+    name, number = wish, 0
+    while name in taken:
+        number += 1
+        name = f"{wish}_{number}"
+    taken.add(name)
+    return name
