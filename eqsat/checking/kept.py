@@ -86,9 +86,10 @@ class _Pairs:
             if self.add(n, b):
                 pending += self.operands(n, b)
 
-    def operands(self, after: int, before: int) -> Iterator[tuple[int, int]]:
-        """The operands of two nodes, pair by pair."""
-        return zip(self.graphs[0].vertices[before].operands, self.graphs[1].vertices[after].operands, strict=False)
+    def operands(self, after: int, before: int) -> list[tuple[int, int]]:
+        """The operands of two nodes, those in one place last, which are looked at first."""
+        theirs, own = self.graphs[0].vertices[before].operands, self.graphs[1].vertices[after].operands
+        return [*((b, a) for b in theirs for a in own), *zip(theirs, own, strict=False)]
 
     def made(self, side: int, value: int) -> int:
         """What made the data of a value, moves looked through."""
@@ -98,22 +99,26 @@ class _Pairs:
         return graph.maker[value]
 
     def instead(self) -> Iterator[tuple[int, int]]:
-        """For each node that is new, a node of its region that is gone: of its operator, else of its kind, else any.
-        Outside of regions, what makes its data."""
+        """For each node that is new, one in whose place it is."""
         places = {n: region for region in self.planner.regions for n in region.after}
-        for n, vertex in enumerate(self.graphs[1].vertices):
-            if vertex.leaf or n in self.nodes:
+        before, after = self.graphs
+        for n, vertex in enumerate(after.vertices):
+            if vertex.leaf or n in self.nodes or not vertex.outputs:
                 continue
-            there = [] if n not in places else [b for b in places[n].before if not self.graphs[0].vertices[b].leaf]
-            if there:
-                yield n, min(there, key=lambda b, vertex=vertex: self.rank(vertex.mark, vertex.clear, b))
-            elif vertex.operands and self.made(1, vertex.operands[0]) in self.nodes:
-                yield n, self.nodes[self.made(1, vertex.operands[0])]
+            there = [b for b in places[n].before if not before.vertices[b].leaf] if n in places else []
+            there.sort(key=lambda b, mark=vertex.mark: (b in self.taken, before.vertices[b].mark != mark))
+            maker = self.nodes.get(self.made(1, vertex.operands[0])) if vertex.operands else None
+            alike = [b for b in there if b not in self.taken and self.is_alike(n, b)]
+            found = [*alike, *([] if maker is None else [maker]), *there]
+            if found:
+                yield n, found[0]
 
-    def rank(self, mark: Hashable, clear: bool, before: int) -> tuple[bool, bool, bool]:
-        """How far a node is from one in whose place another might be."""
-        other = self.graphs[0].vertices[before]
-        return before in self.taken, other.mark != mark, other.clear != clear
+    def is_alike(self, after: int, before: int) -> bool:
+        """Whether a node may do in the place of another: a move of the same data, or an operator for an operator."""
+        a, b = self.graphs[1].vertices[after], self.graphs[0].vertices[before]
+        prints = self.planner.prints
+        same = bool(b.outputs) and prints[1][a.outputs[0]] == prints[0][b.outputs[0]]
+        return a.clear == b.clear and (same or not a.clear)
 
     def values(self) -> Iterator[tuple[int, int]]:
         """Values of one class, and those claimed to be equal: those that nodes make which are one, else any."""

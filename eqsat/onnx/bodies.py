@@ -180,8 +180,10 @@ def _put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: Mode
     before = {x.name for x in graph.initializer}
     outer = {x.name: x.SerializeToString() for x in own.graph.initializer if x.name not in before}
     constants = [x for x in after.graph.initializer if outer.get(x.name) != x.SerializeToString()]
-    taken = {*_names(model.graph)}
     kept = {x.name for x in (*own.graph.input, *own.graph.output)}
+    for entries in (graph.node, graph.initializer, graph.sparse_initializer, graph.value_info):
+        del entries[:]
+    taken = {*_names(model.graph)}
     table: dict[str, str] = {}
     for name in (*(o for n in after.graph.node for o in n.output if o), *(x.name for x in constants)):
         if name in kept:
@@ -195,8 +197,6 @@ def _put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: Mode
     nodes = [renamed(n, table) for n in after.graph.node]
     for x in constants:
         x.name = table[x.name]
-    for entries in (graph.node, graph.initializer, graph.sparse_initializer, graph.value_info):
-        del entries[:]
     graph.node.extend(nodes)
     graph.initializer.extend(constants)
     graph.sparse_initializer.extend(after.graph.sparse_initializer)

@@ -138,6 +138,16 @@ def test_bodies_lose_their_transposes(name: str) -> None:
     assert any("programs of their own" in n for n in result.notes)
 
 
+def test_values_in_bodies_keep_their_names() -> None:
+    model = branches()
+    result = front.optimize(model)
+    inner = [
+        {o for n in m.graph.node for a in n.attribute for c in a.g.node for o in c.output}
+        for m in (model, result.model)
+    ]
+    assert result.model is not model and inner[1] and inner[1] <= inner[0]
+
+
 def test_a_body_that_is_no_program_stays() -> None:
     """The branches read a sequence, whose type programs do not model; nothing else is lost."""
     then = helper.make_graph(

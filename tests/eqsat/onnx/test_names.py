@@ -1,0 +1,135 @@
+"""Names that a user gave: nodes and values that are kept have them, new nodes are called after what they replace."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, ValueInfoProto, helper  # noqa: E402
+from random_models import random_model  # noqa: E402
+
+import eqsat as eq  # noqa: E402
+from eqsat.nets import Net, conv_chain, nhwc_converter_net, window_partition  # noqa: E402
+
+QUICK = eq.Limits(nodes=4000, seconds=20)
+
+
+def square() -> ModelProto:
+    """Moves that types do not show: all tensors have one shape, and what is kept lies behind them."""
+    net = Net(3)
+    moved = net.add("Transpose", "x", perm=[0, 2, 3, 1])
+    hot = net.add("Relu", moved)
+    back = net.add("Transpose", hot, perm=[0, 3, 1, 2])
+    weight = net.constant(net.random.standard_normal((4, 4, 1, 1)).astype(np.float32))
+    y = net.add("Conv", back, weight)
+    turned = net.add("Transpose", y, perm=[0, 1, 3, 2])
+    z = net.add("Sigmoid", net.add("Add", turned, net.add("Transpose", back, perm=[0, 1, 3, 2])))
+    end = net.add("Transpose", z, perm=[0, 1, 3, 2])
+    return net.model([("x", (1, 4, 4, 4))], [(end, (1, 4, 4, 4))])
+
+
+def all_values(model: ModelProto, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Every value of a model, by name."""
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    ends = {o.name for o in model.graph.output}
+    names = [o for n in model.graph.node for o in n.output if o]
+    whole.graph.output.extend(ValueInfoProto(name=name) for name in names if name not in ends)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = ort.InferenceSession(whole.SerializeToString(), options)
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds), strict=True))
+
+
+def feeds_of(model: ModelProto) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(5)
+    constants = {x.name for x in model.graph.initializer}
+    shapes = {x.name: [d.dim_value for d in x.type.tensor_type.shape.dim] for x in model.graph.input}
+    kinds = {x.name: helper.tensor_dtype_to_np_dtype(x.type.tensor_type.elem_type) for x in model.graph.input}
+    return {
+        name: rng.integers(0, 2, shape).astype(kinds[name])
+        if kinds[name].kind in "bi"
+        else rng.standard_normal(shape).astype(kinds[name])
+        for name, shape in shapes.items()
+        if name not in constants
+    }
+
+
+def named(model: ModelProto, name: Callable[[int, Any], str]) -> ModelProto:
+    """A copy whose nodes are called otherwise."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for place, node in enumerate(copy.graph.node):
+        node.name = name(place, node)
+    return copy
+
+
+def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() -> None:
+    # feature: M3
+    models = [
+        conv_chain(),
+        square(),
+        transformer(1),
+        window_partition(),
+        *(random_model(Random(seed), 10) for seed in range(4)),
+    ]
+    kept, changed = [0, 0], 0
+    for number, given in enumerate(models):
+        model = named(given, lambda place, node: f"net/{node.op_type.lower()}{place}")
+        result = eq.onnx.optimize(model, limits=QUICK)
+        nodes = {n.name: n for n in model.graph.node}
+        made = list(result.model.graph.node)
+        names = [n.name for n in made]
+        assert len(set(names)) == len(names) and all(names), number
+        assert all(nodes[n.name].op_type == n.op_type for n in made if n.name in nodes), number
+        assert all(n.name.split(".")[0] in nodes for n in made), f"{number}: {names}"
+        changed += result.model is not model
+        feeds = feeds_of(model)
+        old, new = all_values(model, feeds), all_values(result.model, feeds)
+        for name in old.keys() & new.keys():
+            assert old[name].shape == new[name].shape and old[name].dtype == new[name].dtype, (number, name)
+            assert np.allclose(old[name], new[name], 1e-3, 1e-4, equal_nan=True), (number, name)
+        kept[0] += len(nodes.keys() & set(names))
+        kept[1] += len(old.keys() & new.keys())
+        ends = {x.name for x in (*model.graph.input, *model.graph.output)}
+        for move in result.report.data()["left"]:
+            said = [move["node"], move["source"], *move["readers"], move["reason"]]
+            quoted = {part for text in said for part in text.split("'")[1::2]}
+            assert quoted <= {*names, *ends}, move
+    assert changed >= 5 and kept[0] > 60 and kept[1] > 50, (changed, kept)
+
+
+@pytest.mark.parametrize("kind", ["empty", "one name", "some"])
+def test_names_that_are_missing_or_doubled(kind: str) -> None:
+    def name(place: int, node: Any) -> str:
+        return {"empty": "", "one name": "same", "some": "" if place % 2 else f"n{place}"}[kind]
+
+    model = named(conv_chain(), name)
+    result = eq.onnx.optimize(model, limits=QUICK)
+    found = [n.name for n in result.model.graph.node]
+    assert result.model is not model and all(found) and len(set(found)) == len(found)
+    given = {n.name for n in model.graph.node} - {""}
+    assert kind == "empty" or given & set(found)
+    assert {r for region in result.checked for r in region.after} <= {v.key for v in result.report.after.vertices}
+
+
+def test_a_second_run_changes_no_name() -> None:
+    once = eq.onnx.optimize(square(), limits=QUICK).model
+    twice = eq.onnx.optimize(once, limits=QUICK).model
+    assert [n.name for n in twice.graph.node] == [n.name for n in once.graph.node]
+
+
+def test_without_a_check_nodes_have_names_and_new_values_none_of_the_old_ones() -> None:
+    model = square()
+    result = eq.onnx.optimize(model, limits=QUICK, checked=False)
+    feeds = feeds_of(model)
+    old, new = all_values(model, feeds), all_values(result.model, feeds)
+    assert all(np.allclose(old[n], new[n], 1e-3, 1e-4) for n in old.keys() & new.keys())
+    convs = [[n.name for n in m.graph.node if n.op_type == "Conv"] for m in (model, result.model)]
+    assert convs[0] == convs[1]
