@@ -11,7 +11,7 @@ from eqsat.checking.model_graph import shown_names
 from eqsat.checking.model_names import Names
 from eqsat.checking.verdict import Checked
 from eqsat.onnx.nested import nested_nodes, subgraphs
-from eqsat.onnx.read import OnnxProgram, Values
+from eqsat.onnx.read import ModelValues, OnnxProgram
 from eqsat.onnx.write import renamed
 
 
@@ -42,7 +42,7 @@ def with_names(model: ModelProto, before: ModelProto, names: Names) -> tuple[Mod
     return result, table
 
 
-def read_as(program: OnnxProgram, values: Values, table: Mapping[str, str]) -> tuple[OnnxProgram, Values]:
+def read_as(program: OnnxProgram, values: ModelValues, table: Mapping[str, str]) -> tuple[OnnxProgram, ModelValues]:
     """A model that was read, with values renamed."""
 
     def new(name: str) -> str:

@@ -75,7 +75,7 @@ def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() ->
     models = [
         conv_chain(),
         square(),
-        transformer(1),
+        nhwc_converter_net(2),
         window_partition(),
         *(random_model(Random(seed), 10) for seed in range(4)),
     ]
