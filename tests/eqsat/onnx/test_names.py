@@ -77,7 +77,7 @@ def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() ->
         square(),
         nhwc_converter_net(2),
         window_partition(),
-        *(random_model(Random(seed), 10) for seed in range(4)),
+        *(random_model(Random(seed), 10) for seed in range(5, 9)),
     ]
     kept, changed = [0, 0], 0
     for number, given in enumerate(models):
@@ -102,7 +102,7 @@ def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() ->
             said = [move["node"], move["source"], *move["readers"], move["reason"]]
             quoted = {part for text in said for part in text.split("'")[1::2]}
             assert quoted <= {*names, *ends}, move
-    assert changed >= 5 and kept[0] > 60 and kept[1] > 50, (changed, kept)
+    assert changed >= 6 and kept[0] > 60 and kept[1] > 60, (changed, kept)
 
 
 @pytest.mark.parametrize("kind", ["empty", "one name", "some"])
