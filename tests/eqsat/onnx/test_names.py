@@ -14,6 +14,7 @@ from onnx import ModelProto, ValueInfoProto, helper  # noqa: E402
 from random_models import random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
+from eqsat.checking.model_graph import MOVES  # noqa: E402
 from eqsat.nets import Net, conv_chain, nhwc_converter_net, window_partition  # noqa: E402
 
 QUICK = eq.Limits(nodes=4000, seconds=20)
@@ -79,7 +80,7 @@ def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() ->
         window_partition(),
         *(random_model(Random(seed), 10) for seed in range(5, 9)),
     ]
-    kept, changed = [0, 0], 0
+    kept, changed = 0, 0
     for number, given in enumerate(models):
         model = named(given, lambda place, node: f"net/{node.op_type.lower()}{place}")
         result = eq.onnx.optimize(model, limits=QUICK)
@@ -95,14 +96,14 @@ def test_kept_values_are_the_same_tensors_and_kept_nodes_the_same_operators() ->
         for name in old.keys() & new.keys():
             assert old[name].shape == new[name].shape and old[name].dtype == new[name].dtype, (number, name)
             assert np.allclose(old[name], new[name], 1e-3, 1e-4, equal_nan=True), (number, name)
-        kept[0] += len(nodes.keys() & set(names))
-        kept[1] += len(old.keys() & new.keys())
+        kept += len(old.keys() & new.keys())
+        assert all(n.name in nodes for n in made if n.op_type not in MOVES), names
         ends = {x.name for x in (*model.graph.input, *model.graph.output)}
         for move in result.report.data()["left"]:
             said = [move["node"], move["source"], *move["readers"], move["reason"]]
             quoted = {part for text in said for part in text.split("'")[1::2]}
             assert quoted <= {*names, *ends}, move
-    assert changed >= 6 and kept[0] > 60 and kept[1] > 60, (changed, kept)
+    assert changed >= 6 and kept > 30, (changed, kept)
 
 
 @pytest.mark.parametrize("kind", ["empty", "one name", "some"])
