@@ -43,6 +43,7 @@ from eqsat.telling import tell
 from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
+LEAST_SECONDS = 0.5  # for a search that is to tell which laws act
 GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
 SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
@@ -120,8 +121,9 @@ def optimize(
     own = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
     own = [r for r in own if not isinstance(r, str) or r in {origin.name for origin in origins()}]
 
-    def again(names: Sequence[str], part: Program) -> Result:
-        return _limited(part, replace(setup, laws=admitted([*names, *own])[0]), bound, measure(part, table), False)
+    def again(names: Sequence[str], part: Program, seconds: float) -> Result:
+        limits = replace(bound, seconds=min(bound.seconds, max(seconds, LEAST_SECONDS)))
+        return _limited(part, replace(setup, laws=admitted([*names, *own])[0]), limits, measure(part, table), False)
 
     begun = time.monotonic()
     found = _limited(original, setup, bound, initial, checked)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from eqsat.checking.programs import name_of
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move, moves_left
 from eqsat.files import write_whole
@@ -20,8 +21,11 @@ from eqsat.laws.conditions import Obligation
 from eqsat.pricing.table import Table
 from eqsat.reporting.page import page
 from eqsat.reporting.sides import Side, side_of_program
-from eqsat.reporting.summary import Report
+from eqsat.reporting.summary import Report, Taken
 from eqsat.rules import tensor_laws
+
+LAW_SECONDS = 10.0
+"""For finding the laws of regions, at most."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,37 @@ class Measure:
         return self.picoseconds or 0, self.bytes_moved, self.nodes
 
 
+class RegionLaws(Protocol):
+    """The laws by which a region alone becomes as cheap (None: not known); `least`: with none of them left out."""
+
+    @property
+    def laws(self) -> tuple[str, ...] | None: ...
+
+    @property
+    def least(self) -> bool: ...
+
+    @property
+    def obligations(self) -> tuple[Obligation, ...]: ...
+
+
 class Needed(Protocol):
-    """The laws with which alone a result costs the same; `least`: with none of them left out."""
+    """The laws with which alone a result costs the same; `least`: with none of them left out. The same of each region
+    that was changed."""
 
     @property
     def laws(self) -> tuple[str, ...]: ...
 
     @property
     def least(self) -> bool: ...
+
+    @property
+    def steps(self) -> Sequence[RegionLaws]: ...
+
+
+class Steps(Protocol):
+    """What finds the steps of a result in so many seconds; not `whole`: those of regions alone."""
+
+    def __call__(self, result: Result, /, *, seconds: float = ..., whole: bool = ...) -> Needed: ...
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,7 +107,7 @@ class Result:
     """The prices of time, where that is the objective."""
     seconds: float = 0.0
     """What the whole run took."""
-    steps: Callable[[Result], Needed] | None = field(default=None, repr=False, compare=False)
+    steps: Steps | None = field(default=None, repr=False, compare=False)
     """What finds the steps of this result; it does not travel to other processes."""
 
     def __repr__(self) -> str:
@@ -147,9 +174,15 @@ class Result:
         """Everything that is said of this result, as data."""
         return self.reported()
 
-    def reported(self, texts: bool = True) -> Report:
-        """The report; texts: with what each operator does to indices, which the page shows."""
+    def nodes_of(self, names: Collection[str]) -> set[int]:
+        """The serials of the nodes of `original` that checks call by these names."""
+        return {node.serial for node in self.original.nodes() if name_of(node) in names}
+
+    def reported(self, texts: bool = True, seconds: float = 0.0) -> Report:
+        """The report; texts: with what each operator does to indices, which the page shows; seconds: to find the laws
+        of each region that was changed."""
         before, after = self.sides(texts)
+        chain = self.steps(self, seconds=seconds, whole=False) if self.steps is not None and seconds > 0 else None
         return Report(
             objective=self.objective,
             costs=(self.cost_before, self.cost_after),
@@ -169,6 +202,7 @@ class Result:
             prices="" if self.prices is None else self.prices.source,
             history=self.progress.history,
             laws=self._laws(),
+            taken=() if chain is None else taken_of(chain),
             same=self.final.rank == self.initial.rank,
         )
 
@@ -225,15 +259,21 @@ class Result:
         """Write a page that explains the result and loads nothing: both programs as pictures, costs by operator, each
         move that was removed with its check, what is left and why, laws, side conditions, the search.
 
-        steps: find the laws that are needed, by optimising again without one after the other for up to half a minute;
-        the page then names these alone.
+        For each move that was removed, the page names the laws of its region, as far as they are found in the time that
+        the run took (at most ten seconds). steps: take up to half a minute for that, and find the laws that the whole
+        needs, by optimising again without one after the other; the page then names these alone.
         Raises EqsatError where it cannot be written; it appears whole or not at all.
         """
-        report = self.report
+        seconds = max(1.0, min(LAW_SECONDS, self.seconds))
+        report = self.reported(seconds=0.0 if steps else seconds)
         if steps:
             chain = self._chain()
             needed = [law for law in report.laws if law[0] in chain.laws]
-            report = replace(report, laws=needed, needed="least" if chain.least else "some")
+            report = replace(report, laws=needed, needed="least" if chain.least else "some", taken=taken_of(chain))
+        self.write_page(path, report)
+
+    def write_page(self, path: str | os.PathLike[str], report: Report) -> None:
+        """Write the page of a report of this result; EqsatError where it cannot be written."""
         try:
             write_whole(path, page(report, self.title, format_program(self.program)))
         except (OSError, ValueError) as error:
@@ -246,6 +286,14 @@ class Result:
     def title(self) -> str:
         """What was optimised, and for what."""
         return f"{self.original.name} for {self.target}"
+
+
+def taken_of(chain: Needed) -> tuple[Taken, ...]:
+    """The laws of regions as they are told."""
+    return tuple(
+        Taken(s.laws, s.least, [(str(o.question), o.proof.verdict, o.proof.method) for o in s.obligations])
+        for s in chain.steps
+    )
 
 
 def explain_result(result: Result) -> str:

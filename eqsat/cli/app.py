@@ -101,7 +101,8 @@ def optimize(
         typer.Option(metavar="SHARE", min=0.0, help="By how much constants in new layouts may enlarge the model."),
     ] = 0.05,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say which rules matched, and every side condition.")
+        bool,
+        typer.Option("--verbose", "-v", help="Say by which laws moves went, and every side condition."),
     ] = False,
     json: Json = False,
 ) -> int:
@@ -125,6 +126,7 @@ def optimize(
         prices,
         confirm,
         verbose,
+        laws=json or verbose or report is not None,
     )
     return run_optimize(request, Output(json))
 

@@ -18,7 +18,8 @@ from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.onnx.engine import OnnxResult
 from eqsat.reporting.summary import Advice, Report
-from eqsat.telling import heard_by
+from eqsat.result import LAW_SECONDS
+from eqsat.telling import heard_by, tell
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -51,6 +52,8 @@ class Request:
     prices: Path | None = None
     confirm: bool = False
     verbose: bool = False
+    laws: bool = False
+    """Whether the laws of each removed move are told."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +104,15 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
         outcome = _for_onnx(job, before, reached) if is_graph(request.target) else _for_c(job, before, reached)
     failed = outcome.comparison is not None and not outcome.comparison.equal
     written: list[str] = []
+    seconds = time.perf_counter() - begun
+    with heard_by(reached):
+        report = _report(job, outcome.result, seconds)
     reached(DONE)
     if not failed and job.report is not None:
         named = outcome.result
         if isinstance(named, OnnxResult):
             named = replace(named, file=request.model.name)
-        named.to_html(str(job.report))
+        named.write_page(str(job.report), report)
         written.append(str(request.report))
     if not failed and job.output is not None:
         if isinstance(outcome.result, OnnxResult):
@@ -114,11 +120,19 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
         else:
             write_text(job.output, outcome.source)
         written.append(str(request.output))
-    seconds = time.perf_counter() - begun
     code = 1 if failed or (stopped_by(outcome.result) and request.strict) else 0
-    report = outcome.result.reported(texts=False)
     data = _data(job, outcome, report, written) | {"seconds": round(seconds, 3)}
     return Answer(code, data, _text(request, outcome, report, written))
+
+
+def _report(job: Job, result: Result, seconds: float) -> Report:
+    """What is said of a result; the laws of what was removed are looked for as long as the run took, in what is left of
+    its time."""
+    left = (job.limits.seconds - seconds) / 2
+    spare = min(LAW_SECONDS, max(seconds, 1.0), left) if job.request.laws and left > 1 else 0.0
+    if spare:
+        tell("finding the laws of what was removed")
+    return result.reported(texts=job.report is not None, seconds=spare)
 
 
 def stopped_by(result: Result) -> str:

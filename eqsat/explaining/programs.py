@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eqsat.checking.programs import name_of
 from eqsat.checking.verdict import RegionCheck
 from eqsat.graph.rebuild import with_operands
 from eqsat.ir.tensors.program_text import format_program
@@ -20,25 +19,27 @@ from eqsat.rules import tensor_laws
 
 SECONDS = 30.0  # for the search of laws that can be left out
 
-Again = Callable[[Sequence[str], Program], Result]
-"""The same optimisation of a program by some laws of eqsat, by name, and none of the others."""
+Again = Callable[[Sequence[str], Program, float], Result]
+"""The same optimisation of a program by some laws of eqsat, by name, and none of the others, in so many seconds."""
 
 
 @dataclass(frozen=True)
 class ProgramStep:
-    """A region that changed, with the check of it by itself. laws: those without which the region alone, with inputs in
-    place of what it reads, would not become as cheap (None: there was no time to ask); obligations: what they asked."""
+    """A region that changed, with the check of it by itself. laws: those by which the region alone, with inputs in
+    place of what it reads, becomes as cheap (None: there was no time to ask), of which, if `least`, none can be left
+    out; obligations: what they asked."""
 
     check: RegionCheck
     laws: tuple[str, ...] | None = None
     obligations: tuple[Obligation, ...] = ()
+    least: bool = False
 
     def lines(self) -> Iterator[str]:
         """The region before and after, the verdict on it, its laws, and their side conditions."""
         yield f"{', '.join(self.check.before) or 'nothing'}"
         yield f"   = {', '.join(self.check.after) or 'nothing'}  [{self.check.verdict}: {self.check.reason}]"
         if self.laws:
-            yield f"   by {', '.join(self.laws)}"
+            yield f"   by {'' if self.least else 'some of '}{', '.join(self.laws)}"
         for o in self.obligations:
             yield f"   {o.proof.verdict} ({o.proof.method}): {o.question}"
 
@@ -46,7 +47,8 @@ class ProgramStep:
         """The step as plain data."""
         found = {"before": list(self.check.before), "after": list(self.check.after), "verdict": self.check.verdict}
         asked = [{"question": str(o.question), "verdict": o.proof.verdict} for o in self.obligations]
-        return {**found, "reason": self.check.reason, "laws": self.laws and list(self.laws), "obligations": asked}
+        laws = {"laws": self.laws and list(self.laws), "least": self.least, "obligations": asked}
+        return {**found, "reason": self.check.reason, **laws}
 
 
 @dataclass(frozen=True)
@@ -78,24 +80,29 @@ class ProgramChain:
         return {"laws": list(self.laws), "least": self.least, "holds": self.holds, "steps": steps}
 
 
-def program_chain(result: Result, again: Again, seconds: float = SECONDS) -> ProgramChain:
+def program_chain(result: Result, again: Again, seconds: float = SECONDS, whole: bool = True) -> ProgramChain:
     """The steps of a result: laws are left out one after the other as long as the result costs the same. Regions are
-    asked before the whole, which is larger: what none of them needs is left out there at once."""
+    asked before the whole, which is larger: what none of them needs is left out there at once. First each region is
+    asked which laws act there, then which of them it needs; not `whole`: no more than that."""
     until = time.monotonic() + seconds
     used = {*result.progress.matches, *result.progress.loaded}
     laws = [law.name for law in tensor_laws() if not law.axiom and (law.name in used or law.name in NEEDED)]
     rank = result.final.rank
     if rank == result.initial.rank:
         return ProgramChain((), True, tuple(map(ProgramStep, result.checked.regions)), result)
-    regions = _Regions(result, again, time.monotonic() + seconds / 2)
-    steps = [regions.step(check, laws) for check in result.checked.regions]
+    regions = _Regions(result, again, until - seconds / 2 if whole else until)
+    for check in result.checked.regions:
+        regions.step(check, laws, False)
+    steps = [regions.step(check, laws, True) for check in result.checked.regions]
+    if not whole:
+        return ProgramChain(tuple(laws), False, tuple(steps), result)
     needed = {name for step in steps for name in (laws if step.laws is None else step.laws)}
     fewer = [name for name in laws if name in needed or name in NEEDED]
-    if len(fewer) < len(laws) and again(fewer, result.original).final.rank <= rank:
+    if len(fewer) < len(laws) and again(fewer, result.original, until - time.monotonic()).final.rank <= rank:
         laws = fewer
     found, least = _least(laws, result.original, again, rank, until)
     regions.until = until
-    return ProgramChain(found, least, tuple(regions.step(c, found) for c in result.checked.regions), result)
+    return ProgramChain(found, least, tuple(regions.step(c, found, True) for c in result.checked.regions), result)
 
 
 def _least(
@@ -107,7 +114,7 @@ def _least(
         if time.monotonic() > until:
             return tuple(kept), False
         fewer = [n for n in kept if n != name]
-        if again(fewer, program).final.rank <= rank:
+        if again(fewer, program, until - time.monotonic()).final.rank <= rank:
             kept = fewer
     return tuple(kept), True
 
@@ -118,36 +125,47 @@ class _Regions:
     def __init__(self, result: Result, again: Again, until: float) -> None:
         self.result, self.again, self.until = result, again, until
         self.known: dict[str, ProgramStep] = {}
+        self.parts: dict[RegionCheck, Program | None] = {}
 
-    def step(self, check: RegionCheck, laws: Sequence[str]) -> ProgramStep:
-        """One region with those of some laws that it needs by itself."""
-        part = part_of(self.result.original, check.before)
+    def step(self, check: RegionCheck, laws: Sequence[str], narrowed: bool) -> ProgramStep:
+        """One region with those of some laws that act there by itself; narrowed: that it needs."""
+        if check not in self.parts:
+            self.parts[check] = part_of(self.result.original, self.result.nodes_of(check.before))
+        part = self.parts[check]
         if part is None:
             return ProgramStep(check)
         key = _look(part)
         known = self.known.get(key)
-        if known is None or known.laws is None or not set(known.laws) <= set(laws):
-            known = self.known[key] = self.asked(check, part, laws)
+        if known is None or known.laws is None or not set(known.laws) <= set(laws) or (narrowed and not known.least):
+            asked = self.asked(check, part, laws, narrowed)
+            known = known if known is not None and asked.laws is None else asked
+            self.known[key] = known
         return replace(known, check=check)
 
-    def asked(self, check: RegionCheck, part: Program, laws: Sequence[str]) -> ProgramStep:
+    def asked(self, check: RegionCheck, part: Program, laws: Sequence[str], narrowed: bool) -> ProgramStep:
         """The laws of a region that was not asked before, and what they asked."""
-        if time.monotonic() > self.until:
+        left = self.until - time.monotonic()
+        if left < 0:
             return ProgramStep(check)
-        alone = self.again(laws, part)
+        alone = self.again(laws, part, left)
         gained = alone.final.rank < alone.initial.rank
-        found = _least(laws, part, self.again, alone.final.rank, self.until)[0] if gained else ()
+        if alone.stopped and not gained:
+            return ProgramStep(check)
+        acted = {*alone.progress.matches, *alone.progress.loaded}
+        found, least = tuple(n for n in laws if n in acted or n in NEEDED), False
+        if gained and narrowed:
+            found, least = _least(laws, part, self.again, alone.final.rank, self.until)
         obligations = tuple(o for o in alone.obligations if str(o.question).partition(":")[0] in found)
-        return ProgramStep(check, tuple(n for n in found if n not in NEEDED) or found, obligations)
+        return ProgramStep(check, tuple(n for n in found if n not in NEEDED) or found, obligations, least)
 
 
-def part_of(program: Program, names: Collection[str]) -> Program | None:
-    """The nodes of a program that have these names in reports, as a program of its own: what they read from others are
-    inputs, what others read of them outputs. None where there are none.
+def part_of(program: Program, serials: Collection[int]) -> Program | None:
+    """The nodes of a program that have these serials, as a program of its own: what they read from others are inputs,
+    what others read of them outputs. None where there are none.
 
     >>> import eqsat as eq
     >>> y = eq.input("x", (2, 3), "float32").permute_dims((1, 0)).relu()
-    >>> part_of(eq.Program([y.node.operands[0].node.operands[0]], {"y": y}), [name_of(y.node)]).inputs[0].shape
+    >>> part_of(eq.Program([y.node.operands[0].node.operands[0]], {"y": y}), {y.node.serial}).inputs[0].shape
     (3, 2)
     """
     table: dict[tuple[int, int], Tensor] = {}
@@ -155,7 +173,7 @@ def part_of(program: Program, names: Collection[str]) -> Program | None:
     made: list[tuple[int, int]] = []
     read = {x.key for x in program.outputs.values()}
     for node in program.nodes():
-        if name_of(node) not in names:
+        if node.serial not in serials:
             read |= {x.key for x in node.operands}
             continue
         for x in node.operands:

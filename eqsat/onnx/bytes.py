@@ -122,16 +122,22 @@ def side_of_model(
 
 def _prices(program: Program, names: Mapping[tuple[int, int], str], table: Table) -> Mapping[str, int]:
     """The picoseconds of each value of a model: those of the nodes that it was read as."""
+    owners = owners_of(program, names)
+    found: dict[str, int] = {}
+    for node, price in node_prices(program, table):
+        found[owners[node.serial]] = found.get(owners[node.serial], 0) + price
+    return found
+
+
+def owners_of(program: Program, names: Mapping[tuple[int, int], str]) -> dict[int, str]:
+    """For each node of a program that a model was read as, by its serial, the value of the model that it is for."""
     named = {serial: name for (serial, _), name in names.items()}
     owners: dict[int, str] = {}
     for node in reversed(list(program.nodes())):
         owners[node.serial] = named.get(node.serial) or owners.get(node.serial, "")
         for x in node.operands:
             owners.setdefault(x.node.serial, owners[node.serial])
-    found: dict[str, int] = {}
-    for node, price in node_prices(program, table):
-        found[owners[node.serial]] = found.get(owners[node.serial], 0) + price
-    return found
+    return owners
 
 
 def _nodes(model: ModelProto) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,6 +90,18 @@ class OnnxResult(Result):
         nodes = {o: node.name for node in self.model.graph.node for o in node.output if o and node.name}
         called = {key: nodes.get(name, name) for key, name in names.items()}
         return tuple(moves_left(program, self.target, self.stopped, self.unproved, names, called))
+
+    def nodes_of(self, names: Collection[str]) -> set[int]:
+        """The serials of the nodes of `original` that these nodes of the model were read as."""
+        from eqsat.checking.model_graph import shown_names
+        from eqsat.onnx.bytes import owners_of
+        from eqsat.onnx.read import OnnxProgram
+
+        program, nodes = self.original, self.source.graph.node
+        assert isinstance(program, OnnxProgram)
+        made = {o: name for node, name in zip(nodes, shown_names(nodes), strict=True) for o in node.output if o}
+        owners = owners_of(program, program.envelope.names)
+        return {serial for serial, value in owners.items() if made.get(value) in names}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the optimised model."""

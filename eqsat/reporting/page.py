@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib import resources
@@ -32,10 +33,7 @@ def page(report: Report, title: str = "", program: str = "") -> str:
     >>> text.count("<svg"), "http://" in text
     (3, False)
     """
-    gone, new = moves_of(report.before, report.after), moves_of(report.after, report.before)
-    if report.checked.regions and not report.checked.skipped:  # what is in no region is the same under another name
-        before, after = {k for r in report.checked for k in r.before}, {k for r in report.checked for k in r.after}
-        gone, new = [v for v in gone if v.key in before], [v for v in new if v.key in after]
+    gone, new = report.changed_moves
     parts = [
         HEAD.format(title=escape(f"{title} - eqsat" if title else "eqsat"), style=_file("report.css")),
         f'<p class="soft">{escape(title)}</p><h1>{escape(report.verdict)}</h1>',
@@ -52,14 +50,6 @@ def page(report: Report, title: str = "", program: str = "") -> str:
         f"<script>{_file('report.js')}</script></body></html>\n",
     ]
     return "".join(parts)
-
-
-def moves_of(side: Side, other: Side) -> list[Vertex]:
-    """The moves of a side that the other has not."""
-    named = {(v.kind, v.types, v.key) for v in other.operators}
-    told = {(v.kind, v.types, v.text) for v in other.operators}
-    moves = [v for v in side.operators if v.moved]
-    return [v for v in moves if (v.kind, v.types, v.key) not in named and (v.kind, v.types, v.text) not in told]
 
 
 def _file(name: str) -> str:
@@ -202,10 +192,28 @@ def _region(report: Report, number: int, region: RegionCheck, inside: Sequence[V
     head = f'region {number + 1}: {len(inside)} moves, <span class="{region.verdict}">{region.verdict}</span>'
     return (
         f"<details{' open' if number < 3 else ''}><summary>{head}: {escape(region.reason)}</summary>"
-        f"{_moves(report, inside)}"
+        f"{_moves(report, inside)}{_taken(report, number)}"
         f'<p><span class="soft">before:</span> {_links(region.before, report.before, "before")}</p>'
         f'<p><span class="soft">in its place:</span> {_links(region.after, report.after, "after")}</p></details>'
     )
+
+
+def _taken(report: Report, number: int) -> str:
+    """The laws of a region, with links to what they say, and what they asked."""
+    if not report.taken:
+        return ""
+    taken, known = report.taken[number], {name for name, *_ in report.laws}
+    said = escape(taken.told)
+    if taken.laws is None:
+        return f"<p>{said} (<code>r.to_html(path, steps=True)</code> takes more)</p>"
+    for name in sorted({*taken.laws} & known, key=len, reverse=True):
+        said = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", f'<a href="#law-{name}">{name}</a>', said, count=1)
+    rows = "".join(
+        f'<li><span class="{verdict}">{verdict}</span> ({escape(method)}): <code>{escape(question)}</code></li>'
+        for question, verdict, method in taken.conditions
+    )
+    asked = f'<p class="soft">which asked</p><ul>{rows}</ul>' if rows else ""
+    return f"<p>{said}</p>{asked}"
 
 
 def _moves(report: Report, moves: Sequence[Vertex]) -> str:

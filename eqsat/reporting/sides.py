@@ -89,3 +89,11 @@ def outputs(ends: Mapping[str, str]) -> Sequence[Vertex]:
 def is_constant(x: Tensor) -> bool:
     """Whether a tensor is a constant, which is not shown."""
     return isinstance(x.node, Constant)
+
+
+def moves_of(side: Side, other: Side) -> list[Vertex]:
+    """The moves of a side that the other has not."""
+    named = {(v.kind, v.types, v.key) for v in other.operators}
+    told = {(v.kind, v.types, v.text) for v in other.operators}
+    moves = [v for v in side.operators if v.moved]
+    return [v for v in moves if (v.kind, v.types, v.key) not in named and (v.kind, v.types, v.text) not in told]

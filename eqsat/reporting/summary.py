@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move
-from eqsat.reporting.sides import Side, Vertex
+from eqsat.reporting.sides import Side, Vertex, moves_of
 
 SHOWN = 5
 """Moves that are left of which the summary tells."""
@@ -43,6 +43,26 @@ class Advice:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """The laws by which a region was changed (None: not found in the time), of which, if `least`, none can be left out,
+    and their side conditions: the question, the verdict, the method."""
+
+    laws: tuple[str, ...] | None = None
+    least: bool = False
+    conditions: Sequence[tuple[str, str, str]] = ()
+
+    @property
+    def told(self) -> str:
+        """The laws in words."""
+        if self.laws is None:
+            return "its laws were not found in the time"
+        if not self.laws:
+            return "by no law of its own"
+        names = ", ".join(self.laws)
+        return f"by {names}, none of which can be left out" if self.least else f"by {names}, or some of them"
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that is said of a result: costs under its objective (picoseconds or bytes), both programs, the limit
     that stopped the search ('' where none did), what is left, and what was checked."""
@@ -72,6 +92,8 @@ class Report:
     """Whether `laws` are those that are needed: with none of them left out (least), or perhaps more (some)."""
     same: bool = False
     """Whether the result is the program as it was given."""
+    taken: Sequence[Taken] = ()
+    """For each region that was checked, the laws by which it was changed; nothing where they were not asked for."""
 
     @property
     def share(self) -> float:
@@ -82,6 +104,21 @@ class Report:
     def rows(self) -> tuple[Row, ...]:
         """A row for each kind of operator, those that move the most bytes first."""
         return rows_of(self.before, self.after)
+
+    @property
+    def changed_moves(self) -> tuple[list[Vertex], list[Vertex]]:
+        """The moves that are gone, and those that are new."""
+        gone, new = moves_of(self.before, self.after), moves_of(self.after, self.before)
+        if self.checked.regions and not self.checked.skipped:  # what is in no region is the same under another name
+            before, after = {k for r in self.checked for k in r.before}, {k for r in self.checked for k in r.after}
+            gone, new = [v for v in gone if v.key in before], [v for v in new if v.key in after]
+        return gone, new
+
+    @property
+    def removed(self) -> list[tuple[Vertex, int | None]]:
+        """The moves that are gone, each with the place of its region among those that were checked."""
+        places = {key: n for n, region in reversed(list(enumerate(self.checked))) for key in region.before}
+        return [(v, places.get(v.key)) for v in self.changed_moves[0]]
 
     @property
     def verdict(self) -> str:
@@ -160,11 +197,24 @@ class Report:
             "nodes": [len(self.before.operators), len(self.after.operators)],
             "moves": [self.before.moves, self.after.moves],
             "size": [self.before.size, self.after.size],
+            "removed": [self._removed(v, place) for v, place in self.removed],
             "left": [{**asdict(move), "node": names.get(move.name, move.name)} for move in self.left],
             "checked": self.checked.data(),
             "notes": list(self.notes),
             "next": self.next_steps(advice or Advice()),
         }
+
+    def _removed(self, move: Vertex, place: int | None) -> dict[str, Any]:
+        found: dict[str, Any] = {"node": move.key, "operator": move.kind, "bytes": move.moved, "region": place}
+        if place is not None:
+            check = self.checked.regions[place]
+            found |= {"checked": check.verdict, "reason": check.reason, "in_its_place": list(check.after)}
+        if place is not None and self.taken:
+            taken = self.taken[place]
+            asked = [{"question": q, "verdict": v, "method": m} for q, v, m in taken.conditions]
+            laws = None if taken.laws is None else list(taken.laws)
+            found |= {"laws": laws, "least": taken.least, "conditions": asked}
+        return found
 
     def text(self, advice: Advice | None = None, verbose: bool = False) -> str:
         """The whole summary; verbose: with the rules that acted and every side condition."""
@@ -216,6 +266,10 @@ class Report:
             yield f"  left: {len(self.left) - SHOWN} more, {count(rest)} bytes (the report and JSON list them)"
 
     def _verbose(self) -> Iterator[str]:
+        for v, place in self.removed if self.taken else ():
+            if place is not None:
+                check, taken = self.checked.regions[place], self.taken[place]
+                yield f"  gone: {v.kind} {v.name or v.tensor!r}, {count(v.moved)} bytes, {taken.told} [{check.verdict}]"
         if self.rules:
             yield "  rules that matched, and how often:"
             yield from (f"    {name}: {count(times)}" for name, times in self.rules.items())

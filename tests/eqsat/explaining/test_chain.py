@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import eqsat as eq
-from eqsat.checking.programs import name_of
 from eqsat.cli import main
 from eqsat.explaining import chain as chains
 from eqsat.explaining.chain import Chain, explain
@@ -226,11 +225,23 @@ def test_a_part_of_a_program_stands_alone() -> None:
     y = x.permute_dims((1, 0)).relu()
     z = y.permute_dims((1, 0)) + x
     program = eq.Program([x], {"z": z, "y": y})
-    names = [name_of(y.node), name_of(z.node.operands[0].node)]
-    part = part_of(program, names)
+    part = part_of(program, {y.node.serial, z.node.operands[0].node.serial})
     assert part is not None and [i.shape for i in part.inputs] == [(6, 4)]
     assert sorted(o.shape for o in part.outputs.values()) == [(4, 6), (6, 4)]
-    assert part_of(program, []) is None
+    assert part_of(program, ()) is None
+
+
+def test_regions_are_asked_within_a_budget() -> None:
+    """First which laws act in each, then which are needed; regions that there was no time for say so."""
+    result = eq.optimize(_rolled(_padded(_converted(eq.input("x", (1, 32, 8, 8), "float32")).abs()).abs()))
+    assert result.steps is not None
+    none: Any = result.steps(result, seconds=-1.0, whole=False)
+    assert [s.laws for s in none.steps] == [None] * len(result.checked)
+    some: Any = result.steps(result, seconds=20.0, whole=False)
+    assert all(s.laws and s.least for s in some.steps) and len(some.steps) == len(result.checked)
+    removed = result.reported(seconds=20.0).data()["removed"]
+    assert len(removed) == result.report.before.moves - result.report.after.moves
+    assert all(r["laws"] and r["least"] and r["checked"] != "neither" for r in removed)
 
 
 def test_a_program_without_gain_has_no_steps() -> None:

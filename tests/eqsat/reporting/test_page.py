@@ -79,6 +79,8 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path: Path) -> None:
         assert f'id="law-{law[0]}"' in text
     for region in found.checked:
         assert all(name in text for name in (*region.before, *region.after))
+    assert "none of which can be left out" in text[text.index("Moves that were removed") :], "of each region"
+    assert "were not found in the time" in page(found.reported(seconds=1e-9)), "said where the time is over"
 
 
 def test_the_laws_that_are_needed(tmp_path: Path) -> None:
