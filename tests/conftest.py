@@ -1,5 +1,6 @@
 """What all tests share: golden files, skipping by marker, hypothesis profiles."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -22,6 +23,9 @@ os.environ.setdefault("EQSAT_MACHINE", "server")
 # same modules again: they share a folder of their own.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode"))
+
+# A run holds millions of terms, without cycles: looking for garbage among them as often as usual takes a tenth of it.
+gc.set_threshold(100_000, 50, 50)
 
 PACKAGE_OF_MARKER = {"onnx": "onnx", "opencl": "pyopencl", "tvm": "tvm"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import io
 import os
 import pickle
@@ -19,6 +20,8 @@ from eqsat.ir.errors import EqsatError
 from eqsat.workers.frames import HEADER, PIECE
 from eqsat.workers.limits import address_limit, become_worker, is_about_memory
 
+RARELY = 100_000, 50, 50
+"""When garbage is looked for: terms have no cycles, and looking among millions takes a twentieth of a search."""
 SPARE = 5.0  # seconds after its limit in which the parent ends a task; then the system does
 
 
@@ -31,6 +34,7 @@ def serve(tasks: int, answers: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides and ends us
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     faulthandler.enable()
+    gc.set_threshold(*RARELY)
     become_worker()
     cache.leave_warnings_to_parent()
     frames: queue.SimpleQueue[bytes] = queue.SimpleQueue()
