@@ -2,17 +2,20 @@
 
     before:  for j: for i: d[j, i] = s[i, j]
     after:   for i0 = 0:I:step:                                       # step: `lines` cache lines' worth of elements
-                 for j0 by tj: stage[j, LINE:] = transpose s[i0:i0 + step, j0:j0 + tj]; prefetch a later tile's rows
-                     for j of the tile: whole lines of d[j] <-nt- held[j], stage[j]; held[j] = what is left of stage[j]
+                 for j0 by tj: stage[j, LINE:] = transpose s[i0:i0 + step, j0:j0 + tj], block by block, after each:
+                     for some j of the tile before: prefetch rows of a later tile
+                         whole lines of d[j] <-nt- held[j], its stage[j]; held[j] = what is left of its stage[j]
 
 A row of the result is written from its start to its end. Unless it starts at a line, its lines straddle two steps over
-i: `held` keeps the end of the previous step for each row, less than a line. Where one line is written at a time, `held`
-is the stage too, with the previous step and the present one side by side.
+i: `held` keeps the end of the previous step for each row, less than a line.
+
+Two stages take turns: the lines of a tile leave while the next one is transposed. Each of these stores takes several
+cycles to leave its buffer, and where that is full nothing else goes on: so they are spread between the shuffles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.copy_fill import define_nt_copy, emit_copy
 from eqsat.backends.c.nest import Level, Text, address, nest, product
@@ -39,16 +42,21 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
     ) -> None:
         super().__init__(text, move, schedule, machine, name, buffers)
         self.step = schedule.lines * LINE // self.size
-        self.single = schedule.lines == 1
-        self.wide = (1 + schedule.lines) * LINE if self.single else padded_rows((1 + schedule.lines) * LINE)
-        """Bytes between rows of the stage, each of which has a line to spare in front."""
-        self.kept = self.wide if self.single else LINE
-        """Bytes of `held` for each row."""
+        self.wide = padded_rows((1 + schedule.lines) * LINE)
+        """Bytes between rows of a stage, each of which has a line to spare in front."""
+        # Rows before the first of a stage are those that a narrow last tile transposes once more.
+        self.first_row = self.e * self.wide
+        self.stage_bytes = self.first_row + schedule.tj * self.wide
         i, j = schedule.i.loops[0], schedule.j.loops[0]
         self.row = str(move.operands[0].strides[i] * self.size) if schedule.i.single else "row"
         self.column = str(move.out.strides[j] * self.size) if schedule.j.single else "column"
         self.steps, self.rest = divmod(schedule.i.size, self.step)
         """Whole steps along the rows of the result, and source rows behind the last one."""
+        self.next_params = ["const char *next"] if schedule.prefetch_tiles else []
+        if schedule.prefetch_tiles and not schedule.i.single:
+            self.next_params.append("const ptrdiff_t *next_row")
+
+    # -- the loops
 
     def print(self) -> None:
         """Loops, blocks of j, and in them steps along i over all columns of the block."""
@@ -58,9 +66,10 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             define_offsets(text, self.move, schedule.i, source, "row")
         if not schedule.j.single:
             define_offsets(text, self.move, schedule.j, out, "column")
+        self.define_functions()
         widest = -(-schedule.j.size // schedule.blocks) + self.e
-        text.add(f"char held[{widest * self.kept}] __attribute__((aligned({LINE})));")
-        self.define_lines()
+        text.add(f"char held[{widest * LINE}] __attribute__((aligned({LINE})));")
+        text.add(f"char stages[{(2 if self.steps else 1) * self.stage_bytes}] __attribute__((aligned({LINE})));")
         names = {n: text.name("i") for n in schedule.order}
         levels = [Level(names[n], schedule.blocks if n == TILE_J else self.move.extents[n]) for n in schedule.order]
         with nest(text, levels, schedule.threads, BLOCKS_PER_THREAD):
@@ -69,27 +78,44 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             end = address("d", [(names[n], out.strides[n] * size) for n in loops], out.offset * size)
             first, width = "0", str(schedule.j.size)
             if schedule.blocks > 1:
-                b, total = names[TILE_J], schedule.j.size
-                part = (
-                    f"/ {schedule.blocks}" if total % self.e else f"* {total // self.e} / {schedule.blocks} * {self.e}"
-                )
-                part = f"* {total} {part}" if total % self.e else part
-                text.add(f"const ptrdiff_t first = {b} {part};")
-                text.add(f"const ptrdiff_t width = ({b} + 1) {part} - first;")
-                first, width = "first", "width"
+                first, width = self.part(names[TILE_J])
             shift = "" if first == "0" else f" + {size} * first"
             text.add(f"const char *const sb = {start}{shift};")
             down = "" if first == "0" or not schedule.j.single else f" + {self.column} * first"
             text.add(f"char *const db = {end}{down};")
-            columns = f"for (ptrdiff_t c = 0; c < {width}; c += {schedule.tj})"
-            count = f"const ptrdiff_t n = {width} - c < {schedule.tj} ? {width} - c : {schedule.tj};"
-            if self.steps:
-                with text.loop("t", self.steps), text.block(columns):
-                    text.add(count)
-                    self.call("lines", "t", first, [*self.next(width, loops), "n", f"{LINE * schedule.lines} * t"])
-            with text.block(columns):
+            self.walk(first, width, loops)
+
+    def part(self, b: str) -> tuple[str, str]:
+        """The first column and the width of part b of j: all but the last a multiple of e."""
+        total, blocks = self.schedule.j.size, self.schedule.blocks
+        part = f"/ {blocks}" if total % self.e else f"* {total // self.e} / {blocks} * {self.e}"
+        part = f"* {total} {part}" if total % self.e else part
+        self.text.add(f"const ptrdiff_t first = {b} {part};")
+        self.text.add(f"const ptrdiff_t width = ({b} + 1) {part} - first;")
+        return "first", "width"
+
+    def walk(self, first: str, width: str, loops: list[int]) -> None:
+        """The steps over i, each of them tile by tile along j; then the ends of all rows."""
+        schedule, text = self.schedule, self.text
+        columns = f"for (ptrdiff_t c = 0; c < {width}; c += {schedule.tj})"
+        count = f"const ptrdiff_t n = {width} - c < {schedule.tj} ? {width} - c : {schedule.tj};"
+        begin = f".stage = stages + {self.first_row}"
+        text.add(f"{self.tile} now = {{{begin}}};")
+        if self.steps:
+            text.add(f"{self.tile} was = {{{begin} + {self.stage_bytes}}};")
+            with text.loop("t", self.steps), text.block(columns):
                 text.add(count)
-                self.call("ends", str(self.steps), first, ["n", str(LINE * schedule.lines * self.steps)])
+                following = self.next(width, loops)
+                self.place(first, f"{LINE * schedule.lines} * t")
+                self.call("lines", "t", ["&now", "&was", *following])
+                text.add("char *const free = was.stage;")
+                text.add("was = now, now.stage = free;")
+            again = ["sb", *(["row"] if len(self.next_params) > 1 else [])] if self.next_params else []
+            text.add(f"{self.name}_put({', '.join(['&was', '0', 'was.n', *again])});")
+        with text.block(columns):
+            text.add(count)
+            self.place(first, str(LINE * schedule.lines * self.steps))
+            self.call("ends", str(self.steps), ["&now"])
 
     def next(self, width: str, loops: list[int]) -> list[str]:
         """Where the tile that is prefetched starts: further along j, in a later step over i, or in the next plane."""
@@ -113,68 +139,110 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
         text.add(f"const ptrdiff_t *const rows = row + {below};")
         return ["next", "rows"]
 
-    def call(self, what: str, t: str, first: str, rest: list[str]) -> None:
+    def place(self, first: str, done: str) -> None:
+        """Say where the tile at column c goes, of whose rows so many bytes are done."""
+        to = f"db + {self.column} * c" if self.schedule.j.single else "db"
+        parts = [f"now.d = {to}", f"now.held = held + {LINE} * c", "now.n = n", f"now.done = {done}"]
+        if not self.schedule.j.single:
+            parts.append(f"now.column = column + {'c' if first == '0' else f'{first} + c'}")
+        self.text.add(f"{', '.join(parts)};")
+
+    def call(self, what: str, t: str, rest: list[str]) -> None:
         """A call for some columns of one step."""
-        schedule, size = self.schedule, self.size
-        down = f" + {product(self.row, self.step, t)}" if schedule.i.single else ""
-        arguments = [f"sb{down} + {size} * c"]
-        if not schedule.i.single:
-            arguments.append(f"row + {product(self.step, t)}")
-        arguments.append(f"db + {self.column} * c" if schedule.j.single else "db")
-        if not schedule.j.single:
-            arguments.append("column + c" if first == "0" else f"column + {first} + c")
-        self.text.add(f"{self.name}_{what}({', '.join([*arguments, f'held + {self.kept} * c', *rest])});")
+        down = f" + {product(self.row, self.step, t)}" if self.schedule.i.single else ""
+        rows = [] if self.schedule.i.single else [f"row + {product(self.step, t)}"]
+        self.text.add(f"{self.name}_{what}({', '.join([f'sb{down} + {self.size} * c', *rows, *rest])});")
 
-    def define_lines(self) -> None:
-        """The function for one step, and the one for what is left at the end of the rows."""
-        schedule = self.schedule
+    # -- the functions
+
+    @property
+    def tile(self) -> str:
+        """The type of a tile."""
+        return f"struct {self.name}_tile"
+
+    def define_functions(self) -> None:
+        """What a tile is, and the functions that fill its stage, empty it, and write the ends of the rows."""
+        column = [] if self.schedule.j.single else ["const ptrdiff_t *column;"]
+        members = " ".join(["char *d;", *column, "char *stage, *held; ptrdiff_t n, done;"])
+        self.text.pieces[f"{self.name}_tile"] = (
+            "/* Rows of the result from d on, their part in a stage, the ends of what is done of them. */\n"
+            f"{self.tile} {{ {members} }};"
+        )
         define_nt_copy(self.text, self.vector)
-        to = f"d + {self.column} * c" if schedule.j.single else "d + column[c]"
-        for what in ("lines", "ends") if self.steps else ("ends",):
-            whole = what == "lines"
-            params = ["const char *restrict s"]
-            params += [] if schedule.i.single else ["const ptrdiff_t *restrict row"]
-            params += ["char *restrict d"]
-            params += [] if schedule.j.single else ["const ptrdiff_t *restrict column"]
-            params += ["char *restrict held"]
-            if whole and schedule.prefetch_tiles:
-                params += ["const char *next"]
-                params += [] if schedule.i.single else ["const ptrdiff_t *next_row"]
-            params += ["ptrdiff_t n", "ptrdiff_t done"]
-            inner = self.text.function()
-            rows = self.step if whole else self.rest
-            self.stage(inner)
-            if rows:
-                self.transposes(inner, rows)
-            else:
-                inner.add("(void)s;" if schedule.i.single else "(void)s, (void)row;")
-            if not self.steps:
-                inner.add("(void)held, (void)done;")
-            with inner.block("for (ptrdiff_t c = 0; c < n; ++c)"):
-                inner.add(f"char *to = {to}, *have = stage + {self.wide} * c;")
-                if self.steps:
-                    inner.add(f"const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & {LINE - 1});")
-                if whole:
-                    self.prefetch(inner)
-                    self.lines(inner)
-                else:
-                    self.ends(inner, rows)
-            note = "Some lines of each row." if whole else "The ends of the rows."
-            head = f"static inline void {self.name}_{what}({', '.join(params)})"
-            self.text.pieces[f"{self.name}_{what}"] = "\n".join([f"/* {note} */", head, "{", *inner.lines, "}"])
-
-    def stage(self, inner: Text) -> None:
-        """The stage, with the end of the previous step in front of each row."""
-        if self.single:
-            inner.add("char *const stage = held;")
-            return
-        # Columns before the first are those that a narrow last tile transposes once more.
-        inner.add(f"char local[{(self.schedule.tj + self.e) * self.wide}] __attribute__((aligned({LINE})));")
-        inner.add(f"char *const stage = local + {self.e * self.wide};")
+        rows = [] if self.schedule.i.single else ["const ptrdiff_t *restrict row"]
+        source = ["const char *restrict s", *rows]
         if self.steps:
-            # Long before it is read again: a load of what is still in the store buffer, in parts, would wait.
-            held = f"memcpy(stage + {self.wide} * c, held + {LINE} * c, {LINE});"
-            inner.add(f"if (done != 0) for (ptrdiff_t c = 0; c < n; ++c) {held}")
+            inner = self.begin("tile")
+            with inner.block("for (ptrdiff_t c = first; c < last && c < tile->n; ++c)"):
+                self.addresses(inner, "tile")
+                self.prefetch(inner)
+                self.lines(inner)
+            params = [f"const {self.tile} *tile", "ptrdiff_t first", "ptrdiff_t last", *self.next_params]
+            self.function("put", "Whole lines of some rows of a tile leave.", params, inner)
+            inner = self.filling()
+            params = [*source, f"const {self.tile} *now", f"{self.tile} *was", *self.next_params]
+            self.function("lines", "Some lines of each row, while those of the tile before leave.", params, inner)
+        inner = self.begin("now")
+        inner.add("char *const stage = now->stage;")
+        inner.add("const ptrdiff_t n = now->n;")
+        if self.steps:
+            self.from_held(inner)
+        if self.rest:
+            self.transposes(inner, self.rest)
+        else:
+            inner.add("(void)s;" if self.schedule.i.single else "(void)s, (void)row;")
+        with inner.block("for (ptrdiff_t c = 0; c < n; ++c)"):
+            self.addresses(inner, "now")
+            self.ends(inner)
+        self.function("ends", "The ends of the rows.", [*source, f"const {self.tile} *now"], inner)
+
+    def function(self, what: str, note: str, params: Sequence[str], inner: Text) -> None:
+        """Add a function, of which `inner` has the lines."""
+        head = f"static inline void {self.name}_{what}({', '.join(params)})"
+        self.text.pieces[f"{self.name}_{what}"] = "\n".join([f"/* {note} */", head, "{", *inner.lines, "}"])
+
+    def begin(self, tile: str) -> Text:
+        """The lines of a function that begins with names for the members of a tile."""
+        inner = self.text.function()
+        inner.add(f"char *const d = {tile}->d{f', *const held = {tile}->held' if self.steps else ''};")
+        if self.steps:
+            inner.add(f"const ptrdiff_t done = {tile}->done;")
+        if not self.schedule.j.single:
+            inner.add(f"const ptrdiff_t *const column = {tile}->column;")
+        return inner
+
+    def addresses(self, inner: Text, tile: str) -> None:
+        """Where row c of a tile goes, where it is, and how far behind the start of a line it goes."""
+        to = f"d + {self.column} * c" if self.schedule.j.single else "d + column[c]"
+        inner.add(f"char *to = {to}, *have = {tile}->stage + {self.wide} * c;")
+        if self.steps:
+            inner.add(f"const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & {LINE - 1});")
+
+    def filling(self) -> Text:
+        """The lines of the function that fills the stage of one tile and empties that of the one before."""
+        schedule, inner = self.schedule, self.text.function()
+        passed = "".join(f", {param.rpartition(' ')[2].lstrip('*')}" for param in self.next_params)
+        # The same rows once more: what is left of them must be in `held` first.
+        inner.add(f"if (was->held == now->held) {self.name}_put(was, 0, was->n{passed}), was->n = 0;")
+        inner.add("char *const stage = now->stage, *const held = now->held, *const d = now->d;")
+        inner.add("const ptrdiff_t n = now->n, done = now->done;")
+        self.from_held(inner)
+        inner.add("ptrdiff_t put = 0;")
+        blocks = sum(many for _, many, _ in self.bands(self.step)) * -(-schedule.tj // self.e)
+        share = -(-schedule.tj // blocks)
+        self.transposes(inner, self.step, f"{self.name}_put(was, put, put + {share}{passed}), put += {share};")
+        inner.add(f"{self.name}_put(was, put, was->n{passed});")
+        return inner
+
+    def from_held(self, inner: Text) -> None:
+        """The end of the step before in front of each row of the stage, unless all rows begin at a line: long before it
+        is read again, for a load of what is still in the store buffer, in parts, would wait."""
+        together = self.schedule.j.single and int(self.column) % LINE == 0
+        some = f"done != 0 && ((uintptr_t)d & {LINE - 1}) != 0" if together else "done != 0"
+        each = f"memcpy(stage + {self.wide} * c, held + {LINE} * c, {LINE});"
+        inner.add(f"if ({some}) for (ptrdiff_t c = 0; c < n; ++c) {each}")
+        if not together:
+            inner.add("(void)d;")
 
     def lines(self, inner: Text) -> None:
         """Stores of the whole lines of a row of the stage, and what is left of it into `held`."""
@@ -187,17 +255,18 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             inner.add(f"else memcpy(to, have + {LINE}, (size_t)({LINE} - off));")
             for k in range(1, many):
                 inner.add(f"NT_STORE_LINE(to + done + {LINE * k} - off, have + {LINE * (k + 1)} - off);")
-            inner.add(f"memcpy({'have' if self.single else f'held + {LINE} * c'}, have + {LINE * many}, {LINE});")
+            inner.add(f"memcpy(held + {LINE} * c, have + {LINE * many}, {LINE});")
 
-    def ends(self, inner: Text, rows: int) -> None:
+    def ends(self, inner: Text) -> None:
         """Stores of what is left at the end of a row."""
+        rest = self.rest * self.size
         if not self.steps:
-            inner.add(f"nt_copy(to, have + {LINE}, {rows * self.size});")
+            inner.add(f"nt_copy(to, have + {LINE}, {rest});")
             return
-        inner.add(f"nt_copy(to + done - off, have + {LINE} - off, {f'{rows * self.size} + ' if rows else ''}off);")
+        inner.add(f"nt_copy(to + done - off, have + {LINE} - off, {f'{rest} + ' if rest else ''}off);")
 
     def prefetch(self, inner: Text) -> None:
-        """Prefetch a later tile, some of its rows beside each row of this one that is written."""
+        """Prefetch a later tile, some of its rows beside each row of a tile that leaves."""
         schedule = self.schedule
         if not schedule.prefetch_tiles:
             return
@@ -208,16 +277,21 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
                 inner.add(
                     f"const char *at = next + {f'{self.row} * ({r})' if schedule.i.single else f'next_row[{r}]'};"
                 )
-                # Where a row starts within a line, the previous tile has read that line.
-                for at in range(LINE - 1, schedule.tj * self.size, LINE):
-                    inner.add(f"__builtin_prefetch(at + {at});")
+                # Where a row starts within a line, the previous tile has read that line. Rows that alias would not stay
+                # in the first cache.
+                for at in range(LINE - 1, max(schedule.tj * self.size, LINE), LINE):
+                    inner.add(f"__builtin_prefetch(at + {at}, 0, 2);")
 
-    def transposes(self, inner: Text, rows: int) -> None:
-        """The transposes of a step, into the stage: a band of rows after the other."""
+    def bands(self, rows: int) -> list[tuple[int, int, int]]:
+        """(first row, how many, lanes) of the bands that so many rows of a tile are transposed in."""
+        lanes = min(self.vector // BLOCK, max(1, rows // self.e))
+        return equal_blocks(cover(rows, self.e, lanes), self.e)
+
+    def transposes(self, inner: Text, rows: int, after: str = "") -> None:
+        """The transposes of a step, into the stage: a band of rows after the other; `after` follows each block."""
         schedule, e, size = self.schedule, self.e, self.size
         run = schedule.tj * size
-        lanes = min(self.vector // BLOCK, max(1, rows // e))
-        for first, many, width in equal_blocks(cover(rows, e, lanes), e):
+        for first, many, width in self.bands(rows):
             with inner.loop("k", many, 0) if many > 1 else inner.block(""):
                 base = f"({first} + {width * e} * k)" if many > 1 else f"({first})"
                 source, row = (
@@ -242,6 +316,8 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
                 with inner.block(f"for (ptrdiff_t c = 0; c < n; c += {e})"):
                     inner.add(f"const ptrdiff_t at = c > n - {e} ? n - {e} : c;")
                     inner.add(f"{block.name}({source} + {size} * at, {row}, {into}, {self.wide});")
+                    if after:
+                        inner.add(after)
 
 
 def equal_blocks(parts: list[tuple[int, int]], e: int) -> list[tuple[int, int, int]]:

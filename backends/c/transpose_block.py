@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqsat.backends.c.nest import Text
-from eqsat.backends.c.vector import define_interleave, define_join, define_type, vector_type
+from eqsat.backends.c.vector import INSERT, define_interleave, define_join, define_type, vector_type
 from eqsat.backends.machine import BLOCK
 
 
@@ -65,6 +65,7 @@ class Block:
             pieces.setdefault(f"type {width} {self.size}", define_type(width, self.size))
         pieces.setdefault(f"interleave {wide} {self.size}", define_interleave(wide, self.size))
         if self.lanes > 1:
+            pieces.setdefault("insert", INSERT)
             pieces.setdefault(f"join {wide} {self.size}", define_join(wide, self.size))
         if self.name not in pieces:
             pieces[self.name] = self.text()

@@ -120,19 +120,43 @@ def define_interleave(width: int, size: int) -> str:
 
 
 def define_join(width: int, size: int) -> str:
-    """JOIN: vectors of 16 bytes side by side."""
+    """JOIN: vectors of 16 bytes from memory, side by side.
+
+    Compilers shuffle registers for it, which the transposes keep busy with shuffles. An insertion from memory needs
+    none, but gcc only makes it where its builtins say so.
+    """
     half, count = vector_type(BLOCK, size), BLOCK // size
     name = vector_type(width, size)
-    first = ", ".join(map(str, range(2 * count)))
-    if width == 32:
-        return (
-            f"#define JOIN_{name}(a, b) __builtin_shufflevector(*(const {half} *)(a), *(const {half} *)(b), \\\n"
-            f"    {first})"
-        )
-    both = ", ".join(map(str, range(4 * count)))
-    inner = "__builtin_shufflevector(*(const {t} *)({a}), *(const {t} *)({b}), \\\n    " + first + ")"
-    left, right = inner.format(t=half, a="a", b="b"), inner.format(t=half, a="c", b="d")
-    return f"#define JOIN_{name}(a, b, c, d) __builtin_shufflevector({left}, \\\n    {right}, \\\n    {both})"
+    first, both = (", ".join(map(str, range(k * count))) for k in (2, 4))
+    pair = f"__builtin_shufflevector(*(const {half} *)({{}}), *(const {half} *)({{}}), \\\n    {first})"
+    if width == 2 * BLOCK:
+        feature, params, plain = "__AVX__", "a, b", pair.format("a", "b")
+        begin, insert = "__builtin_ia32_si256_si(INT4(a))", "__builtin_ia32_vinsertf128_si256({}, INT4({}), {})"
+    else:
+        feature, params = "__AVX512F__", "a, b, c, d"
+        plain = f"__builtin_shufflevector({pair.format('a', 'b')}, \\\n    {pair.format('c', 'd')}, \\\n    {both})"
+        begin = "__builtin_ia32_si512_si(INT4(a))"
+        insert = "__builtin_ia32_inserti32x4_mask({0}, INT4({1}), {2}, NO_INTS, -1)"
+    value = begin
+    for k, param in enumerate(params.split(", ")[1:], 1):
+        value = insert.format(value, param, k)
+    return (
+        f"#if defined({feature}) && !defined(__clang__)\n"
+        f"#define JOIN_{name}({params}) (({name})( \\\n    {value}))\n"
+        f"#else\n#define JOIN_{name}({params}) {plain}\n#endif"
+    )
+
+
+INSERT = """#if defined(__AVX__) && !defined(__clang__)
+typedef int any_int4 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef int int4 __attribute__((vector_size(16)));
+#define INT4(p) ((int4)*(const any_int4 *)(p))
+#ifdef __AVX512F__
+typedef int int4x4 __attribute__((vector_size(64)));
+#define NO_INTS ((int4x4){0})
+#endif
+#endif"""
+"""What JOIN needs where it inserts."""
 
 
 def copy_name(nbytes: int) -> str:

@@ -16,12 +16,12 @@ from math import prod
 
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, nearly_aliases, rows_per_set, sets_reached
+from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, rows_per_set, sets_reached
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, contiguous_loops, exceeds_cache, tile_extent
 from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, StreamingTranspose, TransposeTiles
 
-HELD_ROWS = 1024
-"""Rows of the result of which a streaming transpose holds the unfinished line: 64 to 128 KiB, of a second cache."""
+HELD_ROWS = 2048
+"""Rows of the result of which a streaming transpose holds the unfinished line: 128 KiB, of a second cache."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
 LONG_ROW = PERIOD
@@ -30,23 +30,16 @@ the first cache's sets repeat within them."""
 LARGEST_PLANE = 512 << 10
 """Larger planes of such rows are written row by row as well, whatever the second cache holds. Measured."""
 COLLECTED = 1 << 10
-"""Bytes of such a stretch that are collected at a time. Measured, as the next four."""
-PREFETCHED = 8 << 10
-"""Bytes of the source between the tile that is transposed and the one that is prefetched."""
-PREFETCHED_FAR = 24 << 10
-"""So many where several lines of each row are written at a time."""
+"""Bytes of such a stretch that are collected at a time. Measured, as the next three."""
+WRITTEN_LINES = 2
+"""Lines of a row of the result that a streaming transpose writes at a time: two are written at the speed of a stream,
+one at half of that; more make its stages larger. Measured."""
+PREFETCHED_TILES = 2
+"""Tiles between the one that a streaming transpose reads and the one that is prefetched. Measured."""
 ALONG_ROW = 512
 """Rows of the source of so many bytes are prefetched along the row; shorter ones, where the next loop goes."""
 LINES = 16
 """Lines of a row of the result that are written one after the other, where the second cache holds the source."""
-MOST_LINES = 8
-"""Lines of a row of the result that are written at a time at most, where rows alias: half a kilobyte of each."""
-PAGE_LINES = 2
-"""So many where several rows share a page, or lie in WAYS sets or fewer."""
-LARGE_SECOND = 1 << 20
-"""Bytes of a second cache from which on it is large: there fewer aliasing rows at a time are quicker."""
-ALIASING_ROWS = 64
-"""Aliasing rows of the source that are read in turn at most, where the second cache is large. Measured."""
 BLOCKS_PER_THREAD = 4
 """Parts of the work for each thread, so that all end at about the same time."""
 CACHED_LINES, STREAMED_LINES = 4, 10
@@ -78,18 +71,6 @@ def contiguous_tile(extent: int, row: int, e: int) -> int:
         return extent
     fitting = [w for w in range(best, e - 1, -e) if extent % w * row >= LINE or extent % w == 0]
     return fitting[0] if fitting else extent
-
-
-def lines_per_step(row: int) -> int:
-    """How many lines of a row of `row` bytes are written at a time, where rows alias: 2 to 8, as divides it best.
-
-    More lines at a time mean fewer visits to each of the aliasing rows; what is left of a row is written apart.
-
-    >>> lines_per_step(4096), lines_per_step(9 * 64), lines_per_step(100)
-    (8, 3, 1)
-    """
-    counts = (k for k in range(MOST_LINES, 1, -1) if k * LINE <= row)
-    return min(counts, key=lambda k: row % (k * LINE) // LINE, default=1)
 
 
 def prefetch_distance(move: Move, j: ContiguousLoops, order: Sequence[int]) -> int:
@@ -223,25 +204,16 @@ def streaming_transpose(it: Transpose, machine: Machine, order: Sequence[int], t
     move, line, e, (run_i, run_j) = it.move, it.line, it.e, (it.plain.i, it.plain.j)
     outer = tuple(k for k in order if k >= 0)
     turns = prod(move.extents[k] for k in outer)
-    blocks = max(-(-run_j.size // HELD_ROWS), -(-BLOCKS_PER_THREAD * threads // turns) if threads > 1 else 1)
-    blocks = min(blocks, max(run_j.size // (TILE_LINES * line), 1))
-    # Where rows alias, fewer of them at a time, and more of each.
-    paged = it.plane_is_contiguous and it.row <= LONG_ROW
-    lines, far = 1, PREFETCHED
-    if any(aliases(step) for step in it.row_strides) or (
-        run_j.single and nearly_aliases(it.row_strides[1]) and not paged
-    ):
-        lines, far = lines_per_step(run_i.size * it.size), 0
-        if machine.second >= LARGE_SECOND:
-            lines, far = min(lines, PAGE_LINES, max(1, ALIASING_ROWS // line)), PREFETCHED
-    elif paged or any(sets_reached(step) <= WAYS for step in it.row_strides):
-        lines, far = PAGE_LINES, PREFETCHED_FAR
-    prefetch = max(1, far // (lines * LINE * line))
     pack = it.source_in_one_set or (
         run_i.single and e > WAYS // 2 and rows_per_set(abs(it.row_strides[0]), line) >= WAYS
     )
+    # Rows that alias are read two lines at a time: fewer visits to each. Short runs make two tiles, which overlap.
+    tj = 2 * line if pack else line
+    tj = min(tj, max(e, -(-run_j.size // (2 * e)) * e))
+    blocks = max(-(-run_j.size // HELD_ROWS), -(-BLOCKS_PER_THREAD * threads // turns) if threads > 1 else 1)
+    blocks = min(blocks, max(run_j.size // (TILE_LINES * line), 1))
     return StreamingTranspose(
-        run_i, run_j, line, blocks, lines, pack, prefetch,
+        run_i, run_j, tj, blocks, WRITTEN_LINES, pack, 1 if pack else PREFETCHED_TILES,
         order=(*outer, TILE_J), threads=threads, nontemporal=True,
     )  # fmt: skip
 

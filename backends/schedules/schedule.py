@@ -106,8 +106,9 @@ class StreamingTranspose(Schedule):
 
         before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s
         after:   for b, each of `blocks` parts of j, i0 = 0:I:lines * LINE, j0 in the part by tj:
-                     stage = transpose s[b, i0:, j0:]; prefetch the rows of the tile `prefetch_tiles` further on
-                     for each j of the tile: d[b, j, whole lines] <-nt- held[j], stage[j]; held[j] = what is left
+                     stage = transpose s[b, i0:, j0:]; meanwhile, of the tile before and its stage:
+                         d[b, j, whole lines] <-nt- held[j], stage[j]; held[j] = what is left
+                         prefetch the rows of the tile `prefetch_tiles` further on
 
     i, j: the contiguous loops of the result and of the source.
     tj: columns of the source that are transposed at a time.

@@ -184,8 +184,11 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
     "contiguous transpose": lambda m, p: isinstance(p, TransposeTiles) and p.contiguous,
     "streaming transpose": lambda m, p: isinstance(p, StreamingTranspose),
     "streaming transpose packed": lambda m, p: isinstance(p, StreamingTranspose) and p.pack,
-    "streaming transpose of several lines": lambda m, p: isinstance(p, StreamingTranspose) and p.lines > 1,
-    "streaming transpose of one line": lambda m, p: isinstance(p, StreamingTranspose) and p.lines == 1,
+    "streaming transpose in parts": lambda m, p: isinstance(p, StreamingTranspose) and p.blocks > 1,
+    "streaming transpose of one tile a step": lambda m, p: isinstance(p, StreamingTranspose) and p.j.size <= p.tj,
+    "streaming transpose of shared lines": lambda m, p: (
+        isinstance(p, StreamingTranspose) and m.extents[p.i.loops[0]] * m.out.size % 64 != 0
+    ),
     "streaming transpose of several loops": lambda m, p: (
         isinstance(p, StreamingTranspose) and not (p.i.single and p.j.single)
     ),

@@ -100,6 +100,9 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         s = input(f"s_{dtype}", (256, 1024), dtype)
         cases[f"power of two {dtype}"] = s.permute_dims((1, 0))
         cases[f"crowded {dtype}"] = input(f"c_{dtype}", (523, 1024), dtype).permute_dims((1, 0))
+        cases[f"many rows {dtype}"] = input(f"r_{dtype}", (130, 2100), dtype).permute_dims((1, 0))
+        narrow = input(f"q_{dtype}", (300, 3, 16), dtype).flip(1)
+        cases[f"one block wide {dtype}"] = narrow.permute_dims((2, 1, 0))
         page = min(4096 // itemsize(dtype), 2048)
         shapes = {"read": (300, page - 1), "written": (page - 1, 300), "both": (page + 1, page // 2 - 1)}
         for name, shape in shapes.items():

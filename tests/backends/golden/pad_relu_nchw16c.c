@@ -23,8 +23,23 @@ typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
 #define HIGH_v32u32(a, b) __builtin_shufflevector(a, b, \
     2, 10, 3, 11, 6, 14, 7, 15)
 
+#if defined(__AVX__) && !defined(__clang__)
+typedef int any_int4 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef int int4 __attribute__((vector_size(16)));
+#define INT4(p) ((int4)*(const any_int4 *)(p))
+#ifdef __AVX512F__
+typedef int int4x4 __attribute__((vector_size(64)));
+#define NO_INTS ((int4x4){0})
+#endif
+#endif
+
+#if defined(__AVX__) && !defined(__clang__)
+#define JOIN_v32u32(a, b) ((v32u32)( \
+    __builtin_ia32_vinsertf128_si256(__builtin_ia32_si256_si(INT4(a)), INT4(b), 1)))
+#else
 #define JOIN_v32u32(a, b) __builtin_shufflevector(*(const v16u32 *)(a), *(const v16u32 *)(b), \
     0, 1, 2, 3, 4, 5, 6, 7)
+#endif
 
 /* 8 rows of 4 elements at s become 4 rows of 8 at d. */
 static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char *restrict d, ptrdiff_t column)
