@@ -1,22 +1,26 @@
 """`@eq.jit` on three preprocessing pipelines, beside numpy and torch (eager), in turns.
 
-    python benchmarks/pipelines.py [--rounds N] [--json FILE]
+    python benchmarks/pipelines.py [--rounds N] [--python PYTHON] [--json FILE]
 
 Each pipeline is one function in numpy's names, which numpy runs as it stands and eqsat compiles; torch has its own
-words. Results are compared first. A round calls each side once, in another order each time, on data that was made just
-before. Ratios are of a round: how many times longer the other side took; shown are the median with its 95 % interval,
-and the distance between the quartiles as a part of it. torch runs with as many threads as eqsat: one.
+words (`torch_side.py`). PYTHON is an interpreter that has torch (this one, if it has); without it numpy alone stands
+beside us. Results are compared first. A round calls each side once, in another order each time, on data that was made
+just before; torch is timed in its own process. Ratios are of a round: how many times longer the other side took; shown
+are the median with its 95 % interval, and the distance between the quartiles as a part of it. All run on one thread.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import pickle
 import random
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
@@ -58,70 +62,73 @@ def tokens(ids: Any, lengths: Any) -> Any:
     return clean, mask, positions, labels
 
 
-def torch_image(batch: Any, mean: Any, deviation: Any) -> Any:
-    torch: Any = import_module("torch")
-    middle = batch[:, 16:-16, 16:-16, :].flip(2)
-    normal = (middle.to(torch.float32) / 255 - mean) / deviation
-    return torch.nn.functional.pad(normal.permute(0, 3, 1, 2), (4, 4, 4, 4)).contiguous()
-
-
-def torch_audio(signal: Any, window: Any) -> Any:
-    flat = signal[:, 1:] - 0.97 * signal[:, :-1]
-    frames = flat.unfold(1, 400, 160)
-    return (frames - frames.mean(-1, keepdim=True)) * window
-
-
-def torch_tokens(ids: Any, lengths: Any) -> Any:
-    torch: Any = import_module("torch")
-    columns = torch.arange(512)
-    real = columns < lengths[:, None]
-    clean = torch.where(real, ids, 0)
-    causal = columns[:, None] >= columns
-    mask = torch.where(real[:, None, :] & causal, 0.0, -1e9)
-    positions = torch.where(real, torch.cumsum(real, 1) - 1, 0)
-    labels = torch.where(columns + 1 < lengths[:, None], torch.nn.functional.pad(ids[:, 1:], (0, 1)), -100)
-    return clean, mask, positions, labels
-
-
 @dataclass(frozen=True)
 class Pipeline:
-    """A function in numpy's names, what torch says for it, and arguments: the first is fresh in every call."""
+    """A function in numpy's names, and arguments: the first is fresh in every call."""
 
     name: str
     function: Callable[..., Any]
-    torch: Callable[..., Any]
     arguments: Callable[[np.random.Generator], tuple[NDArray, ...]]
 
 
 PIPELINES = [
     Pipeline(
-        "image", image, torch_image,
+        "image", image,
         lambda rng: (rng.integers(0, 256, (8, 256, 256, 3)).astype("uint8"), MEAN, DEVIATION),
     ),
-    Pipeline("audio", audio, torch_audio, lambda rng: (rng.standard_normal((4, 32001)).astype("float32"), WINDOW)),
+    Pipeline("audio", audio, lambda rng: (rng.standard_normal((4, 32001)).astype("float32"), WINDOW)),
     Pipeline(
-        "tokens", tokens, torch_tokens, lambda rng: (rng.integers(1, 50_000, (8, 512)), rng.integers(64, 513, 8))
+        "tokens", tokens, lambda rng: (rng.integers(1, 50_000, (8, 512)), rng.integers(64, 513, 8))
     ),
 ]  # fmt: skip
 
 
-def sides(pipeline: Pipeline) -> dict[str, Callable[[Sequence[NDArray]], Any]]:
-    """A call on numpy arrays for each side."""
-    compiled = eq.jit(pipeline.function)
-    found: dict[str, Callable[[Sequence[NDArray]], Any]] = {
-        "eqsat": lambda arrays: compiled(*arrays),
-        "numpy": lambda arrays: pipeline.function(*arrays),
-    }
-    if find_spec("torch"):
-        torch: Any = import_module("torch")
-        torch.set_num_threads(1)
-        found["torch"] = lambda arrays: pipeline.torch(*(torch.from_numpy(a) for a in arrays))
-    return found
+Call = Callable[[Sequence[NDArray]], tuple[float, Any]]
+"""A call on numpy arrays: its seconds, and what it gave."""
 
 
-def compared(calls: dict[str, Callable[[Sequence[NDArray]], Any]], arrays: Sequence[NDArray]) -> float:
+def timed(function: Callable[..., Any]) -> Call:
+    """A call in this process."""
+
+    def call(arrays: Sequence[NDArray]) -> tuple[float, Any]:
+        start = time.perf_counter()
+        made = function(*arrays)
+        return time.perf_counter() - start, made
+
+    return call
+
+
+@contextmanager
+def torch_calls(python: str | None) -> Generator[dict[str, Call]]:
+    """torch's call of each pipeline, in a process of an interpreter that has torch; none without one."""
+    if python is None:
+        yield {}
+        return
+    command = [python, str(Path(__file__).with_name("torch_side.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        asked, answers = process.stdin, process.stdout
+        assert asked is not None and answers is not None
+        try:
+            print(f"torch {pickle.load(answers)}")
+        except EOFError:
+            raise SystemExit(f"{python} has no torch that runs") from None
+
+        def calling(name: str) -> Call:
+            def call(arrays: Sequence[NDArray]) -> tuple[float, Any]:
+                pickle.dump((name, tuple(arrays)), asked)
+                asked.flush()
+                seconds, parts = pickle.load(answers)
+                return seconds, parts if len(parts) > 1 else parts[0]
+
+            return call
+
+        yield {p.name: calling(p.name) for p in PIPELINES}
+        asked.close()
+
+
+def compared(calls: Mapping[str, Call], arrays: Sequence[NDArray]) -> float:
     """The greatest difference of any result from numpy's, as a share of the greatest value."""
-    parts = {name: call(arrays) for name, call in calls.items()}
+    parts = {name: call(arrays)[1] for name, call in calls.items()}
     wanted: Any = parts.pop("numpy")
     worst = 0.0
     for name, found in parts.items():
@@ -135,14 +142,14 @@ def compared(calls: dict[str, Callable[[Sequence[NDArray]], Any]], arrays: Seque
     return worst
 
 
-def measured(pipeline: Pipeline, rounds: int) -> dict[str, Any]:
+def measured(pipeline: Pipeline, rounds: int, torch: Mapping[str, Call]) -> dict[str, Any]:
     """Seconds of every side and round."""
     rng, shuffle = np.random.default_rng(0), random.Random(0)
-    calls = sides(pipeline)
+    calls = {"eqsat": timed(eq.jit(pipeline.function)), "numpy": timed(pipeline.function)}
+    if pipeline.name in torch:
+        calls["torch"] = torch[pipeline.name]
     first = pipeline.arguments(rng)
-    start = time.perf_counter()
-    calls["eqsat"](first)
-    made = time.perf_counter() - start
+    made, _ = calls["eqsat"](first)
     difference = compared(calls, first)
     assert difference < 1e-5, f"{pipeline.name}: results differ by {difference}"
     seconds: dict[str, list[float]] = {name: [] for name in calls}
@@ -150,10 +157,7 @@ def measured(pipeline: Pipeline, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         shuffle.shuffle(names)
         for name in names:
-            arrays = pipeline.arguments(rng)
-            start = time.perf_counter()
-            calls[name](arrays)
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(calls[name](pipeline.arguments(rng))[0])
     return {"name": pipeline.name, "compile": made, "difference": difference, "seconds": seconds}
 
 
@@ -172,9 +176,11 @@ def report(found: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--python", default=sys.executable if find_spec("torch") else None)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    rows = [measured(p, options.rounds) for p in PIPELINES]
+    with torch_calls(options.python) as torch:
+        rows = [measured(p, options.rounds, torch) for p in PIPELINES]
     for row in rows:
         print(report(row))
     if options.json:
