@@ -14,6 +14,7 @@ import numpy as np
 from eqsat.backends.interface import HostCall, Interface
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.keywords import inputs_problem
 
 
 def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, NDArray]:
@@ -25,10 +26,10 @@ def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping
     if len(args) > 1 or (args and kwargs) or (args and not isinstance(args[0], Mapping)):
         raise EvaluationError("kernel call", "takes arrays by name, or one dict of them", f"inputs: {', '.join(names)}")
     given = cast("Mapping[str, Any]", args[0]) if args else kwargs
-    missing, extra = [n for n in names if n not in given], [str(n) for n in given if n not in names]
-    if missing or extra:
-        fix = "an input named 'out' is passed in a dict" if "out" in missing else ""
-        raise EvaluationError("kernel call", f"missing inputs {missing}, unknown inputs {extra}", fix)
+    problem = inputs_problem(names, given)
+    if problem:
+        fix = "an input named 'out' is passed in a dict" if "out" in names and "out" not in given else ""
+        raise EvaluationError("kernel call", problem, fix)
     return {n: _array(n, given[n]) for n in names}
 
 

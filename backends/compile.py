@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.backends.targets import TARGETS, Kernel, Options, find_target
 from eqsat.ir.errors import BackendError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 from eqsat.ir.terms.term import Term
 
@@ -19,6 +20,7 @@ MOST_THREADS = 1024
 """More threads than this end the process in some OpenMP libraries, where they cannot be started."""
 
 
+@keywords
 def compile(
     program: Program | Tensor | Term | PrimFunc,
     target: str = "c",

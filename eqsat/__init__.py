@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.ir.decide import Decider, register_decider
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keyword_functions
 from eqsat.ir.tensors.arrays import namespace as _arrays
 from eqsat.ir.tensors.arrays.namespace import *  # noqa: F403
 from eqsat.ir.tensors.functions import cast, erf, sigmoid, truncdiv, truncmod
@@ -139,6 +140,7 @@ __all__: list[str] = [
     "when",
 ]
 __all__ += _arrays.__all__
+keyword_functions(__all__, globals())
 
 
 def __getattr__(name: str) -> Any:

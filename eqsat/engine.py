@@ -27,6 +27,7 @@ from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
@@ -73,6 +74,7 @@ def table_for(target: str, objective: str | None, prices: Table | None = None) -
     return (prices or current()) if chosen == "time" else None
 
 
+@keywords
 def optimize(
     program: Program | Tensor | Term,
     target: str = "c",

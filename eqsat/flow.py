@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Tensor, View, node_order
@@ -20,6 +21,7 @@ Callback = Callable[[Tensor, IndexMap], Maps]
 """What a user says in place of the formula: a result of the operator and its layout, to the layouts of the operands."""
 
 
+@keywords
 def flow_layout(
     result: Tensor,
     output_map: IndexMap,

@@ -14,6 +14,7 @@ from eqsat.extraction.left import Move, moves_left
 from eqsat.files import write_whole
 from eqsat.graph.search import Progress, Status
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
 from eqsat.ir.tensors.program_text import format_program
 from eqsat.ir.tensors.tensor import Program
@@ -82,6 +83,7 @@ class Steps(Protocol):
     def __call__(self, result: Result, /, *, seconds: float = ..., whole: bool = ...) -> Needed: ...
 
 
+@keyword_methods
 @dataclass(frozen=True, repr=False)
 class Result:
     """What `optimize` found: `program`, made of `original`.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 
 
 @dataclass(frozen=True)
@@ -381,6 +382,7 @@ def _repeated(e: Expr, own: set[str], tables: Sequence[Mapping[str, str]]) -> Ex
     return Expr(e.op, tuple(args))
 
 
+@keywords
 def law(name: str, *, source: str = "", family: str = "") -> Callable[[Callable[[], tuple[Expr, ...]]], Law]:
     """Declare a law: the function returns (left, right, *hypotheses); its docstring says it in words.
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import BOOL, DATA, INDEX
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.order import decreases
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -111,6 +112,7 @@ class Choose:
         return value if value is not None and value > 0 else None
 
 
+@keywords
 def when(*conditions: Any) -> When:
     """Side conditions of a rule, each a comparison of its own: `when(0 <= y, y < c)`.
 
@@ -245,6 +247,7 @@ class Family:
         return len(self.rules)
 
 
+@keywords
 def rule(
     name: str,
     *,

@@ -1,12 +1,16 @@
 """Mistakes that new users make: each message names what was given, what is wrong, and what to write instead."""
 
+import inspect
+import pickle
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import eqsat as eq
 from eqsat.ir.errors import EqsatError
+from eqsat.result import Result
 
 
 def x() -> eq.Tensor:
@@ -26,6 +30,7 @@ CASES: list[tuple[Callable[[], object], str]] = [
     (lambda: eq.optimize(x().relu(), growth=-1), r"growth=-1"),
     (lambda: eq.Limits(seconds=-1), r"seconds=-1.*a number from 0"),
     (lambda: np.asarray(x()), r"eq\.evaluate"),
+    (lambda: eq.evaluate(x().relu(), {"y": 1}), r"missing inputs: 'x'; unknown inputs: 'y'; it takes x"),
 ]
 
 
@@ -33,6 +38,33 @@ CASES: list[tuple[Callable[[], object], str]] = [
 def test_a_mistake_is_explained(mistake: Callable[[], object], said: str) -> None:
     with pytest.raises(EqsatError, match=said):
         mistake()
+
+
+def _owners() -> list[tuple[str, Callable[..., Any]]]:
+    """Every public function, and every public method of public classes, that has names for its parameters."""
+    found = [(name, getattr(eq, name)) for name in dir(eq) if not name.startswith("_")]
+    found += [(f"onnx.{name}", getattr(eq.onnx, name)) for name in ("load", "save", "optimize")]
+    for kind in (eq.Tensor, eq.Schedule, eq.IndexMap, eq.Buffer, eq.Program, eq.PrimFunc, Result):
+        methods = [n for owner in kind.__mro__[:-1] for n in vars(owner) if not n.startswith("_")]
+        found += [(f"{kind.__name__}.{n}", getattr(kind, n)) for n in dict.fromkeys(methods)]
+    return [(name, f) for name, f in found if inspect.isfunction(f) or inspect.ismethod(f) or f is eq.Limits]
+
+
+def test_a_keyword_that_is_mistyped_names_the_one_that_was_meant() -> None:
+    count = 0
+    for name, function in _owners():
+        own = inspect.signature(function).parameters
+        if any(p.kind is p.VAR_KEYWORD for p in own.values()):
+            continue
+        named = [p for p in own.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name != "self"]
+        method = "." in name and not name.startswith("onnx.") and not inspect.ismethod(function)
+        for wrong in [f"{p.name}s" if p.name + "s" not in own else f"{p.name}_" for p in named[:3]] or ["whatever"]:
+            with pytest.raises(TypeError) as error:
+                function(*([x()] if method else []), **{wrong: 1})
+            assert isinstance(error.value, EqsatError) and f"({wrong}=...): is no parameter" in str(error.value), name
+            assert ("was meant" in str(error.value)) == bool(named) or len(wrong) < 4, str(error.value)
+            count += 1
+    assert count > 300
 
 
 def test_ranges_of_names_that_fold_away_or_are_not_needed_are_no_mistake() -> None:
@@ -54,3 +86,11 @@ def test_what_is_no_model() -> None:
     pytest.importorskip("onnx")
     with pytest.raises(EqsatError, match=r"a Tensor: is not a path or a ModelProto.*eq\.optimize"):
         eq.onnx.optimize(x())  # pyright: ignore[reportArgumentType]
+
+
+def test_public_functions_are_found_again_by_name() -> None:
+    """So that they can be handed to other processes."""
+    for name in eq.__all__:
+        value = getattr(eq, name)
+        if inspect.isfunction(value) or inspect.isclass(value):
+            assert pickle.loads(pickle.dumps(value)) is value, name

@@ -16,6 +16,7 @@ from eqsat.index_graph.explain import Explanation, explain_terms
 from eqsat.index_graph.reversed import SUFFIX
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.rule import Rule
 from eqsat.ir.shown import card
 from eqsat.ir.terms import term as t
@@ -89,6 +90,7 @@ class Chain:
         return "\n".join([*lines, *([f"  note: {self.note}"] if self.note else [])])
 
 
+@keywords
 def explain(
     a: Any, b: Any, ranges: Ranges | None = None, *, rules: Sequence[Rule] = (), seconds: float = SECONDS
 ) -> Chain:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from eqsat.ir.decide import decider
 from eqsat.ir.flat.align import common_refinement
+from eqsat.ir.flat.facts import is_bijective
 from eqsat.ir.flat.formula import address_at, address_of, fits_words, valid_at, valid_of
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.refine import Part, refine
 from eqsat.ir.flat.size_terms import as_extent, as_size, shape_size
-from eqsat.ir.flat.sizes import Size, div, mul, product
+from eqsat.ir.flat.sizes import Size, at_most, div, mul, product
 from eqsat.ir.flat.table import Map, TableMap, narrowed, surroundings
 from eqsat.ir.flat.term_map import TermMap
-from eqsat.ir.tensors.tensor import Constant, Tensor, View, constant
+from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View, constant
 from eqsat.ir.tensors.views import flatten, reshape, unflatten, view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, same_shape, static_shape
@@ -65,6 +66,23 @@ def viewed_twice(
     return _fused(viewed(inner, second, fills[1], wanted, fold), inner)
 
 
+def _made(
+    source: Tensor, shape: Shape, gather: Sequence[Term], valid: Term, fill: Term | None, m: Map | None
+) -> Tensor:
+    """A View by a map, called as a user would have written it."""
+    order = tuple(a.payload[1] if a.op == "axis" else -1 for a in gather)
+    tag = None
+    if valid is not t.TRUE:
+        tag = Tag("pad")
+    elif sorted(order) == list(range(len(shape))) == list(range(source.rank)):
+        tag = Tag("permute_dims", (("axes", tuple(order.index(n) for n in range(len(shape)))),))
+    elif m is not None and is_bijective(m):
+        tag = Tag("layout_transform")
+    elif m is not None and at_most(m.n_out, m.n_in):
+        tag = Tag("slice")
+    return view(source, shape, gather, valid, fill, tag)
+
+
 def _around(m: FlatMap, wanted: Shape) -> Shape | None:
     """The source of m in the shape of its result, but for one axis, if m moves along the axes of that."""
     for n in range(len(wanted)):
@@ -88,7 +106,7 @@ def _fused(x: Tensor, inner: Tensor) -> Tensor:
         gather = tuple(substitute(g, table) for g in node.gather)
         valid = t.logical_and(substitute(node.valid, table), valid)
         fill = node.fill if fill is None else fill
-    return view(node.source, x.shape, gather, valid, fill)
+    return _made(node.source, x.shape, gather, valid, fill, None)
 
 
 def _folded(node: Constant, m: Map, fill: Term | None, wanted: Shape | None) -> Tensor:
@@ -108,7 +126,7 @@ def _tabled(x: Tensor, m: TableMap, fill: Term | None) -> Tensor:
     rest = iter(axes)
     digits = [t.index_const(0) if d.extent == 1 else next(rest) for d in core.digits]
     valid = valid_of(core, digits)
-    return view(source, shape, [i, address_of(core, digits), k], valid, None if core.is_total else fill)
+    return _made(source, shape, [i, address_of(core, digits), k], valid, None if core.is_total else fill, m)
 
 
 def _by_formula(x: Tensor, m: TermMap, fill: Term | None, wanted: Shape | None) -> Tensor:
@@ -121,7 +139,7 @@ def _by_formula(x: Tensor, m: TermMap, fill: Term | None, wanted: Shape | None) 
     box = {axis: (0, d) for axis, d in zip(output_axes(shape), shape, strict=True) if isinstance(d, int)}
     shortest = decider().shortest(written, box)
     *gather, valid = shortest if fits_words(shortest) else written
-    return view(x, shape, gather, valid, None if valid is t.TRUE else fill)
+    return _made(x, shape, gather, valid, None if valid is t.TRUE else fill, m)
 
 
 def _digits(x: Tensor, m: FlatMap, fill: Term | None, wanted: Shape | None) -> Tensor:
@@ -149,7 +167,7 @@ def _digits(x: Tensor, m: FlatMap, fill: Term | None, wanted: Shape | None) -> T
             checks.append(t.compare("le", lo, value))
         if p.hi != p.extent:
             checks.append(t.compare("lt", value, hi))
-    return view(x, shape, gather, t.logical_and(*checks), fill if checks else None)
+    return _made(x, shape, gather, t.logical_and(*checks), fill if checks else None, m)
 
 
 def _part_values(parts: Sequence[Part], shape: Shape, cut: Sequence[tuple[int, int, Size]]) -> list[Term]:
@@ -184,4 +202,4 @@ def _generic(x: Tensor, m: FlatMap, fill: Term | None) -> Tensor:
                 t.compare("lt", axis, t.as_index(as_extent(d.hi))),
             ]
     gather = unflatten(address, x.shape)
-    return view(x, shape, gather, t.logical_and(*checks), fill if checks else None)
+    return _made(x, shape, gather, t.logical_and(*checks), fill if checks else None, m)

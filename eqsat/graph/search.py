@@ -16,6 +16,7 @@ from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Constant, Opaque
@@ -32,6 +33,7 @@ WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search 
 Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "iteration-limit"]
 
 
+@keyword_methods
 @dataclass(frozen=True)
 class Limits:
     """What a run may use.

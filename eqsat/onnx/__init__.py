@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.files import whole_file
 from eqsat.ir.errors import FrontendError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 from eqsat.models.package import require
 
@@ -37,6 +38,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+@keywords
 def load(path: str | os.PathLike[str] | ModelProto, fold_inputs: bool = False) -> OnnxProgram:
     """The program of an ONNX model: a path, or a ModelProto whose data is in memory.
 
@@ -51,6 +53,7 @@ def load(path: str | os.PathLike[str] | ModelProto, fold_inputs: bool = False) -
     return read(load_model(path), fold_inputs)
 
 
+@keywords
 def save(program: Program | Tensor, path: str | os.PathLike[str], like: OnnxProgram | None = None) -> None:
     """Write a program as an ONNX model that means the same; metadata and opsets are those of `like`, if given.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import EqsatError, FrontendError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.models.package import require
@@ -116,6 +117,7 @@ def with_model(result: Result, model: ModelProto, source: ModelProto, remarks: I
     return OnnxResult(**own, model=model, source=source)
 
 
+@keywords
 def optimize(
     model: ModelProto | str | os.PathLike[str],
     fold_inputs: bool = False,

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from eqsat.files import write_whole
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.terms.shape import format_shape
 from eqsat.pictures.draw import draw
 from eqsat.pictures.steps import Grid, Step, grids
@@ -61,6 +62,7 @@ class Picture:
             raise EqsatError(f"save of a picture as {path}", f"cannot be written: {error}") from error
 
 
+@keywords
 def plot(steps: Step | list[Any], shape: Any, /, **sizes: int) -> Picture:
     """A picture of where an index map, or each of a list of them in turn, puts the elements of a tensor of a shape.
 

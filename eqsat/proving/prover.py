@@ -16,6 +16,7 @@ from eqsat.ir import clock
 from eqsat.ir.decide import Proof
 from eqsat.ir.dtypes import BOOL, INDEX, is_float
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.exact import TooLarge
 from eqsat.ir.terms.term import Term
@@ -375,6 +376,7 @@ def _ask(e: Any, ranges: Ranges | None, assuming: Any, portfolio: Portfolio) -> 
     return t.logical_and(asked[0], terms[0]), box, given
 
 
+@keywords
 def prove(
     e: Any,
     ranges: Ranges | None = None,
@@ -415,6 +417,7 @@ def prove_equal(a: Any, b: Any, ranges: Ranges | None = None, assuming: Any = No
     return portfolio.equal(terms[0], terms[1], box, given, finite=finite)
 
 
+@keywords
 def decide(e: Any, ranges: Ranges | None = None, assuming: Any = None) -> Decision:
     """Whether a predicate holds "always", "never" or "sometimes" in the ranges, or that this is "unknown".
 

@@ -149,8 +149,8 @@ class Report:
 
     def _gain(self) -> str:
         old, new = self.before.moves, self.after.moves
-        gone = f"{old - new} of {old} moves gone" if new < old else f"{new} moves, as before" if new == old else ""
-        gone = gone or f"{new} moves instead of {old}, cheaper ones"
+        gone = f"{old - new} of {old} moves gone" if new < old else f"{_moves(new)}, as before" if new == old else ""
+        gone = gone or f"{_moves(new)} instead of {old}, cheaper ones"
         stop = f"; the search {self._gave_up()}" if self.stopped else ""
         if self.share > SMALL:
             return f"a little better: {gone}{stop}"
@@ -278,6 +278,10 @@ class Report:
             yield from (f"    {verdict} ({method}): {question}" for question, verdict, method in self.conditions)
         if self.prices:
             yield f"  prices of time: {self.prices}"
+
+
+def _moves(number: int) -> str:
+    return f"{number} move{'s' * (number != 1)}"
 
 
 def rows_of(before: Side, after: Side) -> tuple[Row, ...]:

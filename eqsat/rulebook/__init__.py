@@ -15,6 +15,7 @@ from typing import Any
 
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
@@ -37,6 +38,7 @@ LARGEST_CONSTANT = 6
 SECONDS = 30.0  # for the trial of one theorem, and for its proof, as a last resort
 
 
+@keywords
 def check_rules(
     rules: Iterable[Rule | Law] | None = None,
     executor: Executor | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.shown import card, folded
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -19,6 +20,7 @@ from eqsat.scheduling.trace import Step, Trace
 from eqsat.scheduling.whole import WholeFunction
 
 
+@keyword_methods
 class Schedule(WholeFunction):
     """A function that is rewritten step by step. Each step is legal and keeps what the function does, or raises
     ScheduleError with a witness and changes nothing.

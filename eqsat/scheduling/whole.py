@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from eqsat.ir.errors import EqsatError, ScheduleError
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, statements
 from eqsat.ir.terms.parse import parse_expr
@@ -14,6 +15,7 @@ from eqsat.ir.terms.text import leaf_name
 from eqsat.passes.hoist import HoistKind
 
 
+@keyword_methods
 class WholeFunction:
     """What `Schedule` takes from `eqsat.passes` and the passes of statements, as steps that its trace records."""
 

@@ -14,6 +14,7 @@ from eqsat.index_graph.stage import Known, may_be_stuck, other_form
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import fast_paths
+from eqsat.ir.keywords import keywords
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
@@ -61,6 +62,7 @@ def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = No
     return Session(normaliser(), ranges, assuming)
 
 
+@keywords
 def simplify(
     e: Any,
     ranges: Mapping[str, Any] | None = None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, overload
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, TypeMismatch
+from eqsat.ir.keywords import keywords
 from eqsat.ir.locks import fork_safe
 from eqsat.ir.tensors.tensor import Program, Tensor
 from eqsat.tracing.arguments import Tree, abstract, built, concrete, flat
@@ -167,6 +168,9 @@ def jit(
     contract: bool = False,
     limits: Limits | None = None,
 ) -> Callable[[Callable[P, Any]], Jitted[P]]: ...
+
+
+@keywords
 def jit(
     function: Callable[..., Any] | None = None,
     /,

@@ -15,6 +15,7 @@ from eqsat.graph.search_worker import search
 from eqsat.ir import clock
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.keywords import keywords
 from eqsat.ir.tensors.bind import unified
 from eqsat.ir.tensors.tensor import Node, Program, Tensor, as_program
 from eqsat.ir.terms.shape import format_shape, same_shape, shape_names
@@ -27,6 +28,7 @@ SECONDS_OF_RUNS = 3.0
 ALARM = "was proved ({}), and this input contradicts it: a defect of eqsat, please report it"
 
 
+@keywords
 def verify(before: Program | Tensor, after: Program | Tensor, limits: Limits | None = None) -> Proof:
     """For all inputs, and all holes of `after`, are there holes of `before` with equal outputs?
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from eqsat.ir.dtypes import INDEX, as_dtype, itemsize, split_vector
 from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, TypeMismatch
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.buffer_index import as_ramp, fused
 from eqsat.ir.ranges.bounds import bounds, fits_int32, overflowing
 from eqsat.ir.ranges.map_bounds import at_least, distributed
@@ -55,6 +56,7 @@ def _integers(name: str, what: str, values: Any) -> tuple[Term, ...]:
     return tuple(t.as_index(v) for v in cast("Iterable[Any]", values))
 
 
+@keyword_methods
 class Buffer:
     """A named region of memory with a shape, an element type, and how an index becomes an address.
 

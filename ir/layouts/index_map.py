@@ -18,6 +18,7 @@ from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
 from eqsat.ir.json_data import JsonReader, write_json
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.map_claims import equivalent, on_box
 from eqsat.ir.layouts.map_extent import NegativeOutput, from_zero
 from eqsat.ir.layouts.map_text import check_output, check_separators, index_parameters, split_indices
@@ -49,6 +50,7 @@ class _AxisSeparator:
 AXIS_SEPARATOR = _AxisSeparator()
 
 
+@keyword_methods
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexMap:
     """A map from logical to physical indices: names for the inputs, index terms over them for the outputs.

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.keywords import keyword_methods, keywords
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.layouts.buffer_index import as_ramp
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -80,6 +81,7 @@ def _vector(name: str, index: Any) -> Term:
     return as_ramp(t.ramp(start, stride, -(-length // stride)))
 
 
+@keyword_methods
 class Builder:
     """A function that is being written; made by `eq.primfunc(name)`, finished by `build()`."""
 
@@ -175,6 +177,7 @@ def _folded(parts: Sequence[Part]) -> Stmt:
     return seq([p for p in parts if isinstance(p, Stmt)])
 
 
+@keywords
 def primfunc(name: str, note: str = "") -> Builder:
     """A function over buffers to be written statement by statement; see `eqsat.ir.statements.builder`.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import BackendError, ShapeError, TypeMismatch
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
 from eqsat.ir.statements.check import check_function
 from eqsat.ir.statements.sizes import function_symbols
@@ -17,6 +18,7 @@ from eqsat.ir.statements.text import format_function
 from eqsat.ir.terms.term import Term
 
 
+@keyword_methods
 @dataclass(frozen=True, eq=False)
 class PrimFunc(Structural):
     """A function over buffers: `params` in order, `buffer_map` declares each of them, `body` is what it does.

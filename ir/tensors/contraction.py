@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from eqsat.ir.errors import LayoutError, ShapeError, TypeMismatch
+from eqsat.ir.keywords import keywords
 from eqsat.ir.tensors.tensor import Tag, Tensor, from_body
 from eqsat.ir.tensors.views import pad, view
 from eqsat.ir.tensors.windows import Window, window
@@ -18,6 +19,7 @@ Place = Callable[[tuple[Term, ...]], Sequence[Term]]
 """Logical index -> index of a tensor in its layout."""
 
 
+@keywords
 def conv2d(
     x: Tensor,
     w: Tensor,

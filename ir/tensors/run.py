@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import BFLOAT16, NDArray, highest, lowest
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.keywords import inputs_problem
 from eqsat.ir.tensors.tensor import (
     Compute,
     Constant,
@@ -290,10 +291,9 @@ def evaluate_outputs(
     """What `evaluate` computes as a dict by name, however many outputs there are."""
     p = as_program(program)
     given = {name: _native(np.asarray(value)) for name, value in (inputs or {}).items()}
-    names = {x.name for x in p.inputs}
-    if names != set(given):
-        missing, extra = sorted(names - set(given)), sorted(set(given) - names)
-        raise EvaluationError("evaluate", f"missing inputs {missing}, unknown inputs {extra}")
+    problem = inputs_problem([x.name for x in p.inputs], given)
+    if problem:
+        raise EvaluationError("evaluate", problem)
     run = _Run(undef, bind_sizes(p, given))
     run.nodes(list(p.outputs.values()), given)
     return {name: run.done[x.key] for name, x in p.outputs.items()}

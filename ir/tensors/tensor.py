@@ -16,6 +16,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, NDArray, as_dtype
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
 from eqsat.ir.tensors.hole_cells import reads_a_hole
 from eqsat.ir.tensors.node_checks import check_index_terms, check_terms
@@ -317,6 +318,7 @@ class Tensor(TensorMethods):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+@keyword_methods
 class Program:
     """Named inputs and outputs over a DAG of nodes.
 

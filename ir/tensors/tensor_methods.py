@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.tensors.tensor_operators import TensorOperators
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def _shape(given: tuple[Any, ...]) -> Any:
     return given[0] if len(given) == 1 and not isinstance(given[0], int) else given
 
 
+@keyword_methods
 class TensorMethods(TensorOperators):
     """Layout, element-wise and reducing methods; each builds one node."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from eqsat.ir.keywords import keyword_functions
 from eqsat.ir.tensors.arrays.averages import (
     mean,
     std,
@@ -389,3 +390,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]  # fmt: skip
+
+keyword_functions(__all__, globals())
