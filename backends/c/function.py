@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from eqsat.backends.c.expr import Expressions, Scope, index_type
@@ -19,6 +20,8 @@ from eqsat.backends.c.inner_loops import (
 from eqsat.backends.c.library import plain
 from eqsat.backends.c.register_tile import HEADER as TILES
 from eqsat.backends.c.register_tile import Tile
+from eqsat.backends.c.row_prefetch import DEFINITION as PREFETCH
+from eqsat.backends.c.row_prefetch import NextRow, find_next_rows
 from eqsat.backends.c.types import c_type
 from eqsat.backends.c.vector import HEADER
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
@@ -88,6 +91,8 @@ class FunctionPrinter:
         self.expressions = Expressions(self.signature.names, self.index, simplifier)
         self.locals = 0
         self.pieces: dict[str, str] = {}
+        self.next_rows: Mapping[int, list[NextRow]] = {}
+        """What loops in the outermost one prefetch."""
 
     def type_of(self, dtype: str) -> str:
         return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
@@ -174,6 +179,8 @@ class FunctionPrinter:
             return [indent + line for line in self.swizzle(swizzle)]
         elif (wrap := find_wrap_around(stmt)) is not None and self.fits(stmt, wrap):
             return self.wrapped(stmt, wrap, depth, loops)
+        if loops == 0:
+            self.next_rows = find_next_rows(stmt, self.func, self.expressions.simplifier)
         inner = parallel and not lines and stmt.extent < self.threads
         few = ""
         if stmt.kind == "vectorized" and not self.plain:
@@ -181,7 +188,12 @@ class FunctionPrinter:
             few = "ROLLED "
             self.pieces.setdefault("EQSAT_TILES", TILES)
         lines.append(f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{")
-        return [*lines, *self.statement(stmt.body, depth + 1, loops + 1, inner), f"{indent}}}"]
+        lines += self.statement(stmt.body, depth + 1, loops + 1, inner)
+        for row in self.next_rows.get(id(stmt), ()):
+            self.pieces["PREFETCH"] = PREFETCH
+            texts = row.text(self.expressions.buffers[row.buffer], "i0", name)
+            lines += [f"{indent}    {text}" for text in texts]
+        return [*lines, f"{indent}}}"]
 
     def swizzle(self, row: Swizzle) -> list[str]:
         """A loop that permutes the bytes of a row by an exclusive or."""

@@ -118,12 +118,22 @@ def define_extreme(op: str, dtype: str, width: int) -> str:
     mask, whole = "__typeof__((a) == (a))", f"((a) {sign} (b)) | ((a) != (a))"
     plain = f"(({kind})((({whole}) & ({mask})(a)) | (~({whole}) & ({mask})(b))))"
     lines = ["#ifdef EQSAT_TILES"]
+    letters = "ps" if dtype == "float32" else "pd"
     if width == 2 * BLOCK:
-        end, letter = ("ps256", "ps") if dtype == "float32" else ("pd256", "pd")
+        feature, end = "defined(__AVX__)", f"{letters}256"
         extreme = f"__builtin_ia32_{op}{end}((a), (b))"
         unordered = f"__builtin_ia32_cmp{end}((a), (a), 3)"
-        fast = f"(({kind})__builtin_ia32_blendv{letter}256({extreme}, (a), {unordered}))"
-        lines += ["#ifdef __AVX__", f"#define {name}(a, b) {fast}", "#else", f"#define {name}(a, b) {plain}", "#endif"]
+        fast = f"__builtin_ia32_blendv{letters}256({extreme}, (a), {unordered})"
+    elif width == 4 * BLOCK:
+        feature, end = "defined(__AVX512F__) && !defined(__clang__)", f"{letters}512_mask"
+        extreme = f"__builtin_ia32_{op}{end}((a), (b), ({kind}){{0}}, -1, 4)"
+        unordered = f"__builtin_ia32_cmp{end}((a), (a), 3, -1, 4)"
+        fast = f"__builtin_ia32_blendm{letters}_512_mask({extreme}, (a), {unordered})"
+    else:
+        feature = fast = ""
+    if feature:
+        lines += [f"#if {feature}", f"#define {name}(a, b) (({kind}){fast})", "#else"]
+        lines += [f"#define {name}(a, b) {plain}", "#endif"]
     else:
         lines.append(f"#define {name}(a, b) {plain}")
     return "\n".join([*lines, "#endif"])

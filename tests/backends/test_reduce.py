@@ -155,10 +155,14 @@ def pool(x: Tensor, combiner: str, window: int, stride: int, padding: int) -> Te
 
 
 # feature: K3
-@pytest.mark.parametrize("flags", ["", "-mno-avx2 -mno-avx", "-DEQSAT_PLAIN_LOOPS"])
+@pytest.mark.parametrize(
+    ("flags", "machine"),
+    [("", "server"), ("", "avx512-guest"), ("-mno-avx2 -mno-avx", "server"), ("-DEQSAT_PLAIN_LOOPS", "server")],
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-def test_windows_with_steps(dtype: str, flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_with_steps(dtype: str, flags: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Extremes and sums of windows in vector registers, lanes side by side or two apart; NaN and both zeros."""
+    monkeypatch.setenv("EQSAT_MACHINE", machine)
     monkeypatch.setenv("EQSAT_CFLAGS", f"-O1 -Wconversion -Wno-float-conversion -Werror {flags}")
     rng = np.random.default_rng(0)
     outputs: dict[str, Tensor] = {}

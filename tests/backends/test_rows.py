@@ -221,6 +221,18 @@ def test_equal_groups_are_one_function() -> None:
     check(outputs, {"a": rows((32, 96), "float32"), "b": rows((32, 96), "float32", 1)}, close=True)
 
 
+def test_the_next_row_is_prefetched() -> None:
+    """While a row is read for the second time, where the input is larger than a second cache."""
+    for count, prefetched in ((700, True), (7, False)):
+        for build, reads in ((softmax, 2), (normalised, 2)):
+            outputs = build(eq.input("x", (count, 200), "float32"))
+            source = CKernel(program_of(outputs), 1, Machine()).source
+            assert ("PREFETCH(in0 + 200 * ((ptrdiff_t)i0 + 1)" in source) is prefetched
+            before = source.partition("PREFETCH(in")[0]
+            assert not prefetched or len(re.findall(r"for .*{\n.*in0\[200 \* i0", before)) >= reads
+            check(outputs, {"x": rows((count, 200), "float32")}, close=True)
+
+
 def test_long_rows_do_not_fill_the_stack() -> None:
     """Where the second cache is large, rows share a loop, but lie in the workspace."""
     outputs = softmax(eq.input("x", (3, 1 << 20), "float32"))

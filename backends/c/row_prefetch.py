@@ -1,0 +1,100 @@
+"""Loops over rows that are read several times: while a row is read again, from a cache, the next one is prefetched.
+
+before:  for r: for k: m = max(m, x[r, k])                        # waits for memory
+                for k: e[k] = exp(x[r, k] - m)                    # waits for arithmetic
+after:   for r: for k: m = max(m, x[r, k])
+                for k: e[k] = exp(x[r, k] - m); prefetch a part of x[r + 1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.lowering.order import stride
+from eqsat.backends.lowering.registers import REGISTERS
+from eqsat.backends.machine import LINE
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, For, Seq, Stmt, statements, stmt_terms
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
+
+FAR = 512 << 10
+"""Smaller inputs lie in a second cache anyway."""
+STRAIGHT = 4
+"""So many prefetches are printed one by one, without a loop."""
+DEFINITION = """#include <stddef.h>
+#ifdef __GNUC__
+#define PREFETCH(p) __builtin_prefetch(p)
+#else
+#define PREFETCH(p) ((void)0)
+#endif"""
+
+
+@dataclass(frozen=True)
+class NextRow:
+    """A row that is prefetched: of which buffer, elements between rows, elements of a line, lines for each step."""
+
+    buffer: str
+    row: int
+    line: int
+    lines: int
+
+    def text(self, buffer: str, row: str, step: str) -> list[str]:
+        """The statements in a step of a loop, in that over rows; `buffer`, `row` and `step` are their names."""
+        start = f"{buffer} + {self.row} * ((ptrdiff_t){row} + 1) + {self.line * self.lines} * {step}"
+        if self.lines <= STRAIGHT:
+            return [f"PREFETCH({start}{f' + {self.line * k}' if k else ''});" for k in range(self.lines)]
+        return [f"for (int n = 0; n < {self.line * self.lines}; n += {self.line}) PREFETCH({start} + n);"]
+
+
+def find_next_rows(loop: For, func: PrimFunc, simplifier: IndexSimplifier) -> Mapping[int, list[NextRow]]:
+    """What the loops inside of a loop over rows prefetch, by their identity: the second one that reads a row."""
+    nests = _nests(loop.body)
+    found: dict[int, list[NextRow]] = {}
+    if loop.extent < 2 or len(nests) < 2:
+        return found
+    for name in func.params:
+        decl = func.buffer_map[name]
+        read = [n for n in nests if _loads(n, name)]
+        places = [place for n in read for place in _loads(n, name)]
+        row = {stride(place, loop.axis) for place in places}
+        step = row.pop() if len(row) == 1 else None
+        if len(read) < 2 or not step or step * loop.extent * itemsize(decl.dtype) < FAR:
+            continue
+        if not all(_inside(place - step * loop.axis, step, simplifier) for place in places):
+            continue
+        again = next((n for n in read[1:] if not _in_registers(n)), None)
+        if again is not None:
+            line = LINE // itemsize(decl.dtype)
+            lines = -(-step // (line * again.extent))
+            found.setdefault(id(again), []).append(NextRow(name, step, line, lines))
+    return found
+
+
+def _nests(stmt: Stmt) -> list[For]:
+    """The loops that follow one another in a body."""
+    if isinstance(stmt, Seq):
+        return [n for part in stmt.parts for n in _nests(part)]
+    if isinstance(stmt, (Alloc, Alias)):
+        return _nests(stmt.body)
+    return [stmt] if isinstance(stmt, For) else []
+
+
+def _loads(stmt: Stmt, name: str) -> list[Term]:
+    """The places where a nest reads a buffer."""
+    terms = [x for s in statements(stmt) for x in stmt_terms(s)]
+    return [n.args[0] for n in nodes_of("load", *terms) if n.payload == name]
+
+
+def _inside(place: Term, row: int, simplifier: IndexSimplifier) -> bool:
+    """Whether places lie in one row."""
+    limits = simplifier.range(simplifier.simplify(place))
+    return limits is not None and limits[0] >= 0 and limits[1] < row
+
+
+def _in_registers(stmt: Stmt) -> bool:
+    """Whether a part of a nest is a tile of vector registers, which has a printer of its own."""
+    return any(isinstance(s, Alloc) and s.buffer.note == REGISTERS for s in statements(stmt))
