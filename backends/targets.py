@@ -6,7 +6,7 @@ an installed package offers in the group `eqsat.targets` of entry points, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -65,8 +65,10 @@ class Target:
     node_bytes: what a node costs beside the bytes that it moves. objective: what a result has less of, unless the
     caller says. transposed_matrices, transposed_batches: the types of matrix products, without batch axes and with
     some, that read an operand with its last two axes exchanged (of batches also with its rows or the summed axis
-    first). views: operators that are one view and have kernels of their own, with their kind of move in a table of
-    prices. domains: the operators beside the format's own. commands: the commands of `eqsat` that offer it.
+    first). layouts: operators, by name, that the target has in some layouts only, each as `freeze` of `eq.optimize`
+    takes them; of those that fit an operator the cheapest is taken. views: operators that are one view and have kernels
+    of their own, with their kind of move in a table of prices. domains: the operators beside the format's own.
+    commands: the commands of `eqsat` that offer it.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Target:
     objective: Literal["bytes", "time"] = "bytes"
     transposed_matrices: tuple[str, ...] = ()
     transposed_batches: tuple[str, ...] = ()
+    layouts: Mapping[str, Sequence[Any]] = field(default_factory=dict[str, Sequence[Any]])
     views: Mapping[str, str] = field(default_factory=dict[str, str])
     domains: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
 
 from eqsat.backends.targets import target_named
 from eqsat.checking.guard import budget, differs, failed, unchecked
@@ -21,6 +20,8 @@ from eqsat.extraction.polynomials import size_notes
 from eqsat.extraction.prices import BYTE
 from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
+from eqsat.freezing.names import Freeze
+from eqsat.freezing.relay import Freezing, freezing
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.fill_holes import assignments
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
@@ -30,9 +31,8 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Constant, Program, Tensor, as_program
+from eqsat.ir.tensors.tensor import Program, Tensor, as_program, is_ahead
 from eqsat.ir.terms.term import Term
-from eqsat.operators.forms import operator_name
 from eqsat.operators.interned import Reindex
 from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
@@ -80,7 +80,7 @@ def optimize(
     target: str = "c",
     objective: str | None = None,
     rules: Iterable[str | Law | Rule] | None = None,
-    freeze: Iterable[str] = (),
+    freeze: Freeze = (),
     limits: Limits | None = None,
     *,
     checked: bool = True,
@@ -104,28 +104,33 @@ def optimize(
     else bytes.
     rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
     ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness.
-    freeze: names of operators (`conv2d`, `onnx:Conv`) that keep the layouts in which the program has them; layouts of
-    one's own cannot be given.
+    freeze: operators that keep their layouts, by the name of the operator (`conv2d`, `onnx:Conv`), of an output or of a
+    node of a model, or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for
+    the result (what `layout_transform` takes), which the operands follow, or a list, for each operand and result, None
+    where it stays. Views then stand at their edges where they are needed; `cost_before` counts all of them.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
     gives the program back with a note (EQSAT_DEBUG=1 raises instead).
     growth: the share by which constants in further layouts may enlarge a graph; beyond it, views of them stay.
     beyond: asked of each result; what it names costs that much more from then on, and the choice is made again.
-    Raises EqsatError for unknown targets and objectives; running into a limit is not an error, see `status`.
+    Raises EqsatError for unknown targets and objectives, for names that nothing has and layouts that an operator cannot
+    have; running into a limit is not an error, see `status`.
     """
     table = table_for(target, objective, prices)
     if not growth >= 0:
         raise EqsatError(f"growth={growth}", "is not a share of a model's size", "0.05 allows five per cent")
     original = as_program(program)
-    initial = measure(original, table)
+    frozen = freezing(original, freeze, target)
+    initial = measure(frozen.program, table)
     given = rules if rules is None or isinstance(rules, (str, Law, Rule)) else list(rules)
-    setup = _Setup(target, *admitted(given), _frozen(original, freeze), table, growth, beyond)
+    setup = _Setup(target, *admitted(given), frozen, table, growth, beyond)
     bound = limits or Limits()
     own = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
     own = [r for r in own if not isinstance(r, str) or r in {origin.name for origin in origins()}]
 
     def again(names: Sequence[str], part: Program, seconds: float) -> Result:
         limits = replace(bound, seconds=min(bound.seconds, max(seconds, LEAST_SECONDS)))
-        return _limited(part, replace(setup, laws=admitted([*names, *own])[0]), limits, measure(part, table), False)
+        free = replace(setup, laws=admitted([*names, *own])[0], frozen=Freezing(part))
+        return _limited(part, free, limits, measure(part, table), False)
 
     begun = time.monotonic()
     found = _limited(original, setup, bound, initial, checked)
@@ -135,18 +140,18 @@ def optimize(
 
 def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:
     """The best result within the limits, compared with the program if wanted; the program itself where all fails."""
-    begun = time.monotonic()
+    begun, program = time.monotonic(), setup.frozen.program
     try:
         with clock.at_most(bound.seconds):
-            found = _best(original, setup, bound, initial)
+            found = _best(setup, bound, initial)
             return compared(original, found, begun) if checked else found
     except clock.OutOfTime:
         clock.check()  # an outer limit is for its owner to answer
-        return given_back(original, [OUT_OF_TIME.format(bound.seconds)], status="time-limit", own=initial)
+        return given_back(program, [OUT_OF_TIME.format(bound.seconds)], status="time-limit", own=initial)
     except MemoryError:
-        return given_back(original, [OUT_OF_MEMORY], status="memory-limit", own=initial)
+        return given_back(program, [OUT_OF_MEMORY], status="memory-limit", own=initial)
     except BaseException as error:
-        return given_back(original, [failed("the program", error)], own=initial)
+        return given_back(program, [failed("the program", error)], own=initial)
 
 
 def given_back(
@@ -171,12 +176,13 @@ def compared(original: Program, found: Result, begun: float) -> Result:
     return replace(found, checked=done, notes=[*found.notes, *unchecked(done)])
 
 
-def _best(original: Program, setup: _Setup, bound: Limits, initial: Measure) -> Result:
+def _best(setup: _Setup, bound: Limits, initial: Measure) -> Result:
     """The best result over the fillings of holes; the program itself where nothing is gained."""
     best: Result | None = None
-    for candidate in assignments(original):
+    original = setup.frozen.program
+    for candidate, table in assignments(original):
         try:
-            found = _one(candidate, setup, bound, initial)
+            found = _one(replace(setup, frozen=setup.frozen.moved(candidate, table)), bound, initial)
         except clock.OutOfTime:
             if best is None:
                 raise
@@ -187,9 +193,10 @@ def _best(original: Program, setup: _Setup, bound: Limits, initial: Measure) -> 
             break
     assert best is not None
     if best.final.rank >= initial.rank:
-        notes = [*size_notes(original), *best.notes]
-        return replace(best, program=original, original=original, initial=initial, final=initial, notes=notes)
-    return replace(best, notes=[*size_notes(original, best.program), *best.notes])
+        notes = [*setup.frozen.notes, *size_notes(original), *best.notes]
+        same = replace(best, program=original, original=original, initial=initial, final=initial, notes=notes)
+        return replace(same, frozen=setup.frozen.nodes)
+    return replace(best, notes=[*setup.frozen.notes, *size_notes(original, best.program), *best.notes])
 
 
 @dataclass(frozen=True)
@@ -199,33 +206,16 @@ class _Setup:
     target: str
     laws: tuple[Law, ...]
     rules: tuple[Rule, ...]
-    frozen: frozenset[str]
+    frozen: Freezing
     table: Table | None
     growth: float = GROWTH
     beyond: Beyond | None = None
 
 
-def _frozen(program: Program, freeze: Iterable[str]) -> frozenset[str]:
-    """The operator names to freeze; each must occur in the program."""
-    if isinstance(freeze, Mapping):
-        given = ", ".join(map(str, cast("Mapping[object, object]", freeze)))
-        fix = f"freeze=[{', '.join(repr(str(name)) for name in cast('Mapping[object, object]', freeze))}]"
-        raise EqsatError(
-            f"freeze with layouts for {given}", "names alone can be frozen, in the layouts that the program has", fix
-        )
-    names = frozenset((freeze,) if isinstance(freeze, str) else freeze)
-    known = {operator_name(node) for node in program.nodes()}
-    for name in names:
-        if name not in known:
-            raise EqsatError(
-                f"freeze {name!r}", "no operator has that name", f"one of {', '.join(sorted(known - {''}))}"
-            )
-    return names
-
-
-def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> Result:
-    encoded = encode(program, setup.laws, setup.rules)
-    encoded.frozen = setup.frozen
+def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
+    program = setup.frozen.program
+    encoded = encode(program, setup.laws, setup.rules, setup.frozen.nodes)
+    setup.frozen.further_forms(encoded, setup.target)
     task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.laws)
     notes: list[str] = []
     if encoded.cuts:
@@ -245,7 +235,8 @@ def _one(program: Program, setup: _Setup, limits: Limits, initial: Measure) -> R
     final = measure(chosen, setup.table)
     final = replace(final, bytes_moved=final.bytes_moved + found.beyond)
     progress = snapshot.progress
-    return Result(chosen, program, initial, final, progress.status, progress, found.gap, snapshot.obligations, notes)
+    made = Result(chosen, program, initial, final, progress.status, progress, found.gap, snapshot.obligations, notes)
+    return replace(made, frozen=setup.frozen.nodes if found.program is None else found.frozen)
 
 
 def _share(limits: Limits, share: float) -> Limits:
@@ -261,6 +252,8 @@ class Extracted:
     program: Program | None
     gap: float | None
     beyond: int = 0
+    frozen: frozenset[int] = frozenset()
+    """The nodes of the program, by their serials, that are frozen."""
 
 
 def extract_program(
@@ -280,7 +273,7 @@ def extract_program(
     encoded.interned = snapshot.interned
 
     def constant(leaf: int) -> bool:
-        return leaf in encoded.interned.constants or isinstance(encoded.leaves[leaf].node, Constant)
+        return leaf in encoded.interned.constants or is_ahead(encoded.leaves[leaf].node)
 
     dearer: dict[int | Reindex, int] = {}
     excluded: set[int] = set()
@@ -303,7 +296,7 @@ def extract_program(
         extra = {} if beyond is None else decoder.chosen(beyond(program))
         if attempt == RETRIES or all(dearer.get(choice) == moved for choice, moved in extra.items()):
             own = sum(moved for choice, moved in extra.items() if choice not in encoded.written)
-            return Extracted(program, found.gap, own)
+            return Extracted(program, found.gap, own, decoder.frozen())
         dearer.update(extra)
         attempt += 1
 

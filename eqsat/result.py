@@ -12,6 +12,7 @@ from eqsat.checking.programs import name_of
 from eqsat.checking.verdict import Checked
 from eqsat.extraction.left import Move, moves_left
 from eqsat.files import write_whole
+from eqsat.freezing.prepack import prepacked
 from eqsat.graph.search import Progress, Status
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keyword_methods
@@ -109,6 +110,8 @@ class Result:
     """The prices of time, where that is the objective."""
     seconds: float = 0.0
     """What the whole run took."""
+    frozen: frozenset[int] = frozenset()
+    """The frozen nodes of `program`, by their serials."""
     steps: Steps | None = field(default=None, repr=False, compare=False)
     """What finds the steps of this result; it does not travel to other processes."""
 
@@ -123,10 +126,23 @@ class Result:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "steps": None}
 
+    def prepack(self) -> tuple[Program, Program]:
+        """The program as two, for inputs that are parameters (`eq.input(..., parameter=True)`): what is computed from
+        these alone, to be run once, and the rest, which takes the results of that by their names.
+
+        >>> import eqsat as eq
+        >>> x, w = eq.input("x", (4, 2), "float32"), eq.input("w", (2, 3), "float32", parameter=True)
+        >>> r = eq.optimize(eq.Program([x, w], {"y": eq.matmul(x, w)}), freeze={"matmul": [None, "i, j -> j, i", None]})
+        >>> ahead, main = r.prepack()
+        >>> list(ahead.outputs), [x.name for x in main.inputs]
+        (['w_packed'], ['x', 'w_packed'])
+        """
+        return prepacked(self.program)
+
     @property
     def left(self) -> tuple[Move, ...]:
         """The moves that are left, those of the most bytes first, each with the reason why it was not removed."""
-        return tuple(moves_left(self.program, self.target, self.stopped, self.unproved))
+        return tuple(moves_left(self.program, self.target, self.stopped, self.unproved, frozen=self.frozen))
 
     @property
     def unproved(self) -> tuple[str, ...]:

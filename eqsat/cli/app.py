@@ -96,6 +96,14 @@ def optimize(
     rules: Annotated[
         str | None, typer.Option(metavar="MODULE", help="Use the laws and rules of a Python module, too.")
     ] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=LAYOUT]",
+            help="Keep the layouts of an operator, or of a node or value, or give it others: 'NHWC -> NCHW' of the "
+            "result, or 'operand; ...; result'. May be repeated.",
+        ),
+    ] = None,
     growth: Annotated[
         float,
         typer.Option(metavar="SHARE", min=0.0, help="By how much constants in new layouts may enlarge the model."),
@@ -126,6 +134,7 @@ def optimize(
         prices,
         confirm,
         verbose,
+        freeze=tuple(freeze or ()),
         laws=json or verbose or report is not None,
     )
     return run_optimize(request, Output(json))

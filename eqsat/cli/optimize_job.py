@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from eqsat.backends.targets import is_graph
 from eqsat.cli.models import load
 from eqsat.cli.output import write_text
 from eqsat.engine import GROWTH, Limits, optimize
-from eqsat.ir.errors import BackendError
+from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.onnx.engine import OnnxResult
@@ -54,6 +54,7 @@ class Request:
     verbose: bool = False
     laws: bool = False
     """Whether the laws of each removed move are told."""
+    freeze: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,26 @@ class Job:
     def options(self) -> dict[str, Any]:
         """What `optimize` is asked for."""
         objective = "bytes" if self.table is None else "time"
-        return {"objective": objective, "prices": self.table, "limits": self.limits, "rules": self.rules or None}
+        asked = {"objective": objective, "prices": self.table, "limits": self.limits, "rules": self.rules or None}
+        return {**asked, "freeze": frozen(self.request.freeze)}
+
+
+def frozen(texts: Iterable[str]) -> dict[str, Any]:
+    """Operators with the layouts that they are to have (None: those of the model), from the texts of an option.
+
+    >>> frozen(["Conv", "gate=NCHW -> NHWC", "mul=i, j -> j, i; ; i, j -> j, i"])
+    {'Conv': None, 'gate': 'NCHW -> NHWC', 'mul': ['i, j -> j, i', None, 'i, j -> j, i']}
+
+    Raises EqsatError for a name that is given twice.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, _, layouts = text.rpartition("=") if "->" in text else (text, "", "")
+        if name in found:
+            raise EqsatError(f"--freeze {text}", f"{name!r} is frozen already", "give each name once")
+        each = [layout.strip() or None for layout in layouts.split(";")]
+        found[name] = each[0] if len(each) == 1 else each
+    return found
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.split import chain_of_view, maps_of_view
 from eqsat.ir.flat.steps import Reshape, moved_cells
 from eqsat.ir.flat.table import Map
-from eqsat.ir.tensors.tensor import Compute, Constant, Node, Program, View, input
+from eqsat.ir.tensors.tensor import Compute, Node, Program, View, input, is_ahead
 from eqsat.operators.forms import is_selection_node
 from eqsat.operators.interned import Reindex
 
@@ -114,7 +114,7 @@ def layout_cells(program: Program) -> list[tuple[Node, Sequence[Size], int]]:
     constants: set[int] = set()
     found: list[tuple[Node, Sequence[Size], int]] = []
     for node in program.nodes():
-        if isinstance(node, Constant) or (isinstance(node, View) and node.source.node.serial in constants):
+        if is_ahead(node) or (isinstance(node, View) and node.source.node.serial in constants):
             constants.add(node.serial)
             continue
         cells = node_cells(node, constants)

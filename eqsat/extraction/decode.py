@@ -99,6 +99,13 @@ class Decoder:
                 result[self.interned.reindexes[last]] = number
         return result
 
+    def frozen(self) -> frozenset[int]:
+        """The nodes, by their serials, of operators that are frozen."""
+        nodes = (
+            (self.encoded.spelled(self.interned.forms[form].operator).node, x) for (form, _), x in self.nodes.items()
+        )
+        return frozenset(x.serial for origin, x in nodes if origin.serial in self.encoded.frozen)
+
     def _note_wishes(self, c: ClassId, spell: UseForm) -> None:
         """The shapes in which an operator wants its operands, so that no reshape stands between."""
         form, written = self.interned.forms[spell.form], self._written(spell)

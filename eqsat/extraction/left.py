@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.extraction.cost import layout_nodes
@@ -67,13 +67,14 @@ def moves_left(
     unproved: Sequence[str] = (),
     names: Mapping[tuple[int, int], str] | None = None,
     called: Mapping[tuple[int, int], str] | None = None,
+    frozen: Collection[int] = (),
 ) -> list[Move]:
     """The moves of a program, those of the most bytes first, each with the reason why it is there.
 
     stopped: the limit that ended the search, '' where it was searched to the end. unproved: the side conditions that
     did not hold, as questions, which name the maps that they are about. names: of tensors, by node and
     output (default: those that the printed program has). called: what the operators that make them are called
-    (default: by these names).
+    (default: by these names). frozen: the nodes, by serials, that were to stay.
 
     >>> from eqsat.ir.tensors.tensor import as_program, input
     >>> (left,) = moves_left(as_program(input("x", (2, 3), "float32").permute_dims((1, 0))), "c")
@@ -81,7 +82,7 @@ def moves_left(
     (48, "the input 'x' is given in its order; the output 'out' is wanted in its order")
     """
     own = tensor_names(program) if names is None else names
-    walk = _Walk(program, target, stopped, unproved, own, own if called is None else called)
+    walk = _Walk(program, target, stopped, unproved, own, own if called is None else called, frozen)
     left = [walk.move(node, moved) for node, moved in layout_nodes(program)]
     return sorted(left, key=lambda m: -m.moved)
 
@@ -94,6 +95,7 @@ class _Walk:
     unproved: Sequence[str]
     names: Mapping[tuple[int, int], str]
     called: Mapping[tuple[int, int], str]
+    frozen: Collection[int] = ()
     users: dict[tuple[int, int], list[Node]] = field(default_factory=dict[tuple[int, int], list[Node]])
 
     def __post_init__(self) -> None:
@@ -126,6 +128,8 @@ class _Walk:
     def side(self, node: Node) -> _Side:
         if isinstance(node, Input):
             return _Side(f"the input {node.name!r}", "is given in its order")
+        if node.serial in self.frozen:
+            return _Side(self.label(node), "is frozen in its order")
         return _Side(self.label(node), KEPT.get(_freedom(node, self.target), ""))
 
     def label(self, node: Node) -> str:

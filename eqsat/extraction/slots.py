@@ -12,7 +12,6 @@ from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, add, mul, number, product
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
 from eqsat.ir.terms.shape import Shape
-from eqsat.operators.forms import operator_name
 from eqsat.operators.interned import Reindex
 
 Pads = tuple[tuple[int, int], ...]
@@ -95,7 +94,7 @@ class Slots:
             return None
         origin = self.encoded.spelled(spelled.operator).node
         assert isinstance(origin, Opaque)
-        if operator_name(origin) in self.encoded.frozen:
+        if origin.serial in self.encoded.frozen:
             return None
         found = pads_of(read.map, origin.operands[0].shape)
         if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 import numpy as np
@@ -77,8 +77,8 @@ class Encoded:
     """The laws that may be used for that (None: all)."""
     rules: tuple[Rule, ...] = ()
     """Rules of a user about scalars, beside ours."""
-    frozen: frozenset[str] = frozenset()
-    """The names of operators that stay as the program spells them."""
+    frozen: frozenset[int] = frozenset()
+    """The nodes, by their serials, that stay operators of their own, as the program spells them."""
 
     def may(self, law: str) -> bool:
         """Whether a law of the graph may be applied while the program is loaded."""
@@ -113,11 +113,16 @@ class Encoded:
         self.written.setdefault(form, []).append(written)
 
 
-def encode(program: Program, laws: Iterable[Law] | None = None, rules: tuple[Rule, ...] = ()) -> Encoded:
+def encode(
+    program: Program,
+    laws: Iterable[Law] | None = None,
+    rules: tuple[Rule, ...] = (),
+    frozen: frozenset[int] = frozenset(),
+) -> Encoded:
     """Read a program into fresh tables, in the normal form that some laws (default: all), and rules of a user
-    beside ours, give it."""
+    beside ours, give it; frozen: the nodes that stay as they are."""
     allowed = None if laws is None else frozenset(law.name for law in laws)
-    result = Encoded(Interned(), program, allowed=allowed, rules=rules)
+    result = Encoded(Interned(), program, allowed=allowed, rules=rules, frozen=frozen)
     for node in program.nodes():
         clock.check()
         if isinstance(node, (Input, Constant)):
@@ -260,6 +265,8 @@ def _selected(e: Encoded, source: LaidOut, m: Map) -> tuple[LaidOut, Map] | None
     if not e.may("select-part") or not isinstance(item, Hub) or not is_selection(e.interned.operators[item.operator]):
         return None
     operator = e.interned.operators[item.operator]
+    if operator.kind.identity:
+        return None
     whole, sizes = composed(source.layout, m), selection_operand_sizes(operator)
     found = None if whole is None or sizes is None else part(operator, sizes, whole)
     if found is None:
@@ -332,6 +339,8 @@ def _cut(e: Encoded, source: LaidOut, dtype: str) -> int:
 def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
     """Absorb the layouts of all operands into the labels (law: absorb), and intern the operator's values."""
     u = e.interned
+    if node.serial in e.frozen:
+        labelled.kind = replace(labelled.kind, identity=node.serial)
     values: list[int] = []
     for k, access in enumerate(labelled.accesses):
         tensor = node.operands[access]
@@ -348,14 +357,15 @@ def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
                 e.laws["absorb"] += 1
         values.append(value)
     done = canonicalise(labelled)
-    if e.may("select-of-views") and is_selection(done.operator):
+    own = done.operator.kind.identity != 0
+    if not own and e.may("select-of-views") and is_selection(done.operator):
         one = _merged(e, done.operator, values, node.outputs[0][1])
         if one is not None:
             e.laws["select-of-views"] += 1
             e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
             return
     held = [u.scalar(v) for v in values]
-    if e.may("pull-pad") and held and len(done.operator.outputs) == 1 and is_pointwise(done.operator):
+    if not own and e.may("pull-pad") and held and len(done.operator.outputs) == 1 and is_pointwise(done.operator):
         one = applied(done.operator, [h for h in held if h is not None])
         if one is not None:
             e.laws["pull-pad"] += 1

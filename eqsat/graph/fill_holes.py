@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from eqsat.graph.rebuild import rebuilt
+from eqsat.graph.rebuild import Key, changed, over
 from eqsat.ir.dtypes import highest, is_float, lowest
 from eqsat.ir.tensors.tensor import Compute, Node, Program, Tensor, View
 from eqsat.ir.terms import term as t
@@ -32,14 +32,15 @@ def _terms(node: Node) -> list[Term]:
     return [node.body] if isinstance(node, Compute) else []
 
 
-def assignments(program: Program) -> Iterator[Program]:
-    """The program under at most MAX_ASSIGNMENTS fillings of its holes; itself if it has none.
+def assignments(program: Program) -> Iterator[tuple[Program, Mapping[Key, Tensor]]]:
+    """The program under at most MAX_ASSIGNMENTS fillings of its holes, with what took the place of each tensor; itself
+    if it has none.
 
     Candidates are 0, the source's own cells where the view pads what was cropped, and the neutral elements of max, min.
     """
     holes = holes_of(program)
     if not holes:
-        yield program
+        yield program, {}
         return
     choices = [_candidates(program, number, hole) for number, hole in holes.items()]
     uniform = [tuple(c[k % len(c)] for c in choices) for k in range(max(len(c) for c in choices))]
@@ -68,8 +69,9 @@ def _candidates(program: Program, number: int, hole: Term) -> list[Filling]:
     return [*found, *(t.const(v, dtype) for v in numbers)]
 
 
-def fill_holes(program: Program, fillings: Mapping[int, Filling]) -> Program:
-    """The program with every hole replaced by a constant, or by the cells of a tensor at the hole's own position."""
+def fill_holes(program: Program, fillings: Mapping[int, Filling]) -> tuple[Program, Mapping[Key, Tensor]]:
+    """The program with every hole replaced by a constant, or by the cells of a tensor at the hole's own position, and
+    what took the place of each tensor."""
 
     def change(node: Node) -> Node | None:
         if isinstance(node, View) and node.fill is not None:
@@ -94,7 +96,8 @@ def fill_holes(program: Program, fillings: Mapping[int, Filling]) -> Program:
         body = substitute(node.body, table)
         return Compute(node.operands, node.shape, body, node.reduce, node.combiner, node.tag, node.ordered)
 
-    return rebuilt(program, change)
+    table = changed(program, change)
+    return over(program, table), table
 
 
 def _merged(node: View, filling: Tensor) -> Node:

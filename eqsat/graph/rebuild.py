@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, node_order
 
 
 def with_operands(node: Node, operands: Sequence[Tensor]) -> Node:
@@ -19,19 +19,49 @@ def with_operands(node: Node, operands: Sequence[Tensor]) -> Node:
     )  # fmt: skip
 
 
-def rebuilt(program: Program, change: Callable[[Node], Node | None]) -> Program:
-    """The program with every node for which `change` answers replaced; `change` sees nodes over changed operands.
+Key = tuple[int, int]
+"""What tells a tensor: its node by its serial, and which output of that it is."""
 
-    A replaced node keeps its output types. Inputs stay the tensors they are.
-    """
-    table: dict[tuple[int, int], Tensor] = {}
-    for node in program.nodes():
-        operands = [table.get(x.key, x) for x in node.operands]
-        new = (
-            node if all(a == b for a, b in zip(operands, node.operands, strict=True)) else with_operands(node, operands)
-        )
-        changed = change(new)
-        for k in range(len(node.outputs)):
-            table[node.serial, k] = Tensor(changed or new, k)
+
+def on(node: Node, operands: Sequence[Tensor]) -> Node:
+    """The node over operands of the same types: itself where they are its own."""
+    return node if all(a == b for a, b in zip(operands, node.operands, strict=True)) else with_operands(node, operands)
+
+
+def replaced(
+    roots: Iterable[Tensor], change: Callable[[Node, Sequence[Tensor]], Sequence[Tensor] | None]
+) -> dict[Key, Tensor]:
+    """What takes the place of each tensor below some roots; `change` gets a node and the operands that it now has, and
+    answers with its new outputs, of the same types, or None."""
+    table: dict[Key, Tensor] = {}
+    for node in node_order(roots):
+        operands = [table[x.key] for x in node.operands]
+        made = change(node, operands)
+        if made is None:
+            new = on(node, operands)
+            made = [Tensor(new, k) for k in range(len(node.outputs))]
+        table.update({(node.serial, k): x for k, x in enumerate(made)})
+    return table
+
+
+def changed(program: Program, change: Callable[[Node], Node | None]) -> dict[Key, Tensor]:
+    """What takes the place of each tensor of a program where `change`, which sees nodes over changed operands, answers
+    with other nodes of the same output types."""
+
+    def outputs(node: Node, operands: Sequence[Tensor]) -> list[Tensor]:
+        new = on(node, operands)
+        made = change(new) or new
+        return [Tensor(made, k) for k in range(len(node.outputs))]
+
+    return replaced(program.outputs.values(), outputs)
+
+
+def rebuilt(program: Program, change: Callable[[Node], Node | None]) -> Program:
+    """The program with every node for which `change` answers replaced, as `changed` says."""
+    return over(program, changed(program, change))
+
+
+def over(program: Program, table: Mapping[Key, Tensor]) -> Program:
+    """The program with its outputs from a table."""
     outputs = {name: table.get(x.key, x) for name, x in program.outputs.items()}
     return Program(program.inputs, outputs, program.name)

@@ -19,11 +19,11 @@ from eqsat.ir.fast import by_rules_alone, fast_paths
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Constant, Opaque
+from eqsat.ir.tensors.tensor import Opaque, is_ahead
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
 from eqsat.operators.cuts import cut_bundles
-from eqsat.operators.forms import FormMaker, Freedom, freedom, operator_name
+from eqsat.operators.forms import FormMaker, Freedom, freedom
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import Name
 from eqsat.rules import tensor_laws
@@ -116,14 +116,14 @@ def task_of(
     limits: Limits,
     laws: Sequence[Law] | None = None,
 ) -> Task:
-    """The search for an encoded program by laws (default: all of `eqsat.rules`); operators with a frozen name stay as
-    the program spells them."""
+    """The search for an encoded program by laws (default: all of `eqsat.rules`); operators that are one by themselves
+    stay as the program spells them."""
     u = encoded.interned
     freedoms: dict[int, Freedom] = {}
     cuts: dict[int, frozenset[Name]] = {}
     for form, written in encoded.written.items():
         number = u.forms[form].operator
-        if any(operator_name(w.node) in encoded.frozen for w in written):
+        if u.operators[number].kind.identity:
             freedoms[number] = "written"
         elif number not in freedoms:
             freedoms[number] = freedom(u.operators[number], written[0].node, target)
@@ -132,7 +132,7 @@ def task_of(
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
     chosen = tuple(tensor_laws() if laws is None else laws)
     wanted = wanted_layouts(encoded)
-    constants = tuple(n for n, x in encoded.leaves.items() if isinstance(x.node, Constant))
+    constants = tuple(n for n, x in encoded.leaves.items() if is_ahead(x.node))
     return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules, constants, cuts)
 
 

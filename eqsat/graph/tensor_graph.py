@@ -244,6 +244,8 @@ class TensorGraph:
             operator = u.operators[number]
             shape = Shape(len(operator.operands), varying(operator))
             self.need_arity(shape.arity)
+            if operator.kind.identity:
+                continue  # no law is about it
             selects = is_selection(operator)
             for s in (shape, Shape(shape.arity, tuple(range(shape.arity)))) if selects else (shape,):
                 if s not in self.shapes:

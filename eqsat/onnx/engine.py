@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from eqsat.checking.model_names import Names
     from eqsat.checking.verdict import Checked
     from eqsat.extraction.left import Move
+    from eqsat.freezing.names import Freeze
     from eqsat.graph.search import Limits, Status
+    from eqsat.ir.tensors.tensor import Tensor
     from eqsat.onnx.confirm import Confirmation
     from eqsat.onnx.read import ModelValues, OnnxProgram
     from eqsat.onnx.spelling import Spelling
@@ -90,7 +92,7 @@ class OnnxResult(Result):
         names = program.envelope.names
         nodes = {o: node.name for node in self.model.graph.node for o in node.output if o and node.name}
         called = {key: nodes.get(name, name) for key, name in names.items()}
-        return tuple(moves_left(program, self.target, self.stopped, self.unproved, names, called))
+        return tuple(moves_left(program, self.target, self.stopped, self.unproved, names, called, self.frozen))
 
     def nodes_of(self, names: Collection[str]) -> set[int]:
         """The serials of the nodes of `original` that these nodes of the model were read as."""
@@ -125,7 +127,7 @@ def optimize(
     target: str = "onnx",
     objective: str | None = None,
     rules: Iterable[str | Law | Rule] | None = None,
-    freeze: Iterable[str] = (),
+    freeze: Freeze = (),
     limits: Limits | None = None,
     checked: bool = True,
     growth: float | None = None,
@@ -136,7 +138,8 @@ def optimize(
     """Optimise a model: the result of `eqsat.optimize` with `.model`, the model itself where nothing was gained.
 
     model: a path, or a ModelProto. fold_inputs: inputs that have a default are constants. target: "onnx", or
-    "onnxruntime", which may use the operators that this runtime adds. confirm: run the input and the result in turns,
+    "onnxruntime", which may use the operators that this runtime adds. freeze: also by the name of a node or of a value
+    of the model. confirm: run the input and the result in turns,
     for about a second, and give the input back where the result is not faster beyond noise (`.confirmation`). reached:
     hears of phases that are done ("read"). The other options are those of `eqsat.optimize`; limits hold from reading to
     checking.
@@ -171,12 +174,14 @@ class _Run:
     target: str
     objective: str | None
     rules: str | Law | Rule | tuple[str | Law | Rule, ...] | None
-    freeze: Iterable[str]
+    freeze: Freeze
     limits: Limits
     checked: bool
     growth: float
     table: Table | None
     confirm: bool
+    inside: bool = False
+    """Whether the model is the body of an If, Loop or Scan."""
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -190,6 +195,7 @@ class _Run:
         """The result within the limits; the model itself where they are hit."""
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.bodies import optimized
+        from eqsat.onnx.frozen import laid, occurring
         from eqsat.onnx.read import read_with_types
 
         given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
@@ -201,8 +207,13 @@ class _Run:
                 if bodies.changed:
                     before = bodies.model
                     program, values = read_with_types(before, fold_inputs)
-                engine = self.engine(program)
-                source = _Source(given, before, program, values, self.table, own)
+                freeze = occurring(self.freeze, program, given, self.inside)
+                known = before, program, values
+                before, program, values, frozen = laid(*known, freeze, self.spelling(program), self.target)
+                engine = self.engine(program, frozen)
+                source = _Source(
+                    given, before, program, values, self.table, own, frozenset(x.node.serial for x in frozen)
+                )
                 begun = self.begun if self.checked else None
                 return _judged(source, engine(program), engine, begun, self.confirm, bodies.remarks)
         except MemoryError:
@@ -211,30 +222,41 @@ class _Run:
             clock.check()  # an outer limit is for its owner to answer
             return self.late(given, program, "time-limit", OUT_OF_TIME.format(self.limits.seconds))
 
-    def engine(self, first: OnnxProgram) -> Callable[[OnnxProgram], Searched]:
-        """What searches a program that was read from the model, and what has come of it."""
+    def spelling(self, program: OnnxProgram) -> Spelling:
+        """What writes programs that come of one."""
         from eqsat.backends.targets import target_named
-        from eqsat.engine import optimize as search
         from eqsat.onnx.spelling import Spelling
 
+        return Spelling(program, target_named(self.target).domains, self.table)
+
+    def engine(self, first: OnnxProgram, frozen: Sequence[Tensor]) -> Callable[[OnnxProgram], Searched]:
+        """What searches a program that was read from the model, with some frozen operators, and what has come of it."""
+        from eqsat.engine import optimize as search
+        from eqsat.onnx.frozen import frozen_in
+
+        last: list[Searched] = []
+
         def searched(current: OnnxProgram) -> Searched:
-            spelling = Spelling(current, target_named(self.target).domains, self.table)
+            spelling, kept = self.spelling(current), frozen
+            if last:
+                before, spelled = last.pop()
+                kept = frozen_in(spelled.of(before.program), before.frozen)
             asked: dict[str, Any] = {
                 "growth": self.growth if current is first else 0.0,  # of what has grown already
                 "beyond": spelling.beyond if self.table is None else None,
                 "prices": self.table,
                 "limits": self.limits,
             }
-            asked |= {"rules": self.rules, "freeze": self.freeze, "checked": False}
-            return search(current, self.target, self.objective, **asked), spelling
+            asked |= {"rules": self.rules, "freeze": kept, "checked": False}
+            last.append((search(current, self.target, self.objective, **asked), spelling))
+            return last[0]
 
         return searched
 
     def body(self, model: ModelProto, limits: Limits) -> OnnxResult:
         """The body of an If, Loop or Scan, optimised in the same way."""
-        asked: dict[str, Any] = {"rules": self.rules, "freeze": self.freeze, "growth": self.growth}
-        asked |= {"checked": self.checked, "prices": self.table, "limits": limits}
-        return optimize(model, target=self.target, objective=self.objective, **asked)
+        inner = replace(self, limits=limits, confirm=False, inside=True, begun=time.monotonic())
+        return inner.whole(model, False, lambda phase: None)
 
     def late(self, given: ModelProto, program: OnnxProgram, status: Status, reason: str) -> OnnxResult:
         """The model as it is, where a limit was hit."""
@@ -327,6 +349,8 @@ class _Source:
     table: Table | None
     own: Known
     """The model as it was given, as it was read."""
+    frozen: frozenset[int] = frozenset()
+    """The frozen nodes of the program, by their serials."""
 
     @cached_property
     def initial(self) -> Measure:
@@ -364,7 +388,7 @@ def _written(
         result, after, found = replace(first[0], initial=source.initial), before, (program, source.values)
         remark = f"the model is unchanged: {error}"
     if after is before:
-        result = replace(result, program=program, final=result.initial)
+        result = replace(result, program=program, final=result.initial, frozen=source.frozen)
         same = with_model(result, before, source.given, [remark] if remark else [])
         return replace(same, known=(source.own, found))
     if begun is None:
@@ -399,6 +423,7 @@ def _repeated(
     """
     from eqsat.checking.guard import debugging
     from eqsat.onnx.bytes import price
+    from eqsat.onnx.frozen import frozen_in
 
     model, current, result = source.model, source.program, replace(first[0], initial=source.initial)
     best, final, values = price(model, source.values), source.initial, source.values
@@ -422,8 +447,15 @@ def _repeated(
         values = spelled.values
         tell(_best(source.initial, final))
         notes = list(dict.fromkeys([*first[0].notes, *found.notes]))
+        frozen = frozenset(x.node.serial for x in frozen_in(spelled, found.frozen))
         result = replace(
-            found, original=source.program, initial=source.initial, final=final, progress=first[0].progress, notes=notes
+            found,
+            original=source.program,
+            initial=source.initial,
+            final=final,
+            progress=first[0].progress,
+            notes=notes,
+            frozen=frozen,
         )
         if not worth or clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.run import evaluate
-from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View, constant, node_order
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, constant, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, static_shape
 from eqsat.ir.terms.term import Term
@@ -47,6 +47,8 @@ class Envelope:
 
     shell: ModelProto
     names: Mapping[tuple[int, int], str]
+    named: Mapping[str, Sequence[Sequence[Node]]]
+    """What was made of each node, by its name, its operator, and the names of its values."""
     defaults: tuple[TensorProto, ...] = ()
     carried: tuple[TensorProto | SparseTensorProto, ...] = ()
 
@@ -61,6 +63,10 @@ class OnnxProgram(Program):
     ) -> None:
         super().__init__(inputs, outputs, name)
         object.__setattr__(self, "envelope", envelope)
+
+    def named_nodes(self) -> Mapping[str, Sequence[Sequence[Node]]]:
+        """Nodes by the names that the model has for its nodes, for operators and for values."""
+        return self.envelope.named
 
 
 def read(model: ModelProto, fold_inputs: bool = False) -> OnnxProgram:
@@ -110,6 +116,7 @@ class _Reader:
         self.opsets = {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in model.opset_import}
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.env: dict[str, Tensor] = {}
+        self.named: dict[str, list[Sequence[Node]]] = {}
         self.sizes: dict[str, Sizes] = {}
         self.loose: dict[str, TensorProto | SparseTensorProto] = {}  # constants of types that programs do not model
         graph = model.graph
@@ -185,7 +192,7 @@ class _Reader:
                         self.types.fix_unknown([self.types.protos[name]])
                 elif found is not None:
                     self.env[name] = Tensor(Input(name, *found))
-        self.env, self.sizes = known, sizes
+        self.env, self.sizes, self.named = known, sizes, {}
 
     # -- one node ------------------------------------------------------------------------------------------------------
 
@@ -211,6 +218,12 @@ class _Reader:
         for name, x in zip(node.output, made, strict=False):
             if name:
                 self.env[name] = x
+        self.name(node, _made(made, call.tensors))
+
+    def name(self, node: NodeProto, made: Sequence[Node]) -> None:
+        """Remember what was made of a node."""
+        for name in {node.name, node.op_type, PREFIX + node.op_type, *node.output} - {""}:
+            self.named.setdefault(name, []).append(made)
 
     def refine(self, node: NodeProto) -> None:
         """Infer the outputs again where they are vague, from what constants and formulas have made known since."""
@@ -335,6 +348,8 @@ class _Reader:
         )
         for k, name in enumerate(outputs):
             self.env[name] = Tensor(made, k)
+        for node in nodes:
+            self.name(node, [made])
 
     def outside(self, nodes: list[NodeProto]) -> set[str]:
         inside = {id(n) for n in nodes}
@@ -349,7 +364,19 @@ class _Reader:
         shell.graph.input.extend(inputs)
         defaults = tuple(x for x in self.model.graph.initializer if x.name in self.overridable)
         names = {x.key: name for name, x in self.env.items()}
-        return Envelope(shell, names, defaults, tuple(self.loose.values()))
+        return Envelope(shell, names, self.named, defaults, tuple(self.loose.values()))
+
+
+def _made(outputs: Iterable[Tensor], operands: Iterable[Tensor]) -> list[Node]:
+    """What is between the operands of a node and its outputs, those included."""
+    given = {x.node.serial for x in operands}
+    stack, found = [x.node for x in outputs], dict[int, Node]()
+    while stack:
+        node = stack.pop()
+        if node.serial not in given and node.serial not in found:
+            found[node.serial] = node
+            stack += [x.node for x in node.operands]
+    return [node for node in found.values() if isinstance(node, (View, Compute, Opaque))]
 
 
 def _numbers(sizes: Sizes) -> NDArray | None:

@@ -67,6 +67,7 @@ class ComputeKind:
     """A formula without its layouts: loads carry only the coordinates that are not plain labels, constants included.
 
     `idle` are the extents of reduced axes on which nothing depends; they count how often a value is combined.
+    `identity`: not 0 for an operator that is one by itself, with no other like it.
     """
 
     body: Term
@@ -74,6 +75,7 @@ class ComputeKind:
     ordered: bool
     dtypes: tuple[str, ...]
     idle: tuple[Size, ...] = ()
+    identity: int = 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ComputeKind):
@@ -81,7 +83,7 @@ class ComputeKind:
         return self.body is other.body and self._rest() == other._rest()
 
     def _rest(self) -> tuple[object, ...]:
-        return self.combiner, self.ordered, self.dtypes, self.idle
+        return self.combiner, self.ordered, self.dtypes, self.idle, self.identity
 
     def __hash__(self) -> int:
         return hash((self.body.serial, *self._rest()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
 from eqsat.operators.bundles import of_opaque
 from eqsat.operators.labels import of_compute
 from eqsat.pricing.operators import Origin, is_product, operator_price
@@ -33,9 +33,9 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
     constants, alone = set[int](), {serial for serial, times in uses.items() if times == 1}
     splits: set[object] = set()
     for node in program.nodes():
-        if isinstance(node, Input):
+        if isinstance(node, Input) and not node.parameter:
             continue
-        if isinstance(node, Constant) or (node.operands and all(x.node.serial in constants for x in node.operands)):
+        if is_ahead(node) or (node.operands and all(x.node.serial in constants for x in node.operands)):
             constants.add(node.serial)
             continue
         price = node_price(node, constants, alone, table)

@@ -111,7 +111,7 @@ def _by_cells(p: Program, q: Program, limits: Limits) -> Proof | None:
 def _by_rules(p: Program, q: Program, limits: Limits) -> Proof | None:
     """Equal outputs are equal values in equal layouts, in one normal form or in one e-graph."""
     begun = time.monotonic()
-    candidates = [p] if holes_of(q) or not holes_of(p) else list(assignments(p))
+    candidates = [p] if holes_of(q) or not holes_of(p) else [filled for filled, _ in assignments(p)]
     for filled in candidates:
         both = Program(
             p.inputs, {f"{k} {name}": x for k, program in enumerate((filled, q)) for name, x in program.outputs.items()}

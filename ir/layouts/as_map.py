@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,6 +11,9 @@ from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.layout import Layout
 from eqsat.ir.layouts.pattern import is_pattern, pattern_map
 from eqsat.ir.terms.shape import Shape
+
+LAYOUTS = re.compile(r"((?:[A-Z]|[0-9]+[a-z])+) *-> *((?:[A-Z]|[0-9]+[a-z])+)")
+"""Two layout strings in one text."""
 
 
 class Shaped(Protocol):
@@ -23,7 +27,13 @@ def as_map(x: Shaped, map_or_src: Any, dst: Any, sizes: Mapping[str, int] | None
     """The index map that a map, its text, a function, or a pair of layout strings stands for.
 
     An einops pattern is one, too: `sizes` are those that the shape does not give.
+
+    >>> from eqsat.ir.layouts.buffer import Buffer
+    >>> print(as_map(Buffer("b", (1, 8, 4, 4), "int8"), "NCHW -> NHWC", None))
+    n, c, h, w -> n, h, w, c
     """
+    if isinstance(map_or_src, str) and dst is None and (pair := LAYOUTS.fullmatch(map_or_src.strip())):
+        map_or_src, dst = pair.groups()
     if isinstance(map_or_src, str) and dst is None and is_pattern(map_or_src):
         return pattern_map(map_or_src, x.shape, sizes or {})
     if sizes:

@@ -79,7 +79,7 @@ def _bound(node: Node, operands: list[Tensor], table: Mapping[Term, Term]) -> No
 
     outputs = [(shape(s), dtype) for s, dtype in node.outputs]
     if isinstance(node, Input):
-        return Input(node.name, *outputs[0])
+        return Input(node.name, *outputs[0], node.parameter)
     if isinstance(node, View):
         fill = None if node.fill is None else term(node.fill)
         gather = [term(g) for g in node.gather]

@@ -29,7 +29,7 @@ def layout_transform(x: Tensor, map_or_src: Any, dst: Any = None, pad_value: Any
     (1, 1, 1, 1470)
 
     map_or_src: an IndexMap, its text ("i -> i//4, i%4"), a function of the indices, an einops pattern, with the `sizes`
-    that the shape does not give, or a layout string with `dst`.
+    that the shape does not give, two layout strings in one ("NCHW -> NHWC"), or one with `dst`.
     pad_value: fills the cells that no element reaches: a number, eq.UNDEF, or a function of the physical index that may
     load from x by its own index (`lambda io, ii: x[(4*io + ii) % 14]` wraps around); None: the map must not pad.
     Raises LayoutError where two elements share a cell (both are named) or, without a pad value, with the first padded

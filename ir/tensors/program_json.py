@@ -47,7 +47,7 @@ class _Writer:
         if isinstance(node, (Input, Opaque)):
             entry["outputs"] = [[self.shape(s), d] for s, d in node.outputs]
         if isinstance(node, Input):
-            entry["name"] = node.name
+            entry |= {"name": node.name, **({"parameter": True} if node.parameter else {})}
         elif isinstance(node, Constant):
             entry |= {"name": node.name, "array": self.value(node.array, "constant")}
         elif isinstance(node, View):
@@ -169,7 +169,8 @@ class _Reader:
             types = self.types(entry)
             if len(types) != 1:
                 reader.fail(f"an input has {len(types)} outputs")
-            return Input(reader.string(reader.field(entry, "name"), "name"), *types[0])
+            parameter = entry.get("parameter", False) is True
+            return Input(reader.string(reader.field(entry, "name"), "name"), *types[0], parameter)
         if kind == "constant":
             array = self.value(reader.field(entry, "array"), 0)
             if not isinstance(array, np.ndarray):

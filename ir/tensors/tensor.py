@@ -58,13 +58,14 @@ class Node:
 
 
 class Input(Node):
-    """A named argument of the program."""
+    """A named argument of the program; a parameter is given once, for many calls."""
 
-    __slots__ = ("name",)
+    __slots__ = ("name", "parameter")
 
-    def __init__(self, name: str, shape: Shape, dtype: str) -> None:
+    def __init__(self, name: str, shape: Shape, dtype: str, parameter: bool = False) -> None:
         super().__init__((), ((shape, dtype),))
         self.name = name
+        self.parameter = parameter
 
 
 class Constant(Node):
@@ -364,6 +365,10 @@ class Program:
         """
         return list(node_order(self.outputs.values()))
 
+    def named_nodes(self) -> Mapping[str, Sequence[Sequence[Node]]]:
+        """What a user may name, each of it as nodes: here what makes an output, by the name of that."""
+        return {name: ((x.node,),) for name, x in self.outputs.items()}
+
     def bind(self, values: Mapping[Any, Any]) -> Program:
         """The program with values for some of its symbols, given by name or by symbol (TVM: `bind_symbolic_vars`).
 
@@ -450,15 +455,27 @@ def _no_program(given: object) -> TypeMismatch:
     return TypeMismatch(text if len(text) < 80 else f"a {type(given).__name__}", "is not a program or a tensor")
 
 
-def input(name: str, shape: Any, dtype: Any) -> Tensor:
+def input(name: str, shape: Any, dtype: Any, parameter: bool = False) -> Tensor:
     """A named program input.
 
     >>> input("x", (1, 3, 8, 8), "float32")
     <input x float32(1, 3, 8, 8)>
+
+    parameter: it is given once, for many calls, as weights are: what is computed from parameters alone costs nothing,
+    and the `prepack()` of a result does it ahead.
     """
     if not name:
         raise ShapeError("input", f"name {name!r} is not a non-empty string")
-    return Tensor(Input(name, as_shape(shape), data_dtype(dtype)))
+    return Tensor(Input(name, as_shape(shape), data_dtype(dtype), parameter))
+
+
+def is_ahead(node: Node) -> bool:
+    """Whether the cells of a node are known before calls: a constant, or a parameter.
+
+    >>> is_ahead(constant(1.5).node), is_ahead(input("x", (), "int8").node)
+    (True, False)
+    """
+    return isinstance(node, Constant) or (isinstance(node, Input) and node.parameter)
 
 
 def constant(array: Any, dtype: Any = None, name: str = "") -> Tensor:
