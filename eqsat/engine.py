@@ -104,16 +104,15 @@ def optimize(
     else bytes.
     rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
     ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness.
-    freeze: operators that keep their layouts, by the name of the operator (`conv2d`, `onnx:Conv`), of an output or of a
-    node of a model, or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for
-    the result (what `layout_transform` takes), which the operands follow, or a list, for each operand and result, None
-    where it stays. Views then stand at their edges where they are needed; `cost_before` counts all of them.
+    freeze: operators that keep their layouts, by the name of the operator (`conv2d`), an output or a node of a model,
+    or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for the result (what
+    `layout_transform` takes), or one for each operand and result; `cost_before` counts views at all their edges.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
     gives the program back with a note (EQSAT_DEBUG=1 raises instead).
     growth: the share by which constants in further layouts may enlarge a graph; beyond it, views of them stay.
     beyond: asked of each result; what it names costs that much more from then on, and the choice is made again.
-    Raises EqsatError for unknown targets and objectives, for names that nothing has and layouts that an operator cannot
-    have; running into a limit is not an error, see `status`.
+    Raises EqsatError for unknown targets, objectives and names, and for layouts that an operator cannot have; running
+    into a limit is not an error, see `status`.
     """
     table = table_for(target, objective, prices)
     if not growth >= 0:

@@ -35,6 +35,17 @@ app.add_typer(rules_app, name="rules")
 app.add_typer(cache_app, name="cache")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Freezes = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[=LAYOUT]",
+        help="Keep the layouts of an operator, node or value, or give it others: 'NHWC -> NCHW' of the result, or "
+        "'operand; ...; result'. May be repeated.",
+    ),
+]
+Growth = Annotated[
+    float, typer.Option(metavar="SHARE", min=0.0, help="By how much constants in new layouts may enlarge the model.")
+]
 Shapes = Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", help="Fix a named dimension.")]
 
 
@@ -96,18 +107,8 @@ def optimize(
     rules: Annotated[
         str | None, typer.Option(metavar="MODULE", help="Use the laws and rules of a Python module, too.")
     ] = None,
-    freeze: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[=LAYOUT]",
-            help="Keep the layouts of an operator, or of a node or value, or give it others: 'NHWC -> NCHW' of the "
-            "result, or 'operand; ...; result'. May be repeated.",
-        ),
-    ] = None,
-    growth: Annotated[
-        float,
-        typer.Option(metavar="SHARE", min=0.0, help="By how much constants in new layouts may enlarge the model."),
-    ] = 0.05,
+    freeze: Freezes = None,
+    growth: Growth = 0.05,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Say by which laws moves went, and every side condition."),

@@ -119,14 +119,27 @@ class Decoder:
                     self.wanted.setdefault(operand, self.wanted[c])
             if not opaque or self.encoded.is_cut(form.operator):
                 return
+            self._note_source(c, spell, form)
             written = self.encoded.spelled(form.operator)
         for access, operand in zip(written.accesses, spell.operands, strict=True):
             self.wanted.setdefault(operand, written.node.operands[access].shape)
 
+    def _note_source(self, c: ClassId, spell: UseForm, form: Form) -> None:
+        """The shape of what an operator without a formula reads first, if it moves along with that of its result."""
+        kind, origin = self.interned.operators[form.operator].kind, self.encoded.spelled(form.operator).node
+        if c in self.wanted and spell.operands and isinstance(kind, OpaqueKind) and isinstance(origin, Opaque):
+            shape = (
+                None
+                if self.encoded.in_place(form)
+                else Respelling(form, kind, origin).source(self.wanted[c], spell.output)
+            )
+            if shape is not None:
+                self.wanted.setdefault(spell.operands[0], shape)
+
     def _written(self, spell: UseForm) -> Written | None:
         """A node of the program in this form: the one over these very operands, else any."""
-        nodes = self.encoded.written.get(spell.form)
-        return None if nodes is None else self.originals.get((spell.form, spell.operands), nodes[0])
+        nodes = [w for w in self.encoded.written.get(spell.form, ()) if not w.wider]
+        return self.originals.get((spell.form, spell.operands), nodes[0]) if nodes else None
 
     def _build(self, c: ClassId, choice: Choice) -> Tensor:
         if isinstance(choice, UseLeaf):
@@ -299,7 +312,7 @@ def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[Cl
     result: dict[tuple[int, tuple[ClassId, ...]], Written] = {}
     for form, nodes in encoded.written.items():
         maps = encoded.interned.forms[form].operand_maps
-        for written in nodes:
+        for written in (w for w in nodes if not w.wider):
             classes = [snapshot.values[v] for v in written.values]
             result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)
     return result

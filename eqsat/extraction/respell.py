@@ -1,8 +1,8 @@
 """An operator without a formula over other shapes: what it does alike at every position may stand in any dimensions.
 
 Axes that only its first operand and its outputs have, and that it treats position by position, are *free*: they are
-split, merged and moved as a neighbour has them. Any other dimension stays whole; the attribute `axis` follows it. What
-is proposed counts only if the operator, made anew from its table, has the signature that the labels ask for.
+split, merged and moved as a neighbour has them. Any other dimension stays whole; `axis` and `axes` follow.
+What is proposed counts only if the operator, made anew from its table, has the signature that the labels ask for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Opaque, Tensor
 from eqsat.ir.terms.shape import Shape
-from eqsat.operators.bundles import keeps_place
+from eqsat.operators.bundles import keeps_place, tied_axes
 from eqsat.operators.cuts import made_anew, shapes_in_place
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Label, Name, OpaqueKind
@@ -57,6 +57,12 @@ class Respelling:
             if made is not None:
                 return made
         return None
+
+    def source(self, wanted: Shape, output: int) -> Shape | None:
+        """The shape of the first operand with which an output has the wanted one; None where that is not to be had."""
+        dims = self._dims(len(self.form.operands) + output, wanted)
+        found = None if dims is None else self._of(0, dims)
+        return None if found is None else found[1]
 
     def _used(self) -> list[Label]:
         """The labels that index anything."""
@@ -105,13 +111,12 @@ class Respelling:
 
     def _made(self, dims: list[_Dim], operands: Sequence[Tensor]) -> Opaque | None:
         attrs = dict(self.origin.attrs)
-        axis, first = attrs.get("axis"), self.kind.dims[0]
-        if isinstance(axis, int) and -len(first) <= axis < len(first):
-            axis %= len(first)
-            if not first[axis]:  # of extent 1, so no label: it stands last
-                dims = [*dims, _Dim(old=axis)]
-            if _Dim(old=axis) in dims:
-                attrs["axis"] = dims.index(_Dim(old=axis))
+        first = self.kind.dims[0]
+        name, axes = tied_axes(attrs, len(first))
+        dims = [*dims, *(_Dim(old=n) for n in axes if not first[n])]  # of extent 1, so no label: they stand last
+        places = tuple(dims.index(_Dim(old=n)) for n in axes if _Dim(old=n) in dims)
+        if name and len(places) == len(axes):
+            attrs[name] = places if name == "axes" else places[0]
         shapes = shapes_in_place(self.origin, self._used())
         if shapes is None:
             return None

@@ -48,11 +48,13 @@ class LaidOut:
 
 @dataclass(frozen=True)
 class Written:
-    """A node of the program: the values of the operands of its form, and which operand of the node each is."""
+    """A node of the program: the values of the operands of its form, and which operand of the node each is; `wider`:
+    its operands have further axes, along which they are copies."""
 
     node: Node
     values: tuple[int, ...]
     accesses: tuple[int, ...]
+    wider: bool = False
 
 
 @dataclass
@@ -342,11 +344,16 @@ def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
     if node.serial in e.frozen:
         labelled.kind = replace(labelled.kind, identity=node.serial)
     values: list[int] = []
+    wider = False
     for k, access in enumerate(labelled.accesses):
         tensor = node.operands[access]
         source = e.placed[tensor.key]
         value = source.value
-        if not source.layout.is_identity:
+        narrow = None if node.serial in e.frozen else _without_copies(e, labelled, k, source)
+        if narrow is not None:
+            (labelled, value), wider = narrow, True
+            e.laws["absorb"] += 1
+        elif not source.layout.is_identity:
             trial = labelled.copy()
             found = trial.arrange(trial.operands[k], source.layout)
             if found is None:
@@ -378,7 +385,19 @@ def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
         tuple(u.reindex(m, None, d) for m, d in zip(done.operand_maps, dtypes, strict=True)),
         tuple(u.reindex(m, None, d) for m, (_, d) in zip(done.output_maps, node.outputs, strict=True)),
     ))  # fmt: skip
-    e.note(form, Written(node, tuple(values), tuple(labelled.accesses)))
+    e.note(form, Written(node, tuple(values), tuple(labelled.accesses), wider))
     for k, layout in enumerate(done.output_maps):
         typed = ValueType(layout.n_out, node.outputs[k][1])
         e.placed[node.serial, k] = LaidOut(u.value(Hub(number, k, tuple(values)), typed), layout)
+
+
+def _without_copies(e: Encoded, op: OpBuilder, k: int, source: LaidOut) -> tuple[OpBuilder, int] | None:
+    """An operator that reads, in place of copies of a value along axes that other operands have too, the value."""
+    item = e.interned.values[source.value]
+    if not isinstance(item, ViewOf) or not op.repeats_for_nothing:
+        return None
+    whole = composed(e.interned.reindexes[item.reindex].map, source.layout)
+    if not isinstance(whole, FlatMap) or not whole.is_total:
+        return None
+    trial = op.copy()
+    return (trial, item.base) if trial.drop_copies(k, whole) else None

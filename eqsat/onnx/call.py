@@ -7,7 +7,7 @@ opset says how to spell them in a node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, cast
 
@@ -206,6 +206,8 @@ def to_node(
         raise FrontendError(f"ONNX {call.op}", f"does not exist in opset {call.opset}", "raise the model's opset")
     slots = [str(p.name).lower() for p in found.inputs]
     names = list(inputs)
+    if "axes" in call.attrs and "axes" not in found.attributes and "axes" not in slots:
+        call = _for_all_axes(call)
     attributes: list[AttributeProto] = []
     for key, value in call.attrs.items():
         if key in found.attributes:
@@ -222,9 +224,27 @@ def to_node(
             )
     while names and not names[-1]:
         names.pop()
+    single = onnx.defs.OpSchema.FormalParameterOption.Single
+    for place, given in enumerate(names[: len(slots)]):
+        if not given and found.inputs[place].option == single:  # older opsets want an empty tensor
+            names[place] = add_constant(np.zeros(0, np.float32))
     node = NodeProto(op_type=call.op, name=name, domain=call.domain, input=names, output=list(outputs))
     node.attribute.extend(sorted(attributes, key=lambda a: a.name))
     return node
+
+
+def _for_all_axes(call: Call) -> Call:
+    """A call whose lists are for the axes that it names, as one that has them for all axes of its output: a size is
+    what it is there, a scale 1."""
+    shape = call.types[0][0] if call.types and call.types[0] is not None else ()
+    axes, attrs = items_of(call.attrs["axes"]), {k: v for k, v in call.attrs.items() if k != "axes"}
+    for key, value in attrs.items():
+        if isinstance(value, tuple) and len(items_of(value)) == len(axes):
+            whole: list[Any] = [d if isinstance(items_of(value)[0], int) else 1.0 for d in shape]
+            for n, v in zip(axes, items_of(value), strict=True):
+                whole[n] = v
+            attrs[key] = tuple(whole)
+    return replace(call, attrs=attrs)
 
 
 def _attribute(key: str, value: Any, found: Any) -> AttributeProto:

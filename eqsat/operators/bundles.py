@@ -23,6 +23,20 @@ from eqsat.ir.terms.term import Term
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order
 
 
+def tied_axes(attrs: Mapping[str, Any], rank: int) -> tuple[str, tuple[int, ...]]:
+    """The attribute that says along which axes of a rank an operator works, and these.
+
+    >>> tied_axes({"axis": -1}, 3), tied_axes({"axes": (2, 3)}, 4), tied_axes({}, 2)
+    (('axis', (2,)), ('axes', (2, 3)), ('', ()))
+    """
+    for name in ("axis", "axes"):
+        value = attrs.get(name)
+        axes: list[Any] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else [value]
+        if axes and all(isinstance(n, int) and -rank <= n < rank for n in axes):
+            return name, tuple(n % rank for n in axes)
+    return "", ()
+
+
 def _meaning(node: Opaque) -> str:
     """What tells operators of one name apart: attributes, arrays by their bits, and a caller's own implementation."""
     return _exact(dict(sorted(node.attrs.items()))) + (f" impl {id(node.impl)}" if node.own_impl else "")
@@ -45,7 +59,9 @@ def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str
     shapes = [x.shape for x in node.operands], [s for s, _ in node.outputs]
     signature = node.signature or _barrier(*shapes)
     extents: dict[str, Dim] = signature.check(shapes[0], shapes[1], node.op)
-    return signature, extents, _bundles(signature, extents)
+    first = signature.operands[0] if signature.operands else ()
+    tied = {x for n in tied_axes(node.attrs, len(first))[1] for x in first[n]}
+    return signature, extents, _bundles(signature, extents, tied)
 
 
 def of_opaque(node: Opaque) -> OpBuilder:
@@ -81,9 +97,10 @@ def _sides(signature: Signature) -> tuple[Dims, ...]:
     return *signature.operands, *signature.outputs
 
 
-def _bundles(signature: Signature, extents: Mapping[str, Dim]) -> dict[str, str]:
+def _bundles(signature: Signature, extents: Mapping[str, Dim], tied: set[str]) -> dict[str, str]:
     """The bundle of each label that is no unit: `map` labels that are neighbours wherever one of them occurs, whose
-    positions are therefore computed alike whatever their order; any other label is one by itself."""
+    positions are therefore computed alike whatever their order; any other label, and one of the axes along which an
+    operator works, is one by itself."""
     orders = [[x for d in dims for x in d if not same_dim(extents[x], 1)] for dims in _sides(signature)]
     follower: dict[str, str] = {}
     leader: dict[str, str] = {}
@@ -95,6 +112,7 @@ def _bundles(signature: Signature, extents: Mapping[str, Dim]) -> dict[str, str]
     for x in dict.fromkeys(x for order in orders for x in order):
         before = leader[x]
         joined = before and follower[before] == x and signature.role(x) == signature.role(before) == "map"
+        joined = joined and tied.isdisjoint((x, before))
         names[x] = names[before] if joined else f"b{len(names)}"
     return names
 

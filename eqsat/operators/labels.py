@@ -18,7 +18,8 @@ from eqsat.formulas import accesses as accesses_of
 from eqsat.formulas import renumbered, without_units
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.flat.align import align
-from eqsat.ir.flat.map import FlatMap, digit, from_digits
+from eqsat.ir.flat.facts import is_bijective
+from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, mul, product
 from eqsat.ir.flat.table import Map
@@ -187,6 +188,44 @@ class OpBuilder:
                     break
                 inner = mul(inner, extent)
         return order
+
+    @property
+    def repeats_for_nothing(self) -> bool:
+        """Whether operands may lack axes that others have: in element-wise formulas, and products of two."""
+        kind = self.kind
+        if not isinstance(kind, ComputeKind) or any(x.name for x in self.labels):
+            return False
+        if kind.combiner is None:
+            return True
+        loads = kind.body.op == "mul" and all(x.op == "load" for x in kind.body.args)
+        return kind.combiner == "sum" and loads and not (kind.ordered or kind.idle) and len(self.operands) == 2
+
+    def drop_copies(self, k: int, m: FlatMap) -> bool:
+        """Let operand k, which reads View(x, m), read x, where m copies whole axes that other operands have as well;
+        whether that can be."""
+        copies = [d for d in m.digits if d.stride == 0 and d.extent != 1]
+        if not copies or m.offset != 0:
+            return False
+        below, digits = m.n_in, list[Digit]()
+        for d in reversed(m.digits):  # the copies as further cells of x, before those that it has
+            digits.insert(0, digit(d.extent, below) if d in copies else d)
+            below = mul(below, d.extent) if d in copies else below
+        apart = from_digits(below, digits)
+        order = self.arrange(self.operands[k], apart) if is_bijective(apart) else None
+        if order is None:
+            return False
+        times, gone = product(d.extent for d in copies), 0
+        while product(self.extents(order[:gone])) != times and gone < len(order):
+            gone += 1
+        dropped = order[:gone]
+        others = {i for n, other in enumerate(self.operands) if n != k for i in other}
+        if product(self.extents(dropped)) != times or any(
+            i not in others or self.labels[i].role != "map" for i in dropped
+        ):
+            return False
+        self.operands[k] = order[gone:]
+        self.written[k] = [i for i in self.written[k] if i not in dropped]
+        return True
 
 
 def order_map(labels: Sequence[Label], view: Sequence[int], base: Sequence[int]) -> FlatMap:

@@ -1,5 +1,5 @@
-"""Operators whose dimensions may be permuted: all but one are treated position by position, and an attribute says where
-that one stands.
+"""Operators whose dimensions may be permuted: all but some are treated position by position, and an attribute says
+where those stand.
 
     softmax(x.permute_dims(p), axis=k) = softmax(x, axis=p[k]).permute_dims(p)
 """
@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.ir.tensors.tensor import Opaque
-from eqsat.operators.bundles import bundle_order, of_opaque
+from eqsat.operators.bundles import bundle_order, of_opaque, tied_axes
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder
 
 
 def free_bundles(kind: OpaqueKind, labels: Sequence[Label], operands: int) -> set[Name]:
-    """The bundles that only the first operand and all outputs have, computed alike at every position."""
+    """The bundles that only the first operand and all outputs have, computed alike at every position, in dimensions of
+    which none holds more."""
     if not operands:
         return set()
     held = [set(bundle_order(d)) for d in kind.dims]
     moving = held[0].intersection(*held[operands:])
+    grown = {x for d in kind.dims[0] for x in d if any(x in e and e != d for t in kind.dims[operands:] for e in t)}
+    moving -= grown
     roles = {x.name: x.role for x in labels}
     return {x for x in moving if roles.get(x) == "map" and not any(x in other for other in held[1:operands])}
 
 
 def is_permutable(node: Opaque) -> bool:
-    """Whether only the place of one dimension, kept in the attribute `axis`, ties an operator to an order of its axes.
+    """Whether only the places of some dimensions, kept in the attribute `axis` or `axes`, tie an operator to an order
+    of its axes.
 
     A caller's own implementation does not see attributes, so moving its axis would change what it computes.
     """
@@ -34,19 +38,18 @@ def is_permutable(node: Opaque) -> bool:
     assert isinstance(op.kind, OpaqueKind)
     count = len(op.operands)
     free, first = free_bundles(op.kind, op.labels, count), op.kind.dims[0]
-    axis = node.attrs.get("axis")
-    tied = axis % len(first) if isinstance(axis, int) and first and -len(first) <= axis < len(first) else -1
-    own = () if tied < 0 else first[tied]
-    if len(own) > 1 or any(x not in free for n, d in enumerate(first) if n != tied for x in d):
+    _, tied = tied_axes(node.attrs, len(first))
+    if any(len(first[n]) > 1 for n in tied):
+        return False
+    rest = [d for n, d in enumerate(first) if n not in tied]
+    if any(x not in free for d in rest for x in d):
         return False
     others = {x for d in op.kind.dims[1:count] for x in bundle_order(d)}
-    shared = others & {x for n, d in enumerate(first) if n != tied for x in d}
-    rest = [d for n, d in enumerate(first) if n != tied]
     for dims in op.kind.dims[count:]:
         ranked = len(dims) == len(first)
-        if [d for n, d in enumerate(dims) if n != tied or not ranked] != rest:
+        if [d for n, d in enumerate(dims) if n not in tied or not ranked] != rest:
             return False
-    return not shared
+    return not others & {x for d in rest for x in d}
 
 
 def permuted(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | None:

@@ -38,7 +38,8 @@ def operator_price(
     summed = {n for n, label in enumerate(labels) if own or label.role == "reduce"}
     price = node + _work(extents, operands, outputs, summed, size, table)
     if not isinstance(kind, ComputeKind):
-        return price + _along_axis(labels, extents, operands, outputs, size, table)
+        price += _along_axis(labels, extents, operands, outputs, size, table)
+        return price + _copied(extents, operands, outputs[0], size, table)
     if is_product(kind, operands):
         return price + _product(extents, operands, outputs[0], origins, table)
     return price + (_repeated(extents, operands, outputs[0], size, table) if kind.combiner is None else 0)
@@ -76,6 +77,15 @@ def _along_axis(
     if len(tied) != 1 or not operands or list(operands[0]) != list(outputs[0]) or order[-1] == tied[0]:
         return 0
     return 2 * table.moved("transpose", prod(extents[label] for label in order), 1, size)
+
+
+def _copied(extents: Sequence[int], operands: Orders, output: Sequence[int], size: int, table: Table) -> int:
+    """An operator that writes cells more than once: the runtime has that for the last axis, and cell by cell."""
+    order = [label for label in output if extents[label] != 1]
+    copies = {label for label in order if not any(label in operand for operand in operands)}
+    if not copies or order[-1] in copies:
+        return 0
+    return table.moved("broadcast", prod(extents[label] for label in order), 1, size)
 
 
 def _joined(labels: Sequence[Label], extents: Sequence[int], order: Sequence[int], size: int, table: Table) -> int:

@@ -366,7 +366,12 @@ class Program:
         return list(node_order(self.outputs.values()))
 
     def named_nodes(self) -> Mapping[str, Sequence[Sequence[Node]]]:
-        """What a user may name, each of it as nodes: here what makes an output, by the name of that."""
+        """What a user may name, each of it as nodes: here what makes an output, by the name of that.
+
+        >>> x = input("x", (2,), "float32")
+        >>> list(Program([x], {"y": x}).named_nodes())
+        ['y']
+        """
         return {name: ((x.node,),) for name, x in self.outputs.items()}
 
     def bind(self, values: Mapping[Any, Any]) -> Program:

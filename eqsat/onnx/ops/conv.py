@@ -11,9 +11,9 @@ from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.tensors.views import pad, reshape
 from eqsat.ir.terms.shape import Dim
 from eqsat.onnx.call import Call, Declined, ints
-from eqsat.onnx.declare import WINDOW
+from eqsat.onnx.ops.declare import WINDOW
 from eqsat.onnx.ops.nodes import node
-from eqsat.onnx.slots import Slot, zero
+from eqsat.onnx.ops.slots import Slot, zero
 
 Pads = tuple[tuple[int, ...], tuple[int, ...]]
 

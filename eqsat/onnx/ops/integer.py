@@ -14,8 +14,8 @@ from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
-from eqsat.onnx.declare import WINDOW
 from eqsat.onnx.ops.conv import numbers, padded, paddings
+from eqsat.onnx.ops.declare import WINDOW
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import spelled
 from eqsat.onnx.ops.table import by_signature

@@ -15,7 +15,7 @@ from eqsat.ir.terms.shape import Dim, Shape, output_axes, reduce_axes, same_dim,
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.added import MICROSOFT
 from eqsat.onnx.call import Call, Declined, reduced_axes
-from eqsat.onnx.declare import PRODUCT, REDUCTION
+from eqsat.onnx.ops.declare import PRODUCT, REDUCTION
 from eqsat.onnx.ops.nodes import Formula
 from eqsat.onnx.ops.table import PREFIX, define
 

@@ -19,8 +19,8 @@ from eqsat.ir.tensors.tensor import Constant, Tensor, input
 from eqsat.ir.terms.shape import normalize_axis, same_dim, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, Type
+from eqsat.onnx.ops.slots import Slot
 from eqsat.onnx.ops.table import BySignature, define, lookup, merged, opaque, operator_names
-from eqsat.onnx.slots import Slot
 
 Build = Callable[[Call], "Tensor | Sequence[Tensor]"]
 NEVER = 1 << 30
@@ -34,7 +34,8 @@ class Formula:
     reads as numbers: they must be constants. From opset `along` on an operator works along its axis `axis` alone, so
     that a layout moves it by that number; along none where operand `scaled` is one number for all axes. Where no
     formula covers a use, an operator whose first `leading` axes of operand and output are one whatever the sizes, or
-    whose signature `otherwise` knows, is still one node; else it is a barrier.
+    whose signature `otherwise` knows, is still one node; else it is a barrier. `normal`: a call as one whose parameters
+    are for the axes that it names, so that layouts move these.
     """
 
     build: Build
@@ -44,9 +45,11 @@ class Formula:
     leading: int | None = None
     otherwise: Callable[[Call], Signature] | None = None
     scaled: int | None = None
+    normal: Callable[[Call], Call] | None = None
 
     def __call__(self, call: Call) -> tuple[Tensor, ...]:
         """The node of a call."""
+        call = call if self.normal is None else self.normal(call)
         tied = ("axis",) if call.opset < self.along else ()
         if self.along < NEVER:
             call = merged(call, axis=self._axis(call))
@@ -99,6 +102,7 @@ class How(TypedDict, total=False):
     leading: int | None
     otherwise: Callable[[Call], Signature] | None
     scaled: int | None
+    normal: Callable[[Call], Call] | None
 
 
 def node(

@@ -15,10 +15,10 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, ints
-from eqsat.onnx.declare import POOLING
 from eqsat.onnx.ops.conv import numbers, paddings
+from eqsat.onnx.ops.declare import POOLING
 from eqsat.onnx.ops.nodes import node
-from eqsat.onnx.slots import Slot, least, zero
+from eqsat.onnx.ops.slots import Slot, least, zero
 
 
 def windows_of(c: Call, x: Tensor) -> list[Window]:

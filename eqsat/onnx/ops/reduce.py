@@ -10,7 +10,7 @@ from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, reduced_axes
-from eqsat.onnx.declare import REDUCTION
+from eqsat.onnx.ops.declare import REDUCTION
 from eqsat.onnx.ops.nodes import node
 
 

@@ -7,8 +7,9 @@ where a rounded division of the output position describes them, else a constant 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, normalize_axes, output_axes, require_static, same_dim
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined, ints
-from eqsat.onnx.declare import RESIZING
+from eqsat.onnx.call import Call, Declined, ints, items_of
+from eqsat.onnx.ops.declare import RESIZING
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import output_shape, spelled
 
@@ -159,9 +160,13 @@ def _axes(c: Call, x: Tensor, out: Sequence[Dim]) -> list[Axis]:
 
 def _scales(c: Call, x: Tensor) -> NDArray | None:
     """The scales of all axes where the node has them; None where it has sizes."""
-    if "scales" in c.attrs:
-        return np.asarray(c.attrs["scales"], F)
     named = _named(c, x)
+    if "scales" in c.attrs:
+        found = np.ones(x.rank, F)
+        found[list(named)] = np.asarray(c.attrs["scales"], F)
+        return found
+    if "sizes" in c.attrs:
+        return None
     slot = 1 if c.op == "Upsample" or c.opset < 11 else 2
     source = c.operands[slot] if slot < len(c.operands) else None
     if source is not None and source.shape != (0,):
@@ -182,6 +187,44 @@ def _named(c: Call, x: Tensor) -> tuple[int, ...]:
     return tuple(range(x.rank)) if given is None else normalize_axes(ints(given, c.op), x.rank, c.op)
 
 
+def by_axes(c: Call) -> Call:
+    """A call whose scales or sizes are constant as one that names the axes which it resizes, with their scales or
+    sizes as parameters; any other call as it is."""
+    x, given = c.tensors[0], [None, *c.operands[1:], None, None, None]
+    policy = c.get("keep_aspect_ratio_policy", "stretch")
+    if c.get("coordinate_transformation_mode") == "tf_crop_and_resize" or policy != "stretch":
+        return c
+    slots = {"scales": 1 if c.opset < 11 else 2, "sizes": 3}
+    for name, slot in slots.items():
+        source, listed = given[slot], c.attrs.get(name)
+        known = source is not None and isinstance(source.node, Constant) and source.shape != (0,)
+        if listed is None and not known:
+            continue
+        array = source.node.array if source is not None and isinstance(source.node, Constant) else None
+        values: list[Any] = list(items_of(listed)) if array is None or not known else array.tolist()
+        if len(values) != len(_named(c, x)):
+            return c
+        pairs = zip(_named(c, x), values, strict=True)
+        kept = [(n, v) for n, v in pairs if (v != 1 if name == "scales" else not same_dim(x.shape[n], v))]
+        if not kept:
+            return c
+        axes = tuple(n for n, _ in kept)
+        if not _has_kernel(c, x, axes):
+            if "axes" in c.attrs:
+                raise Declined(c.op, f"no runtime has it along the axes {axes}")
+            return c
+        return replace(c, operands=c.operands[:1], attrs={**c.attrs, "axes": axes, name: tuple(v for _, v in kept)})
+    return c
+
+
+def _has_kernel(c: Call, x: Tensor, axes: Sequence[int]) -> bool:
+    """Whether runtimes resize along these axes: copies along any, means along those of an image."""
+    mode = str(c.get("mode", "nearest"))
+    if mode == "nearest":
+        return True
+    return x.dtype == "float32" and x.rank == 4 and axes in (((2, 3), (1, 2)) if mode == "linear" else ((2, 3),))
+
+
 def untouched(c: Call) -> Signature:
     """Axes that are not resized, and of which no region is taken, are independent; the others stay as they are."""
     x, out = c.tensors[0], output_shape(c)
@@ -200,7 +243,7 @@ def untouched(c: Call) -> Signature:
     return spelled(c, f"{ins} -> {' '.join(written)}", map=" ".join(f"a{n}" for n in kept))
 
 
-@node("Resize", "x roi? scales? sizes?", RESIZING, parameters=(1, 2, 3), otherwise=untouched)
+@node("Resize", "x roi? scales? sizes?", RESIZING, parameters=(1, 2, 3), otherwise=untouched, normal=by_axes)
 @node("Upsample", "x scales", "mode=nearest|linear scales", parameters=(1,), otherwise=untouched)
 def resize(c: Call) -> Tensor:
     x, kind = c.operands[0], str(c.get("mode", "nearest"))

@@ -18,8 +18,8 @@ from eqsat.ir.tensors.tensor import Compute, Constant, Definition, Node, Opaque,
 from eqsat.ir.terms.shape import Shape, normalize_axis
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, TensorAttr, Type, items_of, schema_default, symbolic, to_node
-from eqsat.onnx.declare import Declared, declare
-from eqsat.onnx.slots import Slot
+from eqsat.onnx.ops.declare import Declared, declare
+from eqsat.onnx.ops.slots import Slot
 
 PREFIX = "onnx:"
 OPSET, SLOTS, OUTPUT, LISTED = "onnx.opset", "onnx.slots", "onnx.output", "onnx.listed"
@@ -188,7 +188,7 @@ class OnnxImpl(OperatorImpl):
         table = dict(zip(self.call.slots, range(len(arrays)), strict=True))
         names = [f"x{table[n]}" if n in table else "" for n in range(len(self.call.operands))]
         outputs = [f"y{n}" for n in range(len(self.types))]
-        node = to_node(self.call, names, outputs, add)
+        node = to_node(replace(self.call, types=self.types), names, outputs, add)
         ins = [
             helper.make_tensor_value_info(f"x{n}", element_type(a.dtype.name), a.shape) for n, a in enumerate(arrays)
         ]

@@ -181,3 +181,15 @@ def test_a_target_says_which_layouts_it_has(accelerator: str) -> None:
     TARGETS[accelerator] = replace(TARGETS[accelerator], layouts={"relu": ["NCHW -> NCHW16c"]})
     result = eq.optimize(flat, accelerator)
     assert any("has no layouts for relu (1, 8, 6, 6): it stays" in note for note in result.notes)
+
+
+# feature: G9
+def test_an_operator_takes_the_changes_around_it_if_that_is_cheaper() -> None:
+    """A convolution between two changes of layout reads and writes as the changes do; frozen, it does not."""
+    w = eq.constant(np.random.default_rng(1).standard_normal((8, 8, 3, 3)).astype(np.float32))
+    x = eq.input("x", (2, 6, 6, 8), "float32")
+    y = eq.conv2d(x.permute_dims((0, 3, 1, 2)), w, padding=1).permute_dims((0, 2, 3, 1))
+    program = eq.Program([x], {"y": y})
+    free = eq.optimize(program)
+    assert (free.layout_ops, free.initial.layout_ops) == (0, 2) and same(program, free.program)
+    assert eq.optimize(program, freeze=["conv2d"]).layout_ops == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from eqsat.ir.tensors.program_json import program_from_json, program_to_json
 from eqsat.ir.tensors.tensor import Input, Program, Tensor
 from eqsat.ir.terms.shape import require_static
 
+Run = Callable[[Program], Callable[[dict[str, NDArray]], Any]]
 BLOCKED = ["NCHW -> NCHW4c", "OIHW -> OIHW4i4o", "NCHW -> NCHW4c"]
 
 
@@ -26,21 +28,24 @@ def arrays(program: Program) -> dict[str, NDArray]:
     return {x.name: r.standard_normal(require_static(x.shape, "test")).astype(np.float32) for x in program.inputs}
 
 
-def run_in_two(parts: tuple[Program, Program], given: dict[str, NDArray], run: Any) -> Any:
+def run_in_two(parts: tuple[Program, Program], given: dict[str, NDArray], run: Run) -> Any:
     """What the second program makes of the results of the first."""
     ahead, main = parts
-    made = run(ahead)(**{x.name: given[x.name] for x in ahead.inputs})
-    packed = made if isinstance(made, dict) else dict(zip(ahead.outputs, [made], strict=True))
-    return run(main)(**{x.name: packed.get(x.name, given.get(x.name)) for x in main.inputs})
+    made = run(ahead)({x.name: given[x.name] for x in ahead.inputs})
+    packed: dict[str, NDArray] = {next(iter(ahead.outputs)): made} if len(ahead.outputs) == 1 else made
+    return run(main)({x.name: packed[x.name] if x.name in packed else given[x.name] for x in main.inputs})
 
 
-def numpy(program: Program) -> Any:
-    return lambda **given: eq.evaluate(program, given)
+def numpy(program: Program) -> Callable[[dict[str, NDArray]], Any]:
+    def call(given: dict[str, NDArray]) -> Any:
+        return eq.evaluate(program, given)
+
+    return call
 
 
 # feature: G25
 @pytest.mark.parametrize("run", [numpy, eq.compile])
-def test_parameters_are_laid_once(run: Any) -> None:
+def test_parameters_are_laid_once(run: Run) -> None:
     x, w = eq.input("x", (1, 8, 6, 6), "float32"), weight("w", (8, 8, 3, 3))
     program = eq.Program([x, w], {"y": eq.conv2d(eq.conv2d(x, w, padding=1).relu(), w, padding=1)})
     result = eq.optimize(program, freeze={"conv2d": BLOCKED})

@@ -9,7 +9,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from eqsat.onnx.declare import NEWEST_OPSET  # noqa: E402
+from eqsat.onnx.ops.declare import NEWEST_OPSET  # noqa: E402
 from eqsat.onnx.ops.table import BySignature, lookup, operator_names  # noqa: E402
 
 pytestmark = pytest.mark.onnx

@@ -24,10 +24,10 @@ from eqsat.ir.errors import EqsatError  # noqa: E402
 from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque, Tensor, input  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
-from eqsat.onnx import declare as onnx_declare  # noqa: E402
 from eqsat.onnx.call import Call, Declined  # noqa: E402
-from eqsat.onnx.declare import NEWEST_OPSET, Declared, declare  # noqa: E402
+from eqsat.onnx.ops import declare as onnx_declare  # noqa: E402
 from eqsat.onnx.ops import table as onnx_ops  # noqa: E402
+from eqsat.onnx.ops.declare import NEWEST_OPSET, Declared, declare  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 

@@ -68,6 +68,7 @@ def found(y: Tensor | Program) -> Program:
     return result.program
 
 
+# feature: I8
 def test_the_axis_of_a_softmax_stays_the_last() -> None:
     """Bytes alone would leave out both transposes; the runtime would move the axis there and back, and slower."""
     y = image().permute_dims((1, 3, 2, 0)).softmax(3).permute_dims((3, 0, 2, 1))
@@ -77,6 +78,7 @@ def test_the_axis_of_a_softmax_stays_the_last() -> None:
     assert moved.attrs["axis"] != len(moved.outputs[0][0]) - 1
 
 
+# feature: I8
 def test_a_constant_is_the_right_operand() -> None:
     """The runtime prepares a constant on the right; and it reads the left operand row by row."""
     weight, turned = eq.constant(np.ones((64, 32), np.float32)), eq.constant(np.ones((32, 64), np.float32))

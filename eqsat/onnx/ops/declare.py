@@ -22,7 +22,7 @@ POOLING = f"{WINDOW} ceil_mode=0|1"
 REDUCTION = "axes keepdims=0|1 noop_with_empty_axes=0|1"
 PRODUCT = "transA=0|1 transB=0|1 alpha beta broadcast=0|1"
 RESIZING = (
-    "mode=nearest|linear|cubic antialias=0|1 axes cubic_coeff_a exclude_outside=0|1 extrapolation_value "
+    "mode=nearest|linear|cubic antialias=0|1 axes scales sizes cubic_coeff_a exclude_outside=0|1 extrapolation_value "
     "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil "
     "keep_aspect_ratio_policy=stretch|not_larger|not_smaller coordinate_transformation_mode="
     "half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric|tf_half_pixel_for_nn|tf_crop_and_resize"
