@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from difflib import get_close_matches
 from functools import wraps
-from inspect import CO_VARKEYWORDS
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
 from eqsat.ir.errors import EqsatError
 
+CO_VARKEYWORDS = 0x08
+"""The flag of code that takes any keywords, as `inspect` has it, which takes long to import."""
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type[Any])
 
@@ -87,6 +87,8 @@ def _called(name: str, owner: str | None, args: Sequence[Any]) -> str:
 
 
 def _unknown(called: str, given: Collection[str], listed: Sequence[str]) -> UnknownKeyword:
+    from difflib import get_close_matches  # only needed here
+
     own = [name for name in listed if name not in ("self", "cls")]
     wrong = next(name for name in given if name not in own)
     close = get_close_matches(wrong, own, 1) or [name for name in own if wrong in name or name in wrong]

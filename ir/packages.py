@@ -10,9 +10,12 @@ The groups: `eqsat.rules` (laws and rules), `eqsat.operators` (signatures of ope
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
 from eqsat.ir.errors import EqsatError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ def load(group: str, name: str) -> tuple[Origin, object]:
 
 def _points(group: str) -> dict[str, EntryPoint]:
     """The entry points by name; of two packages with one name, the first by package has it."""
+    from importlib.metadata import entry_points  # takes as long to import as all that runs a cached program
+
     found = sorted(entry_points(group=group), key=lambda p: (p.dist.name if p.dist else "", p.name), reverse=True)
     return {point.name: point for point in found}
 

@@ -33,8 +33,8 @@ from eqsat.onnx.formulas.data_terms import zero_of
 from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_checks, view_of
 from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
 from eqsat.onnx.formulas.reduce import Reduction, reduced
+from eqsat.onnx.formulas.run_op import run_op
 from eqsat.onnx.recognise import chain
-from eqsat.onnx.run_op import run_op
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.writer import Cut, Writer
 from eqsat.pricing.steps import chained, fewest_bytes

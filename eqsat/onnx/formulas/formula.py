@@ -26,7 +26,7 @@ from eqsat.ir.terms.walk import nodes_of, occurs, postorder, substitute
 from eqsat.models.package import element_type
 from eqsat.onnx.formulas.data_terms import as_data, const_data, reads_data, zero_of
 from eqsat.onnx.formulas.lower import PRIMITIVES, lowered
-from eqsat.onnx.run_op import run_op
+from eqsat.onnx.formulas.run_op import run_op
 from eqsat.onnx.size_names import size_scalar
 from eqsat.onnx.writer import Writer
 

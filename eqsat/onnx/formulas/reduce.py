@@ -15,8 +15,8 @@ from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms.shape import Shape, as_dim, size_term, static_shape
 from eqsat.models.package import element_type
+from eqsat.onnx.formulas.run_op import cast_name, run_op
 from eqsat.onnx.kernels import via
-from eqsat.onnx.run_op import cast_name, run_op
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.writer import Writer
 
