@@ -16,7 +16,15 @@ from eqsat.ir.dtypes import BOOL, is_float
 from eqsat.ir.errors import TypeMismatch
 from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.arrays import ufuncs
-from eqsat.ir.tensors.arrays.lifted import OUT, Binary, Unary, binary_function, float_function, unary_function
+from eqsat.ir.tensors.arrays.lifted import (
+    OUT,
+    Binary,
+    Unary,
+    binary_function,
+    float_function,
+    refuse_targets,
+    unary_function,
+)
 from eqsat.ir.tensors.arrays.types import as_tensor, common, refuse
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import build
@@ -195,41 +203,44 @@ def _truth(value: Any, name: str) -> Tensor:
 
 
 @overload
-def logical_and(a: Tensor, /, *parts: Any, dtype: Any = None) -> Tensor: ...
+def logical_and(a: Tensor, /, *parts: Any, out: None = None, where: bool = True, dtype: Any = None) -> Tensor: ...
 @overload
 def logical_and(*parts: Term | bool) -> Term: ...
-def logical_and(*parts: Any, dtype: Any = None) -> Any:
+def logical_and(*parts: Any, out: None = None, where: Any = True, dtype: Any = None) -> Any:
     """The conjunction; on terms evaluated from the left and lazily: later parts may assume earlier ones.
 
     >>> i = t.var("i")
     >>> logical_and(0 < i, 8 // i < 4)
     0 < i and 8 // i < 4
     """
+    refuse_targets("logical_and", out, where)
     return _junction("logical_and", "logical_and", t.logical_and, parts, dtype)
 
 
 @overload
-def logical_or(a: Tensor, /, *parts: Any, dtype: Any = None) -> Tensor: ...
+def logical_or(a: Tensor, /, *parts: Any, out: None = None, where: bool = True, dtype: Any = None) -> Tensor: ...
 @overload
 def logical_or(*parts: Term | bool) -> Term: ...
-def logical_or(*parts: Any, dtype: Any = None) -> Any:
+def logical_or(*parts: Any, out: None = None, where: Any = True, dtype: Any = None) -> Any:
     """The disjunction; on terms evaluated from the left and lazily: later parts may assume that earlier ones are false.
 
     >>> i = t.var("i")
     >>> logical_or(i < 1, 8 // i < 4)
     i < 1 or 8 // i < 4
     """
+    refuse_targets("logical_or", out, where)
     return _junction("logical_or", "logical_or", t.logical_or, parts, dtype)
 
 
 @overload
-def logical_not(a: Tensor, *, dtype: Any = None) -> Tensor: ...
+def logical_not(a: Tensor, *, out: None = None, where: bool = True, dtype: Any = None) -> Tensor: ...
 @overload
 def logical_not(a: Term | bool) -> Term: ...
-def logical_not(a: Any, *, dtype: Any = None) -> Any:
+def logical_not(a: Any, *, out: None = None, where: Any = True, dtype: Any = None) -> Any:
     """The negation.
 
     >>> logical_not(t.var("i") < 4)
     4 <= i
     """
+    refuse_targets("logical_not", out, where)
     return _junction("logical_not", "logical_not", t.logical_not, (a,), dtype)

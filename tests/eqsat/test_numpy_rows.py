@@ -102,3 +102,38 @@ def test_what_is_not_there_names_the_alternative(row: str, module: Any) -> None:
     with pytest.raises(EqsatError) as error:
         value(row, inputs(), module)
     assert REFUSED[row] in str(error.value), str(error.value)
+
+
+REALS = np.array([[0.25, 0.5, 0.75], [0.125, 0.9, 0.4]]), np.array([[0.5, 0.25, 1.0], [2.0, 1.0, 3.0]])
+WHOLE = np.array([[2, 4, 6], [1, 7, 3]]), np.array([[1, 2, 2], [4, 2, 6]])
+
+
+def test_every_ufunc_takes_the_keywords_of_numpys() -> None:
+    """dtype= gives numpy's numbers and type, or an error where numpy has one; out= and where= name the alternative."""
+    made: dict[str, Any] = {}
+    expected: dict[str, Any] = {}
+    arrays = {f"{kind}{n}": a for kind, pair in (("r", REALS), ("w", WHOLE)) for n, a in enumerate(pair)}
+    named = {name: eq.input(name, a.shape, a.dtype.name) for name, a in arrays.items()}
+    ufuncs = [n for n in eq.__all__ if isinstance(getattr(np, n, None), np.ufunc) and n not in ("matmul", "vecdot")]
+    for name in ufuncs:
+        ours, theirs = getattr(eq, name), getattr(np, name)
+        for kind in "rw":
+            given = [f"{kind}{n}" for n in range(theirs.nin)]
+            tensors = [named[n] for n in given]
+            for dtype in ("float32", "int32", "bool"):
+                try:
+                    wanted = theirs(*(arrays[n] for n in given), dtype=dtype)
+                except TypeError:
+                    with pytest.raises(EqsatError):
+                        ours(*tensors, dtype=dtype)
+                    continue
+                made[f"{name} {kind} {dtype}"] = ours(*tensors, dtype=dtype)
+                expected[f"{name} {kind} {dtype}"] = wanted
+            for keyword in ("out", "where"):
+                with pytest.raises(EqsatError, match=r"eq\.where|returns"):
+                    ours(*tensors, **{keyword: np.ones((2, 3), bool)})
+    assert len(ufuncs) > 70 and len(made) > 200
+    program = eq.Program(list(named.values()), {f"out{n}": x for n, x in enumerate(made.values())})
+    found = eq.evaluate(program, arrays)
+    for n, label in enumerate(made):
+        check(label, found[f"out{n}"], expected[label])

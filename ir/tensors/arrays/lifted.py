@@ -46,10 +46,15 @@ def _described(function: Callable[..., Any], name: str, text: str, example: str)
     return function
 
 
-def _tensors(name: str, ufunc: str, operands: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Tensor:
-    """A function of tensors; by the name of numpy's ufunc, or of one that numpy lacks."""
+def refuse_targets(name: str, out: Any, where: Any) -> None:
+    """Refuse numpy's keywords that say where a result goes."""
     refuse(name, "out", out, OUT)
     refuse(name, "where", None if where is True else where, "eq.where(mask, result, other)")
+
+
+def _tensors(name: str, ufunc: str, operands: tuple[Any, ...], out: Any, where: Any, dtype: Any) -> Tensor:
+    """A function of tensors; by the name of numpy's ufunc, or of one that numpy lacks."""
+    refuse_targets(name, out, where)
     if ufunc in ufuncs.UFUNCS:
         return ufuncs.apply(ufunc, *operands, dtype=dtype)
     refuse(name, "dtype", dtype, "x.astype(dtype) converts")

@@ -244,7 +244,7 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Tensor:
     if name in ("power", "float_power") and is_weak(operands[1]) and operands[1] == 2:
         return elementwise("square", _square, types[:1], operands[0])
     if name == "positive":
-        return as_tensor(operands[0], name)
+        return as_tensor(operands[0], name).astype(result)
     made = elementwise(tag, scalar, types, *operands)
     assert made.dtype == result, f"{name} gave {made.dtype}, not {result}"
     return made
