@@ -194,8 +194,8 @@ class _Run:
     ) -> OnnxResult:
         """The result within the limits; the model itself where they are hit."""
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
-        from eqsat.onnx.bodies import optimized
         from eqsat.onnx.frozen import laid, occurring
+        from eqsat.onnx.parts import bodies, opaque_types
         from eqsat.onnx.read import read_with_types
 
         given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
@@ -203,10 +203,13 @@ class _Run:
         reached("read")
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
-                bodies = optimized(before, values, self.body, self.limits)
-                if bodies.changed:
-                    before = bodies.model
-                    program, values = read_with_types(before, fold_inputs)
+                remarks: list[str] = []
+                for part in (bodies, opaque_types):
+                    found = part.optimized(before, values, self.body, self.limits)
+                    remarks += found.remarks
+                    if found.changed:
+                        before = found.model
+                        program, values = read_with_types(before, fold_inputs)
                 freeze = occurring(self.freeze, program, given, self.inside)
                 known = before, program, values
                 before, program, values, frozen = laid(*known, freeze, self.spelling(program), self.target)
@@ -215,7 +218,7 @@ class _Run:
                     given, before, program, values, self.table, own, frozenset(x.node.serial for x in frozen)
                 )
                 begun = self.begun if self.checked else None
-                return _judged(source, engine(program), engine, begun, self.confirm, bodies.remarks)
+                return _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
         except MemoryError:
             return self.late(given, program, "memory-limit", OUT_OF_MEMORY)
         except clock.OutOfTime:

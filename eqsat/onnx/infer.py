@@ -79,6 +79,11 @@ class Types:
             return None
         return tuple(self._dim(d) for d in proto.tensor_type.shape.dim), dtype
 
+    def not_modelled(self) -> dict[str, TypeProto]:
+        """The types of tensors of known rank whose elements programs have no type for."""
+        ranked = {n: x for n, x in self.protos.items() if x.tensor_type.HasField("shape") and x.tensor_type.elem_type}
+        return {name: x for name, x in ranked.items() if dtype_name(x.tensor_type.elem_type) is None}
+
     def fix_unknown(self, protos: Iterable[TypeProto]) -> None:
         """Give every unknown extent a symbol of its own, that may be 0 because it may depend on data."""
         for proto in protos:

@@ -12,6 +12,7 @@ from onnx import (
     NodeProto,
     SparseTensorProto,
     TensorProto,
+    TypeProto,
     checker,
     numpy_helper,
     shape_inference,
@@ -85,6 +86,8 @@ class ModelValues:
     types: Mapping[str, Type]
     constants: frozenset[str]
     symbol_names: Mapping[Term, str]
+    others: Mapping[str, TypeProto]
+    """The types of values whose elements programs have no type for."""
 
 
 def value_types(model: ModelProto) -> ModelValues:
@@ -106,7 +109,8 @@ def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxP
         if not free and all(x.node.serial in fixed for x in node.operands):
             fixed.add(node.serial)
     constants = frozenset(name for name, x in reader.env.items() if x.node.serial in fixed)
-    return program, ModelValues(types, constants, {symbol: name for name, symbol in reader.types.symbols.items()})
+    names = {symbol: name for name, symbol in reader.types.symbols.items()}
+    return program, ModelValues(types, constants, names, reader.types.not_modelled())
 
 
 class _Reader:

@@ -166,7 +166,7 @@ def test_a_body_that_is_no_program_stays() -> None:
 
 
 def test_a_body_that_fails_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    from eqsat.onnx import bodies
+    from eqsat.onnx.parts import bodies
 
     def broken(*args: Any) -> None:
         raise ZeroDivisionError

@@ -6,7 +6,7 @@ inputs holds in every iteration: an extent of a state is what it is at first onl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -183,9 +183,22 @@ def _put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: Mode
     kept = {x.name for x in (*own.graph.input, *own.graph.output)}
     for entries in (graph.node, graph.initializer, graph.sparse_initializer, graph.value_info):
         del entries[:]
-    taken = {*_names(model.graph)}
+    table = free_names(model.graph, after, constants, kept)
+    nodes = [renamed(n, table) for n in after.graph.node]
+    for x in constants:
+        x.name = table[x.name]
+    graph.node.extend(nodes)
+    graph.initializer.extend(constants)
+    graph.sparse_initializer.extend(after.graph.sparse_initializer)
+
+
+def free_names(
+    graph: GraphProto, part: ModelProto, constants: Iterable[TensorProto], kept: Collection[str]
+) -> dict[str, str]:
+    """Names for the values and some constants of a part that nothing in a graph has; `kept` keep theirs."""
+    taken = {*_names(graph)}
     table: dict[str, str] = {}
-    for name in (*(o for n in after.graph.node for o in n.output if o), *(x.name for x in constants)):
+    for name in (*(o for n in part.graph.node for o in n.output if o), *(x.name for x in constants)):
         if name in kept:
             continue
         wish, number = name, 0
@@ -194,12 +207,7 @@ def _put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: Mode
             wish = f"{name}_{number}"
         taken.add(wish)
         table[name] = wish
-    nodes = [renamed(n, table) for n in after.graph.node]
-    for x in constants:
-        x.name = table[x.name]
-    graph.node.extend(nodes)
-    graph.initializer.extend(constants)
-    graph.sparse_initializer.extend(after.graph.sparse_initializer)
+    return table
 
 
 def _names(graph: GraphProto) -> Iterator[str]:
