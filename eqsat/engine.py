@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from eqsat.backends.targets import target_named
 from eqsat.checking.guard import budget, differs, failed, unchecked
@@ -22,6 +23,7 @@ from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
 from eqsat.freezing.names import Freeze
 from eqsat.freezing.relay import Freezing, freezing
+from eqsat.graph.assumed import assumptions
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.fill_holes import assignments
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
@@ -179,23 +181,26 @@ def _best(setup: _Setup, bound: Limits, initial: Measure) -> Result:
     """The best result over the fillings of holes; the program itself where nothing is gained."""
     best: Result | None = None
     original = setup.frozen.program
-    for candidate, table in assignments(original):
+    hints = assumptions(original)
+    for (candidate, table), assumed in product(assignments(original), (False, True) if hints else (False,)):
         try:
-            found = _one(replace(setup, frozen=setup.frozen.moved(candidate, table)), bound, initial)
+            own = replace(setup, frozen=setup.frozen.moved(candidate, table), assumed=assumed)
+            found = _one(own, bound, initial)
         except clock.OutOfTime:
             if best is None:
                 raise
             break
         if best is None or found.final.rank < best.final.rank:
-            best = found
+            best = replace(found, assumptions=hints if assumed else ())
         if setup.table is None and best.final.bytes_moved == 0 and best.final.layout_ops == 0:
             break
     assert best is not None
     if best.final.rank >= initial.rank:
         notes = [*setup.frozen.notes, *size_notes(original), *best.notes]
         same = replace(best, program=original, original=original, initial=initial, final=initial, notes=notes)
-        return replace(same, frozen=setup.frozen.nodes)
-    return replace(best, notes=[*setup.frozen.notes, *size_notes(original, best.program), *best.notes])
+        return replace(same, frozen=setup.frozen.nodes, assumptions=())
+    taken = [f"assumed: {a}" for a in best.assumptions]
+    return replace(best, notes=[*taken, *setup.frozen.notes, *size_notes(original, best.program), *best.notes])
 
 
 @dataclass(frozen=True)
@@ -209,11 +214,12 @@ class _Setup:
     table: Table | None
     growth: float = GROWTH
     beyond: Beyond | None = None
+    assumed: bool = False
 
 
 def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
     program = setup.frozen.program
-    encoded = encode(program, setup.laws, setup.rules, setup.frozen.nodes)
+    encoded = encode(program, setup.laws, setup.rules, setup.frozen.nodes, setup.assumed)
     setup.frozen.further_forms(encoded, setup.target)
     task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.laws)
     notes: list[str] = []

@@ -105,6 +105,8 @@ class Result:
     obligations: Sequence[Obligation] = field(default_factory=tuple[Obligation, ...])
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
     checked: Checked = field(default_factory=Checked)
+    assumptions: tuple[str, ...] = ()
+    """What the program says of its inputs (`cropped_value=`) without which the result would not be the same."""
     target: str = "c"
     prices: Table | None = None
     """The prices of time, where that is the objective."""

@@ -142,6 +142,11 @@ def combine_moved(m: Expr, bijection_name: str, op: str, *reads: Expr) -> Expr:
     return Expr("combine_moved", (m, bijection_name, op, reads))
 
 
+def combine_within(part: str, op: str, *reads: Expr) -> Expr:
+    """The same over those reduced indices alone that are in a part of the reduced box."""
+    return Expr("combine_within", (part, op, reads))
+
+
 # -- hypotheses -------------------------------------------------------------------------------------------------------
 
 
@@ -163,6 +168,16 @@ def takes(condition: str, index: Expr = HERE) -> Expr:
 def reduces(op: str) -> Expr:
     """The reduced index, the same one wherever a hypothesis has it, is inside of the box that an operator reduces."""
     return Expr("reduces", (op,))
+
+
+def within(part: str) -> Expr:
+    """The reduced index is in a part of the box that an operator reduces."""
+    return Expr("within", (part,))
+
+
+def neutral(of: Expr) -> Expr:
+    """The value that an operator's body has at the reduced index changes nothing that it is combined with."""
+    return Expr("neutral", (of,))
 
 
 def inside(of: Expr, index: Expr = HERE) -> Expr:
@@ -229,10 +244,20 @@ def total(m: Expr) -> Expr:
 def keeps(kept: Expr, back: Expr, m: Expr, op: str, access: str) -> Expr:
     """All cells that an operator reads for a view of its result by m are among those that a map keeps; `back` says
     where each of them is kept."""
-    cell = reached(op, access, gather(m))
+    read_there = reached(op, access, gather(m))
+    return implies(both(inside(m), reduces(op)), _kept(kept, back, read_there))
+
+
+def keeps_within(kept: Expr, back: Expr, part: str, op: str, access: str) -> Expr:
+    """The same of the cells that an operator reads at the reduced indices of a part."""
+    box = inside(combine(op))  # whatever it reads
+    return implies(both(box, reduces(op), within(part)), _kept(kept, back, reached(op, access)))
+
+
+def _kept(kept: Expr, back: Expr, cell: Expr) -> Expr:
     place = gather(back, cell)
     found = inside(back, cell), valid(back, cell), inside(kept, place), valid(kept, place)
-    return implies(both(inside(m), reduces(op)), both(*found, same_index(gather(kept, place), cell)))
+    return both(*found, same_index(gather(kept, place), cell))
 
 
 # -- declarations -----------------------------------------------------------------------------------------------------

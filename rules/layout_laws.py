@@ -18,6 +18,7 @@ from eqsat.ir.law import (
     combine,
     combine_at,
     combine_moved,
+    combine_within,
     compose,
     filled,
     fits,
@@ -28,11 +29,14 @@ from eqsat.ir.law import (
     inside,
     inverse,
     keeps,
+    keeps_within,
     mapping,
     negation,
+    neutral,
     pointwise,
     read,
     read_through,
+    reduces,
     same_box,
     same_index,
     same_valid,
@@ -45,6 +49,7 @@ from eqsat.ir.law import (
     valid,
     value,
     view,
+    within,
 )
 
 LAWS = Laws("layout_laws")
@@ -123,6 +128,15 @@ def select_part() -> tuple[Expr, ...]:
 def select_of_views() -> tuple[Expr, ...]:
     """Selecting between views of one tensor is one view."""
     return select("c", view(X, F), view(X, G)), view(X, chosen("c", F, G)), same_box(F, G)
+
+
+@law("drop-neutral")
+def drop_neutral() -> tuple[Expr, ...]:
+    """A reduction is the one over a part of its box where its body is neutral everywhere else: padding is not read."""
+    left = combine("op", read(X, "a"))
+    right = combine_within("k", "op", read_through(view(X, F), G, "a"))
+    idle = implies(both(inside(left), reduces("op"), negation(within("k"))), neutral(left))
+    return left, right, keeps_within(F, G, "k", "op", "a"), idle
 
 
 @law("spell")

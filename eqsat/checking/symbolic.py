@@ -16,7 +16,8 @@ import numpy as np
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.part import Key, Part, cells, flat_index
 from eqsat.checking.pull import Pull, reduce
-from eqsat.ir.dtypes import INDEX, NDArray, has_floats
+from eqsat.ir.dtypes import COMPLEX, INDEX, NDArray, has_floats
+from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
@@ -237,7 +238,8 @@ def _spread(value: Cells, shape: tuple[int, ...]) -> Cells:
 
 
 def _combined(value: Cells, combiner: str, dtype: str, ordered: bool) -> Cells:
-    """A reduction: the sum of well-mixed words has no order; an ordered one keeps the places of its terms."""
+    """A reduction: the sum of well-mixed words has no order; an ordered one keeps the places of its terms. Without an
+    order, neutral numbers say nothing (0 and -0.0 in a sum, whose total begins with 0)."""
     axes = tuple(range(1, value.words.ndim))
     kind = np.uint64(seed_of("reduce", combiner, dtype))  # in the total too: the sum of no words says nothing
     words = mixed(value.words ^ kind)
@@ -245,6 +247,8 @@ def _combined(value: Cells, combiner: str, dtype: str, ordered: bool) -> Cells:
         places: NDArray = np.arange(cells(value.words.shape[1:]), dtype=np.uint64)
         inner: NDArray = places.reshape(value.words.shape[1:])
         words = mixed(words ^ mixed(inner))
+    elif value.known is not None and value.numbers is not None and dtype not in COMPLEX:
+        words = np.where(value.known & (value.numbers == neutral(combiner, dtype)), np.uint64(0), words)
     total = mixed(words.sum(axis=axes, dtype=np.uint64) + kind)
     if value.known is None or value.numbers is None:
         return Cells(total)

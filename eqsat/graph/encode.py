@@ -25,7 +25,7 @@ from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, constant
-from eqsat.ir.tensors.views import broadcast_to
+from eqsat.ir.tensors.views import broadcast_to, put_back
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.operators import algebra
@@ -71,6 +71,10 @@ class Encoded:
         default_factory=dict[tuple[tuple[int, int], int], tuple[int, int]]
     )
     """What the views are between: of a value in a layout, by a map, a value in a layout."""
+    same: list[tuple[tuple[int, int], tuple[int, int]]] = field(
+        default_factory=list[tuple[tuple[int, int], tuple[int, int]]]
+    )
+    """Values in layouts that are the same by what the program says of its inputs."""
     leaves: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
     cuts: int = 0
     laws: Counter[str] = field(default_factory=Counter[str])
@@ -79,6 +83,8 @@ class Encoded:
     """The laws that may be used for that (None: all)."""
     rules: tuple[Rule, ...] = ()
     """Rules of a user about scalars, beside ours."""
+    assumed: bool = False
+    """Whether cropped cells hold what the program says that they do (`cropped_value=`)."""
     frozen: frozenset[int] = frozenset()
     """The nodes, by their serials, that stay operators of their own, as the program spells them."""
 
@@ -120,11 +126,12 @@ def encode(
     laws: Iterable[Law] | None = None,
     rules: tuple[Rule, ...] = (),
     frozen: frozenset[int] = frozenset(),
+    assumed: bool = False,
 ) -> Encoded:
     """Read a program into fresh tables, in the normal form that some laws (default: all), and rules of a user
-    beside ours, give it; frozen: the nodes that stay as they are."""
+    beside ours, give it; frozen: the nodes that stay as they are; assumed: cropped cells hold what the program says."""
     allowed = None if laws is None else frozenset(law.name for law in laws)
-    result = Encoded(Interned(), program, allowed=allowed, rules=rules, frozen=frozen)
+    result = Encoded(Interned(), program, allowed=allowed, rules=rules, assumed=assumed, frozen=frozen)
     for node in program.nodes():
         clock.check()
         if isinstance(node, (Input, Constant)):
@@ -195,6 +202,21 @@ def _view(e: Encoded, node: View) -> None:
         ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
         e.viewed[ends[0], number] = ends[1]
     e.placed[node.serial, 0] = source
+    if e.assumed:
+        _put_back(e, node)
+
+
+def _put_back(e: Encoded, node: View) -> None:
+    """What is cropped is the tensor once it is padded with what the program says that the cropped cells hold."""
+    back = put_back(node)
+    maps = None if back is None else maps_of_view(back)
+    if back is None or maps is None or len(maps) != 1 or isinstance(maps[0], TermMap):
+        return
+    u, dtype = e.interned, node.source.dtype
+    part, whole = e.placed[node.serial, 0], e.placed[node.source.key]
+    padded = place(e, part, maps[0], back.fill, dtype)
+    one, other = ((x.value, u.reindex(x.layout, None, dtype)) for x in (padded, whole))
+    e.same.append((one, other))
 
 
 def _simplified(e: Encoded, node: View) -> tuple[Map, ...] | None:

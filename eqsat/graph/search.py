@@ -93,6 +93,10 @@ class Task:
     """The values that are constants."""
     cuts: dict[int, frozenset[Name]] = field(default_factory=dict[int, frozenset[Name]])
     """The bundles along which operators without a formula may be cut."""
+    same: list[tuple[tuple[int, int], tuple[int, int]]] = field(
+        default_factory=list[tuple[tuple[int, int], tuple[int, int]]]
+    )
+    """Values in layouts that are the same by what the program says of its inputs."""
     fast: bool = field(default_factory=fast_paths)
     """Whether fast paths may be taken."""
 
@@ -133,7 +137,8 @@ def task_of(
     chosen = tuple(tensor_laws() if laws is None else laws)
     wanted = wanted_layouts(encoded)
     constants = tuple(n for n, x in encoded.leaves.items() if is_ahead(x.node))
-    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, encoded.rules, constants, cuts)
+    own = encoded.rules, constants, cuts, encoded.same
+    return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, *own)
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
@@ -149,7 +154,7 @@ def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
-    graph.load_written(task.written, task.viewed)
+    graph.load_written(task.written, task.viewed, task.same)
     graph.facts([fact for f in range(len(u.forms)) for fact in answers.layouts.form_facts(u.forms[f].operator, f)])
     graph.announce()
     progress = Progress()

@@ -186,11 +186,13 @@ class TensorGraph:
         self,
         forms: Sequence[tuple[int, tuple[int, ...]]],
         views: Mapping[tuple[tuple[int, int], int], tuple[int, int]],
+        same: Sequence[tuple[tuple[int, int], tuple[int, int]]] = (),
     ) -> None:
         """Insert the operators (forms over values) and views (of a value in a layout, by a map, a value in a layout) as
-        the program has them, so that it can be built from the start."""
+        the program has them, so that it can be built from the start; and values in layouts that are the same."""
         pairs = [pair for form, values in forms for pair in self._spelled(form, values)]
         pairs += [(Call("View", (self._laid_out(a), m)), self._laid_out(b)) for (a, m), b in views.items()]
+        pairs += [(self._laid_out(a), self._laid_out(b)) for a, b in same]
         self.graph.unions(pairs)
 
     def _laid_out(self, placed: tuple[int, int]) -> Call:

@@ -14,6 +14,8 @@ from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import same_cells
 from eqsat.laws.conditions import Conditions, Obligation
 from eqsat.laws.match import Match, NoAnswer, bind
+from eqsat.laws.neutral import left_out
+from eqsat.laws.numbers import same_terms
 from eqsat.laws.plan import Made, Plan
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned, Reindex
@@ -21,6 +23,7 @@ from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import fills_for, is_pointwise, over, under
 from eqsat.operators.positions import moved, moves_positions
 from eqsat.operators.restrict import restricted
+from eqsat.operators.within import within
 
 MOST_PERMUTATIONS = 8
 """So many permutations of positions an operator changes places with, in one search."""
@@ -51,6 +54,7 @@ class LawAnswers:
             if not self._kind_fits(match) or not self._within_cap(match) or not self._solved(match):
                 return None
             self._cut(match)
+            self._leave_out(match)
             self._move(match)
             if not all(self.conditions.hold(match, h) for h in plan.law.hypotheses):
                 return None
@@ -59,7 +63,7 @@ class LawAnswers:
                 match.numbers |= dict(zip(made.names, numbers, strict=True))
         except NoAnswer:
             return None
-        if not same_cells(match):
+        if not (same_cells(match) if match.left_out is None else same_terms(match)):
             return None
         return [match.numbers[name] for name in plan.answer]
 
@@ -122,6 +126,17 @@ class LawAnswers:
             if match.cut is None:
                 raise NoAnswer("law", "the axes of the operator do not say which parts of its operands it reads")
 
+    def _leave_out(self, match: Match) -> None:
+        """Find what a reduction need not combine, and its operator without that."""
+        if not any(made.kind == "within" for made in match.plan.made):
+            return
+        names = enumerate(match.plan.values)
+        values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
+        found = match.left_out = left_out(self.interned, match.operator, values, self.conditions.rules)
+        match.cut = None if found is None else within(found.operator, found.kept)
+        if match.cut is None:
+            raise NoAnswer("law", "nothing is known that the reduction could leave out")
+
     def _move(self, match: Match) -> None:
         """Give the maps that only the right side names: how positions move in other operands, and in the result."""
         law = match.plan.law
@@ -145,7 +160,7 @@ class LawAnswers:
             match.maps[str(law.right.args[1].args[0])] = Reindex(view, None, operator.kind.dtypes[output])
 
     def _made(self, match: Match, made: Made) -> list[int]:
-        if made.kind == "cut":
+        if made.kind in ("cut", "within"):
             return self._parts(match)
         if made.kind == "moved":
             views = [operand(x).args[1] for x in operands(made.of) if operand(x).op == "view"]

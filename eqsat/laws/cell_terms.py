@@ -34,7 +34,8 @@ def _axes_at(operator: CanonicalOp, digits: Mapping[int, Term]) -> dict[Term, Te
     slots = {
         x.name.number: digits[n] for n, x in enumerate(operator.labels) if isinstance(x.name, Slot) and n in digits
     }
-    return {axis: slots[axis.payload[1]] for axis in nodes_of("axis", operator.kind.body)}
+    axes = nodes_of("axis", operator.kind.body)
+    return {axis: slots[axis.payload[1]] for axis in axes if axis.payload[1] in slots}
 
 
 def read_at(operator: CanonicalOp, k: int, i: Term) -> Term:
@@ -99,15 +100,19 @@ class Cells:
             inner = self.at(item.base, address_at(view.map, i))
             return inner if view.fill is None else t.where(valid_at(view.map, i), inner, view.fill)
         operator = interned.operators[item.operator]
-        kind = operator.kind
-        if not isinstance(kind, ComputeKind) or kind.combiner is not None:
+        if not isinstance(operator.kind, ComputeKind) or operator.kind.combiner is not None:
             return opaque
-        digits = digits_at(operator, operator.outputs[0], i)
-        named = {x.name.number: digits.get(n) for n, x in enumerate(operator.labels) if isinstance(x.name, Slot)}
-        axes = nodes_of("axis", kind.body)
-        if any(named.get(axis.payload[1]) is None for axis in axes):
-            return opaque
-        table = {axis: place for axis in axes if (place := named[axis.payload[1]]) is not None}
+        found = self.body(operator, dict(enumerate(item.operands)), digits_at(operator, operator.outputs[0], i))
+        return opaque if found is None else found
+
+    def body(self, operator: CanonicalOp, values: Mapping[int, int], digits: Mapping[int, Term]) -> Term | None:
+        """What a formula computes of some operands (of others: any cells) at positions on its labels; None where it
+        computes with an axis of which no position is given."""
+        assert isinstance(operator.kind, ComputeKind)
+        body = operator.kind.body
+        table = _axes_at(operator, digits)
+        if any(axis not in table for axis in nodes_of("axis", body)):
+            return None
 
         def cell(load: Term) -> Term:
             index, k = t.index_const(0), int(load.payload)
@@ -115,9 +120,9 @@ class Cells:
                 label = operator.labels[n]
                 at = load.args[label.name.number] if isinstance(label.name, Coordinate) else digits[n]
                 index = index * t.as_index(as_extent(label.extent)) + at
-            return self.at(item.operands[k], index)
+            return self.at(values[k], index) if k in values else t.load(f"operand {k}", [index], load.dtype)
 
-        return map_loads(substitute(kind.body, table), cell)
+        return map_loads(substitute(body, table), cell)
 
 
 def same_cell(a: Term, b: Term) -> Term:

@@ -53,6 +53,16 @@ class Words:
     tensors: NDArray
 
 
+@dataclass(frozen=True)
+class Rows:
+    """Of an operator, a word for each cell of its result and each index along axes of its own; for all of these in one
+    row the positions on its labels, and the cells of its operands that are read (-1: outside)."""
+
+    words: NDArray
+    at: Mapping[int, NDArray]
+    read: Sequence[NDArray]
+
+
 def same_cells(match: Match) -> bool:
     """Whether both sides of a law are the same at a match: at every cell of small boxes, at the corners of every digit
     and at random cells of large ones, for a few values of each symbol.
@@ -60,10 +70,9 @@ def same_cells(match: Match) -> bool:
     Where a hypothesis is about the cells of tensors, cells of two of these, or of one and a fill, are not compared:
     what they hold was proved.
     """
-    views = [match.interned.reindexes[match.numbers[name]].map for name in _maps(match)]
     checked = False
-    for numbers in _trials(views, match):
-        side = _Run(match, numbers)
+    for numbers in trials(match):
+        side = Sides(match, numbers)
         try:
             cells = side.cells()
             left = side.run(match.plan.left, cells)
@@ -97,8 +106,9 @@ def _maps(match: Match) -> Iterator[str]:
     yield from of(match.plan.right)
 
 
-def _trials(maps: list[Map], match: Match) -> Iterator[dict[Term, int]]:
+def trials(match: Match) -> Iterator[dict[Term, int]]:
     """Values for the symbols: different ones in each trial, and for different symbols, if they may be."""
+    maps = [match.interned.reindexes[match.numbers[name]].map for name in _maps(match)]
     sizes = [s for m in maps for s in _sizes(m) if not isinstance(s, int)]
     if "s" in match.numbers:
         sizes += [x.extent for x in match.operator.labels if not isinstance(x.extent, int)]
@@ -140,7 +150,7 @@ def _mixed(*words: NDArray) -> NDArray:
     return total
 
 
-class _Run:
+class Sides:
     """Both sides at values of the symbols."""
 
     def __init__(self, match: Match, numbers: Mapping[Term, int]) -> None:
@@ -265,6 +275,11 @@ class _Run:
     def _computed(self, operator: CanonicalOp, tree: Operated, cells: NDArray) -> Words:
         """The words of an operator with axes of its own: one for all cells that it reads for a cell, in any order of
         what it reduces."""
+        words = self.rows(operator, tree, cells).words.sum(axis=-1, dtype=np.uint64)
+        return Words(words.reshape(cells.shape), none := np.full(cells.shape, -1), none)
+
+    def rows(self, operator: CanonicalOp, tree: Operated, cells: NDArray) -> Rows:
+        """What an operator with axes of its own reads for each cell."""
         output = self.match.numbers["o"] if tree.output == "o" else int(tree.output)
         written, extents = operator.outputs[output], self.extents(operator)
         own = _positions(written, extents, cells.reshape(-1))
@@ -285,13 +300,14 @@ class _Run:
             (str(x.name), n) for n, x in enumerate(operator.labels) if n in at and x.name and x.role == "fixed"
         )
         words = [*apart, *(at[n] for _, n in named)]
+        read: list[NDArray] = []
         for k, x in enumerate(tree.operands):
-            index, out = self._load(operator, k, at, whole.shape)
+            index, out = self.load(operator, k, at, whole.shape)
             there = self.run(x, index)
             words.append(np.where(out, np.uint64(0), np.where(there.fills >= 0, 0, there.words)))
+            read.append(np.where(out, -1, index))
         mixed = np.broadcast_to(_mixed(np.asarray(hash(operator.kind) & 0xFFFF), *words), whole.shape)
-        none = np.full(cells.shape, -1)
-        return Words(mixed.reshape(*cells.shape, inner).sum(axis=-1, dtype=np.uint64), none, none)
+        return Rows(mixed.reshape(cells.size, inner), at, read)
 
     def extents(self, operator: CanonicalOp) -> dict[int, int]:
         return {n: value(x.extent, self.numbers) for n, x in enumerate(operator.labels)}
@@ -313,7 +329,7 @@ class _Run:
                 found[n] = np.asarray(list(few), np.int64)
         return found
 
-    def _load(
+    def load(
         self, operator: CanonicalOp, k: int, at: Mapping[int, NDArray], shape: tuple[int, ...]
     ) -> tuple[NDArray, NDArray]:
         """The cells of an operand that are read at positions on the axes, and where those are outside of it."""

@@ -21,7 +21,21 @@ from eqsat.ir.flat.size_terms import as_extent
 from eqsat.ir.flat.sizes import Size, add, monomial, mul
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.term_map import TermMap
-from eqsat.ir.law import OPERATORS, Expr, nodes, operand, operands, undone
+from eqsat.ir.law import (
+    OPERATORS,
+    Expr,
+    both,
+    implies,
+    inside,
+    negation,
+    neutral,
+    nodes,
+    operand,
+    operands,
+    reduces,
+    undone,
+    within,
+)
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -58,6 +72,8 @@ class Conditions:
 
     def hold(self, match: Match, h: Expr) -> bool:
         """Whether a hypothesis of the law is known to hold at a match."""
+        if any(e.op == "neutral" for e in nodes(h)):
+            return self._left_out(match, h)
         at_once = _at_once(match, h)
         if at_once is not None:
             return at_once
@@ -69,7 +85,9 @@ class Conditions:
         if listed and isinstance(box, int) and box <= EVERY_CELL:
             return bool(np.all(_Everywhere(match, box).formula(h, np.arange(box, dtype=np.int64))))
         clock.check()
-        proof = self._proof(match, h, box)
+        return self._noted(match, h, self._proof(match, h, box))
+
+    def _noted(self, match: Match, h: Expr, proof: Proof) -> bool:
         names = {name: str(m.map) for name, m in match.maps.items()}
         shown = ", ".join(f"{name} = {m}" for name, m in names.items())
         values = ", ".join(f"{name} = {v}" for name, v in match.values.items() if v is not None)
@@ -77,6 +95,18 @@ class Conditions:
         about = "; ".join(x for x in (shown, values, cells) if x)
         self.obligations.append(Obligation(f"{match.plan.law.name}: {h} at {about}", proof))
         return bool(proof)
+
+    def _left_out(self, match: Match, h: Expr) -> bool:
+        """Whether the body is known to be neutral wherever a reduction leaves it out."""
+        from eqsat.proving.prover import Portfolio
+
+        found, law = match.left_out, match.plan.law
+        part, op = str(law.right.args[0]), str(law.left.args[0])
+        outside = both(inside(law.left), reduces(op), negation(within(part)))
+        if found is None or law.right.op != "combine_within" or h != implies(outside, neutral(law.left)):
+            return False
+        clock.check()
+        return self._noted(match, h, Portfolio().prove(found.claim, found.box, found.assuming))
 
     def _proof(self, match: Match, h: Expr, box: Size) -> Proof:
         extent = as_extent(box)

@@ -16,6 +16,7 @@ from eqsat.ir.flat.term_map import cell
 from eqsat.ir.law import Expr, operand, operands, operator_of, underlying
 from eqsat.ir.terms.term import Term
 from eqsat.laws.cell_terms import read_at
+from eqsat.laws.neutral import LeftOut
 from eqsat.laws.plan import Plan
 from eqsat.operators.algebra import compose
 from eqsat.operators.forms import FormMaker
@@ -52,6 +53,8 @@ class Match:
 
     cut: Restricted | None = None
     """The operator over parts of its operands."""
+    left_out: LeftOut | None = None
+    """What a reduction leaves out."""
 
     def __post_init__(self) -> None:
         self._walk(self.plan.law.left, iter(self.plan.maps), None)

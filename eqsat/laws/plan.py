@@ -33,8 +33,9 @@ class Shape:
 @dataclass(frozen=True)
 class Made:
     """Numbers that an answer has to name: of a map ("map"), of a map as what it keeps and a layout of that ("split"),
-    of an operator over plain operands ("under"), or over views of its operands ("over"), or parts of them ("cut"), seen
-    through a layout; or of the views of operands of the operator as it is ("moved")."""
+    of an operator over plain operands ("under"), or over views of its operands ("over"), or parts of them ("cut", or
+    "within" where those are what it reads for a part of what it reduces), seen through a layout; or of the views of
+    operands of the operator as it is ("moved")."""
 
     kind: str
     of: Expr
@@ -154,7 +155,7 @@ class _Planner:
         done.left = self.match(law.left)
         for h in law.hypotheses:
             for e in nodes(h):
-                if e.op == "same_value":
+                if e.op in ("same_value", "neutral"):
                     found = [str(x.args[0]) for x in nodes(e) if x.op == "tensor"]
                     done.values += [name for name in dict.fromkeys(found) if name not in done.values]
         done.right = self.build(law.right, top=True)
@@ -221,7 +222,9 @@ class _Planner:
             if isinstance(body, Expr) and body.op == "combine_at" and body.args[0] == e.args[0]:
                 return self.over(e)
         if e.op == "combine_at" and all(x.op == "read_through" for x in operands(e)):
-            return self.cut(e)
+            return self.cut(e, "cut")
+        if e.op == "combine_within" and all(x.op == "read_through" for x in operands(e)):
+            return self.cut(e, "within")
         if e.op == "combine_moved":
             return self.moved(e)
         if e.op == "combine_at" or (e.op == "pointwise" and any(operand(x).op == "view" for x in operands(e))):
@@ -246,10 +249,10 @@ class _Planner:
             found[k] = Viewed(found[k], m)
         return Viewed(Operated(number, "0", tuple(found)), layout)
 
-    def cut(self, e: Expr) -> Tree:
+    def cut(self, e: Expr, kind: str) -> Tree:
         """The operator of the left side over parts of its operands, seen through a layout."""
         found = self.passing(e)
-        number, layout, *maps = self.make("cut", e, 2 + len(self.done.positions))
+        number, layout, *maps = self.make(kind, e, 2 + len(self.done.positions))
         for k, m in zip(self.done.positions, maps, strict=True):
             found[k] = Viewed(found[k], m)
         return Viewed(Operated(number, "0", tuple(found)), layout)

@@ -165,8 +165,8 @@ def spells(law: Law) -> bool:
 def acts(law: Law) -> bool:
     """Whether a law is a rule of the graph by itself: views are absorbed into accesses while a program is loaded, and
     axioms are what operators mean."""
-    moves = any(e.op == "combine_moved" for e in nodes(law.right))
-    return not law.axiom and (not _absorbs(law) or moves or (law.right.op == "combine_at" and not _laid_out(law)))
+    own = any(e.op in ("combine_moved", "combine_within") for e in nodes(law.right))
+    return not law.axiom and (not _absorbs(law) or own or (law.right.op == "combine_at" and not _laid_out(law)))
 
 
 def _absorbs(law: Law) -> bool:

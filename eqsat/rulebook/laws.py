@@ -26,6 +26,10 @@ def _combine_moved(m: Any, name: str, op: str, reads: Any) -> p.TCompute:
     return p.TCompute(op, reads, at=m, permuted=name)
 
 
+def _combine_within(part: str, op: str, reads: Any) -> p.TCompute:
+    return p.TCompute(op, reads, within=part)
+
+
 def _at(value: Any) -> p.VAt | p.VFill:
     """A tensor or a fill at the index."""
     fills = (p.FVar, p.FConst, p.FApply, p.FOf)
@@ -71,12 +75,15 @@ _BUILD: dict[str, Callable[..., Any]] = {
     "combine_at": _combine_at,
     "combine_permuted": _combine_permuted,
     "combine_moved": _combine_moved,
+    "combine_within": _combine_within,
     "index": p.IVar,
     "gather": p.IGather,
     "valid": p.HValid,
     "takes": p.HCondition,
     "reached": _reached,
     "reduces": p.HReduced,
+    "within": p.HWithin,
+    "neutral": p.HNeutral,
     "inside": p.HInside,
     "same_index": p.HSameIndex,
     "same_value": _same_value,

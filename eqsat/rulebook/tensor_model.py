@@ -11,6 +11,7 @@ import importlib
 import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from eqsat.ir import clock
@@ -20,6 +21,7 @@ from eqsat.proving.z3_check import verdict_of
 from eqsat.rulebook import tensor_proofs as p
 
 ORDER_FREE = "axiom: an order-free reduction over a bijection of its box"
+NEUTRAL = "axiom: an order-free reduction without indices at which its body is neutral"
 UNIVERSES = (1, 2, 3)
 MOST_INSTANCES = 3000
 ROUNDS = (1, 2)
@@ -54,6 +56,7 @@ class _Reduction:
     defined: Any
     body: Callable[[Any], tuple[Any, Any]]
     at: Any  # the output index, kept so that its identity stays taken
+    box: Callable[[Any], Any]  # where it reduces
 
 
 class _World:
@@ -234,13 +237,8 @@ class _World:
         own = self.predicate(f"box {t.op}", here)
         inside = own if inside is None else inside
 
-        def body(j: Any) -> tuple[Any, Any]:
-            cells = [self.read(r, here, j) for r in t.reads]
-            result = self.value(f"body {t.op}", *((here, j) if t.reduced else (here,)), *(c.value for c in cells))
-            return result, z3.And(self.true, *(c.defined for c in cells))
-
         if not t.reduced:
-            value, defined = body(None)
+            value, defined = self.body(t, here, None)
             return _Cell(value, z3.And(inside, own, defined), inside)
         if t.permuted:
             self.axioms[ORDER_FREE] = None  # a bijection of the reduced box leaves the value as it is
@@ -248,9 +246,27 @@ class _World:
         if key not in self.reductions:
             n = len(self.reductions)
             value = self.apply(f"{t.op} reduced {n}", self.value_sort)
-            self.reductions[key] = _Reduction(t.op, value, z3.Const(f"defined {n}", self.bool_sort), body, here)
+            defined = z3.Const(f"defined {n}", self.bool_sort)
+            body, box = partial(self.body, t, here), partial(self.reduced_box, t)
+            self.reductions[key] = _Reduction(t.op, value, defined, body, here, box)
         found = self.reductions[key]
         return _Cell(found.value, z3.And(inside, own, found.defined), inside)
+
+    def body(self, t: p.TCompute, x: Any, j: Any) -> tuple[Any, Any]:
+        """Value and definedness of what a Compute combines, at an output index and a reduced one (None: none)."""
+        cells = [self.read(r, x, j) for r in t.reads]
+        value = self.value(f"body {t.op}", *((x,) if j is None else (x, j)), *(c.value for c in cells))
+        return value, self.z3.And(self.true, *(c.defined for c in cells))
+
+    def reduced_box(self, t: p.TCompute, j: Any) -> Any:
+        """Whether a Compute reduces over an index."""
+        whole = self.predicate(f"reduced box {t.op}", j)
+        return self.z3.And(whole, self.predicate(f"within {t.within}", j)) if t.within else whole
+
+    def neutral(self, op: str, value: Any) -> Any:
+        """Whether a value changes nothing that an operator combines it with."""
+        self.axioms[NEUTRAL] = None
+        return self.predicate(f"neutral {op}", value)
 
     def read(self, r: p.TRead | p.TReadThrough, x: Any, j: Any) -> _Cell:
         at = self.index(f"access {r.access}", *((x,) if j is None else (x, j)))
@@ -287,6 +303,10 @@ class _World:
         if isinstance(f, p.HSameIndex):
             return self.place(f.a, env) == self.place(f.b, env)
         x = self.place(f.index, env)
+        if isinstance(f, p.HNeutral):
+            return self.neutral(f.of.op, self.body(f.of, x, self.place(f.reduced, env))[0])
+        if isinstance(f, p.HWithin):
+            return self.predicate(f"within {f.part}", x)
         if isinstance(f, p.HReduced):
             return self.predicate(f"reduced box {f.op}", x)
         if isinstance(f, p.HCondition):
@@ -349,7 +369,7 @@ class _World:
     def in_domain(self, r: _Reduction, j: Any) -> Any:
         """A defined reduction has a body defined at every reduced index."""
         z3 = self.z3
-        return z3.Implies(z3.And(r.defined, self.predicate(f"reduced box {r.op}", j)), r.body(j)[1])
+        return z3.Implies(z3.And(r.defined, r.box(j)), r.body(j)[1])
 
     def reduced_index(self, op: str, name: str) -> Any:
         """A new reduced index of an operator."""
@@ -358,20 +378,29 @@ class _World:
         return j
 
     def compare_reductions(self, done: set[Any]) -> None:
-        """Reductions of the same operator are equal unless their bodies differ somewhere in the box."""
+        """Reductions of the same operator are equal unless their bodies differ somewhere in the box, or one of them has
+        a value there that is not neutral where the other one has none."""
         z3 = self.z3
         for n, r in enumerate(list(self.reductions.values())):
             if ("undefined", n) not in done:
                 done.add(("undefined", n))
                 j = self.reduced_index(r.op, f"undefined at {n}")
-                at = z3.And(self.predicate(f"reduced box {r.op}", j), z3.Not(r.body(j)[1]))
+                at = z3.And(r.box(j), z3.Not(r.body(j)[1]))
                 self.constraints.append(z3.Or(r.defined, at))
         for (a, left), (b, right) in itertools.combinations(list(enumerate(self.reductions.values())), 2):
             if left.op == right.op and ("differ", a, b) not in done:
                 done.add(("differ", a, b))
                 j = self.reduced_index(left.op, f"differ at {a} {b}")
-                apart = z3.And(self.predicate(f"reduced box {left.op}", j), left.body(j)[0] != right.body(j)[0])
-                self.constraints.append(z3.Or(left.value == right.value, apart))
+                self.constraints.append(z3.Or(left.value == right.value, self.apart(left, right, j)))
+
+    def apart(self, left: _Reduction, right: _Reduction, j: Any) -> Any:
+        """Two reductions of one operator differ at a reduced index."""
+        z3, a, b, x, y = self.z3, left.body(j)[0], right.body(j)[0], left.box(j), right.box(j)
+        if x.eq(y):
+            return z3.And(x, a != b)
+        alone = [z3.And(x, z3.Not(y), z3.Not(self.neutral(left.op, a)))]
+        alone.append(z3.And(y, z3.Not(x), z3.Not(self.neutral(left.op, b))))
+        return z3.Or(z3.And(x, y, a != b), *alone)
 
 
 def _parts(node: Any) -> Iterator[Any]:
@@ -441,8 +470,8 @@ def decide_rule(
     for rounds in ROUNDS:  # few instances first: what follows from them is proved, and many bury it
         world = _World(0)
         goal = _negated(world, lhs, rhs)
-        axioms = tuple(world.axioms)
         world.close(hypotheses, rounds)
+        axioms = tuple(world.axioms)
         if _solve(world, goal, rlimit)[0] == "unsat":
             return "proved", {}, "unfolding + z3", axioms
     for size in UNIVERSES:

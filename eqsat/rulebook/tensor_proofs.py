@@ -185,7 +185,8 @@ class TCompute:
 
     at: the body is taken at gather(i) of this map, whose box the result has. permuted: the reduced index runs through
     a bijection of the reduced box (the order-free axiom makes that no difference; a proof records its use). A Compute
-    that is not `reduced` is its body.
+    that is not `reduced` is its body. within: only the reduced indices of this part of the box (the axiom of neutral
+    values says where that makes no difference).
     """
 
     op: str
@@ -193,6 +194,7 @@ class TCompute:
     at: MapExpr | None = None
     permuted: str = ""
     reduced: bool = True
+    within: str = ""
 
 
 TensorExpr = TVal | TFull | TView | TPointwise | TWhere | TGuard | TCompute
@@ -269,6 +271,23 @@ class HReduced:
 
 
 @dataclass(frozen=True)
+class HWithin:
+    """The reduced index is in a part of the box."""
+
+    part: str
+    index: IVar = IVar("j")
+
+
+@dataclass(frozen=True)
+class HNeutral:
+    """The body of a Compute changes nothing that it is combined with, at an index and a reduced one."""
+
+    of: TCompute
+    index: IndexExpr = IVar()
+    reduced: IVar = IVar("j")
+
+
+@dataclass(frozen=True)
 class HCondition:
     """A named condition at an index."""
 
@@ -322,7 +341,10 @@ class HIff:
     b: Formula
 
 
-Formula = HValid | HInside | HReduced | HCondition | HSameValue | HSameIndex | HNot | HAnd | HImplies | HIff
+Formula = (
+    HValid | HInside | HReduced | HWithin | HNeutral | HCondition
+    | HSameValue | HSameIndex | HNot | HAnd | HImplies | HIff
+)  # fmt: skip
 
 
 def same_valid(a: MapExpr, b: MapExpr) -> Formula:

@@ -328,8 +328,11 @@ class Unfolding:
         selects = combiner in ("max", "min")
         kept = rows if node.ordered and not selects else np.sort(rows, axis=1)
         found: list[int] = []
+        ignored = self.ignored(combiner, dtype) if selects or not (node.ordered and is_float(dtype)) else ()
         for row in kept:
             items = np.unique(row) if selects else row
+            counted = items[~np.isin(items, ignored)]
+            items = counted if counted.size else items[:1]
             if UNDEFINED in items:
                 found.append(UNDEFINED)
             elif len(items) == 1 and (selects or not node.ordered or not is_float(dtype)):
@@ -338,6 +341,12 @@ class Unfolding:
                 key = ("reduce", combiner, dtype, node.ordered and not selects and is_float(dtype), items.tobytes())
                 found.append(self.values.of(key, partial=not self.values.partial.isdisjoint(items.tolist())))
         return np.array(found, np.int64).reshape(out)
+
+    def ignored(self, combiner: str, dtype: str) -> list[int]:
+        """The numbers of the values that change nothing they are combined with; of a zero the sign is left open."""
+        value = np.asarray(neutral(combiner, dtype), dtype)
+        both = [value, -value] if combiner == "sum" and is_float(dtype) else [value]
+        return [int(self.values.literal(x)[()]) for x in both]
 
 
 def equal_cells(p: Program, q: Program) -> bool | None:

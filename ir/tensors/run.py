@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import BFLOAT16, NDArray, highest, lowest
+from eqsat.ir.dtypes import BFLOAT16, NDArray, has_floats, highest, lowest
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.keywords import inputs_problem
 from eqsat.ir.tensors.tensor import (
@@ -171,7 +171,10 @@ class _Run:
         outside = np.ones(source.shape, bool)
         env = self.box(shape, (), [slice(0, d) for d in self.extent(shape)])
         outside[tuple(a for a, _ in evaluate_masked(node.gather, env, load_table))] = False
-        wrong = outside & ~((source == value) | ((source != source) & (value != value)))
+        same = (source == value) | ((source != source) & (value != value))
+        if has_floats(source):  # bit by bit: 0.0 is not -0.0
+            same &= (np.signbit(source) == np.signbit(value)) | (value != value)
+        wrong = outside & ~same
         if bool(wrong.any()):
             at = tuple(int(a) for a in np.argwhere(wrong)[0])
             raise EvaluationError(f"crop with cropped_value={value}", f"the cropped cell {at} holds {source[at]}")

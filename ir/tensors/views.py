@@ -10,7 +10,7 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.ranges.bounds import bounds
-from eqsat.ir.tensors.tensor import Tag, Tensor, View
+from eqsat.ir.tensors.tensor import Node, Tag, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import (
     Dim,
@@ -32,6 +32,7 @@ from eqsat.ir.terms.shape import (
 )  # fmt: skip
 from eqsat.ir.terms.term import Term, TermLike
 from eqsat.ir.terms.text import format_term
+from eqsat.ir.terms.walk import substitute
 
 
 def view(
@@ -323,6 +324,30 @@ def crop(x: Tensor, start_indices: Sequence[TermLike], slice_sizes: Sequence[Any
         return view(x, shape, gather, tag=Tag("crop"))
     value = t.const(cropped_value, x.dtype)
     return view(x, shape, gather, tag=Tag("crop", (("cropped_value", value),)))
+
+
+def put_back(node: Node) -> View | None:
+    """The pad that makes the whole of a part, if the cropped cells hold the value that a crop says they do; None for
+    other nodes, and where it is not known how many they are.
+
+    >>> import eqsat as eq
+    >>> part = eq.input("x", (5,), "int8").crop((1,), (3,), cropped_value=0)
+    >>> eq.evaluate(Tensor(put_back(part.node)), {"x": [0, 1, 2, 3, 0]})
+    array([0, 1, 2, 3, 0], dtype=int8)
+    """
+    value = node.tag.get("cropped_value") if isinstance(node, View) and node.tag is not None else None
+    if not isinstance(node, View) or value is None:
+        return None
+    first = dict.fromkeys(output_axes(node.outputs[0][0]), t.index_const(0))
+    widths: list[tuple[int, int]] = []
+    for start, part, whole in zip(node.gather, node.outputs[0][0], node.source.shape, strict=True):
+        before = t.int_value(substitute(start, first))
+        after = t.int_value(t.as_index(whole) - t.as_index(part) - (before or 0))
+        if before is None or after is None:
+            return None
+        widths.append((before, after))
+    made = pad(Tensor(node), widths, t.const_value(value)).node
+    return made if isinstance(made, View) else None
 
 
 def flip(x: Tensor, axes: int | Sequence[int] | None = None) -> Tensor:

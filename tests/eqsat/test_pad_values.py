@@ -168,6 +168,38 @@ def test_a_hint_on_an_input_is_checked_and_recorded() -> None:  # feature: G3
     assert np.array_equal(eq.evaluate(undefined, {"x": bad}), bad[1:7, 1:7])
 
 
+def test_a_hint_is_used_and_reported_where_it_pays() -> None:  # feature: G3
+    """What is cropped is put back as it was said to be, through what is between; the result says what it assumed."""
+    whole = eq.input("x", (8, 8), "float32")
+    part, plain = whole.crop((1, 1), (6, 6), cropped_value=0.0), whole.crop((1, 1), (6, 6))
+    for y in (pad(part), pad(part.relu()), pad(pad(part).relu().crop((1, 1), (6, 6)))):
+        result = eq.optimize(y)
+        assert result.layout_ops == 0 and result.assumptions == ("x holds float32(0.0) outside of [1:7, 1:7]",)
+        assert any("assumed" in note for note in result.notes) and "assumed" in result.summary()
+        x = np.pad(np.arange(-18, 18, dtype="float32").reshape(6, 6), 1)
+        assert np.array_equal(eq.evaluate(y, {"x": x}), eq.evaluate(result.program, {"x": x}))
+    for y in (
+        pad(plain),
+        pad(part, -0.0),
+        pad(part.exp()),
+        part.relu(),
+        pad(whole.crop((1, 1), (6, 6), cropped_value=eq.UNDEF)),
+    ):
+        result = eq.optimize(y)
+        assert result.program is result.original and not result.assumptions
+
+
+def test_a_hint_that_is_proved_is_no_assumption() -> None:  # feature: G3
+    result = best(pad(pad(X).relu().crop((1, 1), (6, 6), cropped_value=0.0)))
+    assert result.layout_ops == 1 and not result.assumptions
+
+
+def test_a_hint_is_about_bits() -> None:  # feature: G3
+    y = eq.input("x", (3,), "float32").crop((1,), (2,), cropped_value=0.0)
+    with pytest.raises(eq.EqsatError, match="cropped"):
+        eq.evaluate(y, {"x": np.array([-0.0, 1, 2], "float32")})
+
+
 def test_a_hole_of_the_program_may_be_filled_once() -> None:  # feature: G7
     """pad(UNDEF) cropped and padded with 0: the hole becomes that zero. An input's own cells are no hole."""
     filled = best(pad(crop(pad(X, eq.UNDEF).relu())))

@@ -23,6 +23,7 @@ WIDTH = 60
 REASONS = {
     "absorb": "no program can be loaded without it",
     "reduce-reindex": "an axiom, of which laws are proved",
+    "reduce-neutral": "an axiom, of which laws are proved",
 }
 
 

@@ -41,6 +41,7 @@ def corpus() -> Iterator[eq.Tensor]:
     yield eq.matmul(eq.input("two", (16, 2), "float32"), weights).roll(3, 1)
     yield x.roll(3, 1).softmax(3).roll(-3, 1)
     yield x.flip((1,)).max((1,))
+    yield x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).sum((1,))
 
 
 def swapped_twice() -> eq.Tensor:

@@ -101,7 +101,7 @@ def test_every_law_is_proved_for_its_operands_and_one_more() -> None:
 def test_every_law_acts() -> None:
     """In the graph, where targets' forms are spelled, or while a program is loaded."""
     names = {law.name for law in tensor_laws() if not acts(law)}
-    assert names == {"spell", "absorb", "reduce-reindex"}
+    assert names == {"spell", "absorb", "reduce-reindex", "reduce-neutral"}
     for law in tensor_laws():
         if acts(law):
             check_can_act(law)

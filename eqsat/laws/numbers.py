@@ -1,0 +1,165 @@
+"""An independent check of reductions that leave something out: what is left out is run on hostile numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
+from eqsat.ir.errors import LayoutError
+from eqsat.ir.flat.sizes import number, value
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
+from eqsat.laws.cells import Sides, numeric, trials
+from eqsat.laws.match import Match
+from eqsat.laws.tree import Operated, Viewed
+from eqsat.operators.interned import Hub, ViewOf
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Slot
+
+MOST_ROWS = 1 << 16
+COMBINE: Mapping[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def same_terms(match: Match) -> bool:
+    """Whether the right side of a law combines terms of the left side, each once, and all others change nothing that is
+    combined: at some cells, for a few values of each symbol, on numbers that hold NaN, infinities and zeros of both
+    signs."""
+    checked = False
+    for sizes in trials(match):
+        side = Sides(match, sizes)
+        try:
+            cells = side.cells()
+            cells = cells[:: max(1, cells.size * side.reads() // MOST_ROWS)]
+            if not cells.size:
+                continue
+            if not _same_terms(side, cells):
+                return False
+        except LayoutError:
+            return False
+        checked = True
+    return checked
+
+
+def _same_terms(side: Sides, cells: NDArray) -> bool:
+    match, left, right = side.match, side.match.plan.left, side.match.plan.right
+    assert isinstance(left, Operated) and isinstance(right, Viewed) and isinstance(right.source, Operated)
+    before = side.rows(match.operator, left, cells)
+    after = match.interned.operators[match.numbers[right.source.operator]]
+    kept = side.rows(after, right.source, side.map(right.map).at(cells)).words
+    stays: NDArray = np.stack([np.isin(row, mine) for row, mine in zip(before.words, kept, strict=True)])
+    if any(len(np.unique(mine)) != mine.size or row.sum() != mine.size for row, mine in zip(stays, kept, strict=True)):
+        return False
+    kind = match.operator.kind
+    assert isinstance(kind, ComputeKind) and kind.combiner is not None
+    values = _Numbers(side).body(match.operator, match.numbers, before.at, before.read)
+    table = np.broadcast_to(values, (before.words.size,)).reshape(before.words.shape)
+    for row, stay in zip(table, stays, strict=True):
+        if stay.all():
+            continue
+        if not stay.any():
+            return False
+        # What a sum begins with is 0, and of two zeros a maximum takes either: the sign of a zero says nothing.
+        rest = row[stay]
+        with np.errstate(all="ignore"):
+            both = COMBINE[kind.combiner](rest[:, None], np.unique(row[~stay])[None, :])
+        if not np.array_equal(both, np.broadcast_to(rest[:, None], both.shape), equal_nan=is_float(kind.dtypes[0])):
+            return False
+    return True
+
+
+class _Numbers:
+    """The cells of values, as numbers."""
+
+    def __init__(self, side: Sides) -> None:
+        self.side, self.interned = side, side.match.interned
+
+    def body(
+        self, operator: CanonicalOp, numbers: Mapping[str, int], at: Mapping[int, NDArray], read: Sequence[NDArray]
+    ) -> NDArray:
+        """What a reduction combines."""
+        names = self.side.match.plan.values
+        values = {self.side.match.places[name]: numbers[f"n{k}"] for k, name in enumerate(names)}
+        return self.formula(operator, values, at, read)
+
+    def formula(
+        self,
+        operator: CanonicalOp,
+        values: Mapping[int, int],
+        at: Mapping[int, NDArray],
+        read: Sequence[NDArray],
+    ) -> NDArray:
+        """A formula over cells of values."""
+        assert isinstance(operator.kind, ComputeKind)
+        body = operator.kind.body
+        slots = {x.name.number: at[n] for n, x in enumerate(operator.labels) if isinstance(x.name, Slot) and n in at}
+        none = np.zeros((), np.int64)
+        env = {axis: slots.get(axis.payload[1], none) for axis in nodes_of("axis", body)}
+        env |= {s: np.asarray(n) for s, n in self.side.numbers.items()}
+
+        def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+            if isinstance(source, Table):
+                return load_table(source, index)
+            assert isinstance(source, int)
+            flat = read[source]
+            cells = np.maximum(flat, 0)
+            known = self.at(values[source], cells) if source in values else _drawn(-1 - source, cells, dtypes[source])
+            return known, flat < 0
+
+        dtypes = {x.payload: x.dtype for x in nodes_of("load", body)}
+        found, bad = evaluate_masked([body], env, load)[0]
+        if bad is not None and bool(np.any(bad)):
+            raise LayoutError("check of a law", "a term is not defined")
+        return found
+
+    def at(self, number_of: int, cells: NDArray) -> NDArray:
+        """Some cells of a value."""
+        interned, known = self.interned, self.interned.constants.get(number_of)
+        dtype = interned.types[number_of].dtype
+        if known is not None:
+            return np.full(cells.shape, t.const_value(known), dtype)
+        item = interned.values[number_of]
+        if isinstance(item, ViewOf):
+            view = interned.reindexes[item.reindex]
+            m = numeric(view.map, self.side.numbers) if self.side.numbers else view.map
+            source = m.at(cells) if number(m.n_in) else np.full(cells.shape, -1)
+            inner = self.at(item.base, np.maximum(source, 0))
+            return inner if view.fill is None else np.where(source >= 0, inner, _constant(view.fill))
+        if isinstance(item, Hub):
+            operator = interned.operators[item.operator]
+            if isinstance(operator.kind, ComputeKind) and operator.kind.combiner is None:
+                return self._computed(operator, item, cells)
+        return _drawn(number_of, cells, dtype)
+
+    def _computed(self, operator: CanonicalOp, item: Hub, cells: NDArray) -> NDArray:
+        extents = {n: value(x.extent, self.side.numbers) for n, x in enumerate(operator.labels)}
+        at: dict[int, NDArray] = {}
+        inner = 1
+        for n in reversed(operator.outputs[0]):
+            at[n] = cells // inner % max(extents[n], 1)
+            inner *= extents[n]
+        read: list[NDArray] = []
+        for k in range(len(operator.operands)):
+            index, out = self.side.load(operator, k, at, cells.shape)
+            read.append(np.where(out, -1, index))
+        return np.broadcast_to(self.formula(operator, dict(enumerate(item.operands)), at, read), cells.shape)
+
+
+def _constant(fill: Term) -> NDArray:
+    return np.asarray(t.const_value(fill), fill.dtype)
+
+
+def _drawn(seed: int, cells: NDArray, dtype: str) -> NDArray:
+    """Numbers of a type for some cells, with all that arithmetic treats in a way of its own."""
+    if dtype == BOOL:
+        chosen: list[Any] = [False, True]
+    else:
+        chosen = [lowest(dtype), highest(dtype), 0, 1, 3, 7]
+        chosen += [-0.0, -1.5, float("nan")] if is_float(dtype) else []
+    with np.errstate(over="ignore"):
+        mixed = (cells.astype(np.uint64) + np.uint64(1 + seed % 997)) * np.uint64(0x9E3779B97F4A7C15)
+    return np.asarray(chosen, dtype)[(mixed >> np.uint64(33)).astype(np.int64) % len(chosen)]
