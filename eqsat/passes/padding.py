@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 
+from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, For, If, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.ir.terms.walk import nodes_of, substitute, symbols
 from eqsat.passes.cells import accesses, written
 from eqsat.passes.cost import cheaper, cost
 from eqsat.passes.effects import Difference, check_reads
@@ -109,17 +111,20 @@ def _buffers(func: PrimFunc) -> list[str]:
 def _filled(func: PrimFunc, buffer: str) -> Iterator[tuple[PrimFunc, Filling]]:
     """The function with the holes of a buffer filled, in every way and with every value that is tried."""
     decls = entry(func).decls
+    places = list(paths(func.body))
+    unwritten = {path: _unwritten(s) for path, s in places if isinstance(s, Alloc) and s.buffer.name == buffer}
+    plain = cache(partial(simplify_statements, func))
     for value in neutral_elements(decls[buffer].dtype):
-        for path, stmt in list(paths(func.body)):
+        for path, stmt in places:
             if isinstance(stmt, Store) and stmt.buffer == buffer and stmt.value.op == "hole":
                 yield _instead_of_hole(func, path, stmt, value)
             elif isinstance(stmt, If) and stmt.orelse is None and _stores_to(stmt.then, buffer):
                 found = _in_else(func, path, stmt, value)
                 if found is not None:
                     yield found
-            elif isinstance(stmt, Alloc) and stmt.buffer.name == buffer:
-                found = _at_allocation(func, path, stmt, value)
-                if found is not None:
+            elif isinstance(stmt, Alloc) and (left := unwritten.get(path)) is not None:
+                found = _at_allocation(func, path, stmt, value, left)
+                if found[0] != plain():
                     yield found
 
 
@@ -162,16 +167,29 @@ def _in_else(func: PrimFunc, path: Path, stmt: If, value: Term) -> tuple[PrimFun
     return replace(func, body=put(func.body, path, new)), Filling(fill.buffer, fails, value)
 
 
-def _at_allocation(func: PrimFunc, path: Path, stmt: Alloc, value: Term) -> tuple[PrimFunc, Filling] | None:
-    """Stores at the beginning, where a local buffer holds nothing, to the cells that no store surely writes; not to
-    padding that must not be accessed."""
-    axes = tuple(t.var(f"{stmt.buffer.name}_{k}", extent) for k, extent in enumerate(stmt.buffer.shape))
+def _cells(buffer: BufferDecl) -> tuple[Term, ...]:
+    return tuple(t.var(f"{buffer.name}_{k}", extent) for k, extent in enumerate(buffer.shape))
+
+
+def _unwritten(stmt: Alloc) -> Term | None:
+    """Which cells of a local buffer no store surely writes, but for padding that must not be accessed; None where there
+    is none."""
+    axes = _cells(stmt.buffer)
     if any(isinstance(s, For) and s.axis in set(axes) for s in statements(stmt.body)):
         return None
     reached = [written(a, axes) for a in accesses(stmt.body) if a.changes and a.buffer == stmt.buffer.name]
     table = dict(zip(output_axes(stmt.buffer.shape), axes, strict=True))
     closed = [substitute(step.where, table) for step in stmt.buffer.padding_steps if step.value is None]
-    left = t.logical_not(t.logical_or(*closed, *(r for r in reached if r is not None)))
+    done = t.logical_or(*closed, *(r for r in reached if r is not None))
+    extents = {axis: t.int_value(axis.args[0]) for axis in axes}
+    numbers = {axis: (0, extent) for axis, extent in extents.items() if extent is not None}
+    whole = len(numbers) == len(extents) and not symbols(done) and decider().prove(done, numbers)
+    return None if whole else t.logical_not(done)
+
+
+def _at_allocation(func: PrimFunc, path: Path, stmt: Alloc, value: Term, left: Term) -> tuple[PrimFunc, Filling]:
+    """Stores at the beginning, where a local buffer holds nothing, to the cells that no store surely writes."""
+    axes = _cells(stmt.buffer)
     fill: Stmt = Store(stmt.buffer.name, axes, value)
     if left is not t.TRUE:
         fill = If(left, fill)
@@ -179,8 +197,6 @@ def _at_allocation(func: PrimFunc, path: Path, stmt: Alloc, value: Term) -> tupl
         fill = For(axis, fill)
     body = replace(stmt, body=seq([fill, stmt.body]))
     filled = simplify_statements(with_body(func, put(func.body, path, body)))
-    if filled == simplify_statements(func):
-        return None
     return filled, Filling(stmt.buffer.name, left, value)
 
 

@@ -16,12 +16,13 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.exact import integers
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import nodes_of, postorder
 from eqsat.proving.question import Question, Variable, lower_same
 
 CHUNK = 1 << 17
 _INT64 = 1 << 62
 _PROBES = 1 << 13
+_MEMORIES = 64
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,11 @@ def _few_values(v: Variable, most: int) -> NDArray:
     return _integers(values)
 
 
-def _violations(question: Question, env: Mapping[Term, NDArray], shape: tuple[int, ...]) -> NDArray:
+def _violations(
+    question: Question, env: Mapping[Term, NDArray], shape: tuple[int, ...], load: Any = load_table
+) -> NDArray:
     roots = [lower_same(question.goal), *(lower_same(f) for f in question.facts)]
-    values = evaluate_masked(roots, env, load_table)
+    values = evaluate_masked(roots, env, load)
     bad = np.logical_not(values[0][0])
     for value, _ in values[1:]:
         bad = np.logical_and(bad, value)
@@ -181,6 +184,42 @@ def probe(question: Question) -> Answer:
         return UNKNOWN
     found = _search(question, values)
     return UNKNOWN if found is None else Answer("refuted", "enumeration", found)
+
+
+def contradicted(question: Question) -> bool:
+    """Whether memory may hold values that contradict a claim about loads: then there is no proof of it, while what
+    memory holds is no witness.
+
+    >>> from eqsat.proving.question import claim
+    >>> x, y = (t.load(name, [], "float32") for name in "xy")
+    >>> contradicted(claim(t.compare("eq", x + y, x), {}).question)
+    True
+    """
+    loads = {(n.payload, n.dtype) for n in nodes_of("load", *question.roots) if not isinstance(n.payload, Table)}
+    if not loads or any(n.op in ("hole", "load_ok") for n in postorder(*question.roots)):
+        return False
+    values = [_few_values(v, 4) for v in question.variables]
+    shape = (_MEMORIES, *map(len, values))
+    if prod(shape) > CHUNK:
+        return False
+    dtypes = dict(loads)
+    numbers = {source: k + 1 for k, source in enumerate(sorted(dtypes, key=str))}
+    seeds = np.arange(_MEMORIES, dtype=np.uint64).reshape(-1, *[1] * len(values))
+
+    def load(source: Any, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        if isinstance(source, Table):
+            return load_table(source, index)
+        word: NDArray = seeds * np.uint64(97) + np.uint64(numbers[source])
+        with np.errstate(over="ignore"):
+            for i in index:
+                word = (word ^ (word >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + i.astype(np.uint64)
+            word = (word ^ (word >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+        known = _few_values(Variable(t.make("var", (), "value", dtypes[source]), None, None), 8)
+        return known[(word >> np.uint64(40)).astype(np.int64) % len(known)], None
+
+    env = {v.leaf: x.reshape([-1 if n == k + 1 else 1 for n in range(len(shape))])
+           for k, (v, x) in enumerate(zip(question.variables, values, strict=True))}  # fmt: skip
+    return bool(_violations(question, env, shape, load).any())
 
 
 def _point(question: Question, values: Sequence[Any]) -> dict[Term, NDArray]:

@@ -32,6 +32,7 @@ from eqsat.proving.points import (
     Answer,
     confirms,
     confirms_collision,
+    contradicted,
     enumerate_collisions,
     enumerate_points,
     point_count,
@@ -238,9 +239,15 @@ class Portfolio:
                 lambda q: period_claim(q, min(budget.points, 8 * budget.few_points)),
                 *([rules_claim] if budget.rules else []),
                 serial_claim,
-                lambda q: z3_claim(q, budget.z3_rlimits, budget.z3_formulations),
+                self._z3_claim,
             ],
         )
+
+    def _z3_claim(self, question: Question) -> Answer:
+        """A proof by Z3, where there may be one."""
+        if contradicted(question):
+            return Answer("unknown", "enumeration", note="what memory holds may contradict it")
+        return z3_claim(question, self.budget.z3_rlimits, self.budget.z3_formulations)
 
     def _over_reals(self, question: Question) -> Answer:
         """Over the reals a counterexample says nothing about floats."""
