@@ -15,6 +15,7 @@ from eqsat.backends.interface import HostCall, Interface
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.keywords import inputs_problem
+from eqsat.ir.tensors.tensor import OperatorImpl
 
 
 def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, NDArray]:
@@ -145,7 +146,8 @@ def host_results(step: HostCall, lowered: Interface, operands: Sequence[NDArray]
     """(buffer, array) for each result of an operator's Python implementation; shapes and dtypes are as declared."""
     what = f"operator {step.operator.op}"
     assert step.operator.impl is not None
-    answer: Any = step.operator.impl(*operands)
+    impl = step.operator.impl
+    answer: Any = impl.native(*operands) if isinstance(impl, OperatorImpl) else impl(*operands)
     results = list(cast("Sequence[Any]", answer)) if isinstance(answer, (list, tuple)) else [answer]
     if len(results) != len(step.operator.outputs):
         raise EvaluationError(what, f"answered {len(results)} arrays, declared {len(step.operator.outputs)}")

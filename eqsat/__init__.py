@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from eqsat import onnx
     from eqsat import testing as testing
     from eqsat.backends.compile import compile
+    from eqsat.calls import call, transform_calls
     from eqsat.engine import optimize
     from eqsat.explaining.chain import explain
     from eqsat.flow import flow_layout
@@ -69,6 +70,7 @@ _LAZY: dict[str, str] = {
     "PrimFunc": "eqsat.ir.statements.primfunc",
     "Schedule": "eqsat.scheduling.schedule",
     "ScheduleError": "eqsat.ir.errors",
+    "call": "eqsat.calls",
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
     "law": "eqsat.ir.law",
@@ -85,6 +87,7 @@ _LAZY: dict[str, str] = {
     "primfunc": "eqsat.ir.statements.builder",
     "prove": "eqsat.proving.prover",
     "simplify": "eqsat.simplifying.simplify",
+    "transform_calls": "eqsat.calls",
     "verify": "eqsat.verifying.verify",
     "onnx": "",
     "testing": "",
@@ -106,6 +109,7 @@ __all__: list[str] = [
     "Tensor",
     "Term",
     "axis",
+    "call",
     "cast",
     "check_rules",
     "compile",
@@ -134,6 +138,7 @@ __all__: list[str] = [
     "sigmoid",
     "simplify",
     "symbol",
+    "transform_calls",
     "truncdiv",
     "truncmod",
     "verify",

@@ -1,0 +1,225 @@
+"""Programs that call functions over buffers, and layouts at the interface of such functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+from eqsat.graph.rebuild import with_operands
+from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.statements.bind import solve
+from eqsat.ir.statements.called import Called
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import For, Stmt, Store, seq, statements
+from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, View, as_program
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import UNDEF
+from eqsat.ir.terms.shape import Dim, as_dim, format_shape, output_axes, same_dim
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+from eqsat.passes.cells import accesses
+from eqsat.passes.flow import entry
+from eqsat.passes.liveness import live_after
+from eqsat.scheduling.nest import index_map_in
+from eqsat.scheduling.schedule import Schedule
+
+
+def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] = ()) -> dict[str, Tensor]:
+    """What a function over buffers leaves in the parameters that it writes, as tensors by parameter.
+
+    arguments: tensors by parameter. A parameter that is written may be left out where nobody can tell what it held
+    before: each of its cells is written, none is read first. free: parameters whose layout `transform_calls` may
+    change; the others are as the function declares them. The function is one operator, a barrier for layouts;
+    `eq.compile` calls it compiled.
+
+    >>> import eqsat as eq, numpy as np
+    >>> twice = eq.PrimFunc.parse("func twice(x: int8[4], y: int8[4])\\n  for i in 4:\\n    y[i] = x[i] + x[i]")
+    >>> x = eq.input("x", (4,), "int8")
+    >>> y = call(twice, {"x": x.flip(0)})["y"]
+    >>> eq.evaluate(y + x, {"x": np.arange(4, dtype="int8")})
+    array([6, 5, 4, 3], dtype=int8)
+
+    Errors: names, types and shapes that do not fit; a parameter that is needed; strides, offsets, and cells of results
+    that are freed, of which a tensor has none.
+    """
+    what = f"call of {func.name}"
+    stmts = list(statements(func.body))
+    written = [p for p in func.params if any(isinstance(s, Store) and s.buffer in _family(func, p) for s in stmts)]
+    unknown = sorted(({*arguments} | {*free}) - {*func.params})
+    if unknown:
+        raise EqsatError(what, f"there is no parameter {unknown[0]!r}", f"parameters are {', '.join(func.params)}")
+    for name in func.params:
+        _check_plain(what, func, name)
+        if name in arguments:
+            _check_argument(what, func, name, arguments[name])
+        elif name not in written:
+            raise EqsatError(what, f"{name} is read, and not given", "give a tensor for it")
+        else:
+            _check_result(what, func, name)
+    if not written:
+        raise EqsatError(what, "it writes no parameter")
+    given = [p for p in func.params if p in arguments]
+    sizes = _sizes(what, func, {p: arguments[p] for p in given})
+    outputs = [(tuple(_sized(d, sizes) for d in func.buffer_map[p].shape), func.buffer_map[p].dtype) for p in written]
+    attrs = {"function": func.to_json(), "given": tuple(given), "free": tuple(sorted(free))}
+    impl = Called(func, tuple(given), tuple(written), _kernel)
+    node = Opaque(f"call:{func.name}", [arguments[p] for p in given], outputs, attrs, None, impl)
+    return {p: Tensor(node, k) for k, p in enumerate(written)}
+
+
+@lru_cache(maxsize=256)
+def _kernel(func: PrimFunc) -> Callable[..., Any]:
+    from eqsat.backends.compile import compile
+
+    return compile(func, target="c")
+
+
+def _family(func: PrimFunc, name: str) -> set[str]:
+    """A parameter and its aliases."""
+    roots = entry(func).roots
+    return {name, *(alias for alias, root in roots.items() if root == name)}
+
+
+def _check_plain(what: str, func: PrimFunc, name: str) -> None:
+    decl = func.buffer_map[name]
+    if not decl.is_dense or decl.lanes > 1:
+        raise EqsatError(what, f"{name} has strides, an offset or vectors", "a tensor is dense: declare it so")
+    for s in statements(func.body):
+        if isinstance(s, Store) and s.buffer in _family(func, name) and s.value.op == "hole":
+            raise EqsatError(what, f"cells of {name} are freed", "store a value there")
+
+
+def _check_argument(what: str, func: PrimFunc, name: str, x: Tensor) -> None:
+    decl = func.buffer_map[name]
+    if not isinstance(x, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeMismatch(what, f"{name} is {x!r}, no tensor")
+    if x.dtype != decl.dtype:
+        raise TypeMismatch(what, f"{name} is {x.dtype}, declared {decl.dtype}", f"x.cast({decl.dtype!r})")
+    fixed = [(a, b) for a, b in zip(x.shape, decl.shape, strict=False) if isinstance(b, int)]
+    if x.rank != len(decl.shape) or not all(same_dim(a, b) for a, b in fixed):
+        raise ShapeError(what, f"{name} has shape {format_shape(x.shape)}, declared {format_shape(decl.shape)}")
+
+
+def _check_result(what: str, func: PrimFunc, name: str) -> None:
+    """A parameter that is not given: what it held before is neither read nor left."""
+    decl = func.buffer_map[name]
+    axes = tuple(t.var(f"{name}_{k}", extent) for k, extent in enumerate(decl.shape))
+    before: Stmt = Store(name, axes, t.const(0, decl.dtype))
+    for axis in reversed(axes):
+        before = For(axis, before)
+    filled = PrimFunc(func.name, func.params, func.buffer_map, seq([before, func.body]))
+    live = live_after(filled, (0,), accesses(before)[-1], entry(filled).roots)
+    if live is not None:
+        cell = live.witness.get("cell")
+        where = "" if cell is None else f" at {name}[{', '.join(map(str, cell))}]"
+        raise EqsatError(what, f"what {name} held before matters{where}: {live.reason}", "give a tensor for it")
+
+
+def _sizes(what: str, func: PrimFunc, arguments: Mapping[str, Tensor]) -> dict[Term, Term]:
+    """The sizes of a function by the shapes of arguments."""
+    found: dict[Term, Term] = {}
+    for name, x in arguments.items():
+        for declared, d in zip(func.buffer_map[name].shape, x.shape, strict=True):
+            if isinstance(declared, int):
+                continue
+            told = solve(declared, d) if isinstance(d, int) else (declared, d) if declared.op == "sym" else None
+            if told is None:
+                continue
+            value = t.as_index(told[1])
+            if found.setdefault(told[0], value) is not value:
+                raise ShapeError(what, f"{told[0]} is {found[told[0]]} and {value}")
+    for symbol in func.symbols:
+        if symbol not in found:
+            raise ShapeError(what, f"no argument tells {symbol}")
+    for name, x in arguments.items():
+        for declared, d in zip(func.buffer_map[name].shape, x.shape, strict=True):
+            if not same_dim(_sized(declared, found), d):
+                raise ShapeError(what, f"{name} has shape {format_shape(x.shape)}, which does not fit {found}")
+    return found
+
+
+def _sized(dim: Dim, sizes: dict[Term, Term]) -> Dim:
+    return dim if isinstance(dim, int) else as_dim(substitute(dim, sizes))
+
+
+def transform_calls(
+    program: Program | Tensor, func: str, buffer: str, index_map: Any, pad_value: Any = None
+) -> Program:
+    """The program with a parameter of a function in another layout: in the function, and so in all calls of it.
+
+    The parameter has to be declared free in each call. Each call takes its tensor in the new layout, or gives it, and
+    `eq.optimize` brings these changes of layout together with those around. pad_value: as in
+    `eq.Schedule.transform_layout`; what the caller gives holds it. Raises EqsatError where there is no such call, or
+    the layout is fixed, and ScheduleError where the function refuses it.
+
+    >>> import eqsat as eq
+    >>> f = eq.PrimFunc.parse('''func f(x: int8[2, 3], y: int8[2, 3])
+    ...   for i in 2:
+    ...     for j in 3:
+    ...       y[i, j] = x[i, j]*x[i, 0]''')
+    >>> y = call(f, {"x": eq.input("x", (3, 2), "int8").permute_dims((1, 0))}, free=["x"])["y"]
+    >>> found = eq.optimize(transform_calls(y, "f", "x", "i, j -> j, i"))
+    >>> eq.optimize(y).layout_ops, found.layout_ops
+    (1, 0)
+    """
+    whole = as_program(program)
+    what = f"transform_calls of {func}"
+    calls = [
+        n for n in whole.nodes() if isinstance(n, Opaque) and isinstance(n.impl, Called) and n.impl.func.name == func
+    ]
+    if not calls:
+        raise EqsatError(what, "the program calls no such function")
+    changed: dict[PrimFunc, PrimFunc] = {}
+    for node in calls:
+        assert isinstance(node.impl, Called)
+        original = node.impl.func
+        if buffer not in original.params:
+            raise EqsatError(what, f"there is no parameter {buffer!r}", f"parameters are {', '.join(original.params)}")
+        if buffer not in node.attrs["free"]:
+            raise EqsatError(what, f"the layout of {buffer} is fixed", f"call it with free=[{buffer!r}] everywhere")
+        if original not in changed:
+            schedule = Schedule(original)
+            schedule.transform_layout(buffer, index_map, pad_value, interface="free")
+            changed[original] = schedule.func
+    if not changed:
+        raise EqsatError(what, "the program calls no such function")
+    return _with_calls(whole, changed, buffer, index_map, pad_value)
+
+
+def _with_calls(
+    program: Program, changed: dict[PrimFunc, PrimFunc], buffer: str, index_map: Any, pad_value: Any
+) -> Program:
+    table: dict[tuple[int, int], Tensor] = {}
+    for node in program.nodes():
+        operands = [table.get(x.key, x) for x in node.operands]
+        same = all(a == b for a, b in zip(operands, node.operands, strict=True))
+        new = node if same else with_operands(node, operands)
+        results = {k: Tensor(new, k) for k in range(len(node.outputs))}
+        if isinstance(new, Opaque) and isinstance(new.impl, Called) and new.impl.func in changed:
+            results = _recalled(new, new.impl, changed[new.impl.func], buffer, index_map, pad_value)
+        table.update({(node.serial, k): x for k, x in results.items()})
+    return Program(program.inputs, {n: table.get(x.key, x) for n, x in program.outputs.items()}, program.name)
+
+
+def _recalled(
+    node: Opaque, found: Called, func: PrimFunc, buffer: str, index_map: Any, pad_value: Any
+) -> dict[int, Tensor]:
+    """A call of the function in the new layout: its results as the call before has them."""
+    m = index_map_in("transform_calls", index_map, len(found.func.buffer_map[buffer].shape))
+    arguments = dict(zip(found.given, node.operands, strict=True))
+    if buffer in arguments:
+        x = arguments[buffer]
+        pads = not bool(m.is_bijective(x.shape))
+        arguments[buffer] = x.layout_transform(
+            m, pad_value=(UNDEF if pad_value is None else pad_value) if pads else None
+        )
+    made = call(func, arguments, node.attrs["free"])
+    results: dict[int, Tensor] = {}
+    for k, name in enumerate(found.results):
+        y = made[name]
+        if name == buffer:
+            shape = node.outputs[k][0]
+            y = Tensor(View(y, shape, m.map_indices(output_axes(shape)), t.TRUE, None))
+        results[k] = y
+    return results

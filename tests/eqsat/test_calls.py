@@ -1,0 +1,113 @@
+"""Programs that call functions over buffers: one meaning everywhere, and layouts that change with all callers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import eqsat as eq
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import ScheduleError
+from eqsat.passes.split import split_function
+
+PRODUCT = eq.PrimFunc.parse("""\
+func product(A: float32[3, 4], B: float32[4, 5], C: float32[3, 5])
+  for i in 3:
+    for z in 5:
+      C[i, z] = float32(0.0)
+    reduce for k in 4:
+      for j in 5:
+        C[i, j] = C[i, j] + A[i, k]*B[k, j]""")
+A, B = eq.input("a", (3, 4), "float32"), eq.input("b", (5, 4), "float32")
+FEEDS: dict[str, NDArray] = {
+    "a": np.arange(12, dtype="float32").reshape(3, 4),
+    "b": np.arange(20, dtype="float32").reshape(5, 4) - 7,
+}
+
+
+def product(free: Sequence[str] = ()) -> eq.Tensor:
+    return eq.call(PRODUCT, {"A": A, "B": B.permute_dims((1, 0))}, free)["C"]
+
+
+def everywhere(program: eq.Tensor | eq.Program) -> NDArray:
+    """The value of a program: evaluated, optimised, compiled, and compiled when optimised, which are the same."""
+    found: NDArray = eq.evaluate(program, FEEDS)
+    best = eq.optimize(program)
+    for other in (eq.evaluate(best.program, FEEDS), eq.compile(program)(FEEDS), eq.compile(best.program)(FEEDS)):
+        np.testing.assert_array_equal(other, found)
+    return found
+
+
+# feature: C2
+def test_a_call_is_what_the_function_does() -> None:
+    y = product().relu() + 1
+    np.testing.assert_array_equal(everywhere(y), np.maximum(FEEDS["a"] @ FEEDS["b"].T, 0) + 1)
+    assert eq.optimize(y).layout_ops == 1  # the interface is fixed
+
+
+# feature: C9, E17
+def test_parts_of_a_function_are_called_one_after_the_other() -> None:
+    whole = eq.PrimFunc.parse("""\
+func both(x: int8[6], y: int8[6])
+  alloc t: int8[6]
+  for i in 6:
+    t[i] = x[i] + x[i]
+  for j in 6:
+    y[j] = t[5 - j]""")
+    first, second = split_function(whole, 1)
+    x = eq.input("x", (6,), "int8")
+    y = eq.call(second, eq.call(first, {"x": x}) | {"y": eq.constant(np.zeros(6, "int8"))})["y"]
+    value = {"x": np.arange(6, dtype="int8")}
+    np.testing.assert_array_equal(eq.evaluate(y, value), eq.evaluate(eq.call(whole, {"x": x})["y"], value))
+
+
+# feature: C9
+def test_a_layout_changes_in_the_function_and_in_all_calls_of_it() -> None:
+    free = ["B", "C"]
+    y = product(free) + eq.call(PRODUCT, {"A": A.abs(), "B": -B.permute_dims((1, 0))}, free)["C"]
+    expected = everywhere(y)
+    turned = eq.transform_calls(y, "product", "B", "i, j -> j, i")
+    assert eq.optimize(y).layout_ops == 1 and eq.optimize(turned).layout_ops == 0
+    np.testing.assert_array_equal(everywhere(turned), expected)
+    packed = eq.transform_calls(turned, "product", "C", "i, j -> i, j//4, j%4", 0)
+    np.testing.assert_array_equal(everywhere(packed), expected)
+    assert {n.outputs[0][0] for n in packed.nodes() if getattr(n, "op", "") == "call:product"} == {(3, 2, 4)}
+    with pytest.raises(eq.EqsatError, match="layout of B is fixed"):
+        eq.transform_calls(y + product(), "product", "B", "i, j -> j, i")
+    with pytest.raises(eq.EqsatError, match="calls no such function"):
+        eq.transform_calls(y, "other", "B", "i, j -> j, i")
+    with pytest.raises(ScheduleError):
+        eq.transform_calls(y, "product", "C", "i, j -> 0, j")
+
+
+def test_sizes_are_told_by_arguments() -> None:
+    f = eq.PrimFunc.parse(
+        "func f(x: int8[N], y: int8[2*N])\n  symbol N\n  for i in N:\n    y[2*i] = x[i]\n    y[2*i + 1] = x[i]"
+    )
+    x = eq.input("x", (3,), "int8")
+    y = eq.call(f, {"x": x, "y": eq.constant(np.zeros(6, "int8"))})["y"]
+    np.testing.assert_array_equal(eq.evaluate(y, {"x": np.array([1, 2, 3], "int8")}), [1, 1, 2, 2, 3, 3])
+    with pytest.raises(eq.EqsatError, match="does not fit"):
+        eq.call(f, {"x": x, "y": eq.constant(np.zeros(7, "int8"))})
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        ("y[0] = x[0]", {}, "x is read, and not given"),
+        ("y[0] = x[0]", {"x": ((2,), "int8")}, "what y held before matters at y"),
+        ("for i in 2:\n    y[i] = x[i] + y[1 - i]", {"x": ((2,), "int8")}, "read later"),
+        ("for i in 2:\n    y[i] = x[i]", {"x": ((3,), "int8")}, "has shape"),
+        ("for i in 2:\n    y[i] = x[i]", {"x": ((2,), "int16")}, "declared int8"),
+        ("for i in 2:\n    y[i] = hole(1, 'int8', i)", {"x": ((2,), "int8")}, "are freed"),
+        ("pass", {"x": ((2,), "int8"), "y": ((2,), "int8")}, "writes no parameter"),
+        ("y[0] = x[0]", {"z": ((2,), "int8")}, "no parameter 'z'"),
+    ],
+)
+def test_what_does_not_fit_is_said(text: str, arguments: dict[str, Any], message: str) -> None:
+    f = eq.PrimFunc.parse(f"func f(x: int8[2], y: int8[2])\n  {text}")
+    with pytest.raises(eq.EqsatError, match=message):
+        eq.call(f, {name: eq.input(name, *t) for name, t in arguments.items()})
