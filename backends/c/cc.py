@@ -36,6 +36,9 @@ FLAGS = (
 NATIVE = "-march=native"
 CONTRACT = "-ffp-contract=fast"
 """Products and the sums that take them become one operation, rounded once, where the processor has it."""
+OPENMP = "-fopenmp"
+OPENMP_PROBE = "#include <omp.h>\nint probe(void) { return omp_get_max_threads(); }\n"
+"""What compiles, loads and runs where a compiler has OpenMP."""
 TIMEOUT = 300.0
 """Seconds that one run of the compiler may take."""
 SCRATCH = "eqsat-"
@@ -47,15 +50,6 @@ SHOWN_CHARACTERS = 200
 ROOM = 1 << 20
 """Bytes for which there must be room after a compiler has failed: else that was why."""
 FULL = re.compile(r"No space left|NoSpaceLeft|quota exceeded|File too large|File size limit", re.IGNORECASE)
-
-
-def kernel_flags(threads: int, contract: bool) -> tuple[str, ...]:
-    """What a kernel needs besides the flags of all.
-
-    >>> kernel_flags(2, True)
-    ('-fopenmp', '-ffp-contract=fast')
-    """
-    return (("-fopenmp",) if threads > 1 else ()) + ((CONTRACT,) if contract else ())
 
 
 def extra_flags() -> tuple[str, ...]:
@@ -184,7 +178,7 @@ def build(source: str, made: Path, command: tuple[str, ...], flags: tuple[str, .
         done = _compile((*command, *FLAGS, *flags), units, made)
     if done.returncode != 0 or not made.is_file():
         words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
-        failure = BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice(flags))
+        failure = BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice())
         full = _full(made.parent, done.stderr + done.stdout)
         raise failure if full is None else full from failure
     # Nobody else may write it, whatever the umask is: it would not be loaded again.
@@ -200,12 +194,12 @@ def _full(folder: Path, words: str) -> OSError | None:
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if FULL.search(words) else None
 
 
-def _advice(flags: tuple[str, ...]) -> str:
+def _advice() -> str:
     """What to do about a compiler that fails: a user's own choices are looked at first."""
     named = [name for name in ("CC", "EQSAT_CFLAGS") if os.environ.get(name, "").strip()]
     if named:
         return f"check {' and '.join(named)}"
-    return "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else "please report the program"
+    return "please report the program"
 
 
 def _compile(command: tuple[str, ...], units: Sequence[Path], made: Path) -> CompletedProcess[str]:
@@ -239,6 +233,29 @@ def _intact(path: Path) -> bool:
     """
     data, check = cache.read(path), cache.read(path.with_suffix(".sum"))
     return data is not None and _digest(data) == check
+
+
+def load_kernel(source: str, threads: int = 1, contract: bool = False, parts: Sequence[str] = ()) -> ctypes.CDLL:
+    """The loaded library of a kernel: threads by OpenMP where the compiler has it, else by POSIX or Windows.
+
+    Raises BackendError as load_library does.
+    """
+    flags = (CONTRACT,) if contract else ()
+    if threads > 1:
+        command = find_compiler()
+        openmp = has_openmp(command, compiler_identity(command), extra_flags())
+        flags = (*flags, OPENMP if openmp else "-pthread")
+    return load_library(source, flags, parts)
+
+
+@lru_cache(maxsize=16)
+def has_openmp(command: tuple[str, ...], identity: str, extra: tuple[str, ...]) -> bool:
+    """Whether what a compiler makes of OpenMP loads and runs; `identity` and `extra` tell one compiler from another."""
+    assert command is not None and identity is not None and extra is not None
+    try:
+        return load_library(OPENMP_PROBE, (OPENMP,)).probe() >= 1
+    except BackendError:
+        return False
 
 
 def load_library(source: str, flags: tuple[str, ...] = (), parts: Sequence[str] = ()) -> ctypes.CDLL:
@@ -284,7 +301,6 @@ def _open(path: Path, command: tuple[str, ...], flags: tuple[str, ...]) -> ctype
         return ctypes.CDLL(str(path))
     except OSError as error:
         fix = "name another compiler in CC, or in EQSAT_CACHE a folder that libraries may be loaded from"
-        fix = "a compiler without OpenMP needs threads=1" if "-fopenmp" in flags else fix
         raise BackendError(f"compiler {' '.join(command)}", f"made what does not load: {error}", fix) from error
 
 

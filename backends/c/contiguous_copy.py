@@ -17,8 +17,7 @@ from eqsat.backends.c.copy_fill import (
     emit_nt_copy,
     emit_reverse,
 )
-from eqsat.backends.c.nest import Level, address, nest, tile_start
-from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.c.nest import Level, SchedulePrinter, address, nest, tile_start
 from eqsat.backends.lowering.moves import Access
 from eqsat.backends.machine import LINE
 from eqsat.backends.schedules.schedule import TILE_I, ContiguousCopy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqsat.backends.c.expr import Expressions, Scope, index_type
@@ -18,6 +18,7 @@ from eqsat.backends.c.inner_loops import (
     replaced,
 )
 from eqsat.backends.c.library import plain
+from eqsat.backends.c.parallel import Variable, outlined, run_parts, share
 from eqsat.backends.c.register_tile import HEADER as TILES
 from eqsat.backends.c.register_tile import Tile
 from eqsat.backends.c.row_prefetch import DEFINITION as PREFETCH
@@ -91,6 +92,9 @@ class FunctionPrinter:
         self.expressions = Expressions(self.signature.names, self.index, simplifier)
         self.locals = 0
         self.pieces: dict[str, str] = {}
+        self.name = func.name
+        self.scope = [Variable(kind, label) for kind, label in self.signature.types(self.index)]
+        """What the statements that are printed now may use."""
         self.next_rows: Mapping[int, list[NextRow]] = {}
         """What loops in the outermost one prefetch."""
 
@@ -123,7 +127,9 @@ class FunctionPrinter:
             self.locals += 1
             outside = self.expressions.buffers.get(decl.name)
             self.expressions.buffers[decl.name] = name
+            self.scope.append(Variable(f"{self.type_of(decl.dtype)} *", name))
             body = self.statement(stmt.body, depth, loops, False)
+            self.scope.pop()
             if outside is not None:
                 self.expressions.buffers[decl.name] = outside
             return [f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];", *body]
@@ -172,28 +178,44 @@ class FunctionPrinter:
     def loop(self, stmt: For, depth: int, loops: int, parallel: bool) -> list[str]:
         indent, name = "    " * depth, f"i{loops}"
         self.expressions.axes[stmt.axis] = name
-        lines: list[str] = []
-        if parallel and stmt.extent > 1 and _points(stmt) >= PARALLEL_POINTS:
-            lines.append(f"#pragma omp parallel for num_threads({self.threads})")
+        shared = parallel and stmt.extent > 1 and _points(stmt) >= PARALLEL_POINTS
+        if shared:
+            pass
         elif (swizzle := find_swizzle(stmt, self.expressions.simplifier)) is not None:
             return [indent + line for line in self.swizzle(swizzle)]
         elif (wrap := find_wrap_around(stmt)) is not None and self.fits(stmt, wrap):
             return self.wrapped(stmt, wrap, depth, loops)
         if loops == 0:
             self.next_rows = find_next_rows(stmt, self.func, self.expressions.simplifier)
-        inner = parallel and not lines and stmt.extent < self.threads
+        inner = parallel and not shared and stmt.extent < self.threads
         few = ""
         if stmt.kind == "vectorized" and not self.plain:
             # As straight lines compilers would take it element by element.
             few = "ROLLED "
             self.pieces.setdefault("EQSAT_TILES", TILES)
-        lines.append(f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{")
+        first, last = "0", str(stmt.extent)
+        if shared:
+            depth, indent = 1, "    "
+            first, last = share(last)
+            first = f"({self.index})({first})"
+        lines = [f"{indent}{few}for ({self.index} {name} = {first}; {name} < {last}; ++{name}) {{"]
+        self.scope.append(Variable(f"{self.index} ", name))
         lines += self.statement(stmt.body, depth + 1, loops + 1, inner)
+        self.scope.pop()
         for row in self.next_rows.get(id(stmt), ()):
             self.pieces["PREFETCH"] = PREFETCH
             texts = row.text(self.expressions.buffers[row.buffer], "i0", name)
             lines += [f"{indent}    {text}" for text in texts]
-        return [*lines, f"{indent}}}"]
+        lines.append(f"{indent}}}")
+        return self.shared(lines) if shared else lines
+
+    def shared(self, lines: Sequence[str]) -> list[str]:
+        """Lines that all threads run, in a function of their own; the statement that calls it."""
+        name = f"{self.name}_part{sum('_part' in piece for piece in self.pieces)}"
+        text, call = outlined(name, self.scope, lines, self.threads)
+        self.pieces.setdefault("run_parts", run_parts(self.threads))
+        self.pieces[name] = text
+        return [f"    {call}"]
 
     def swizzle(self, row: Swizzle) -> list[str]:
         """A loop that permutes the bytes of a row by an exclusive or."""
@@ -242,12 +264,14 @@ class FunctionPrinter:
         base = self.expressions.buffers[stmt.data]
         outside = self.expressions.buffers.get(decl.name)
         self.expressions.buffers[decl.name] = name
+        kind = f"{const}{self.type_of(decl.dtype)} *"
+        self.scope.append(Variable(kind, name))
         body = self.statement(stmt.body, depth, loops, parallel)
+        self.scope.pop()
         if outside is not None:
             self.expressions.buffers[decl.name] = outside
         if not any(re.search(rf"\b{name}\b", line) for line in body):
             return body
-        kind = f"{const}{self.type_of(decl.dtype)} *"
         there = f" + {stmt.offset}" if stmt.offset else ""
         return [f"{indent}{kind}{name} = ({kind})({const}void *){base}{there};", *body]
 

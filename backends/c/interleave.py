@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from eqsat.backends.c.copy_fill import define_nt_copy, emit_nt_copy
 from eqsat.backends.c.interleave_block import InterleaveBlock, block_width
-from eqsat.backends.c.nest import Level, address, nest, tile_start
-from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.c.nest import Level, SchedulePrinter, address, nest, tile_start
 from eqsat.backends.machine import LINE
 from eqsat.backends.schedules.schedule import Interleave
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat.backends.arguments import bound_output, dense_outputs, named_arguments, output_arrays, readable
 from eqsat.backends.c import program_cache
-from eqsat.backends.c.cc import kernel_flags, load_library
+from eqsat.backends.c.cc import load_kernel
 from eqsat.backends.c.runner import Runner
 from eqsat.backends.interface import Interface, Unit
 from eqsat.backends.lowering.values import flatten_program
@@ -50,8 +50,8 @@ class CModule:
         """The library, compiled and loaded."""
         if not self.unit.entries:
             return Runner(self.interface, self.unit, None)
-        flags = kernel_flags(self.threads, self.contract)
-        return Runner(self.interface, self.unit, load_library(self.unit.source, flags, self.unit.parts))
+        library = load_kernel(self.unit.source, self.threads, self.contract, self.unit.parts)
+        return Runner(self.interface, self.unit, library)
 
     @cached_property
     def _whole(self) -> str:

@@ -1,11 +1,20 @@
-"""What all printers of schedules share: indented text, loops shared by threads, addresses, where tiles begin."""
+"""What all printers of schedules share: indented text, shared loops, addresses, where tiles begin, a base class."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
+from typing import Generic, TypeVar
+
+from eqsat.backends.c.parallel import share
+from eqsat.backends.lowering.moves import Move
+from eqsat.backends.machine import BLOCK, Machine
+from eqsat.backends.schedules.schedule import Schedule
+
+S = TypeVar("S", bound=Schedule)
 
 SHARED = 8
 """Iterations for each thread, at least, of the loops that threads share: so that all end at about the same time."""
@@ -69,7 +78,7 @@ class Level:
 
 @contextmanager
 def nest(text: Text, levels: Sequence[Level], threads: int, shared: int = SHARED) -> Generator[None]:
-    """Loops one inside of the other, within a parallel region; loops of one step are left out.
+    """Loops one inside of the other, within a part that all threads run; loops of one step are left out.
 
     Threads share the outer ones, as many as give each of them `shared` iterations or more.
     """
@@ -78,19 +87,29 @@ def nest(text: Text, levels: Sequence[Level], threads: int, shared: int = SHARED
     while threads > 1 and together < len(levels) and iterations < shared * threads:
         iterations *= levels[together].count
         together += 1
+    depth = text.depth
     if together:
         # Tiles may overlap at the end of a loop: then two threads store the same bytes.
-        text.add(f"#pragma omp for{f' collapse({together})' if together > 1 else ''} schedule(static) nowait")
+        outer, levels = levels[:together], levels[together:]
+        first, last = share(str(iterations))
+        if iterations * threads >= 1 << 31:
+            first, last = share(f"(ptrdiff_t){iterations}")
+        text.add(f"for (ptrdiff_t step = {first}; step < {last}; ++step) {{")
+        text.depth += 1
+        inside = iterations
+        for level in outer:
+            inside //= level.count
+            at = f"step / {inside}" if inside > 1 else "step"
+            at = at if inside * level.count == iterations else f"{at} % {level.count}"
+            text.add(f"const ptrdiff_t {level.variable} = {at};")
+    elif not levels:
+        text.add("if (thread == 0) {" if threads > 1 else "{")
+        text.depth += 1
     for level in levels:
         text.add(f"for (ptrdiff_t {level.variable} = 0; {level.variable} < {level.count}; ++{level.variable}) {{")
         text.depth += 1
-    if not levels:
-        if threads > 1:
-            text.add("#pragma omp single nowait")
-        text.add("{")
-        text.depth += 1
     yield
-    for _ in levels or [None]:
+    while text.depth > depth:
         text.depth -= 1
         text.add("}")
 
@@ -134,3 +153,32 @@ def address(base: str, terms: Sequence[tuple[str, int]], constant: int = 0) -> s
     if constant:
         text += f" {'-' if constant < 0 else '+'} {abs(constant)}"
     return text
+
+
+class SchedulePrinter(ABC, Generic[S]):
+    """Prints one move as its schedule says, into `text`.
+
+    `name` begins the names of the functions that it adds; `buffers` gives the C name of every buffer.
+    """
+
+    in_bytes = True
+    """Whether what is printed uses the source and the result as bytes, with the names s and d."""
+
+    def __init__(
+        self, text: Text, move: Move, schedule: S, machine: Machine, name: str, buffers: Mapping[str, str]
+    ) -> None:
+        self.text = text
+        self.move = move
+        self.schedule = schedule
+        self.vector = machine.vector
+        """Bytes of a vector register."""
+        self.name = name
+        self.buffers = buffers
+        self.size = move.out.size
+        """Bytes of an element of the result."""
+        self.e = BLOCK // self.size
+        """Elements of 16 bytes."""
+
+    @abstractmethod
+    def print(self) -> None:
+        """Add the loops, and the functions that they call."""

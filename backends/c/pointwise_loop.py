@@ -16,11 +16,13 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.element_types import HALF_ROWS
 from eqsat.backends.c.expr import Expressions, Scope
-from eqsat.backends.c.nest import Text
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, tile_start
 from eqsat.backends.c.types import c_type
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.lowering.moves import Access
 from eqsat.backends.machine import LINE
 from eqsat.backends.schedules.choose_pointwise import FLOAT16, computes_float16
+from eqsat.backends.schedules.schedule import TILE_I, PointwiseRows
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load, rebuild
@@ -123,3 +125,32 @@ class PointwiseLoop:
 def pointer(dtype: str, name: str, start: str, const: bool = True) -> str:
     """The declaration of a pointer to the elements of a row."""
     return f"{'const ' if const else ''}{c_type(dtype, '')} *restrict {name} = {start};"
+
+
+class PointwiseRowsPrinter(SchedulePrinter[PointwiseRows]):
+    """Prints one PointwiseRows: operands that all lie along the result, a few vectors at a time."""
+
+    in_bytes = False
+
+    def print(self) -> None:
+        """Loops over rows and over pieces of a row, and in them the loops that compute one."""
+        move, schedule, text = self.move, self.schedule, self.text
+        i = schedule.i
+        count = -(-move.extents[i] // schedule.ti)
+        names = {n: text.name("i") for n in schedule.order}
+        levels = [Level(names[n], count if n == TILE_I else move.extents[n]) for n in schedule.order]
+        row = PointwiseLoop(text, move.body, [a.dtype for a in move.operands], [a.strides[i] for a in move.operands])
+
+        def start(access: Access) -> str:
+            terms = [(names[n], access.strides[n]) for n in schedule.order if n >= 0 and move.extents[n] > 1]
+            terms += [("at", access.strides[i])] if count > 1 else []
+            return address(self.buffers[access.buffer], terms, access.offset)
+
+        with nest(text, levels, schedule.threads):
+            if count > 1:
+                place = tile_start(f"{schedule.ti} * {names[TILE_I]}", move.extents[i], schedule.ti)
+                text.add(f"const ptrdiff_t at = {place};")
+            for k, access in enumerate(move.operands):
+                text.add(pointer(access.dtype, f"p{k}", start(access)))
+            text.add(pointer(move.out.dtype, "q", start(move.out), False))
+            row.print({k: f"p{k}" for k in range(len(move.operands))}, "q", schedule.ti)

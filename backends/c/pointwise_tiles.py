@@ -9,9 +9,8 @@ body's, a border of channels, are filled with a constant while the tile is trans
 from __future__ import annotations
 
 from eqsat.backends.c.copy_fill import bits_of
-from eqsat.backends.c.nest import Level, Text, address, nest, tile_start
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, tile_start
 from eqsat.backends.c.pointwise_loop import PointwiseLoop, pointer
-from eqsat.backends.c.printer import SchedulePrinter
 from eqsat.backends.c.transpose_block import Block
 from eqsat.backends.c.transpose_tiles import cover
 from eqsat.backends.c.types import c_type

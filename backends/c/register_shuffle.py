@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.backends.c.nest import Level, address, nest
-from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.c.nest import Level, SchedulePrinter, address, nest
 from eqsat.backends.c.vector import define_type, vector_type
 from eqsat.backends.machine import BLOCK
 from eqsat.backends.schedules.schedule import RegisterShuffle

@@ -7,10 +7,10 @@ from typing import Any
 
 from eqsat.backends.c.contiguous_copy import ContiguousCopyPrinter
 from eqsat.backends.c.interleave import InterleavePrinter
-from eqsat.backends.c.nest import Text
-from eqsat.backends.c.pointwise_rows import PointwiseRowsPrinter
+from eqsat.backends.c.nest import SchedulePrinter, Text
+from eqsat.backends.c.parallel import Variable, outlined, run_parts
+from eqsat.backends.c.pointwise_loop import PointwiseRowsPrinter
 from eqsat.backends.c.pointwise_tiles import PointwiseTilesPrinter
-from eqsat.backends.c.printer import SchedulePrinter
 from eqsat.backends.c.register_shuffle import RegisterShufflePrinter
 from eqsat.backends.c.streaming_transpose import StreamingTransposePrinter
 from eqsat.backends.c.transpose_tiles import TransposeTilesPrinter
@@ -44,13 +44,9 @@ def print_moves(
     """
     text = Text()
     threads = max(schedule.threads for _, schedule in moves)
-    if threads > 1:
-        text.add(f"#pragma omp parallel num_threads({threads})")
-        text.add("{")
-        text.depth += 1
     for n, (move, schedule) in enumerate(moves):
         printer = PRINTERS[type(schedule)](text, move, schedule, machine, f"{name}_{n}" if n else name, buffers)
-        with text.block(""):
+        with text.block("if (thread == 0)" if threads > 1 and schedule.threads == 1 else ""):
             if printer.in_bytes:
                 if move.operands:
                     text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
@@ -58,9 +54,12 @@ def print_moves(
             printer.print()
     if any(schedule.nontemporal for _, schedule in moves):
         text.add("FENCE();")
+    pieces, lines = {"vectors": HEADER, **text.pieces}, text.lines
     if threads > 1:
-        text.depth -= 1
-        text.add("}")
+        pieces["run_parts"] = run_parts(threads)
+        variables = [Variable(kind, label) for kind, label in params]
+        pieces[f"{name}_part"], call = outlined(f"{name}_part", variables, lines, threads)
+        lines = [f"    {call}"]
     joined = ", ".join(f"{kind}{label}" for kind, label in params)
     head = f"static void {name}({joined})"
-    return [head, "{", *text.lines, "}"], {"vectors": HEADER, **text.pieces}, text.helpers
+    return [head, "{", *lines, "}"], pieces, text.helpers

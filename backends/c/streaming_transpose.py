@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.copy_fill import define_nt_copy, emit_copy
-from eqsat.backends.c.nest import Level, Text, address, nest, product
-from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product
 from eqsat.backends.c.transpose_block import Block
 from eqsat.backends.c.transpose_tiles import cover, define_offsets, padded_rows
 from eqsat.backends.lowering.moves import Move

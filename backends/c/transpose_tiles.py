@@ -15,8 +15,7 @@ from eqsat.backends.c.copy_fill import (
     emit_fill,
     emit_nt_copy,
 )
-from eqsat.backends.c.nest import Level, Text, address, nest, product, tile_start
-from eqsat.backends.c.printer import SchedulePrinter
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product, tile_start
 from eqsat.backends.c.transpose_block import Block
 from eqsat.backends.lowering.moves import Access, Move
 from eqsat.backends.machine import BLOCK, LINE

@@ -19,7 +19,7 @@ from time import perf_counter
 import numpy as np
 
 from eqsat.backends import cache
-from eqsat.backends.c.cc import compiler_identity, find_compiler, load_library
+from eqsat.backends.c.cc import compiler_identity, find_compiler, load_kernel
 from eqsat.backends.c.runner import Runner, address
 from eqsat.backends.c.unit import print_unit
 from eqsat.backends.interface import ALIGNMENT
@@ -91,7 +91,7 @@ def _calls(
 
     def made(scheduled: Scheduled) -> Callable[[], None]:
         unit = print_unit(lowered, threads, machine, {function: scheduled})
-        library = load_library(unit.source, ("-fopenmp",) if threads > 1 else ())
+        library = load_kernel(unit.source, threads)
         run = Runner(lowered, unit, library).bind(inputs, outputs)
 
         def call() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from eqsat.backends.c.element_types import definitions
 from eqsat.backends.c.function import FunctionPrinter, Signature, written
 from eqsat.backends.c.library import CONTRACTED, Export, Library
+from eqsat.backends.c.parallel import FEATURES
 from eqsat.backends.c.scheduled_kernel import print_moves
 from eqsat.backends.c.types import helper
 from eqsat.backends.interface import ProgramBuffer, Unit
@@ -107,7 +108,8 @@ class _UnitPrinter:
         prelude = "\n\n".join([*(helper(h) for h in self.helpers), *self.pieces.values()])
         types = definitions(text + prelude, {b.dtype for b in self.lowered.buffers.values()})
         types += "\n" if types else ""
-        return f"#include <math.h>\n#include <stdint.h>\n{types}\n" + (prelude + "\n\n" if prelude else "")
+        features = FEATURES if "run_parts" in self.pieces else ""
+        return f"{features}#include <math.h>\n#include <stdint.h>\n{types}\n" + (prelude + "\n\n" if prelude else "")
 
 
 def _groups(lowered: Lowered) -> list[list[PrimFunc]]:

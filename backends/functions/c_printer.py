@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eqsat.backends.c.expr import Scope
 from eqsat.backends.c.function import FunctionPrinter
+from eqsat.backends.c.parallel import Variable, share
 from eqsat.backends.functions.prepare import Prepared
 from eqsat.backends.interface import ALIGNMENT
 from eqsat.ir.errors import BackendError
@@ -92,6 +93,9 @@ class StatementPrinter(FunctionPrinter):
         self.expressions.axes.update(prepared.names)
         self.parts, self.workspace = workspace_parts(prepared)
         self.in_parallel = False
+        self.name = "run"
+        self.scope = [Variable(kind, label) for kind, label in self.signature.types(self.index)]
+        self.scope += [Variable(f"{self.index} ", label) for label in prepared.names.values()]
         what = f"function {self.func.name} on target {self.target}"
         self.aligned = alignments(prepared.body, prepared.checked.func.buffer_map, what)
 
@@ -119,7 +123,9 @@ class StatementPrinter(FunctionPrinter):
         name = f"local{self.locals}" if part is None else part.name
         self.locals += 1
         self.expressions.buffers[decl.name] = name
+        self.scope.append(Variable(f"{self.type_of(decl.dtype)} *", name))
         lines = self.statement(body, depth, loops, False)
+        self.scope.pop()
         if part is not None:
             return lines
         indent = "    " * depth
@@ -133,10 +139,15 @@ class StatementPrinter(FunctionPrinter):
         indent, name = "    " * depth, f"i{loops}"
         self.expressions.axes[stmt.axis] = name
         threads = stmt.kind == "parallel" and self.threads > 1 and not self.in_parallel
-        head, extent = self.size(self.prepared.extents[stmt.axis], indent)
-        head += [f"#pragma omp parallel for num_threads({self.threads})"] if threads else []
-        head.append(f"{indent}for ({self.index} {name} = 0; {name} < {extent}; ++{name}) {{")
+        if threads:
+            depth, indent = 1, "    "
+        lines, extent = self.size(self.prepared.extents[stmt.axis], indent)
+        first, last = share(f"(ptrdiff_t)({extent})") if threads else ("0", extent)
+        lines.append(f"{indent}for ({self.index} {name} = ({self.index})({first}); {name} < {last}; ++{name}) {{")
         outside, self.in_parallel = self.in_parallel, self.in_parallel or threads
-        lines = self.statement(stmt.body, depth + 1, loops + 1, False)
+        self.scope.append(Variable(f"{self.index} ", name))
+        lines += self.statement(stmt.body, depth + 1, loops + 1, False)
+        self.scope.pop()
         self.in_parallel = outside
-        return [*head, *lines, f"{indent}}}"]
+        lines.append(f"{indent}}}")
+        return self.shared(lines) if threads else lines

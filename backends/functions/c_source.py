@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eqsat.backends.c.element_types import declarations, definitions
 from eqsat.backends.c.expr import Expressions, Scope
 from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, identifier, plain
+from eqsat.backends.c.parallel import FEATURES
 from eqsat.backends.c.types import helper
 from eqsat.backends.functions.c_printer import StatementPrinter
 from eqsat.backends.functions.prepare import Prepared
@@ -116,11 +117,13 @@ def c_source(prepared: Prepared, threads: int, contract: bool = False) -> CSourc
     lines = exported.lines()
     helpers = [helper(h) for h in {**printer.expressions.helpers, **exported.expressions.helpers}]
     text = "\n".join([*run, OVERLAP if any("overlap(" in line for line in lines) else "", *lines, ""])
-    types = definitions("\n".join((text, *helpers)), {d.scalar for d in prepared.checked.func.buffer_map.values()})
-    prelude = "\n\n".join([*([types] if types else []), *helpers])
+    declared = {d.scalar for d in prepared.checked.func.buffer_map.values()}
+    types = definitions("\n".join((text, *helpers, *printer.pieces.values())), declared)
+    prelude = "\n\n".join([*([types] if types else []), *helpers, *printer.pieces.values()])
+    features = FEATURES if "run_parts" in printer.pieces else ""
     notes = [CONTRACTED] if contract else []
     about = "".join(f"/* {note} */\n" for note in notes)
-    source = f"{about}#include <math.h>\n#include <stdint.h>\n{prelude}\n\n{text}"
+    source = f"{about}{features}#include <math.h>\n#include <stdint.h>\n{prelude}\n\n{text}"
     return CSource(source, _header(exported, notes), exported.name, printer.workspace)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.backends.c.cc import kernel_flags, load_library
+from eqsat.backends.c.cc import load_kernel
 from eqsat.backends.c.function import written
 from eqsat.backends.functions.c_source import ANSWERS, CSource, c_source
 from eqsat.backends.functions.call import Arguments, bound_arguments, report_failed, size_value
@@ -65,7 +65,7 @@ class FunctionKernel:
 
     @cached_property
     def _function(self) -> Callable[..., int]:
-        library = load_library(self.made.text, kernel_flags(self.threads, self.contract))
+        library = load_kernel(self.made.text, self.threads, self.contract)
         function = getattr(library, self.made.name)
         pointers = [ctypes.c_void_p] * len(self.prepared.checked.func.params)
         function.argtypes = [*pointers, *[ctypes.c_int64] * len(self.prepared.names), ctypes.c_void_p]
