@@ -12,7 +12,7 @@ import numpy as np
 
 from eqsat.formulas import as_formula
 from eqsat.ir import clock
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import NDArray, has_floats
 from eqsat.ir.fast import fast_paths
 from eqsat.ir.flat.facts import is_permutation, split_core
 from eqsat.ir.flat.formula import composed
@@ -159,6 +159,8 @@ def _leaf(e: Encoded, node: Input | Constant) -> None:
         digest = blake2b(node.array.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
         name = f"constant {dtype} {digest} {node.array.size}"
     number = e.interned.value(Leaf(name), ValueType(size, dtype))
+    if isinstance(node, Constant) and not (has_floats(node.array) and not bool(np.isfinite(node.array).all())):
+        e.interned.finite.add(number)
     e.leaves.setdefault(number, Tensor(node))
     e.placed[node.serial, 0] = LaidOut(number, identity(size))
 

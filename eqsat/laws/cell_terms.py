@@ -69,6 +69,11 @@ def takes_at(operator: CanonicalOp, k: int, i: Term) -> Term:
         body = rest
 
 
+def source_of(value: int) -> str:
+    """What the cells of a value that is not unfolded are loaded from."""
+    return f"value {value}"
+
+
 class Cells:
     """Cells of values as formulas, unfolded through views and operators."""
 
@@ -91,7 +96,7 @@ class Cells:
         if known is not None:
             return known
         item = interned.values[value]
-        opaque = t.load(f"value {value}", [i], interned.types[value].dtype)
+        opaque = t.load(source_of(value), [i], interned.types[value].dtype)
         self.left -= 1
         if isinstance(item, Leaf) or self.left < 0:
             return opaque

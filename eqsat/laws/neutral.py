@@ -3,14 +3,14 @@
 The body is unfolded through views and element-wise operators into pieces, each a condition on the index and what the
 body is there. A piece is neutral if it is a constant, evaluated in its dtype, that the combiner ignores: 0 and -0.0 in
 a sum, whose total begins with 0 and so is never -0.0; 1 in a product; the least or greatest value of the type in a
-maximum or minimum, or one that no other piece can pass (0 beside relu). So NaN and inf, which 0 does not absorb, are
-kept.
+maximum or minimum, or one that no other piece can pass (0 beside relu); and 0 times a constant of the program, if all
+of its numbers are finite. NaN and inf, which 0 does not absorb, are kept.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -26,7 +26,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, postorder, symbols
-from eqsat.laws.cell_terms import Cells
+from eqsat.laws.cell_terms import Cells, source_of
 from eqsat.operators.interned import Hub, Interned, ViewOf
 from eqsat.operators.labels import CanonicalOp, ComputeKind
 from eqsat.operators.moves import is_pointwise
@@ -71,7 +71,7 @@ def left_out(
     if body is None:
         return None
     session = Session(normaliser(rules), numbers)
-    idle = _idle(session.normal(body), kind.combiner, kind.dtypes[0])
+    idle = _idle(session.normal(body), kind.combiner, kind.dtypes[0], {source_of(n) for n in interned.finite})
     reduced = {n: axes[n] for n in used if whole.labels[n].role == "reduce" and axes[n] in numbers}
     least = 2 if kind.combiner == "sum" else 1  # -0.0 alone is no sum
     extents = {a: whole.labels[n].extent for n, a in axes.items()}
@@ -102,13 +102,14 @@ def _padded_shapes(interned: Interned, value: int, depth: int = MOST_DEPTH) -> I
 # -- the pieces of a body ----------------------------------------------------------------------------------------------
 
 
-def _idle(body: Term, combiner: str, dtype: str) -> Term:
-    """A condition on the index under which a body is neutral."""
+def _idle(body: Term, combiner: str, dtype: str, finite: Collection[str]) -> Term:
+    """A condition on the index under which a body is neutral; finite: memory that holds no NaN and no infinity."""
     pieces = _pieces(body)
     spans = [_span(x) for _, x in pieces]
     found: list[Term] = []
     for conditions, x in pieces:
-        if x.op == "const" and _ignored(combiner, dtype, t.const_value(x), spans):
+        known = x.op == "const" and _ignored(combiner, dtype, t.const_value(x), spans)
+        if known or (combiner == "sum" and _is_zero(x, finite)):
             found.append(t.logical_and(t.TRUE, *(c if yes else t.logical_not(c) for c, yes in conditions.items())))
     return t.logical_or(t.FALSE, *found)
 
@@ -122,6 +123,20 @@ def _ignored(combiner: str, dtype: str, value: object, spans: Sequence[tuple[flo
     if combiner == "max":
         return bool(number == lowest(dtype)) or all(number <= low for low, _ in spans)
     return combiner == "min" and (bool(number == highest(dtype)) or all(number >= high for _, high in spans))
+
+
+def _is_zero(x: Term, finite: Collection[str]) -> bool:
+    """Whether a value is 0 or -0.0: 0 times what is finite is."""
+    if x.op == "const":
+        return bool(np.asarray(t.const_value(x)) == 0)
+    if x.op != "mul":
+        return False
+    known = [(a.op == "load" and a.payload in finite) or _is_finite(a) for a in x.args]
+    return any(_is_zero(a, finite) and known[1 - k] for k, a in enumerate(x.args))
+
+
+def _is_finite(x: Term) -> bool:
+    return x.op == "const" and bool(np.isfinite(np.asarray(t.const_value(x))))
 
 
 def _pieces(body: Term) -> list[tuple[Conditions, Term]]:

@@ -133,7 +133,7 @@ class _Numbers:
             operator = interned.operators[item.operator]
             if isinstance(operator.kind, ComputeKind) and operator.kind.combiner is None:
                 return self._computed(operator, item, cells)
-        return _drawn(number_of, cells, dtype)
+        return _drawn(number_of, cells, dtype, number_of in interned.finite)
 
     def _computed(self, operator: CanonicalOp, item: Hub, cells: NDArray) -> NDArray:
         extents = {n: value(x.extent, self.side.numbers) for n, x in enumerate(operator.labels)}
@@ -153,13 +153,15 @@ def _constant(fill: Term) -> NDArray:
     return np.asarray(t.const_value(fill), fill.dtype)
 
 
-def _drawn(seed: int, cells: NDArray, dtype: str) -> NDArray:
-    """Numbers of a type for some cells, with all that arithmetic treats in a way of its own."""
+def _drawn(seed: int, cells: NDArray, dtype: str, finite: bool = False) -> NDArray:
+    """Numbers of a type for some cells, with all that arithmetic treats in a way of its own; or finite ones."""
     if dtype == BOOL:
         chosen: list[Any] = [False, True]
     else:
-        chosen = [lowest(dtype), highest(dtype), 0, 1, 3, 7]
-        chosen += [-0.0, -1.5, float("nan")] if is_float(dtype) else []
+        chosen = [0, 1, 3, 7]
+        chosen += [] if finite and is_float(dtype) else [lowest(dtype), highest(dtype)]
+        chosen += [-0.0, -1.5] if is_float(dtype) else []
+        chosen += [float("nan")] if is_float(dtype) and not finite else []
     with np.errstate(over="ignore"):
         mixed = (cells.astype(np.uint64) + np.uint64(1 + seed % 997)) * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(chosen, dtype)[(mixed >> np.uint64(33)).astype(np.int64) % len(chosen)]

@@ -122,6 +122,8 @@ class Interned:
     values: Interner[Value] = field(default_factory=Interner[Value])
     types: dict[int, ValueType] = field(default_factory=dict[int, ValueType])
     constants: dict[int, Term] = field(default_factory=dict[int, Term])
+    finite: set[int] = field(default_factory=set[int])
+    """The values that are known numbers, of which none is NaN or infinite."""
 
     def reindex(self, m: Map, fill: Term | None, dtype: str) -> int:
         """The number of a view; a fill that no cell shows is dropped."""

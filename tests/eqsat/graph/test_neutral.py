@@ -20,6 +20,7 @@ VALUES: dict[str, Sequence[Any]] = {
 X = eq.input("x", (6, 14), "float32")
 N = eq.input("n", (6, 14), "int8")
 P = ((0, 0), (1, 2))
+WEIGHTS = np.arange(51, dtype="float32").reshape(17, 3)
 
 
 def drops(program: eq.Tensor) -> bool:
@@ -54,6 +55,7 @@ def drops(program: eq.Tensor) -> bool:
         X.layout_transform("i, j -> i, j // 4, j % 4", pad_value=0).sum((1, 2)),
         eq.matmul(X.pad(P, 0), eq.input("w", (14, 3), "float32").pad(((1, 2), (0, 0)), 5)),
         eq.matmul(N.pad(P, 0), eq.input("w", (17, 3), "int8")),
+        eq.matmul(X.pad(P, 0), eq.constant(WEIGHTS)),
     ],
 )
 def test_neutral_padding_is_not_read(program: eq.Tensor) -> None:
@@ -76,6 +78,8 @@ def test_neutral_padding_is_not_read(program: eq.Tensor) -> None:
         N.pad(P, 0).max(1),
         eq.matmul(X.pad(P, 0), eq.input("w", (17, 3), "float32")),  # 0 times an infinity is no 0
         eq.matmul(X.pad(P, 0), eq.input("w", (14, 3), "float32").pad(((1, 2), (0, 0)), INF)),
+        eq.matmul(X.pad(P, 0), eq.constant(np.where(WEIGHTS == 7, INF, WEIGHTS).astype("float32"))),
+        eq.matmul(X.pad(P, 1), eq.constant(WEIGHTS)),
         X.pad(P, 0).softmax(1),
     ],
 )
