@@ -38,6 +38,12 @@ def mod_small(x: Idx, c: Pos):
     return x % c, x, when(x >= 0, x < c)
 
 
+@rule("div-small-negative", tags=["normal"])
+def div_small_negative(x: Idx, c: Pos):
+    """The quotient of a value just below zero is minus one."""
+    return x // c, -1, when(-c <= x, x < 0)
+
+
 @rule("div-of-sum", source="RFC 39", tags=["normal"])
 def div_of_sum(x: Idx, y: Idx, c: Pos):
     """Merging two digits and dividing gives the high digit."""

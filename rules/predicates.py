@@ -62,6 +62,18 @@ def le_minus_div(x: Idx, y: Idx, c: Pos):
     return _nonneg(y - x // c), _nonneg(c * y + (c - 1) - x)
 
 
+@rule("le-own-remainder", tags=["normal"])
+def le_own_remainder(x: Idx, y: Idx, c: Pos):
+    """A value that is not above its remainder is below the divisor."""
+    return _nonneg(x % c + y), _nonneg(c - 1 - x), when(t.compare("eq", x + y, 0))
+
+
+@rule("le-above-remainder", tags=["normal"])
+def le_above_remainder(x: Idx, y: Idx, c: Pos):
+    """A value above its remainder is not below the divisor."""
+    return _nonneg(y - x % c), _nonneg(x - c), when(t.compare("eq", y - x, -1))
+
+
 @rule("eq-two-sides", tags=["normal"])
 def eq_two_sides(x: Idx):
     """Equality is two comparisons, of which the bounds may decide one."""

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 from eqsat.explaining.chain import Chain, explain, joined
 from eqsat.explaining.rewrites import Rewrites, plain_name
+from eqsat.ir.dtypes import BOOL
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
@@ -20,11 +20,13 @@ from eqsat.proving.prover import prove_equal
 from eqsat.proving.question import LEAVES
 from eqsat.proving.read import Ranges, read
 from eqsat.rewriting.context import Context
-from eqsat.rewriting.rewrite import Session
+from eqsat.rewriting.rewrite import RuleStep, Session
 from eqsat.rulebook.acting import why_idle
 
 MOST_TERMS = 250
 SECONDS = 1.0
+CASES = 2
+"""How deep the cases of predicates are looked at in which the two sides of a rule are the same."""
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,12 @@ class Deriver:
         left, right = substitute(instance.left, table), substitute(instance.right, table)
         given = [substitute(c, table) for c in instance.conditions]
         guard = t.logical_and(*given) if given else None
-        log: list[Any] = []
-        session = Session(self.rewrites.forward, {}, guard)
-        if session.normal(left, log) is session.normal(right, log):
-            return tuple(dict.fromkeys(s.rule for s in log if s.rule in self.rewrites.rules))
-        if not most:
-            return None
+        for cases in (0, CASES):
+            used = self._alike(left, right, guard, cases)
+            if used is not None:
+                return tuple(dict.fromkeys(used))
+            if not most:
+                return None
         top = Context({}, {})
         if guard is not None and guard.op != "const":
             top = top.under(guard)
@@ -88,6 +90,30 @@ class Deriver:
             return None
         names = [plain_name(step.rule) for step, _ in steps]
         return tuple(dict.fromkeys(n for n in names if n in self.rewrites.rules))
+
+    def _alike(self, left: Term, right: Term, guard: Term | None, cases: int) -> list[str] | None:
+        """The rules by which two terms have one normal form where the guard holds, or in each of two cases by a
+        predicate that occurs in them, and so on, so often; None where that is not so."""
+        log: list[RuleStep] = []
+        session = Session(self.rewrites.forward, {}, guard)
+        one, two = session.normal(left, log), session.normal(right, log)
+        used = [s.rule for s in log if s.rule in self.rewrites.rules]
+        if one is two:
+            return used
+        for case in _predicates(one, two) if cases else ():
+            for holds in (case, t.logical_not(case)):
+                inner = self._alike(one, two, holds if guard is None else t.logical_and(guard, holds), cases - 1)
+                if inner is None:
+                    break
+                used = [*used, *inner]
+            else:
+                return used
+        return None
+
+
+def _predicates(*terms: Term) -> list[Term]:
+    """The predicates in terms that no junction makes of others."""
+    return [x for x in postorder(*terms) if x.dtype == BOOL and x.op not in ("const", "and", "or", "not")]
 
 
 def _sizes(rule: Rule, instance: Instance) -> dict[Term, Term]:

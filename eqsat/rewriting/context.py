@@ -26,6 +26,9 @@ class Context:
     >>> here = Context({i: (0, 12)}, {}, 0, BoxValues({i: (0, 12)}))
     >>> here.of(i % 8 + i // 8), here.under(i < 4).of(i + 1), str(here.single(i // 12))
     ((0, 7), (1, 4), '0')
+    >>> j = t.var("j")
+    >>> Context({}, {}).under(i <= j).under(3 <= i).of(j)
+    (3, None)
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class Context:
         self.intervals: dict[Term, Interval] = {}
         self.memo: dict[Any, Any] = {}
         self.below: dict[Term, Context] = {}
+        self.relations: tuple[Term, ...] = ()
         self.depth = depth
 
     def of(self, a: Term) -> Interval:
@@ -77,19 +81,21 @@ class Context:
         return known[term]
 
     def related(self, guards: Sequence[Term], term: Term) -> list[Term]:
-        """The predicates that have a variable in common with a term, or with one that has, and so on.
+        """The predicates that have a variable in common with a term, or with one that has, and so on, also by relations
+        that hold here.
 
         >>> i, j, k = t.var("i"), t.var("j"), t.var("k")
         >>> [str(p) for p in Context({}, {}).related([i < j, k < 3, j < 4], i // 2)]
         ['i < j', 'j < 4']
         """
         reached = self._leaves(term)
-        waiting = [(n, guard, self._leaves(guard)) for n, guard in enumerate(guards) if guard.op != "const"]
+        every = [*guards, *self.relations]
+        waiting = [(n, guard, self._leaves(guard)) for n, guard in enumerate(every) if guard.op != "const"]
         found: list[tuple[int, Term]] = []
         while True:
             more = [entry for entry in waiting if not reached.isdisjoint(entry[2])]
             if not more:
-                return [guard for _, guard in sorted(found, key=lambda pair: pair[0])]
+                return [guard for n, guard in sorted(found, key=lambda pair: pair[0]) if n < len(guards)]
             waiting = [entry for entry in waiting if reached.isdisjoint(entry[2])]
             reached = reached.union(*(leaves for *_, leaves in more))
             found += [(n, guard) for n, guard, _ in more]
@@ -107,7 +113,11 @@ class Context:
         """The context where a predicate holds as well."""
         found = self.below.get(guard)
         if found is None:
-            ranges: dict[Term, Any] = dict(Bounds(self.ranges).under(guard).half_open())
+            relations = (*self.relations, *(p for p in conjuncts(guard) if _relates(p)))
+            bounds = Bounds(self.ranges).under(guard)
+            for relation in self.related(relations, guard):  # what the guard says of one side, they say of the other
+                bounds = bounds.under(relation)
+            ranges: dict[Term, Any] = dict(bounds.half_open())
             known = dict(self.known)
             for part in conjuncts(guard):
                 known[part] = t.TRUE
@@ -115,8 +125,13 @@ class Context:
                 _narrow_sum(part, ranges, self)
             values = None if self.values is None else self.values.under(guard)
             found = self.below[guard] = Context(ranges, known, self.depth + 1, values)
-            found.operations, found.leaves = self.operations, self.leaves
+            found.operations, found.leaves, found.relations = self.operations, self.leaves, relations
         return found
+
+
+def _relates(part: Term) -> bool:
+    """Whether a comparison says something of two indices or more, that their ranges alone do not hold."""
+    return part.op in ("lt", "le", "eq") and part.args[0].dtype == INDEX and len(t.linear_parts(slack(part))[1]) > 1
 
 
 def _narrow_sum(part: Term, ranges: dict[Term, Any], context: Context) -> None:

@@ -70,6 +70,8 @@ class Bounds:
         >>> n = t.var("n")
         >>> Bounds().under(t.logical_and(3 <= n, n < 2 * t.ax(0, 8))).of(n)
         (3, 13)
+        >>> Bounds({n: (0, 9)}).under(n != 0).of(n)
+        (1, 8)
         """
         inner = Bounds(self.ranges)
         inner._facts = dict(self._facts)
@@ -80,6 +82,11 @@ class Bounds:
                 inner._tighten(slack)
                 if part.op == "eq":
                     inner._tighten(t.linear(0, [(-1, slack)]))
+            elif part.op == "ne" and part.args[0].dtype == INDEX:  # an end of a range that is left out
+                b, a = part.args
+                for slack in (t.linear(0, [(1, b), (-1, a)]), t.linear(0, [(1, a), (-1, b)])):
+                    if inner.span(slack)[0] == 0:
+                        inner._tighten(t.linear(-1, [(1, slack)]))
         return inner
 
     def facts(self) -> dict[Term, tuple[int, int]]:
