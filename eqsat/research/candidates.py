@@ -119,7 +119,8 @@ def covered(rule: Rule, grammar: Grammar) -> bool:
     numbers = {0, 1, *grammar.numbers}
     if any(n.op == "const" and n.payload not in numbers for n in parts):
         return False
-    if any(n.op in DIVISIONS and n.args[1].op not in ("var", "prod") for n in parts):
+    divisors = [n.args[1] for n in parts if n.op in DIVISIONS]
+    if not all(d.op in ("var", "prod") or (d.op == "const" and d.payload > 1) for d in divisors):
         return False
     if not all(_sum_said(n, grammar) for n in parts if n.op == "sum"):
         return False

@@ -47,7 +47,7 @@ class Derivation:
 
 class Deriver:
     """Rules ready to derive others; each question is asked about sides with sizes in place of constants. Rules that can
-    be matched nowhere derive nothing.
+    be matched nowhere derive nothing. cases: how deep the predicates of both sides are split into two cases each.
 
     >>> from eqsat.rules.index_arith import div_div
     >>> from eqsat.rules.split_merge import RULES
@@ -55,7 +55,8 @@ class Deriver:
     div-div: not derived
     """
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[Rule], cases: int = CASES) -> None:
+        self.cases = cases
         self.rewrites = Rewrites([r for r in rules if not why_idle(r)])
 
     def derive(self, rule: Rule) -> Derivation:
@@ -76,7 +77,7 @@ class Deriver:
         left, right = substitute(instance.left, table), substitute(instance.right, table)
         given = [substitute(c, table) for c in instance.conditions]
         guard = t.logical_and(*given) if given else None
-        for cases in (0, CASES):
+        for cases in dict.fromkeys((0, self.cases)):
             used = self._alike(left, right, guard, cases)
             if used is not None:
                 return tuple(dict.fromkeys(used))

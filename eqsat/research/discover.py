@@ -159,7 +159,7 @@ class _Search:
         self.kinds = grammar.variables()
         self.base = list(base)
         self.kept: list[tuple[Rule, str]] = []
-        self.deriver = Deriver(self.base)
+        self.deriver = Deriver(self.base, cases=0)  # a rule is missing where no simplifier splits the cases
         self.derived = self.refuted = self.unknown = 0
 
     def look(self, candidate: Candidate) -> None:
@@ -180,7 +180,7 @@ class _Search:
         rule, method = self.weakened(rule, report.method)
         rule, method = _generalised(rule, method)
         self.kept.append((rule, method))
-        self.deriver = Deriver([*(r for r, _ in self.kept), *self.base])
+        self.deriver = Deriver([*(r for r, _ in self.kept), *self.base], cases=0)
 
     def rule(self, candidate: Candidate) -> Rule | None:
         """The candidate as a rule, from the larger side to the smaller one where one is."""
@@ -204,7 +204,10 @@ class _Search:
         for pair in sorted(self.kept, key=lambda p: -cost(p[0].left)) + self.kept:
             rest = [p for p in kept if p is not pair]
             rule = pair[0]
-            if pair in kept and Deriver([*(r for r, _ in rest), *self.base]).by(rule, rule.instances[0], 0) is not None:
+            if (
+                pair in kept
+                and Deriver([*(r for r, _ in rest), *self.base], cases=0).by(rule, rule.instances[0], 0) is not None
+            ):
                 kept = rest
                 self.derived += 1
         return kept
@@ -243,7 +246,7 @@ def _generalised(rule: Rule, method: str) -> tuple[Rule, str]:
 def _compared(rule: Rule, method: str) -> Found:
     """The rule with what it has to do with the rules of eqsat."""
     (instance,) = rule.instances
-    alone = Deriver([rule])
+    alone = Deriver([rule], cases=0)
     subsumes: list[str] = []
     subsumed = ""
     op = instance.left.op
@@ -252,6 +255,6 @@ def _compared(rule: Rule, method: str) -> Found:
             continue
         if alone.by(ours, ours.instances[0], 0) is not None:
             subsumes.append(ours.name)
-        if not subsumed and Deriver([ours]).by(rule, instance, 0) is not None:
+        if not subsumed and Deriver([ours], cases=0).by(rule, instance, 0) is not None:
             subsumed = ours.name
     return Found(rule, method, tuple(subsumes), subsumed)

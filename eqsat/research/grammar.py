@@ -113,11 +113,18 @@ FOUR = Grammar(_indices("xyzw"), (), ("min", "max", "add", "sub"), 3, (_LEVEL, _
 ORDER = Grammar(_indices("xy", "cd"), (), ("le", "and", "or", "add", "mul", "floordiv"), 3, (_DIGIT, _OPPOSITE))
 TESTS = Grammar(_indices("xy", "c"), (), ("eq", "ne", "and", "or", "add", "mul"), 3, (_DIGIT, (-C < Y, Y < C)))
 SPELLED = Grammar(_indices("xy"), (), ("le", "eq", "ne", "and", "or"), 3, (_OPPOSITE,))
+TWO_SIDES = Grammar(_indices("x"), (), ("le", "eq", "and", "or", "neg"), 4, ())
+STRICT = Grammar(_indices("xy"), (1,), ("le", "ne", "or", "add"), 3, ((t.compare("eq", X + Y, t.index_const(-2)),),))
+OWN = Grammar(
+    _indices("xy", "c"), (1,), ("le", "add", "sub", "mod"), 3, (_OPPOSITE, (t.compare("eq", Y - X, t.index_const(-1)),))
+)
+PARITY = Grammar(_indices("xy"), (1, 2), ("add", "floordiv", "mod"), 3, ((t.compare("eq", (X - Y) % 2, ZERO),),))
 GRAMMARS = {
     "arithmetic": ARITHMETIC, "sums": SUMS, "remainders": REMAINDERS, "rests": RESTS, "digits": DIGITS,
     "truncation": TRUNCATION, "bits": BITS, "lattice": LATTICE, "pairs": PAIRS, "bounds": BOUNDS, "four": FOUR,
     "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded-choices": BOUNDED_CHOICES,
     "cases": CASES, "predicates": PREDICATES, "order": ORDER, "tests": TESTS, "spelled": SPELLED,
+    "two-sides": TWO_SIDES, "strict": STRICT, "own": OWN, "parity": PARITY,
 }  # fmt: skip
 
 
