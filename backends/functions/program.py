@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from eqsat.backends.interface import HostCall
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.lowered import Lowered
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError
+from eqsat.ir.statements.called import Called
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.ssa import fresh_name, rename_loads
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, seq
+from eqsat.ir.statements.ssa import fresh_name, rename_loads, to_ssa
+from eqsat.ir.statements.ssa import renamed as renamed_buffer
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, children, seq
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
+from eqsat.ir.tensors.views import unflatten
+from eqsat.ir.terms import term as t
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,12 @@ class _Inlined:
         low = self.low
         parts: list[Stmt] = []
         for step in low.steps:
-            if not isinstance(step, PrimFunc):
+            if isinstance(step, PrimFunc):
+                parts.append(self.renamed(step.body, self.flat))
+            elif isinstance(step.operator.impl, Called) and not step.operator.impl.func.symbols:
+                parts.append(self.called(step, step.operator.impl))
+            else:
                 raise BackendError(self.what, f"operator {step.operator.op} runs in Python", "define it by a formula")
-            parts.append(self.renamed(step.body))
         body = seq(parts)
         for buffer in reversed(list(low.buffers.values())):
             if buffer.role == "workspace":
@@ -85,9 +94,38 @@ class _Inlined:
             size *= n
         return BufferDecl(name, (size,) if flat else known.shape, known.dtype)
 
-    def renamed(self, stmt: Stmt) -> Stmt:
-        """A kernel's statements over the flat aliases."""
-        moved = with_terms(stmt, lambda term: rename_loads(term, self.flat))
+    def called(self, step: HostCall, call: Called) -> Stmt:
+        """The body of a function that the program calls: its parameters are aliases of the program's buffers."""
+        func = to_ssa(call.func)
+        names: dict[str, str] = {}
+        for name in func.params:
+            names[name] = fresh_name(name, self.taken)
+            self.taken.add(names[name])
+        operands = dict(zip(call.given, step.operands, strict=True))
+        results = {call.results[k]: name for k, name in step.results}
+        body, before = self.renamed(func.body, names), list[Stmt]()
+        for name in func.params:
+            decl = renamed_buffer(func.buffer_map[name], names[name])
+            target = results.get(name) if name in call.results else operands[name]
+            if target is None:  # a result that nobody asked for
+                body = Alloc(decl, seq([self.copy(operands[name], decl), body]) if name in operands else body)
+                continue
+            if name in results and name in operands:
+                before.append(self.copy(operands[name], self.decl(target, self.flat.get(target, target), flat=True)))
+            body = Alias(decl, self.flat.get(target, target), body)
+        return seq([*before, body])
+
+    def copy(self, source: str, into: BufferDecl) -> Stmt:
+        """A buffer copied into another one, element by element."""
+        i = t.ax(0, self.decl(source, source, flat=True).size)
+        load = t.load(self.flat.get(source, source), [i], into.dtype)
+        return For(i, Store(into.name, tuple(unflatten(i, into.shape)), load))
+
+    def renamed(self, stmt: Stmt, names: Mapping[str, str]) -> Stmt:
+        """Statements over buffers of other names."""
+        moved = with_terms(stmt, lambda term: rename_loads(term, names))
         if isinstance(moved, Store):
-            return Store(self.flat.get(moved.buffer, moved.buffer), moved.index, moved.value)
-        return with_children(moved, [self.renamed(part) for part in children(moved)])
+            return Store(names.get(moved.buffer, moved.buffer), moved.index, moved.value)
+        if isinstance(moved, Alias):
+            moved = replace(moved, data=names.get(moved.data, moved.data))
+        return with_children(moved, [self.renamed(part, names) for part in children(moved)])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 import eqsat as eq
+from eqsat.backends.functions.program import program_function
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.passes.split import split_function
 
 PRODUCT = eq.PrimFunc.parse("""\
@@ -62,6 +66,29 @@ func both(x: int8[6], y: int8[6])
     y = eq.call(second, eq.call(first, {"x": x}) | {"y": eq.constant(np.zeros(6, "int8"))})["y"]
     value = {"x": np.arange(6, dtype="int8")}
     np.testing.assert_array_equal(eq.evaluate(y, value), eq.evaluate(eq.call(whole, {"x": x})["y"], value))
+
+
+# feature: B12
+def test_a_program_with_calls_is_one_function() -> None:
+    """The functions that it calls stand in it, over aliases of its buffers; what they change is a copy."""
+    twice = eq.PrimFunc.parse("""\
+func twice(C: float32[15], n: float32[1])
+  alloc old: float32[1]
+  for i in 15:
+    old[0] = C[i]
+    C[i] = C[i] + old[0]
+  n[0] = C[0]""")
+    flat = product().reshape((15,))
+    made = eq.call(twice, {"C": flat})
+    y = eq.Program([A, B], {"y": made["C"] + flat, "n": made["n"]})
+    whole = program_function(y)
+    assert str(whole.func).count("alias") >= 6 and not whole.constants
+    given = FEEDS | {"y": np.zeros(15, "float32"), "n": np.zeros(1, "float32")}
+    for run in (partial(run_primfunc, whole.func), eq.compile(whole.func)):
+        result = {name: array.copy() for name, array in given.items()}
+        run(result)
+        for name, wanted in evaluate_outputs(y, FEEDS).items():
+            np.testing.assert_array_equal(result[name], wanted)
 
 
 # feature: C9
