@@ -7,20 +7,19 @@ inputs holds in every iteration: an extent of a state is what it is at first onl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
 
-from eqsat.checking.guard import failed
 from eqsat.engine import Limits
-from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.models.guarded import check_model, infer_shapes
 from eqsat.models.package import element_type
 from eqsat.onnx.barrier import uses_function
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
 from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.parts.own import Parts
 from eqsat.onnx.read import ModelValues
 from eqsat.onnx.write import renamed
 
@@ -29,54 +28,31 @@ STATES = {"Loop": (2, 2, 1), "Scan": (0, 0, 0)}
 """Where the states begin among the inputs of the node, the inputs of its body, and the outputs of that."""
 
 
-@dataclass
-class Bodies:
-    """A model in which bodies were replaced by better ones; `changed` of `tried`, and why others stayed."""
-
-    model: ModelProto
-    tried: int = 0
-    changed: int = 0
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What to tell the user."""
-        if not self.tried:
-            return ()
-        said = f"{self.changed} of {self.tried} bodies of If, Loop and Scan are better as programs of their own"
-        return (said, *dict.fromkeys(self.reasons))
-
-
-def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits: Limits) -> Bodies:
+def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits: Limits) -> Parts:
     """The model with its bodies optimised; the model itself where none is better, or there is none.
 
     Each body may take a quarter of the time that is left.
     """
-    result = Bodies(model)
+    result = Parts(model, "bodies of If, Loop and Scan are better as programs of their own")
     named = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim if d.dim_param}
+
+    def better(share: Limits, place: int, number: int) -> ModelProto | None:
+        node = model.graph.node[place]
+        own = _model_of(node.attribute[number].g, node, model, values, named)
+        after = optimize(own, limits=share).model
+        if after is own:
+            return None
+        candidate = ModelProto()
+        candidate.CopyFrom(result.model)
+        _put_back(candidate, candidate.graph.node[place].attribute[number].g, after, own)
+        check_model(candidate)
+        return candidate
+
     for place, node in enumerate(model.graph.node):
         for number, attribute in enumerate(node.attribute):
-            if attribute.type != AttributeProto.GRAPH or not _lays_out(attribute.g):
-                continue
-            clock.check()
-            result.tried += 1
-            what = f"{attribute.name} of {node.op_type} {node.name or node.output[0]!r}"
-            share = replace(limits, seconds=min(limits.seconds, clock.left()) / 4)
-            try:
-                own = _model_of(attribute.g, node, model, values, named)
-                after = optimize(own, limits=share).model
-                if after is not own:
-                    candidate = ModelProto()
-                    candidate.CopyFrom(result.model)
-                    _put_back(candidate, candidate.graph.node[place].attribute[number].g, after, own)
-                    check_model(candidate)
-                    result.model, result.changed = candidate, result.changed + 1
-            except (clock.OutOfTime, MemoryError):
-                raise
-            except EqsatError as error:
-                result.reasons = (*result.reasons, f"{what} stays as it is: {error}")
-            except BaseException as error:
-                result.reasons = (*result.reasons, failed(what, error))
+            if attribute.type == AttributeProto.GRAPH and _lays_out(attribute.g):
+                what = f"{attribute.name} of {node.op_type} {node.name or node.output[0]!r}"
+                result.attempt(what, limits, partial(better, place=place, number=number))
     return result
 
 

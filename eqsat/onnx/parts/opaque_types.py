@@ -4,22 +4,21 @@ their own, over elements of a type that takes as many bytes. What only moves cel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from functools import partial
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
-from eqsat.checking.guard import failed
 from eqsat.checking.model_graph import MOVES
 from eqsat.engine import Limits
-from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.onnx.call import schema
 from eqsat.onnx.islands import islands, node_inputs
 from eqsat.onnx.parts.bodies import Optimize, free_names
+from eqsat.onnx.parts.own import Parts
 from eqsat.onnx.read import ModelValues
 from eqsat.onnx.write import renamed
 
-STANDS_FOR = {
+STANDS_FOR: Mapping[int, int] = {
     TensorProto.BFLOAT16: TensorProto.INT16,
     TensorProto.COMPLEX64: TensorProto.UINT64,
     TensorProto.COMPLEX128: TensorProto.UINT64,
@@ -29,46 +28,23 @@ STANDS_FOR = {
 MOVERS = MOVES - {"Pad"}
 
 
-@dataclass
-class Moved:
-    """A model in which chains of moves were replaced by better ones; `changed` of `tried`, and why others stayed."""
-
-    model: ModelProto
-    tried: int = 0
-    changed: int = 0
-    reasons: tuple[str, ...] = ()
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What to tell the user."""
-        if not self.tried:
-            return ()
-        said = f"{self.changed} of {self.tried} chains of moves over types that programs do not have are shorter"
-        return (said, *dict.fromkeys(self.reasons))
-
-
-def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits: Limits) -> Moved:
+def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits: Limits) -> Parts:
     """The model with its chains of moves over types that programs do not have optimised; the model itself where none is
     better, or there is none. Each may take a quarter of the time that is left."""
-    result = Moved(model)
+    result = Parts(model, "chains of moves over types that programs do not have are shorter")
+
+    def better(share: Limits, nodes: Sequence[NodeProto]) -> ModelProto | None:
+        own = _model_of(nodes, model, values)
+        after = optimize(own, limits=share).model
+        kind = values.others[nodes[0].output[0]].tensor_type.elem_type
+        if after is own or not all(takes(n, kind, model) for n in after.graph.node):
+            return None
+        return _put_back(result.model, nodes, after, own)
+
     for group in list(_chains(model, values.others)):
-        clock.check()
-        result.tried += 1
         nodes = [model.graph.node[k] for k in group]
-        what = f"the moves from {nodes[0].name or nodes[0].output[0]!r} on"
-        share = replace(limits, seconds=min(limits.seconds, clock.left()) / 4)
-        try:
-            own = _model_of(nodes, model, values)
-            after = optimize(own, limits=share).model
-            kind = values.others[nodes[0].output[0]].tensor_type.elem_type
-            if after is not own and all(takes(n, kind, model) for n in after.graph.node):
-                result.model, result.changed = _put_back(result.model, nodes, after, own), result.changed + 1
-        except (clock.OutOfTime, MemoryError):
-            raise
-        except EqsatError as error:
-            result.reasons = (*result.reasons, f"{what} stay as they are: {error}")
-        except BaseException as error:
-            result.reasons = (*result.reasons, failed(what, error))
+        what = f"the chain of moves from {nodes[0].name or nodes[0].output[0]!r} on"
+        result.attempt(what, limits, partial(better, nodes=nodes))
     return result
 
 
