@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from html import escape
 
@@ -46,7 +47,7 @@ def _edge(start: tuple[float, int], end: tuple[float, int]) -> str:
 def _box(vertex: Vertex, corner: tuple[float, int], number: str, changed: bool) -> str:
     kind = "end" if vertex.kind in (INPUT, OUTPUT) else ("changed" if changed else "move") if vertex.moved else "plain"
     label = vertex.text if kind == "end" else f"{vertex.kind} {vertex.name or vertex.tensor}"
-    short = label if len(label) <= LETTERS else label[: LETTERS - 1] + "…"
+    short = label if len(label) <= LETTERS else _short(vertex)
     lines = [label, vertex.types, vertex.text, f"moves {vertex.moved:,} bytes" if vertex.moved else ""]
     if vertex.picoseconds:
         lines.append(f"estimated {vertex.picoseconds / 1e6:,.1f} us")
@@ -57,6 +58,21 @@ def _box(vertex: Vertex, corner: tuple[float, int], number: str, changed: bool) 
         f'<title>{told}</title><rect width="{WIDTH}" height="{HEIGHT}" rx="{HEIGHT // 2 if kind == "end" else 5}"/>'
         f'<text x="{WIDTH // 2}" y="{HEIGHT // 2}">{escape(short)}</text></g>'
     )
+
+
+def _short(vertex: Vertex) -> str:
+    """A label that fits: the end of a name tells more than its beginning, and says the operator by itself as a rule.
+
+    >>> _short(Vertex("t", "/encoder/layers.0/query/MatMul_1", "MatMul", "", "", ()))
+    '…yers.0/query/MatMul_1'
+    """
+    name = vertex.name or vertex.tensor
+    if vertex.kind in (INPUT, OUTPUT):
+        return vertex.text[: LETTERS - 1] + "…"
+    if vertex.kind in re.split(r"[/.:_]", name):
+        return "…" + name[1 - LETTERS :]
+    kind = vertex.kind[: LETTERS // 2]
+    return f"{kind} …{name[len(kind) + 2 - LETTERS :]}"
 
 
 def curve(points: Sequence[tuple[float, int]], width: int = 560, height: int = 160) -> str:

@@ -1,7 +1,7 @@
 "use strict";
 // Zoom and move the pictures; say what is under the pointer; show a move that is named in the text.
 const told = document.getElementById("told");
-const LARGE = 1500; // pixels of a picture that is shown from its top, at its own size, before it is zoomed
+const LARGE = 1500; // pixels of a picture that is shown at its own size, around its first move, before it is zoomed
 
 function view(svg) { return svg.getAttribute("viewBox").split(" ").map(Number); }
 function show(svg, box) { svg.setAttribute("viewBox", box.join(" ")); }
@@ -17,8 +17,10 @@ function begin(svg) {
   const [left, top, width, height] = svg.dataset.box.split(" ").map(Number);
   const seen = svg.getBoundingClientRect();
   if (height < LARGE && width < LARGE) return fit(svg);
-  const wide = Math.min(width, Math.max(seen.width, 600));
-  show(svg, [left + (width - wide) / 2, top, wide, wide * seen.height / Math.max(seen.width, 1)]);
+  const wide = Math.min(width, Math.max(seen.width, 600)), high = wide * seen.height / Math.max(seen.width, 1);
+  const first = svg.querySelector(".node.changed") || svg.querySelector(".node.move") || svg.querySelector(".node");
+  const place = first.transform.baseVal.consolidate().matrix;
+  show(svg, [place.e + 84 - wide / 2, Math.max(top, place.f - high / 3), wide, high]);
 }
 
 function choose(node) {
