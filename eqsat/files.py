@@ -18,9 +18,19 @@ from pathlib import Path
 
 from eqsat.backends.drafts import draft
 from eqsat.backends.private import LINKS, has_owners
+from eqsat.ir.errors import EqsatError
 
 DRAFTS = ".eqsat-"
 """How the names of the folders begin in which files are made."""
+
+
+def text_of(path: Path) -> str:
+    """What a text file says; EqsatError where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise EqsatError(f"file {str(path)!r}", f"cannot be read: {reason}") from error
 
 
 def target_of(path: str | os.PathLike[str]) -> Path:

@@ -17,6 +17,18 @@ def x() -> eq.Tensor:
     return eq.input("x", (2, 3, 4, 5), "float32")
 
 
+def halved(a: Any) -> Any:
+    return a / 2
+
+
+def loop() -> eq.Schedule:
+    f = eq.primfunc("twice")
+    out = f.param("out", (14,), "float32")
+    with f.loop("i", 14) as i:
+        out[i] = out[i] + out[i]
+    return eq.Schedule(f.build())
+
+
 CASES: list[tuple[Callable[[], object], str]] = [
     (lambda: eq.optimize("m.onnx"), r"is a path.*eq\.onnx\.optimize"),  # pyright: ignore[reportArgumentType]
     (lambda: eq.compile("m.onnx"), r"is a path.*eq\.onnx\.load"),  # pyright: ignore[reportArgumentType]
@@ -30,6 +42,13 @@ CASES: list[tuple[Callable[[], object], str]] = [
     (lambda: eq.optimize(x().relu(), growth=-1), r"growth=-1"),
     (lambda: eq.Limits(seconds=-1), r"seconds=-1.*a number from 0"),
     (lambda: np.asarray(x()), r"eq\.evaluate"),
+    (lambda: float(x()), r"no value until.*eq\.evaluate"),
+    (lambda: float(x()[0, 0, 0, 0]), r"no value until"),  # pyright: ignore[reportArgumentType]
+    (lambda: x().__setitem__(0, 1), r"never written.*eq\.where"),
+    (lambda: eq.parse_expr("x//4*4 +"), r"invalid syntax at character 9"),
+    (lambda: loop().split("i", 4), r"factors=4: is no list"),  # pyright: ignore[reportArgumentType]
+    (lambda: loop().split("i", [None, 4], names="ij"), r"names='ij': is no list"),
+    (lambda: eq.jit(halved)([1, 2]), r"jit of halved.*np\.asarray"),
     (lambda: eq.evaluate(x().relu(), {"y": 1}), r"missing inputs: 'x'; unknown inputs: 'y'; it takes x"),
 ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from eqsat.cli.output import Output, writable
 from eqsat.cli.rules import chosen_rules
 from eqsat.cli.user_rules import rules_of
+from eqsat.files import text_of
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
@@ -37,7 +38,7 @@ class Profiling:
 def run_profile(asked: Profiling, out: Output) -> int:
     """Print what the rules do to searches over a corpus; 1 where facts contradict each other."""
     own = [rule for name in asked.modules for rule in rules_of(name)]
-    lines = [*asked.expressions, *(_text_of(asked.corpus).splitlines() if asked.corpus is not None else ())]
+    lines = [*asked.expressions, *(text_of(asked.corpus).splitlines() if asked.corpus is not None else ())]
     file, graph = writable(asked.plot), writable(asked.graph)
     entries = corpus_of(lines) if lines or asked.corpus else None
     if graph is not None and entries is None:
@@ -86,7 +87,7 @@ def run_minimize(names: tuple[str, ...], out: Output) -> int:
 def run_derivable(names: tuple[str, ...], steps: Path | None, ranges: str, out: Output) -> int:
     """Print what follows, and from what; 1 where something does not."""
     if steps is not None:
-        lines = [line.partition("#")[0].strip() for line in _text_of(steps).splitlines()]
+        lines = [line.partition("#")[0].strip() for line in text_of(steps).splitlines()]
         own = [r for r in _scalars(chosen_rules(names)) if r not in scalar_rules()] if names else []
         found = derivation([line for line in lines if line], ranges_of(ranges), own)
         data = [{"before": b.before, "after": b.after, "verdict": b.verdict, "reason": b.reason} for b in found]
@@ -103,10 +104,3 @@ def run_derivable(names: tuple[str, ...], steps: Path | None, ranges: str, out: 
 def _scalars(rules: Iterable[Rule | Law]) -> list[Rule]:
     """The rules about scalars: laws of tensors are not derived."""
     return [r for r in rules if isinstance(r, Rule)]
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise EqsatError(f"file {str(path)!r}", f"cannot be read: {error}") from error

@@ -12,6 +12,7 @@ import numpy as np
 from eqsat.backends.compile import compile
 from eqsat.cli.models import sizes_of
 from eqsat.cli.output import Output, writable, write_text
+from eqsat.files import text_of
 from eqsat.ir.dtypes import NDArray, is_float, is_int
 from eqsat.ir.errors import EqsatError, EvaluationError, ScheduleError
 from eqsat.ir.statements.bind import bind_function
@@ -49,7 +50,7 @@ def run_schedule(request: Request, out: Output) -> int:
     schedule = Schedule(func)
     try:
         for text in request.steps:
-            take_steps(schedule, text if "(" in text else _text(Path(text)))
+            take_steps(schedule, text if "(" in text else text_of(Path(text)))
     except ScheduleError as error:
         return _refused(error, schedule, out)
     lines: list[str] = []
@@ -84,15 +85,8 @@ def _refused(error: ScheduleError, schedule: Schedule, out: Output) -> int:
     return 1
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise EqsatError(f"file {str(path)!r}", f"cannot be read: {error}") from error
-
-
 def _function(path: Path) -> PrimFunc:
-    text = _text(path)
+    text = text_of(path)
     return PrimFunc.from_json(text) if text.lstrip().startswith("{") else PrimFunc.parse(text.rstrip())
 
 

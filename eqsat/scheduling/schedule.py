@@ -13,6 +13,7 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.scheduling import layout, nest
+from eqsat.scheduling.change import listed
 from eqsat.scheduling.excerpt import excerpt
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES
@@ -150,7 +151,8 @@ class Schedule(WholeFunction):
         >>> example().split("i", [None, 4], ["io", "ii"])
         ('io', 'ii')
         """
-        return self._apply("split", loop=loop, factors=list(factors), names=None if names is None else list(names))
+        own = None if names is None else listed("split", "names", names)
+        return self._apply("split", loop=loop, factors=listed("split", "factors", factors), names=own)
 
     def fuse(self, outer: str, inner: str, name: str | None = None) -> str:
         """Fuse two loops, one directly inside of the other; returns the name of the new one.
@@ -214,7 +216,10 @@ class Schedule(WholeFunction):
         what = f"transform_block_layout of {block}"
         m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what))
         return self._apply(
-            "transform_block_layout", block=block, index_map=m, names=None if names is None else list(names)
+            "transform_block_layout",
+            block=block,
+            index_map=m,
+            names=None if names is None else listed("transform_block_layout", "names", names),
         )
 
     def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:
@@ -290,7 +295,7 @@ class Schedule(WholeFunction):
         self._apply(
             "set_axis_separators",
             buffer=buffer,
-            axis_separators=list(axis_separators),
+            axis_separators=listed("set_axis_separators", "axis_separators", axis_separators),
             interface=None if interface == "fixed" else interface,
         )
 

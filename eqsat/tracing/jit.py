@@ -132,7 +132,16 @@ class Jitted(Generic[P]):
         args = [concrete(a, inputs) for a in layout[0]]
         kwargs = {k: concrete(v, inputs) for k, v in layout[1]}
         leaves: list[Tensor] = []
-        tree = flat(self._function(*args, **kwargs), leaves)  # pyright: ignore[reportCallIssue]
+        try:
+            made = self._function(*args, **kwargs)  # pyright: ignore[reportCallIssue]
+        except TypeError as error:
+            if isinstance(error, EqsatError) or not any(
+                isinstance(a, (list, tuple)) for a in (*args, *kwargs.values())
+            ):
+                raise
+            fix = "np.asarray(...) makes an array of a list"
+            raise TypeMismatch(f"jit of {self.__name__}", f"{error}; lists stay what they are", fix) from error
+        tree = flat(made, leaves)
         if not leaves:
             raise TypeMismatch(f"jit of {self.__name__}", "the function returned no tensor", "return what it computes")
         options = self._options

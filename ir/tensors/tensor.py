@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -293,6 +293,19 @@ class Tensor(TensorMethods):
 
     def __bool__(self) -> bool:
         raise TypeMismatch(f"bool({self.name})", "a tensor has no truth value until it is evaluated")
+
+    def __setitem__(self, index: object, value: object) -> NoReturn:
+        fix = "eq.where(mask, new, x), or eq.concatenate of parts"
+        raise TypeMismatch(f"{self.name}[...] = ...", "a tensor is never written", fix)
+
+    def __int__(self) -> NoReturn:
+        raise TypeMismatch(
+            f"int({self.name})", "a tensor has no value until it is evaluated", "x.astype, or eq.evaluate"
+        )
+
+    def __float__(self) -> NoReturn:
+        fix = "x.astype, or eq.evaluate"
+        raise TypeMismatch(f"float({self.name})", "a tensor has no value until it is evaluated", fix)
 
     def __eq__(self, other: object) -> bool:
         """Whether this is the same tensor, which sets and dicts ask; `eq.equal(x, y)` compares elements."""

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Union, cast
+from typing import Any, NamedTuple, NoReturn, Union, cast
 
 import numpy as np
 
@@ -161,6 +161,14 @@ class Term:
             "use eq.where, eq.minimum, eq.maximum, eq.logical_and, eq.logical_or or eq.logical_not; "
             "a.same(b) compares structure",
         )
+
+    def __int__(self) -> NoReturn:
+        fix = "term.evaluate(values); eq.cast changes its type"
+        raise TypeMismatch(f"int({self})", "a term has no value until it is evaluated", fix)
+
+    def __float__(self) -> NoReturn:
+        fix = "term.evaluate(values); eq.cast changes its type"
+        raise TypeMismatch(f"float({self})", "a term has no value until it is evaluated", fix)
 
     def __iter__(self) -> Any:
         raise TypeMismatch(f"iteration over {self}", "a term is a scalar")

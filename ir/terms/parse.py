@@ -278,7 +278,10 @@ def _read(
         tree = ast.parse(re.sub(r"\$(?=\d)", "_", text).strip(), mode="exec")
         reader = _Reader(text, names or {}, sources or {}, condition)
         return reader.module(tree), t.logical_and(*reader.asked)
-    except (SyntaxError, ValueError) as error:
+    except SyntaxError as error:
+        place = "" if error.offset is None else f" at character {min(error.offset, len(text.strip()) + 1)}"
+        raise ParseError(f"expression {text[:200]!r}", f"{error.msg}{place}") from error
+    except ValueError as error:
         raise ParseError(f"expression {text[:200]!r}", str(error)) from error
     except (RecursionError, MemoryError) as error:
         raise ParseError("expression", "nested too deeply", "use JSON for deep terms") from error
