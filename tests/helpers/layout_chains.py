@@ -390,7 +390,8 @@ def fits(detour: str, body: str) -> bool:
 
 
 def built(name: str, seed: int, moved: bool = True) -> ModelProto:
-    """The chain of a class, or its body alone: one to three rounds of detour and body."""
+    """The chain of a class, or its body alone: one to three rounds of detour and body, for every second seed with a
+    residual around all of them."""
     r = random.Random(f"{name} {seed}")
     detour, _, body = name.partition("-")
     g = Graph(Sizes.drawn(r), seed, moved=moved, plain=BODIES[body].plain)
@@ -403,4 +404,6 @@ def built(name: str, seed: int, moved: bool = True) -> ModelProto:
             g.arrange(atoms(ARRANGEMENTS[detour]))
             BODIES[body].make(g)
             g.arrange(g.plain)
+    if seed % 2:
+        g.apply("Add", "x")
     return g.model()
