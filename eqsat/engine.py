@@ -90,8 +90,7 @@ def optimize(
     beyond: Beyond | None = None,
     prices: Table | None = None,
 ) -> Result:
-    """A program with the same meaning that moves fewer bytes, or takes less time; the program itself where none is
-    found.
+    """A program of the same meaning that moves fewer bytes, or takes less time; itself where none is found.
 
     >>> import eqsat as eq
     >>> x = eq.input("x", (1, 32, 8, 8), "float32")
@@ -125,8 +124,8 @@ def optimize(
     given = rules if rules is None or isinstance(rules, (str, Law, Rule)) else list(rules)
     setup = _Setup(target, *admitted(given), frozen, table, growth, beyond)
     bound = limits or Limits()
-    own = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
-    own = [r for r in own if not isinstance(r, str) or r in {origin.name for origin in origins()}]
+    listed = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
+    own = [r for r in listed if not isinstance(r, str) or r in {origin.name for origin in origins()}]
 
     def again(names: Sequence[str], part: Program, seconds: float) -> Result:
         limits = replace(bound, seconds=min(bound.seconds, max(seconds, LEAST_SECONDS)))
@@ -135,8 +134,9 @@ def optimize(
 
     begun = time.monotonic()
     found = _limited(original, setup, bound, initial, checked)
-    found = replace(found, original=original, target=target, prices=table, seconds=time.monotonic() - begun)
-    return replace(found, steps=partial(program_chain, again=again))
+    kept = frozen.nodes if found.program is frozen.program else found.frozen
+    found = replace(found, original=original, target=target, prices=table, frozen=kept)
+    return replace(found, seconds=time.monotonic() - begun, steps=partial(program_chain, again=again))
 
 
 def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:
@@ -198,7 +198,7 @@ def _best(setup: _Setup, bound: Limits, initial: Measure) -> Result:
     if best.final.rank >= initial.rank:
         notes = [*setup.frozen.notes, *size_notes(original), *best.notes]
         same = replace(best, program=original, original=original, initial=initial, final=initial, notes=notes)
-        return replace(same, frozen=setup.frozen.nodes, assumptions=())
+        return replace(same, assumptions=())
     taken = [f"assumed: {a}" for a in best.assumptions]
     return replace(best, notes=[*taken, *setup.frozen.notes, *size_notes(original, best.program), *best.notes])
 

@@ -193,3 +193,21 @@ def test_an_operator_takes_the_changes_around_it_if_that_is_cheaper() -> None:
     free = eq.optimize(program)
     assert (free.layout_ops, free.initial.layout_ops) == (0, 2) and same(program, free.program)
     assert eq.optimize(program, freeze=["conv2d"]).layout_ops == 2
+
+
+# feature: G14
+def test_frozen_layouts_hold_whatever_ends_the_search() -> None:
+    """With holes, which are filled first, and where there is no time at all."""
+    x = eq.input("x", (1, 8, 4, 6), "float32")
+    padded = x.pad(((0, 0), (0, 0), (1, 1), (0, 0)), eq.UNDEF).crop((0, 0, 1, 0), (1, 8, 4, 6))
+    program = eq.Program([x, W], {"y": eq.conv2d(padded.relu(), W, padding=1)})
+    for limits in (eq.Limits(), eq.Limits(seconds=0), eq.Limits(nodes=0)):
+        result = eq.optimize(program, freeze={"conv2d": BLOCKED}, limits=limits)
+        (conv,) = named(result.program, "conv2d")
+        assert conv.outputs[0][0][-1] == 4 and result.frozen == {conv.serial}
+        assert result.cost_after <= result.cost_before
+    undef = eq.evaluate(program, {"x": np.ones((1, 8, 4, 6), np.float32), "w": np.ones((8, 8, 3, 3), np.float32)})
+    found = eq.evaluate(
+        result.program, {"x": np.ones((1, 8, 4, 6), np.float32), "w": np.ones((8, 8, 3, 3), np.float32)}
+    )
+    assert np.array_equal(undef, found)
