@@ -9,6 +9,7 @@ from eqsat.research.derive import Deriver
 from eqsat.rules import scalar_rules
 
 FOLLOW = Family("follow")
+rule = FOLLOW.rule
 ZERO = t.index_const(0)
 
 
@@ -16,13 +17,13 @@ def nonneg(x: Term) -> Term:
     return t.compare("le", ZERO, x)
 
 
-@FOLLOW.rule("where-not")
+@rule("where-not")
 def where_not(p: Pred, x: Elem, y: Elem):
     """Selecting by an opposite exchanges the branches."""
     return t.where(t.logical_not(p), x, y), t.where(p, y, x)
 
 
-@FOLLOW.rule("ne-where")
+@rule("ne-where")
 def ne_where(p: Pred, x: Idx, y: Idx, z: Idx):
     """A difference of a selection is one of the value that is selected."""
     then, other = t.compare("ne", ZERO, x + z), t.compare("ne", ZERO, y + z)
@@ -30,25 +31,25 @@ def ne_where(p: Pred, x: Idx, y: Idx, z: Idx):
     return t.compare("ne", ZERO, t.where(p, x, y) + z), either
 
 
-@FOLLOW.rule("and-implied")
+@rule("and-implied")
 def and_implied(x: Idx, y: Idx):
     """The weaker of two comparisons adds nothing to the stronger."""
     return t.logical_and(nonneg(x), nonneg(y)), nonneg(x), when(x <= y)
 
 
-@FOLLOW.rule("or-implied")
+@rule("or-implied")
 def or_implied(x: Idx, y: Total):
     """The stronger of two comparisons adds nothing to the weaker."""
     return t.logical_or(nonneg(x), nonneg(y)), nonneg(y), when(x <= y)
 
 
-@FOLLOW.rule("and-exclusive")
+@rule("and-exclusive")
 def and_exclusive(x: Idx, y: Idx):
     """Two comparisons that exclude each other never hold together."""
     return t.logical_and(nonneg(x), nonneg(y)), False, when(x + y < 0)
 
 
-@FOLLOW.rule("or-exhaustive")
+@rule("or-exhaustive")
 def or_exhaustive(x: Idx, y: Idx):
     """Two comparisons that leave nothing out always hold."""
     return t.logical_or(nonneg(x), nonneg(y)), True, when(x + y >= -1)
@@ -59,26 +60,27 @@ def deriver() -> Deriver:
     return Deriver(list(scalar_rules()))
 
 
-@pytest.mark.parametrize("rule", list(FOLLOW), ids=lambda rule: rule.name)
-def test_rules_that_went_follow_from_the_rest(rule: Rule, deriver: Deriver) -> None:
-    assert deriver.derive(rule)
+@pytest.mark.parametrize("gone", list(FOLLOW), ids=lambda gone: gone.name)
+def test_rules_that_went_follow_from_the_rest(gone: Rule, deriver: Deriver) -> None:
+    assert deriver.derive(gone)
 
 
 WRONG = Family("wrong")
+rule_wrong = WRONG.rule
 
 
-@WRONG.rule("and-not-implied")
+@rule_wrong("and-not-implied")
 def and_not_implied(x: Idx, y: Idx):
     """Not true where only y is below zero."""
     return t.logical_and(nonneg(x), nonneg(y)), nonneg(x), when(x <= y + 1)
 
 
-@WRONG.rule("where-same")
+@rule_wrong("where-same")
 def where_same(p: Pred, x: Elem, y: Elem):
     """Not true where the predicate is false."""
     return t.where(p, x, y), x
 
 
-@pytest.mark.parametrize("rule", list(WRONG), ids=lambda rule: rule.name)
-def test_cases_derive_nothing_that_is_wrong(rule: Rule, deriver: Deriver) -> None:
-    assert not deriver.derive(rule)
+@pytest.mark.parametrize("gone", list(WRONG), ids=lambda gone: gone.name)
+def test_cases_derive_nothing_that_is_wrong(gone: Rule, deriver: Deriver) -> None:
+    assert not deriver.derive(gone)
