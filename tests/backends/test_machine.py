@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from eqsat.backends import cache, calibration
 from eqsat.backends import machine as machine_module
 from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.calibration import last_cache, measured, this_machine
+from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import (
     MACHINES,
     RANGES,
@@ -29,8 +30,10 @@ from eqsat.backends.machine import (
     machine_of,
     reported_machine,
 )
+from eqsat.backends.schedules.choose import schedule_moves
 from eqsat.cli import main
 from eqsat.ir.errors import BackendError
+from eqsat.ir.tensors.tensor import as_program
 
 MB = 1 << 20
 
@@ -247,3 +250,54 @@ def test_calibrate_shows_the_machine(
     assert main(["calibrate"]) == 0
     assert "results from 6 MiB on are written past the last one" in capsys.readouterr().out
     assert this_machine() == known
+
+
+def _moves() -> dict[str, eq.Tensor]:
+    """What users move most, in sizes of each class."""
+    image = eq.input("image", (8, 256, 14, 14), "float32")
+    planes, large = (eq.input(n, (c, 64, 56, 56), "float32") for n, c in (("planes", 1), ("large", 32)))
+    pixels = eq.input("pixels", (32, 3, 224, 224), "uint8")
+    windows = eq.input("windows", (8, 8, 7, 8, 7, 96), "float32")
+    found = {
+        "nchw to nhwc, 14x14": image.permute_dims((0, 2, 3, 1)), "nhwc, 56x56": planes.permute_dims((0, 2, 3, 1)),
+        "nchw16c, large": large.reshape((32, 4, 16, 56, 56)).permute_dims((0, 1, 3, 4, 2)),
+        "pixels to planes": pixels.permute_dims((0, 2, 3, 1)), "windows": windows.permute_dims((0, 1, 3, 2, 4, 5)),
+        "padded": large.pad(((0, 0), (0, 0), (1, 1), (1, 1))),
+        "five axes": eq.input("five", (48, 4, 28, 88, 28), "float32").permute_dims((4, 3, 2, 1, 0)),
+    }  # fmt: skip
+    for dtype, (rows, columns) in [("int8", (4096, 4096)), ("float16", (1023, 2047)), ("float64", (512, 512))]:
+        found[f"{rows}x{columns} {dtype}"] = eq.input(f"m{dtype}", (rows, columns), dtype).permute_dims((1, 0))
+    return found
+
+
+def _chosen(machine: Machine, threads: int) -> list[str]:
+    """The schedule of each of those, as a line: its class, and what it does not leave as it usually is."""
+    lines: list[str] = []
+    for name, y in _moves().items():
+        ((_, moves),) = lower(as_program(y)).moves.items()
+        for _, schedule in schedule_moves(moves, machine, threads) or []:
+            usual = {f.name: f.default for f in fields(schedule)}
+            facts = {k: v for k, v in asdict(schedule).items() if v != usual[k] and k not in ("i", "j", "threads")}
+            lines.append(f"{name}: {type(schedule).__name__} " + ", ".join(f"{k}={v}" for k, v in facts.items()))
+    return lines
+
+
+# feature: K2
+def test_choices_for_the_stored_machines(golden: Callable[[str, str], None]) -> None:
+    """On whatever machine one looks, so that a change of the rules shows what it changes elsewhere."""
+    text: list[str] = []
+    for name, machine in MACHINES.items():
+        text += [f"# {name}: {machine}", *_chosen(machine, 1), ""]
+    golden("\n".join(text), "choices.txt")
+
+
+# feature: K2
+@pytest.mark.parametrize("gains", [[0.41, 0.59, 0.71, 0.99, 1.22, 1.19], [0.2, 0.3, 0.4, 0.5, 0.6, 0.7], [1.2] * 6])
+def test_a_measured_machine_does_not_depend_on_the_report(gains: list[float]) -> None:
+    """With another size of the last cache reported, the same schedules."""
+    found: set[tuple[str, ...]] = set()
+    for last in (0, 2 * MB, 32 * MB, 480 * MB):
+        reported = believed({1: 48 << 10, 2: 2 * MB, 3: last}, 64, 2)
+        machine = replace(reported, last=last_cache(SIZES, gains, reported))
+        found.add(tuple(_chosen(machine, 1)))
+    assert len(found) == 1
