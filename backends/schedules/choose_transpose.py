@@ -3,7 +3,7 @@
 Four cases, by size and shape:
 
 1. The result exceeds the last cache, and a plane of both loops is small and contiguous in it: `contiguous_transpose`.
-2. The result exceeds the last cache, and its rows are long: `streaming_transpose`.
+2. The result exceeds half of the last cache, and its rows are long: `streaming_transpose`.
 3. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
 4. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
 """
@@ -22,6 +22,8 @@ from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, S
 
 HELD_ROWS = 2048
 """Rows of the result of which a streaming transpose holds the unfinished line: 128 KiB, of a second cache."""
+STREAMED, WHOLE = 2, 4
+"""Quarters of the last cache from which on results are written past it: in long rows, and in short ones. Measured."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
 LONG_ROW = PERIOD
@@ -52,13 +54,6 @@ CACHED_SHARE = 6
 """A result of up to 1 / CACHED_SHARE of the last cache is found there, besides all else. Measured."""
 TILE_LINES = 4
 """Lines of a row of a tile, where it is read from a cache or written to one: loops over its blocks are unrolled."""
-
-
-def thrashes(move: Move, machine: Machine, i: int, j: int) -> bool:
-    """Whether rows alias, and source and result together fill the last cache, of which few sets would be used."""
-    size = move.out.size
-    aliased = aliases(move.operands[0].strides[i] * size) or aliases(move.out.strides[j] * size)
-    return aliased and 2 * move.points * size >= machine.last
 
 
 def contiguous_tile(extent: int, row: int, e: int) -> int:
@@ -151,32 +146,51 @@ def choose_transpose(
     move: Move, machine: Machine, threads: int, i: int, j: int
 ) -> TransposeTiles | StreamingTranspose | None:
     """Register transposes, where both runs are long enough for them."""
+    if exceeds_cache(move, machine, STREAMED):
+        it = runs_of(move, threads, i, j, True)
+        chosen = None if it is None else streamed_transpose(it, machine)
+        if chosen is not None:
+            return chosen
+    it = runs_of(move, threads, i, j, False)
+    return None if it is None else cached_transpose(it, machine)
+
+
+def runs_of(move: Move, threads: int, i: int, j: int, streamed: bool) -> Transpose | None:
+    """The transpose with the runs that tiles are cut from; None where they are shorter than a block."""
     size = move.out.size
     e, line = BLOCK // size, LINE // size
-    nontemporal = exceeds_cache(move, machine) or thrashes(move, machine, i, j)
-    enough = (STREAMED_LINES if nontemporal else CACHED_LINES) * line
-    most = (STREAMED_RUNS if nontemporal else CACHED_RUNS) * enough
+    enough = (STREAMED_LINES if streamed else CACHED_LINES) * line
+    most = (STREAMED_RUNS if streamed else CACHED_RUNS) * enough
     # One loop of whole lines has its rows of the source at one stride: no table of their offsets is needed.
     lines_only = all(n == 1 or n % line == 0 for n in (move.extents[i], *move.out.strides))
-    run_i = contiguous_loops(move, move.out, i, [j], line if lines_only and not nontemporal else enough, most)
+    run_i = contiguous_loops(move, move.out, i, [j], line if lines_only and not streamed else enough, most)
     run_j = contiguous_loops(move, move.operands[0], j, run_i.loops, enough, most)
     if run_i.size < e or run_j.size < e:
         return None
     ti = run_i.size if move.boxed else tile_extent(run_i.size, line, e)
-    tj = tile_extent(run_j.size, line if nontemporal else TILE_LINES * line, e)
+    tj = tile_extent(run_j.size, line if streamed else TILE_LINES * line, e)
     used = {*run_i.loops, *run_j.loops}
     loops = tuple(k for k in range(len(move.extents)) if k not in used)
-    plain = TransposeTiles(run_i, run_j, ti, tj, order=(*loops, TILE_I, TILE_J), threads=threads)
-    it = Transpose(move, i, j, plain)
-    if not nontemporal:
-        return cached_transpose(it, machine)
+    return Transpose(move, i, j, TransposeTiles(run_i, run_j, ti, tj, order=(*loops, TILE_I, TILE_J), threads=threads))
+
+
+def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | StreamingTranspose | None:
+    """Transposes whose result is written past the caches; None where it had better not be.
+
+    Long rows are, from half of the last cache on: in parts that no cache holds together, ordinary stores wait. Short
+    ones are as quick either way, and are found in a cache that holds them all.
+    """
+    move, plain = it.move, it.plain
+    whole = exceeds_cache(move, machine, WHOLE)
     near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
     if it.plane_is_contiguous and (it.row <= SHORT_ROW or near):
-        return contiguous_transpose(it, machine)
+        return contiguous_transpose(it, machine) if whole else None
     order = source_order(move, plain)
-    if not move.boxed and run_i.size >= 2 * line:
-        return streaming_transpose(it, machine, order, threads)
-    prefetch = prefetch_distance(move, run_j, order)
+    if not move.boxed and plain.i.size >= 2 * it.line:
+        return streaming_transpose(it, machine, order, plain.threads)
+    if not whole:
+        return None
+    prefetch = prefetch_distance(move, plain.j, order)
     return replace(plain, order=order, pack=it.source_in_one_set, stage=True, nontemporal=True, prefetch=prefetch)
 
 

@@ -50,12 +50,13 @@ def writes_contiguously(move: Move, k: int) -> bool:
     return move.out.strides[k] == prod(move.extents[k + 1 :])
 
 
-def exceeds_cache(move: Move, machine: Machine) -> bool:
-    """Whether the result is so large that a reader will not find it in the last cache: more than 3/4 of that.
+def exceeds_cache(move: Move, machine: Machine, quarters: int = 3) -> bool:
+    """Whether the result is so large that a reader will not find it in the last cache: more than so many quarters.
 
-    Then non-temporal stores are better: they do not read the lines that they overwrite.
+    Then non-temporal stores are better: they do not read the lines that they overwrite. Copies, whose ordinary stores
+    are as quick as they get, wait for all of it. Measured.
     """
-    return 4 * move.points * move.out.size >= 3 * machine.last
+    return 4 * move.points * move.out.size >= quarters * machine.last
 
 
 def tile_extent(size: int, whole: int, e: int) -> int:
