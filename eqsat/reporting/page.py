@@ -189,7 +189,8 @@ def _removed(report: Report, gone: Sequence[Vertex]) -> str:
 
 
 def _region(report: Report, number: int, region: RegionCheck, inside: Sequence[Vertex]) -> str:
-    head = f'region {number + 1}: {len(inside)} moves, <span class="{region.verdict}">{region.verdict}</span>'
+    moves = "1 move" if len(inside) == 1 else f"{len(inside)} moves"
+    head = f'region {number + 1}: {moves}, <span class="{region.verdict}">{region.verdict}</span>'
     return (
         f"<details{' open' if number < 3 else ''}><summary>{head}: {escape(region.reason)}</summary>"
         f"{_moves(report, inside)}{_taken(report, number)}"

@@ -91,4 +91,7 @@ for (const pane of document.querySelectorAll(".pane")) {
 for (const link of document.querySelectorAll("a.to")) {
   link.onclick = (event) => { event.preventDefault(); centre(document.getElementById(link.hash.slice(1))); };
 }
-window.addEventListener("beforeprint", () => document.querySelectorAll("svg.graph").forEach(fit));
+window.addEventListener("beforeprint", () => { // paper shows all of it: it can neither be zoomed nor opened
+  document.querySelectorAll("svg.graph").forEach(fit);
+  document.querySelectorAll("details").forEach((part) => { part.open = true; });
+});

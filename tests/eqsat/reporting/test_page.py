@@ -149,5 +149,21 @@ def test_the_page_in_a_browser(width: int, dark: bool, tmp_path: Path) -> None:
 def test_two_thousand_nodes_in_a_browser(tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     path.write_text(page(large(2000)))
+    assert path.stat().st_size < 1_500_000, "the time to open a page goes with its size"
     seen = look(path, LOOK, 1280)
     assert seen.problems == [] and seen.answer["nodes"] > 3000
+
+
+PRINTED = """
+  const seen = document.querySelector(".pane.before svg");
+  dispatchEvent(new Event("beforeprint"));
+  return { open: [...document.querySelectorAll("details")].every((part) => part.open),
+    whole: seen.getAttribute("viewBox") === seen.dataset.box };
+"""
+
+
+@pytest.mark.browser
+def test_paper_shows_everything(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    path.write_text(page(large(400)))
+    assert look(path, PRINTED).answer == {"open": True, "whole": True}
