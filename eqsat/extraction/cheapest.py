@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.bound import least_cost
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
-from eqsat.extraction.local import improved
-from eqsat.extraction.parts import Component, Open, Table, take_apart
-from eqsat.extraction.rows import Node, Rows, by_class, rows_of
+from eqsat.extraction.needless import Bounds
+from eqsat.extraction.parts import Component, Table, take_apart
+from eqsat.extraction.rows import Node, Rows, by_class, narrower, rows_of
+from eqsat.extraction.several import good_choice, steps_at
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
+from eqsat.ir.cached import cached_property
 
-WORK = 3_000_000
-"""The steps of a choice, in all its parts; about a million a second."""
-FRONTIER, LOCAL = 0.1, 0.8
-"""The shares of a part's work in which all frontiers are followed, and in which a choice is made better."""
-WIDTHS = (10, 50, 200)
-"""How many choices are followed, one number after the other."""
-SOLVED = 1e-7
+WORK = 4_000_000
+"""The steps of a choice, in all its parts; nearly two million a second."""
+FRONTIER, LITTLE, LOCAL = 0.25, 0.02, 0.9
+"""The shares of a part's work in which all frontiers are followed, in each order (little where nodes have many ways),
+and in which choices are made better."""
+MANY = 4
+"""So many ways to have each node, on average, make too many frontiers but for small parts."""
+SOLVED = 5e-8
 """What the integer program may do for a step of that work."""
 FEW, ENOUGH = 1_500, 0.7
 """So many steps in question, for which that much work nearly always suffices, and is always allowed."""
+AGAIN = 0.02
+"""The share of the ways that must have turned out needless for a part to be taken apart once more."""
 SHORTEST = 0.05
 """Seconds below which an integer program is not worth its making."""
 
@@ -58,51 +62,99 @@ def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float
     (1, 0.0)
     """
     budget = Budget(work, time.monotonic() + seconds)
-    apart = take_apart(table, roots)
+    apart = _taken_apart(table, roots)
     if apart is None:
         return None
-    chosen = dict(apart.fixed)
-    bound = sum(way.cost for way in apart.fixed.values())
-    answers: dict[object, tuple[Question, dict[ClassId, Alternative], int]] = {}
-    parts = sorted(apart.parts, key=lambda p: len(p.ways))
-    for n, part in enumerate(parts):
-        question = _question(part)
-        known = answers.get(question.key)
-        if known is None:
-            share = len(part.ways) / sum(len(p.ways) for p in parts[n:])
-            known = answers[question.key] = question, *_answer(part, budget.share(share))
-            found = known[1]
-        else:
-            found = _translated(known[0], known[1], question)
+    chosen, questions = apart
+    bound = sum(way.cost for way in chosen.values())
+    equal: dict[object, list[Question]] = {}
+    for question in sorted(questions, key=lambda q: len(q.part.ways)):
+        equal.setdefault(question.key, []).append(question)
+    left = [some[0] for some in equal.values()]
+    for n, (first, *others) in enumerate(equal.values()):
+        share = len(first.part.ways) / sum(len(q.part.ways) for q in left[n:])
+        found, least = _answer(first, budget.share(share))
+        bound += least * (1 + len(others))
         chosen.update(found)
-        bound += known[2]
+        for other in others:
+            chosen.update(_translated(first, found, other))
     choices, cost = _collected(roots, chosen)
     return Extraction(choices, cost, min(bound, cost))
 
 
-def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative], int]:
+@dataclass(frozen=True)
+class Question:
+    """A part as rows, and what is known of its nodes."""
+
+    part: Component
+    rows: Rows
+    bounds: Bounds
+
+    @cached_property
+    def key(self) -> object:
+        """Parts with one key are equal up to the names of their classes."""
+        if not self.rows.whole:
+            return object()
+        number: dict[ClassId, int] = {}
+        nodes = [(number.setdefault(c, len(number)), made) for c, made in self.rows.order]
+        ways = [[(cost, needs, step.way is None) for cost, needs, step in some] for some in self.rows.table]
+        return self.rows.start, tuple(nodes), tuple(map(tuple, ways))
+
+
+def _taken_apart(table: Table, roots: Sequence[ClassId]) -> tuple[dict[ClassId, Alternative], list[Question]] | None:
+    """What is settled, and the parts in question, without ways that no cheapest choice takes."""
+    while True:
+        apart = take_apart(table, roots)
+        if apart is None:
+            return None
+        questions: list[Question] = []
+        ways: dict[ClassId, Sequence[Alternative]] = {c: [way] for c, way in apart.fixed.items()}
+        every = gone = 0
+        for part in apart.parts:
+            rows = rows_of(part)
+            bounds = Bounds(rows, values_of(part))
+            questions.append(Question(part, rows, bounds))
+            needless = _needless(rows, bounds)
+            every, gone = every + sum(map(len, part.ways.values())), gone + len(needless)
+            for c, some in part.ways.items():
+                ways[c] = [o.way for o in some if (c, id(o.way)) not in needless]
+        if gone <= AGAIN * every:
+            return dict(apart.fixed), questions
+        table = ways
+
+
+def _needless(rows: Rows, bounds: Bounds) -> set[tuple[ClassId, int]]:
+    """The ways whose steps are all needless."""
+    steps = {(n, id(step)) for n, step in bounds.needless()}
+    needed = {
+        (node[0], id(step.way))
+        for n, node in enumerate(rows.order)
+        for _, _, step in rows.table[n]
+        if (n, id(step)) not in steps
+    }
+    ways = {(rows.order[n][0], id(step.way)) for n, some in enumerate(rows.table) for _, _, step in some}
+    return ways - needed
+
+
+def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternative], int]:
     """A choice for a part, and the least that any costs."""
-    rows, work = rows_of(part), budget.work
-    found = cheapest_in(rows, budget.share(FRONTIER))
-    if found is not None and rows.whole:
-        return _ways(rows, found), found.cost
-    trees, values = part.settled(), values_of(part)
+    part, rows, work = question.part, question.rows, budget.work
+    every: list[Bounds] = []
+    frontier = FRONTIER if sum(map(len, rows.table)) <= MANY * len(rows.table) else LITTLE
+    for bounds in _orders(question):
+        every.append(bounds)
+        found = cheapest_in(bounds, budget.share(frontier)) if rows.whole else None
+        if found is not None:
+            return by_class(steps_at(bounds.rows, found)), found.cost
+    trees, values = part.settled(), question.bounds.values
     least = max(values.least, *(trees[root][0] for root in part.roots))
     seconds = (budget.deadline - time.monotonic()) / 2
     bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots], seconds)
-    prices: Mapping[Node, int] = {}
+    worth: Mapping[Node, int] = {}
     if bound is not None:
-        least, prices = max(least, bound.cost), bound.prices
-    worth = [prices.get(node, 0) for node in rows.order]
-    starts = [] if found is None else [found]
-    for width, estimate in (*((width, worth) for width in WIDTHS), (WIDTHS[-1], [0] * len(worth))):
-        if not any(start.cost <= least for start in starts):
-            way = follow(rows.table, rows.start, estimate, width, budget)
-            starts += [] if way is None else [way]
-    chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()}
-    if starts:
-        best = min(starts, key=lambda x: x.cost)
-        chosen = _ways(rows, improved(rows, values, best, worth, least, budget.share(LOCAL)))
+        least, worth = max(least, bound.cost), bound.prices
+    good = good_choice(every, worth, least, budget.share(LOCAL))
+    chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()} if good is None else by_class(good)
     cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
     if least >= cost or left < SHORTEST:
         return chosen, least
@@ -113,61 +165,11 @@ def _answer(part: Component, budget: Budget) -> tuple[dict[ClassId, Alternative]
     return better[0] if cost_in(part, better[0]) < cost else chosen, max(least, better[1])
 
 
-def _ways(rows: Rows, chosen: Chosen) -> dict[ClassId, Alternative]:
-    return by_class({rows.order[n]: step for n, (_, _, step) in chosen.rows.items()})
-
-
-# -- equal parts ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Question:
-    """A part with its classes in an order that equal parts have too, and the ways of each in such an order."""
-
-    classes: list[ClassId]
-    ways: dict[ClassId, list[Open]]
-    key: object
-
-
-def _question(part: Component) -> Question:
-    """Parts with one key are equal up to the names of their classes."""
-    shape = _shapes(part)
-    if shape is None:
-        return Question(list(part.ways), part.ways, object())
-    roots = set(part.roots)
-    number: dict[ClassId, int] = {}
-    stack = sorted(part.roots, key=shape.__getitem__)
-    while stack:
-        c = stack.pop()
-        if c not in number:
-            number[c] = len(number)
-            ways = sorted(part.ways[c], key=lambda o: (o.way.cost, sorted(shape[n] for n in o.needs)))
-            stack.extend(n for o in ways for n in sorted(o.needs, key=shape.__getitem__))
-    ranked = {c: sorted(part.ways[c], key=lambda o: (o.way.cost, sorted(number[n] for n in o.needs))) for c in number}
-    rows = [(c in roots, *((o.way.cost, *sorted(number[n] for n in o.needs)) for o in ranked[c])) for c in number]
-    return Question(list(number), ranked, tuple(rows))
-
-
-def _shapes(part: Component) -> dict[ClassId, int] | None:
-    """A number for what lies below each class, equal where that is equal; None where it goes round in circles."""
-    roots = set(part.roots)
-    found: dict[ClassId, int] = {}
-    opened: set[ClassId] = set()
-    stack = [(c, False) for c in part.roots]
-    while stack:
-        c, ready = stack.pop()
-        if c in found:
-            continue
-        if ready:
-            below = sorted((o.way.cost, *sorted(found[n] for n in o.needs)) for o in part.ways[c])
-            found[c] = hash((c in roots, *below))
-            continue
-        if c in opened:
-            return None
-        opened.add(c)
-        stack.append((c, True))
-        stack.extend((n, False) for o in part.ways[c] for n in o.needs if n not in found)
-    return found
+def _orders(question: Question) -> Iterator[Bounds]:
+    """A part in the orders in which its frontiers may be few."""
+    yield question.bounds
+    if question.rows.whole:
+        yield Bounds(narrower(question.rows, question.part), question.bounds.values)
 
 
 def _translated(
@@ -175,10 +177,11 @@ def _translated(
 ) -> dict[ClassId, Alternative]:
     """The answer to a question in the names of an equal one."""
     result: dict[ClassId, Alternative] = {}
-    for old, new in zip(known.classes, question.classes, strict=True):
-        if old in chosen:
-            rank = next(n for n, o in enumerate(known.ways[old]) if o.way is chosen[old])
-            result[new] = question.ways[new][rank].way
+    for n, (old, _) in enumerate(known.rows.order):
+        for k, (_, _, step) in enumerate(known.rows.table[n]):
+            way = question.rows.table[n][k][2].way
+            if way is not None and step.way is chosen.get(old):
+                result[question.rows.order[n][0]] = way
     return result
 
 

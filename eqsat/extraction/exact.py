@@ -15,7 +15,7 @@ from eqsat.extraction.values import Values
 from eqsat.graph.nodes import ClassId
 
 CLOSE = 1e-6  # of the cost: what is left then are nodes that move nothing
-LARGEST = 3_500  # steps: of more it finds and proves nothing for long
+LARGEST = 1_500  # steps: of more it finds and proves nothing for long
 DEAREST = 1 << 62  # all costs together, in 64 bits
 
 

@@ -5,13 +5,13 @@ step's effort does not grow with the program."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 
 from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.extract import InsertView
-from eqsat.extraction.rows import Row, Rows
-from eqsat.extraction.values import Value, Values
+from eqsat.extraction.needless import Bounds
+from eqsat.extraction.rows import Row
+from eqsat.extraction.values import Value
 
 SWEEPS = ((1, 12, 50), (2, 12, 100))
 """How far from a value, how many of them at most, and how many choices are followed."""
@@ -24,34 +24,23 @@ have equal answers."""
 class _Search:
     """A part with the choice so far."""
 
-    def __init__(self, rows: Rows, values: Values, known: Chosen, prices: Sequence[int]) -> None:
-        self.rows, self.prices, self.known = rows, prices, known
-        self.value_at = [values.of[c] for c, _ in rows.order]
+    def __init__(self, bounds: Bounds, known: Chosen, prices: Sequence[int]) -> None:
+        self.bounds, self.rows, self.prices, self.known = bounds, bounds.rows, prices, known
+        self.value_at = bounds.value_at
         self.places: dict[Value, list[int]] = {}
         for n, v in enumerate(self.value_at):
             self.places.setdefault(v, []).append(n)
-        self.needs = cache(self._needs)
         self.next = self._neighbours()
         self.settled: set[tuple[int, Region]] = set()
 
-    def _needs(self, n: int, number: int) -> tuple[int, ...]:
-        """The places that a row needs."""
-        mask, found = self.rows.table[n][number][1], list[int]()
-        while mask:
-            low = mask & -mask
-            found.append(n + low.bit_length())
-            mask ^= low
-        return tuple(found)
-
     def _neighbours(self) -> Mapping[Value, Sequence[Value]]:
         """The values that each value needs or is needed by."""
-        found: dict[Value, dict[Value, None]] = {}
-        for n, ways in enumerate(self.rows.table):
+        found: dict[Value, set[Value]] = {}
+        for n, users in enumerate(self.bounds.users):
             v = self.value_at[n]
-            for need in {self.value_at[x]: None for k in range(len(ways)) for x in self.needs(n, k)}:
-                if need != v:
-                    found.setdefault(v, {})[need] = None
-                    found.setdefault(need, {})[v] = None
+            for user in {self.value_at[x] for x in users} - {v}:
+                found.setdefault(v, set()).add(user)
+                found.setdefault(user, set()).add(v)
         return {v: sorted(some) for v, some in found.items()}
 
     def near(self, v: Value, steps: int, most: int) -> set[Value]:
@@ -67,10 +56,13 @@ class _Search:
             last = reached
         return seen
 
+    def around(self, free: set[Value]) -> set[Value]:
+        """Some values, and all next to them."""
+        return free.union(*(self.next.get(a, ()) for a in free))
+
     def better(self, free: set[Value], width: int, budget: Budget) -> bool:
         """Choose these values anew; whether all together costs less then."""
-        around = {b for a in free for b in self.next.get(a, ())} - free
-        region = sorted(n for v in (*free, *around) for n in self.places[v])
+        region = sorted(n for v in self.around(free) for n in self.places[v])
         local = {n: k for k, n in enumerate(region)}
         table = [self._local(n, local, self._allowed(n, free)) for n in region]
         start = self._wanted(local)
@@ -94,38 +86,33 @@ class _Search:
         ways, v = self.rows.table[n], self.value_at[n]
         if v in free:
             return range(len(ways))
-        chosen = self.known.rows.get(n)
-        return [k for k, row in enumerate(ways) if row is chosen or (_passes(row) and self._there(n, k, v))]
-
-    def _there(self, n: int, number: int, v: Value) -> bool:
-        """Whether what a row needs is there, of one value."""
-        return all(x in self.known.rows and self.value_at[x] == v for x in self.needs(n, number))
+        chosen, rows, needs = self.known.rows.get(n), self.known.rows, self.bounds.needs[n]
+        return [
+            k
+            for k, row in enumerate(ways)
+            if row is chosen or (all(x in rows and self.value_at[x] == v for x in needs[k]) and passes(row))
+        ]
 
     def _local(self, n: int, local: Mapping[int, int], allowed: Iterable[int]) -> list[Row]:
         """Rows with their needs as places of a region; what lies outside is there as long as the choice needs it."""
         found: list[Row] = []
+        ways, every, first = self.rows.table[n], self.bounds.needs[n], local[n] + 1
         for k in allowed:
-            cost, _, step = self.rows.table[n][k]
-            inside = (local[x] for x in self.needs(n, k) if x in local)
-            found.append((cost, sum(1 << (x - local[n] - 1) for x in inside), step))
+            mask = 0
+            for x in every[k]:
+                if x in local:
+                    mask |= 1 << (local[x] - first)
+            found.append((ways[k][0], mask, ways[k][2]))
         return found
 
     def _wanted(self, local: Mapping[int, int]) -> int:
         """The places of a region that are needed whatever is chosen in it."""
-        wanted, start, n = 0, self.rows.start, 0
-        while start:
-            if start & 1 and n in local:
-                wanted |= 1 << local[n]
-            start, n = start >> 1, n + 1
-        for n in self.known.rows:
-            if n not in local:
-                for x in self._chosen_needs(n, self.known.rows):
-                    if x in local:
-                        wanted |= 1 << local[x]
+        wanted, start, rows = 0, self.rows.start, self.known.rows
+        for n, k in local.items():
+            outside = (x for x in self.bounds.users[n] if x not in local and x in rows)
+            if start >> n & 1 or any(rows[x][1] >> n - x - 1 & 1 for x in outside):
+                wanted |= 1 << k
         return wanted
-
-    def _chosen_needs(self, n: int, chosen: Mapping[int, Row]) -> tuple[int, ...]:
-        return self.needs(n, next(k for k, row in enumerate(self.rows.table[n]) if row is chosen[n]))
 
     def _whole(self, n: int, row: Row) -> Row:
         return next(r for r in self.rows.table[n] if r[2] is row[2])
@@ -141,23 +128,27 @@ class _Search:
         return Chosen(kept, sum(row[0] for row in kept.values()))
 
 
-def improved(rows: Rows, values: Values, known: Chosen, prices: Sequence[int], least: int, budget: Budget) -> Chosen:
+def improved(bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, budget: Budget) -> Chosen:
     """A choice that no neighbourhood betters, or that the budget allows, or that costs the least that any can."""
-    search = _Search(rows, values, known, prices)
+    search = _Search(bounds, known, prices)
     every = list(dict.fromkeys(search.value_at))
     for steps, most, width in SWEEPS:
-        better = True
-        while better:
-            better = False
-            for v in every:
+        free = {v: search.near(v, steps, most) for v in every}
+        stale = dict.fromkeys(every)  # whose neighbourhoods have changed since they were looked at
+        while stale:
+            later: set[Value] = set()
+            for v in stale:
                 if budget.over or search.known.cost <= least:
                     return search.known
-                if any(n in search.known.rows for n in search.places[v]):
-                    better = search.better(search.near(v, steps, most), width, budget) or better
+                later.discard(v)
+                if any(n in search.known.rows for n in search.places[v]) and search.better(free[v], width, budget):
+                    changed = search.around(free[v])
+                    later |= {x for x in every if not changed.isdisjoint(free[x])}
+            stale = dict.fromkeys(v for v in every if v in later)
     return search.known
 
 
-def _passes(row: Row) -> bool:
+def passes(row: Row) -> bool:
     """Whether a row makes nothing: it is a view, or stands for another row."""
     way = row[2].way
     return way is None or isinstance(way.choice, InsertView)

@@ -112,10 +112,17 @@ def settled(ways: Mapping[ClassId, Sequence[tuple[int, Collection[ClassId]]]]) -
 
 def _undominated(ways: Sequence[Open]) -> list[Open]:
     """The ways without those that need all that another one needs, and cost no less."""
+    if len(ways) < 2:
+        return list(ways)
     kept: list[Open] = []
+    alone, several = set[ClassId](), list[frozenset[ClassId]]()
     for o in sorted(ways, key=lambda o: (o.way.cost, len(o.needs))):
-        if not any(other.needs <= o.needs for other in kept):
+        if alone.isdisjoint(o.needs) and not any(other <= o.needs for other in several):
             kept.append(o)
+            if len(o.needs) == 1:
+                alone |= o.needs
+            else:
+                several.append(o.needs)
     return kept
 
 

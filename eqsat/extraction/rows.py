@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.extraction.extract import Alternative, InsertView
@@ -45,18 +45,53 @@ class Rows:
     whole: bool
 
 
+def places_of(mask: int, first: int) -> Iterator[int]:
+    """The places of the bits of a mask, whose first bit is some place."""
+    while mask:
+        low = mask & -mask
+        yield first + low.bit_length() - 1
+        mask ^= low
+
+
 def rows_of(part: Component) -> Rows:
     """The rows of a part."""
     steps = steps_of(part)
     roots = [(c, False) for c in part.roots]
-    order = _ordered(steps, roots)
+    return _rows(steps, roots, _ordered(steps, roots))
+
+
+def narrower(rows: Rows, part: Component) -> Rows:
+    """The rows of a part, where none goes round in circles, in an order in which few nodes are needed at a time and not
+    yet had: each next one brings the fewest new ones."""
+    below = {node: list(dict.fromkeys(x for s in rows.steps[node] for x in s.needs)) for node in rows.order}
+    waits = dict.fromkeys(rows.order, 0)
+    for some in below.values():
+        for x in some:
+            waits[x] += 1
+    first = {node: n for n, node in enumerate(rows.order)}
+    ready = [node for node, count in waits.items() if not count]
+    there, order = set(ready), list[Node]()
+    while ready:
+        node = min(ready, key=lambda x: (sum(need not in there for need in below[x]), first[x]))
+        ready.remove(node)
+        order.append(node)
+        there.update(below[node])
+        for x in below[node]:
+            waits[x] -= 1
+            if not waits[x]:
+                ready.append(x)
+    return _rows(rows.steps, [(c, False) for c in part.roots], order)
+
+
+def _rows(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], order: Sequence[Node]) -> Rows:
     place = {node: n for n, node in enumerate(order)}
     whole = True
     table: list[list[Row]] = []
     for n, node in enumerate(order):
         forward = [s for s in steps[node] if all(place[x] > n for x in s.needs)]
         whole = whole and len(forward) == len(steps[node])
-        table.append([(s.cost, sum(1 << (place[x] - n - 1) for x in set(s.needs)), s) for s in forward])
+        ways = [(s.cost, sum(1 << (place[x] - n - 1) for x in set(s.needs)), s) for s in forward]
+        table.append(sorted(ways, key=lambda row: row[:2]))
     start = 0
     for root in set(roots):
         start |= 1 << place[root]
@@ -82,22 +117,28 @@ def steps_of(part: Component) -> dict[Node, list[Step]]:
         if c not in circle:
             steps[c, False] = every
         else:
-            own = [s for s in every if s.way is not None and not isinstance(s.way.choice, InsertView)]
-            views = [s for s in every if s not in own]
+            own = [s for s in every if not _is_view(s)]
+            views = [s for s in every if _is_view(s)]
             steps[c, False] = [Step(None, ((c, True),)), *views] if own else views
             steps[c, True] = own or [s for s in views if all(not inside or n in made for n, inside in s.needs)]
     return steps
+
+
+def _is_view(step: Step) -> bool:
+    return step.way is not None and isinstance(step.way.choice, InsertView)
 
 
 def _ordered(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node]) -> list[Node]:
     """All nodes, users before what they need where that is possible, one branch after the other, and of the branches
     below a node the deepest first: what lies under all of them (the stream past the blocks of a network) comes last."""
     below = {node: list(dict.fromkeys(x for s in some for x in (*s.needs, *s.there))) for node, some in steps.items()}
-    height: dict[Node, int] = {}
+    ranks: dict[Node, tuple[int, int]] = {}  # its height, and what lies below it as a number: equal for equal blocks
     for node in _finished(below, roots):
-        height[node] = 1 + max((height.get(x, 0) for x in below[node]), default=0)
-    ranked = {node: sorted(some, key=lambda x: height[x]) for node, some in below.items() if node in height}
-    return _finished(ranked, sorted(roots, key=lambda x: height[x]))[::-1]
+        height = 1 + max((ranks[x][0] for x in below[node] if x in ranks), default=0)
+        under = sorted((s.cost, *sorted(hash(ranks.get(x, (0, 0))) for x in s.needs)) for s in steps[node])
+        ranks[node] = height, hash(tuple(under))
+    ranked = {node: sorted(some, key=ranks.__getitem__) for node, some in below.items() if node in ranks}
+    return _finished(ranked, sorted(roots, key=ranks.__getitem__))[::-1]
 
 
 def _finished(below: Mapping[Node, Sequence[Node]], roots: Sequence[Node]) -> list[Node]:

@@ -9,8 +9,10 @@ from eqsat.extraction.budget import Budget
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
 from eqsat.extraction.local import improved
+from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import Component, take_apart
 from eqsat.extraction.rows import Rows, by_class, rows_of
+from eqsat.extraction.several import RUNS, good_choice
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId, UseForm
 
@@ -61,9 +63,9 @@ def test_neighbourhoods_better_a_choice_and_keep_it_whole() -> None:
     better = 0
     for seed in range(8):  # feature: G12
         part = _chain(10, seed)
-        rows, values = rows_of(part), values_of(part)
+        rows = rows_of(part)
         known = _hasty(rows)
-        found = improved(rows, values, known, [0] * len(rows.order), 0, Budget(1e9, float("inf")))
+        found = improved(Bounds(rows, values_of(part)), known, [0] * len(rows.order), 0, Budget(1e9, float("inf")))
         assert _is_whole(rows, found) and found.cost <= known.cost
         assert cost_in(part, by_class({rows.order[n]: r[2] for n, r in found.rows.items()})) <= found.cost
         better += found.cost < known.cost
@@ -76,9 +78,25 @@ def test_a_step_looks_at_its_neighbourhood_alone() -> None:
     for blocks in (16, 32):  # feature: G12
         part = _chain(blocks, 0)
         rows, budget = rows_of(part), Budget(1e9, float("inf"))
-        improved(rows, values_of(part), _hasty(rows), [0] * len(rows.order), 0, budget)
+        improved(Bounds(rows, values_of(part)), _hasty(rows), [0] * len(rows.order), 0, budget)
         work.append(1e9 - budget.work)
     assert work[1] < 3 * work[0]
+
+
+def test_what_is_put_together_of_several_choices_is_no_dearer_than_any() -> None:
+    """And of blocks that nothing joins, each is the best that any choice has."""
+    gained = 0
+    for seed in range(3):  # feature: G12
+        part = _chain(14, seed)
+        rows = rows_of(part)
+        bounds = Bounds(rows, values_of(part))
+        budget = Budget(1e9, float("inf"))
+        found = good_choice([bounds], {}, 0, Budget(1e7, float("inf")))
+        starts = [follow(rows.table, rows.start, [0] * len(rows.order), width, budget) for _, _, width in RUNS]
+        single = [improved(bounds, x, [0] * len(rows.order), 0, budget).cost for x in starts if x is not None]
+        assert found is not None and cost_in(part, by_class(found)) <= min(single)
+        gained += cost_in(part, by_class(found)) < _hasty(rows).cost
+    assert gained > 1
 
 
 def test_the_integer_program_starts_from_what_is_known() -> None:
@@ -86,7 +104,7 @@ def test_the_integer_program_starts_from_what_is_known() -> None:
     for seed in range(3):  # feature: G12
         part = _chain(10, seed)
         rows, values = rows_of(part), values_of(part)
-        known = improved(rows, values, _hasty(rows), [0] * len(rows.order), 0, Budget(1e9, float("inf")))
+        known = improved(Bounds(rows, values), _hasty(rows), [0] * len(rows.order), 0, Budget(1e9, float("inf")))
         ways = by_class({rows.order[n]: row[2] for n, row in known.rows.items()})
         found = improve(part, rows, values, ways, 0.05, 20.0)
         assert found is not None and cost_in(part, found[0]) <= cost_in(part, ways)

@@ -1,0 +1,118 @@
+"""What having something adds to a program at most, and the ways that no cheapest choice takes, against all choices."""
+
+from __future__ import annotations
+
+from itertools import product
+from random import Random
+
+from eqsat.extraction.cheapest import cheapest
+from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
+from eqsat.extraction.needless import Bounds
+from eqsat.extraction.parts import take_apart
+from eqsat.extraction.rows import rows_of
+from eqsat.extraction.values import values_of
+from eqsat.graph.nodes import ClassId, UseForm
+
+LAYOUTS = 2
+Table = dict[ClassId, list[Alternative]]
+
+
+def _network(blocks: int, rng: Random) -> tuple[Table, list[ClassId]]:
+    """Values in two layouts that are views of each other, one made of the other in any; and of each a part, which is a
+    view of it and can be made of the part of the value before as well. The root is the last part."""
+    table: Table = {0: [Alternative(UseLeaf(0), 0, ())], 1: [Alternative(UseForm(1, 0, (0,)), 1, (0,))]}
+    below, part = [0, 1], 1
+    for _ in range(blocks):
+        own = [len(table), len(table) + 1]
+        for c, d, x in zip(own, own[::-1], below, strict=True):
+            table[c] = [Alternative(UseForm(c, 0, (x,)), rng.randint(1, 9), (x,))]
+            table[c].append(Alternative(InsertView(d, 0), rng.randint(1, 4), (d,)))
+        new = len(table)
+        table[new] = [Alternative(InsertView(c, 1), rng.randint(1, 3), (c,)) for c in own]
+        table[new].append(Alternative(UseForm(new, 0, (part, 0)), rng.randint(0, 5), (part, 0)))
+        below, part = own, new
+    top = len(table)
+    table[top] = [Alternative(UseForm(top, 0, (x, part)), rng.randint(0, 3), (x, part)) for x in below]
+    return table, [top]
+
+
+def _least(table: Table, roots: list[ClassId]) -> int:
+    """The cost of the cheapest of all choices."""
+    best: int | None = None
+    for picks in product(*(range(len(ways)) for ways in table.values())):
+        way = {c: table[c][n] for c, n in zip(table, picks, strict=True)}
+        cost, state, stack, circular = 0, dict[ClassId, bool](), [(root, False) for root in roots], False
+        while stack and not circular:
+            c, done = stack.pop()
+            if done:
+                state[c] = True
+            elif c in state:
+                circular = not state[c]
+            else:
+                state[c] = False
+                cost += way[c].cost
+                stack.append((c, True))
+                stack.extend((need, False) for need in way[c].needs)
+        if not circular and (best is None or cost < best):
+            best = cost
+    assert best is not None
+    return best
+
+
+def test_bounds_hold_for_the_cheapest_program() -> None:
+    """With a node more, or with one beside another, it costs no more than they say; some are below the node's own."""
+    near = 0  # feature: G12
+    for seed in range(4):
+        table, roots = _network(2, Random(seed))
+        apart = take_apart(table, roots)
+        assert apart is not None
+        least = _least(table, roots)
+        for part in apart.parts:
+            bounds = Bounds(rows_of(part), values_of(part))
+            for n, (c, _) in enumerate(bounds.rows.order):
+                most = bounds.most[n]
+                assert most is not None and _least(table, [*roots, c]) <= least + most
+                for cost, x in bounds.near[n]:
+                    other = bounds.rows.order[x][0]
+                    assert _least(table, [*roots, c, other]) <= _least(table, [*roots, other]) + cost
+                    near += cost < most and other != c
+    assert near > 0
+
+
+def test_no_cheapest_choice_takes_what_is_needless() -> None:
+    """Without the ways found needless, the cheapest program costs the same; there are such ways."""
+    gone = 0  # feature: G12
+    for seed in range(30):
+        table, roots = _network(2, Random(seed))
+        apart = take_apart(table, roots)
+        assert apart is not None
+        dear = {
+            (bounds.rows.order[n][0], step.way.choice)
+            for part in apart.parts
+            for bounds in [Bounds(rows_of(part), values_of(part))]
+            for n, step in bounds.needless()
+            if step.way is not None and bounds.rows.order[n][0] not in {c for c, made in bounds.rows.order if made}
+        }
+        gone += len(dear)
+        left = {c: [way for way in ways if (c, way.choice) not in dear] for c, ways in table.items()}
+        found = cheapest(table, roots, 20.0)
+        assert found is not None and found.gap == 0.0 and found.cost == _least(left, roots) == _least(table, roots)
+    assert gone > 10
+
+
+def test_equal_parts_in_several_layouts_are_answered_once() -> None:
+    """Also where the layouts are views of each other, which goes round in circles."""
+    from eqsat.extraction.cheapest import _taken_apart  # pyright: ignore[reportPrivateUsage]
+
+    table: Table = {0: [Alternative(UseLeaf(0), 0, ())]}  # feature: G12
+    below = 0
+    for _ in range(5):
+        a, b, c, top = range(len(table), len(table) + 4)
+        table[a] = [Alternative(UseForm(a, 0, (below,)), 2, (below,)), Alternative(InsertView(b, 0), 4, (b,))]
+        table[b] = [Alternative(UseForm(b, 0, (below,)), 3, (below,)), Alternative(InsertView(a, 0), 4, (a,))]
+        table[c] = [Alternative(UseForm(c, n, (x,)), 6 - n, (x,)) for n, x in enumerate((a, b))]
+        table[top] = [Alternative(UseForm(top, n, (c, x)), 2 - n, (c, x)) for n, x in enumerate((a, b))]
+        below = top
+    found = _taken_apart(table, [below])
+    assert found is not None and len(found[1]) > 1
+    assert len({question.key for question in found[1]}) == 1
