@@ -296,7 +296,7 @@ def extract_program(
         try:
             program = decoder.program(snapshot.roots)
         except NoSpelling as error:
-            excluded.add(error.form)
+            excluded |= error.forms
             continue
         extra = {} if beyond is None else decoder.chosen(beyond(program))
         if attempt == RETRIES or all(dearer.get(choice) == moved for choice, moved in extra.items()):

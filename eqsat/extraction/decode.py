@@ -34,11 +34,11 @@ from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueK
 
 
 class NoSpelling(EqsatError):
-    """A form that was chosen for an operator, and that its table does not have."""
+    """Forms that were chosen for operators, and that their tables do not have."""
 
-    def __init__(self, op: str, form: int) -> None:
-        super().__init__(f"operator {op}", "has no spelling in a form that was chosen for it")
-        self.form = form
+    def __init__(self, found: Mapping[int, str]) -> None:
+        super().__init__(f"operator {next(iter(found.values()))}", "has no spelling in a form that was chosen for it")
+        self.forms = frozenset(found)
 
 
 class Decoder:
@@ -62,6 +62,8 @@ class Decoder:
         self.done: dict[ClassId, Tensor] = {}
         self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
         self.wanted: dict[ClassId, Shape] = {}
+        self.unspelled: dict[int, str] = {}
+        """The forms that turned out to have no spelling, with their operators: something of their sizes stands for them."""
 
     def program(self, roots: Sequence[ClassId]) -> Program:
         """The program whose outputs are the given classes, with the names, shapes and inputs of the original."""
@@ -81,6 +83,8 @@ class Decoder:
         for c, choice in self.choices.items():
             clock.check()
             self.done[c] = self._build(c, choice)
+        if self.unspelled:
+            raise NoSpelling(self.unspelled)
         outputs = {
             name: reshaped(self.done[root], x.shape)
             for root, (name, x) in zip(roots, original.outputs.items(), strict=True)
@@ -220,7 +224,9 @@ class Decoder:
             made = ways.in_place(operands) if cut else None
             made = ways.first(operands, wanted, spell.output) if made is None else made
         if made is None and not stays:
-            raise NoSpelling(origin.op, spell.form)
+            self.unspelled[spell.form] = origin.op
+            sizes = (product(form.labels[n].extent for n in order) for order in form.outputs)
+            return Opaque(origin.op, (), [((as_extent(x),), d) for x, d in zip(sizes, kind.dtypes, strict=True)])
         return self._as_written(written, operands) if made is None else made
 
     # -- in another layout ---------------------------------------------------------------------------------------------
