@@ -49,6 +49,7 @@ EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of s
 LEAST_SECONDS = 0.5  # for a search that is to tell which laws act
 GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
+PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
 SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
@@ -286,7 +287,8 @@ def extract_program(
     attempt = 0
     while True:
         priced = _dearer(own_prices, dearer)
-        ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, Slots(encoded).takes, excluded)
+        takes, time_for = Slots(encoded).takes, PRICING_SHARE * clock.left()
+        ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, takes, excluded, time_for)
         table_of_ways = ways.table(snapshot.roots)
         left = min(seconds, clock.left() / 2) / (attempt + 1)
         found = cheapest(table_of_ways, snapshot.roots, left, WORK / (attempt + 1))
@@ -315,13 +317,14 @@ def _dearer(own: Prices, extra: Mapping[int | Reindex, int]) -> Prices:
         cost = own.pair(first, second)
         return None if cost is None else cost + extra.get(second, 0) * BYTE
 
-    def form(number: int, origins: Sequence[Origin]) -> int:
+    def form(number: int, origins: tuple[Origin, ...]) -> int:
         return own.form(number, origins) + extra.get(number, 0) * BYTE
 
     return Prices(
         lambda view: own.view(view) + extra.get(view, 0) * BYTE,
         pair,
         form,
+        lambda view: own.rough(view) + extra.get(view, 0) * BYTE,
     )
 
 

@@ -63,7 +63,7 @@ class Decoder:
         self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
         self.wanted: dict[ClassId, Shape] = {}
         self.unspelled: dict[int, str] = {}
-        """The forms that turned out to have no spelling, with their operators: something of their sizes stands for them."""
+        """The forms that turned out to have no spelling, with their operators: what has their sizes stands for them."""
 
     def program(self, roots: Sequence[ClassId]) -> Program:
         """The program whose outputs are the given classes, with the names, shapes and inputs of the original."""

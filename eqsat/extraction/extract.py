@@ -3,9 +3,11 @@ here, between what is produced and what is read."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 
 from eqsat.graph.nodes import ClassId, Nodes, UseForm
 from eqsat.ir import clock
@@ -57,11 +59,12 @@ class Alternative:
 @dataclass(frozen=True)
 class Prices:
     """What the choices of a target cost: a view, a view of a view as one (None: not to be had), a form
-    over operands of some origins."""
+    over operands of some origins; and a view, where there is no time to look for its spelling."""
 
     view: Callable[[Reindex], int]
     pair: Callable[[Reindex, Reindex], int | None]
-    form: Callable[[int, Sequence[Origin]], int]
+    form: Callable[[int, tuple[Origin, ...]], int]
+    rough: Callable[[Reindex], int]
 
 
 class Alternatives:
@@ -79,12 +82,16 @@ class Alternatives:
         constant: Callable[[int], bool],
         takes: Callable[[int, Reindex], bool] = lambda form, view: False,
         excluded: Collection[int] = (),
+        seconds: float = inf,
     ) -> None:
-        """`excluded` are forms that turned out to have no spelling."""
+        """`excluded` are forms that turned out to have no spelling. After so many seconds, views are priced roughly,
+        and views of views are left out."""
+        self.until = time.monotonic() + seconds
         self.nodes, self.interned, self.prices, self.takes = nodes, interned, prices, takes
         self.excluded = excluded
         self.constants = _constant_classes(nodes, constant)
         self.produced = self._produced()
+        self._origin = cache(self._kind)
         self._behind = cache(self._seen_through)
         self._bridges = cache(self._bridge)
         self._pairs = cache(self._pair)
@@ -145,9 +152,9 @@ class Alternatives:
 
     def _formed(self, spell: UseForm) -> int:
         """What a form over some classes costs."""
-        return self.prices.form(spell.form, [self._origin(x) for x in spell.operands])
+        return self.prices.form(spell.form, tuple(self._origin(x) for x in spell.operands))
 
-    def _origin(self, c: ClassId) -> Origin:
+    def _kind(self, c: ClassId) -> Origin:
         if c in self.constants:
             return "constant"
         kinds = (self.interned.operators[self.interned.forms[x.form].operator] for x in self.nodes.forms.get(c, ()))
@@ -176,6 +183,8 @@ class Alternatives:
 
     def _seen_through(self, inner: int, outer: int) -> list[tuple[int, int | None]]:
         """A view of a view as one view or as a pair, as far as one fill tells the padding."""
+        if self._is_late:
+            return []
         first, then = self.interned.reindexes[inner], self.interned.reindexes[outer]
         found: list[tuple[int, int | None]] = []
         if first.fill is None or then.fill is None or first.fill is then.fill:
@@ -198,10 +207,19 @@ class Alternatives:
 
     def _bridge(self, p: int | None, m: int | None) -> tuple[int, int | None, int] | None:
         view = self._back(p, None if m is None else self.interned.reindexes[m])
-        return None if view is None else (self.interned.reindexes.number(view), None, self.prices.view(view))
+        if view is None:
+            return None
+        price = self.prices.rough if self._is_late else self.prices.view
+        return self.interned.reindexes.number(view), None, price(view)
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() > self.until
 
     def _pair(self, p: int | None, inner: int, outer: int) -> tuple[int, int | None, int] | None:
         """A view of a view as one View: what no single map says."""
+        if self._is_late:
+            return None
         first, second = self._back(p, self.interned.reindexes[inner]), self.interned.reindexes[outer]
         if first is None or not isinstance(first.map, FlatMap) or not isinstance(second.map, FlatMap):
             return None

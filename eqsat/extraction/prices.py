@@ -3,7 +3,6 @@ table of prices, then bytes or cells."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 
 from eqsat.backends.targets import target_named
@@ -42,11 +41,14 @@ def _bytes(encoded: Encoded, target: str) -> Prices:
         steps = 1 if u.reindexes.number(reindex) in encoded.views else map_steps(reindex)
         return map_bytes(reindex) * BYTE + steps * node
 
+    def rough(reindex: Reindex) -> int:
+        return 2 * sampled(reindex.map.n_out) * itemsize(reindex.dtype) * BYTE + node
+
     def pair(first: Reindex, second: Reindex) -> int | None:
         moved = pair_bytes(first, second)
         return None if moved is None else moved * BYTE + node
 
-    def form(number: int, origins: Sequence[Origin]) -> int:
+    def form(number: int, origins: tuple[Origin, ...]) -> int:
         operator = u.operators[u.forms[number].operator]
         cells = [sampled(operator.size(order)) for order in operator.outputs]
         moved = 2 * cells[0] * itemsize(operator.kind.dtypes[0]) if is_selection(operator) else 0
@@ -55,7 +57,7 @@ def _bytes(encoded: Encoded, target: str) -> Prices:
         transposed = 0 if made is None else sum(made.transposed)
         return moved * BYTE + node * (1 + transposed) + _magnitude(sum(cells))
 
-    return Prices(view, pair, form)
+    return Prices(view, pair, form, rough)
 
 
 def _time(encoded: Encoded, table: Table) -> Prices:
@@ -72,7 +74,8 @@ def _time(encoded: Encoded, table: Table) -> Prices:
         node = pair_view(first, second)
         return None if node is None else view_price(node, table) * NODE + _magnitude(pair_bytes(first, second) or 0)
 
-    def form(number: int, origins: Sequence[Origin]) -> int:
+    @cache
+    def form(number: int, origins: tuple[Origin, ...]) -> int:
         found = u.forms[number]
         operator = u.operators[found.operator]
         price = operator_price(operator.kind, found.labels, found.operands, found.outputs, origins, table)
@@ -81,7 +84,12 @@ def _time(encoded: Encoded, table: Table) -> Prices:
         price += transposed * round(table.operators["reshape"])
         return price * NODE + _magnitude(sum(sampled(operator.size(order)) for order in operator.outputs))
 
-    return Prices(view, pair, form)
+    def rough(reindex: Reindex) -> int:
+        cells, size = sampled(reindex.map.n_out), itemsize(reindex.dtype)
+        price = table.moved("gather", cells, 1, size) + round(table.operators["node"])
+        return price * NODE + _magnitude(2 * cells * size)
+
+    return Prices(view, pair, form, rough)
 
 
 def _magnitude(cells: int) -> int:
