@@ -55,7 +55,7 @@ def _bytes(encoded: Encoded, target: str) -> Prices:
         made = product_of(u.forms[number])
         # only products of matrices read them so everywhere: a reshape is near
         transposed = 0 if made is None else sum(made.transposed)
-        return moved * BYTE + node * (1 + transposed) + _magnitude(sum(cells))
+        return moved * BYTE + node * (1 + transposed) + _magnitude(sum(cells)) + (number not in encoded.written)
 
     return Prices(view, pair, form, rough)
 
@@ -82,7 +82,8 @@ def _time(encoded: Encoded, table: Table) -> Prices:
         made = product_of(found)
         transposed = 0 if made is None else sum(made.transposed)  # as above
         price += transposed * round(table.operators["reshape"])
-        return price * NODE + _magnitude(sum(sampled(operator.size(order)) for order in operator.outputs))
+        cells = sum(sampled(operator.size(order)) for order in operator.outputs)
+        return price * NODE + _magnitude(cells) + (number not in encoded.written)
 
     def rough(reindex: Reindex) -> int:
         cells, size = sampled(reindex.map.n_out), itemsize(reindex.dtype)
@@ -93,6 +94,7 @@ def _time(encoded: Encoded, table: Table) -> Prices:
 
 
 def _magnitude(cells: int) -> int:
-    """A number below NODE that grows with the cells: 16 for every doubling."""
+    """A number that grows with the cells, 16 for every doubling, below NODE with 1 for what is spelled anew: of equal
+    ways the one that the program has is the cheapest."""
     bits = max(cells, 1).bit_length() - 1
-    return min(NODE - 1, 16 * bits + (cells << 4 >> bits) - 16)
+    return min(NODE - 2, 16 * bits + (cells << 4 >> bits) - 16)
