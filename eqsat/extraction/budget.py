@@ -25,9 +25,14 @@ class Budget:
 
     def share(self, share: float) -> Budget:
         """A part of what is left, taken away from this."""
-        now, part = time.monotonic(), max(0.0, self.work * share)
+        part = max(0.0, self.work * share)
         self.work -= part
-        return Budget(part, now + max(0.0, self.deadline - now) * share)
+        return Budget(part, self.until(share))
+
+    def until(self, share: float) -> float:
+        """When a part of the time that is left is over."""
+        now = time.monotonic()
+        return now + max(0.0, self.deadline - now) * share
 
     @property
     def over(self) -> bool:

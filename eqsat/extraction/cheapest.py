@@ -21,9 +21,11 @@ from eqsat.ir.cached import cached_property
 
 WORK = 4_000_000
 """The steps of a choice, in all its parts; nearly two million a second."""
-FRONTIER, LITTLE, LOCAL = 0.25, 0.02, 0.9
-"""The shares of a part's work in which all frontiers are followed, in each order (little where nodes have many ways),
-and in which choices are made better."""
+FRONTIER, LITTLE = 4_000, 300
+"""The steps for each node in which all frontiers are followed, in each order, and those where nodes have many ways: so
+that what is exact does not depend on the number of blocks."""
+EARLY, LOCAL = 0.3, 0.9
+"""The share of a part's time for that, and the share of its work in which choices are made better."""
 MANY = 4
 """So many ways to have each node, on average, make too many frontiers but for small parts."""
 SOLVED = 5e-8
@@ -140,10 +142,11 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
     """A choice for a part, and the least that any costs."""
     part, rows, work = question.part, question.rows, budget.work
     every: list[Bounds] = []
-    frontier = FRONTIER if sum(map(len, rows.table)) <= MANY * len(rows.table) else LITTLE
+    few = sum(map(len, rows.table)) <= MANY * len(rows.table)
+    steps = (FRONTIER if few else LITTLE) * len(rows.table)
     for bounds in _orders(question):
         every.append(bounds)
-        found = cheapest_in(bounds, budget.share(frontier)) if rows.whole else None
+        found = cheapest_in(bounds, Budget(steps, budget.until(EARLY))) if rows.whole else None
         if found is not None:
             return by_class(steps_at(bounds.rows, found)), found.cost
     trees, values = part.settled(), question.bounds.values
