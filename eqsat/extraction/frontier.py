@@ -51,7 +51,7 @@ def _promising(states: States, bounds: Bounds, base: int, budget: Budget) -> Sta
     added to the program; None where they are too many. Bits are counted from the place `base` on."""
     ranked = sorted(states.items(), key=lambda item: (item[1][0], item[0].bit_count()))
     kept: States = {}
-    most, near, none = bounds.most, bounds.near, ranked[-1][1][0] + 1
+    none = ranked[-1][1][0] + 1  # more than can be saved
     for mask, state in ranked:
         added: dict[int, int] = {}
         for other, (cost, _) in kept.items():
@@ -59,10 +59,7 @@ def _promising(states: States, bounds: Bounds, base: int, budget: Budget) -> Sta
             while more and room >= 0:
                 low = more & -more
                 if low not in added:
-                    n = base + low.bit_length() - 1
-                    there = (price for price, x in near[n] if x >= base and mask >> x - base & 1)
-                    alone = most[n]
-                    added[low] = next(there, none if alone is None else alone)
+                    added[low] = _added(bounds, base, base + low.bit_length() - 1, mask, none)
                 room -= added[low]
                 more ^= low
             if room >= 0:
@@ -72,3 +69,12 @@ def _promising(states: States, bounds: Bounds, base: int, budget: Budget) -> Sta
         if len(kept) > WIDTH or not budget.spend(len(kept) + len(added)):
             return None
     return kept
+
+
+def _added(bounds: Bounds, base: int, n: int, mask: int, none: int) -> int:
+    """What a node costs at most beside those of a mask, whose bits are counted from a place on."""
+    for cost, x in bounds.near[n]:
+        if x >= base and mask >> x - base & 1:
+            return cost
+    alone = bounds.most[n]
+    return none if alone is None else alone
