@@ -25,7 +25,7 @@ def good_choice(every: Sequence[Bounds], worth: Mapping[Node, int], least: int, 
     """The best choice of a part that is found by so much work, or one that costs the least that any can; None where
     none is found. `every`: the part in some orders; worth: what having each node is worth."""
     found: list[tuple[int, Steps]] = []
-    for n, (order, priced, width) in enumerate(RUNS):
+    for order, priced, width in RUNS:
         if budget.over or any(cost <= least for cost, _ in found):
             break
         bounds = every[order % len(every)]
@@ -33,7 +33,9 @@ def good_choice(every: Sequence[Bounds], worth: Mapping[Node, int], least: int, 
         prices = [worth.get(node, 0) for node in rows.order]
         start = follow(rows.table, rows.start, prices if priced else [0] * len(prices), width, budget)
         if start is not None:
-            better = improved(bounds, start, prices, least, budget.share(1 / (len(RUNS) + 1 - n)))
+            share = budget.share(0.5)
+            better = improved(bounds, start, prices, least, share)
+            budget.work += max(0.0, share.work)  # what it did not need is for the next
             found.append((better.cost, steps_at(rows, better)))
     if len(found) > 1 and min(found, key=lambda x: x[0])[0] > least:
         whole = every[0]
