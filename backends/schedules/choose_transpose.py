@@ -26,6 +26,8 @@ STREAMED, WHOLE = 2, 4
 """Quarters of the last cache from which on results are written past it: in long rows, and in short ones. Measured."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
+WHOLE_LINES = 4
+"""Rows of so many lines, and nothing else, are written one by one as well: none of their lines is shared. Measured."""
 LONG_ROW = PERIOD
 """Rows longer than a page are written one by one, also where the second cache holds the plane that they are read from:
 the first cache's sets repeat within them."""
@@ -183,10 +185,12 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
     move, plain = it.move, it.plain
     whole = exceeds_cache(move, machine, WHOLE)
     near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
-    if it.plane_is_contiguous and (it.row <= SHORT_ROW or near):
+    long = not move.boxed and plain.i.size >= 2 * it.line
+    lines = long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE
+    if it.plane_is_contiguous and (it.row <= SHORT_ROW or near) and not lines:
         return contiguous_transpose(it, machine) if whole else None
     order = source_order(move, plain)
-    if not move.boxed and plain.i.size >= 2 * it.line:
+    if long:
         return streaming_transpose(it, machine, order, plain.threads)
     if not whole:
         return None

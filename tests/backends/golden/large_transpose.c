@@ -9,6 +9,77 @@
 #endif
 #endif
 
+/* Rows of the result from d on, their part in a stage, the ends of what is done of them. */
+struct kernel_0_tile { char *d; char *stage, *held; ptrdiff_t n, done; };
+
+#define NT_BYTES 32
+#ifdef EQSAT_VECTORS
+typedef long long nt_line __attribute__((vector_size(32)));
+typedef long long nt_any __attribute__((vector_size(32), aligned(1), may_alias));
+#endif
+/* Non-temporal stores go to memory past the caches; FENCE orders them before what follows. */
+#if defined(EQSAT_VECTORS) && defined(__clang__)
+#define NT_STORE(d, v) __builtin_nontemporal_store((v), (nt_line *)(void *)(d))
+#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && NT_BYTES == 64
+#define NT_STORE(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__AVX__) && NT_BYTES == 32
+#define NT_STORE(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
+#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && NT_BYTES == 16
+#define NT_STORE(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
+#endif
+#if defined(NT_STORE) && defined(__SSE2__)
+#define FENCE() __builtin_ia32_sfence()
+#else
+#define FENCE() ((void)0)
+#endif
+#ifdef NT_STORE
+#define NT_STORE_LINE(d, s) do { const nt_line v0 = *(const nt_any *)((s) + 0), v32 = *(const nt_any *)((s) + 32); \
+    NT_STORE((d) + 0, v0); NT_STORE((d) + 32, v32); } while (0)
+#else
+#define NT_STORE_LINE(d, s) memcpy((d), (s), 64)
+#endif
+
+/* n bytes to d: whole lines by non-temporal stores, the ends plainly. */
+static inline void nt_copy(char *restrict d, const char *restrict s, ptrdiff_t n)
+{
+    const ptrdiff_t head = (ptrdiff_t)(-(uintptr_t)d & 63);
+    if (n >= head + 64) {
+        if (head != 0) memcpy(d, s, (size_t)head);
+        d += head, s += head, n -= head;
+        for (; n >= 64; n -= 64, d += 64, s += 64) NT_STORE_LINE(d, s);
+    }
+    if (n > 0) memcpy(d, s, (size_t)n);
+}
+
+/* Whole lines of some rows of a tile leave. */
+static inline void kernel_0_put(const struct kernel_0_tile *tile, ptrdiff_t first, ptrdiff_t last, const char *next)
+{
+    char *const d = tile->d, *const held = tile->held;
+    const ptrdiff_t done = tile->done;
+    for (ptrdiff_t c = first; c < last && c < tile->n; ++c) {
+        char *to = d + 640 * c, *have = tile->stage + 192 * c;
+        const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & 63);
+        if (2 * c + 0 < 32) {
+            const char *at = next + 384 * (2 * c + 0);
+            __builtin_prefetch(at + 63, 0, 2);
+        }
+        if (2 * c + 1 < 32) {
+            const char *at = next + 384 * (2 * c + 1);
+            __builtin_prefetch(at + 63, 0, 2);
+        }
+        if (off == 0) {
+            NT_STORE_LINE(to + done + 0, have + 64);
+            NT_STORE_LINE(to + done + 64, have + 128);
+        }
+        else {
+            if (done != 0) NT_STORE_LINE(to + done - off, have + 64 - off);
+            else memcpy(to, have + 64, (size_t)(64 - off));
+            NT_STORE_LINE(to + done + 64 - off, have + 128 - off);
+            memcpy(held + 64 * c, have + 128, 64);
+        }
+    }
+}
+
 typedef uint32_t v16u32 __attribute__((vector_size(16), aligned(1), may_alias));
 
 typedef uint32_t v32u32 __attribute__((vector_size(32), aligned(1), may_alias));
@@ -52,68 +123,38 @@ static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char
 #endif
 }
 
-#define NT_BYTES 32
-#ifdef EQSAT_VECTORS
-typedef long long nt_line __attribute__((vector_size(32)));
-typedef long long nt_any __attribute__((vector_size(32), aligned(1), may_alias));
-#endif
-/* Non-temporal stores go to memory past the caches; FENCE orders them before what follows. */
-#if defined(EQSAT_VECTORS) && defined(__clang__)
-#define NT_STORE(d, v) __builtin_nontemporal_store((v), (nt_line *)(void *)(d))
-#elif defined(EQSAT_VECTORS) && defined(__AVX512F__) && NT_BYTES == 64
-#define NT_STORE(d, v) __builtin_ia32_movntdq512((long long __attribute__((vector_size(64))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__AVX__) && NT_BYTES == 32
-#define NT_STORE(d, v) __builtin_ia32_movntdq256((long long __attribute__((vector_size(32))) *)(void *)(d), (v))
-#elif defined(EQSAT_VECTORS) && defined(__SSE2__) && NT_BYTES == 16
-#define NT_STORE(d, v) __builtin_ia32_movntdq((long long __attribute__((vector_size(16))) *)(void *)(d), (v))
-#endif
-#if defined(NT_STORE) && defined(__SSE2__)
-#define FENCE() __builtin_ia32_sfence()
-#else
-#define FENCE() ((void)0)
-#endif
-#ifdef NT_STORE
-#define NT_STORE_LINE(d, s) do { const nt_line v0 = *(const nt_any *)((s) + 0), v32 = *(const nt_any *)((s) + 32); \
-    NT_STORE((d) + 0, v0); NT_STORE((d) + 32, v32); } while (0)
-#else
-#define NT_STORE_LINE(d, s) memcpy((d), (s), 64)
-#endif
-
-/* A run of n >= 64 bytes to d, behind runs that `line` remembers the end of unless it is the first.
-   Lines leave whole: one that two runs share is put together in `line`, which has 64 bytes to spare on both sides. */
-static inline void nt_append(char *restrict d, const char *restrict s, ptrdiff_t n, char *restrict line, int first)
+/* Some lines of each row, while those of the tile before leave. */
+static inline void kernel_0_lines(const char *restrict s, const struct kernel_0_tile *now, struct kernel_0_tile *was, const char *next)
 {
-    const ptrdiff_t shared = (ptrdiff_t)((uintptr_t)d & 63);
-    if (shared != 0) {
-        const ptrdiff_t rest = 64 - shared;
-        if (first) {
-            memcpy(d, s, (size_t)rest);
-        } else {
-            memcpy(line + shared, s, 64);
-            NT_STORE_LINE(d - shared, line);
+    if (was->held == now->held) kernel_0_put(was, 0, was->n, next), was->n = 0;
+    char *const stage = now->stage, *const held = now->held, *const d = now->d;
+    const ptrdiff_t n = now->n, done = now->done;
+    if (done != 0 && ((uintptr_t)d & 63) != 0) for (ptrdiff_t c = 0; c < n; ++c) memcpy(stage + 192 * c, held + 64 * c, 64);
+    ptrdiff_t put = 0;
+    for (ptrdiff_t k = 0; k < 4; ++k) {
+        for (ptrdiff_t c = 0; c < n; c += 4) {
+            const ptrdiff_t at = c > n - 4 ? n - 4 : c;
+            transpose_u32_8x4(s + 384 * (0 + 8 * k) + 4 * at, 384, stage + 192 * at + 64 + 4 * (0 + 8 * k), 192);
+            kernel_0_put(was, put, put + 1, next), put += 1;
         }
-        d += rest, s += rest, n -= rest;
     }
-    for (; n >= 64; n -= 64, d += 64, s += 64) NT_STORE_LINE(d, s);
-    if (n > 0) memcpy(line + n - 64, s + n - 64, 64);
+    kernel_0_put(was, put, was->n, next);
 }
 
-/* 160 x 4 elements of 4 bytes. */
-static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdiff_t done, char *restrict line, int first)
+/* The ends of the rows. */
+static inline void kernel_0_ends(const char *restrict s, const struct kernel_0_tile *now)
 {
-    char stage[4 * 640] __attribute__((aligned(64)));
-    for (ptrdiff_t k = 0; k < 10; ++k) {
-        {
-            const char *sk = s + 384 * (16 * k);
-            char *dk = stage + 4 * (16 * k);
-            {
-                const ptrdiff_t c = 0;
-                transpose_u32_8x4(sk + 16 * c, 384, dk + 640 * (4 * c), 640);
-                transpose_u32_8x4(sk + 16 * c + 384 * 8, 384, dk + 640 * (4 * c) + 32, 640);
-            }
-        }
+    char *const d = now->d, *const held = now->held;
+    const ptrdiff_t done = now->done;
+    char *const stage = now->stage;
+    const ptrdiff_t n = now->n;
+    if (done != 0 && ((uintptr_t)d & 63) != 0) for (ptrdiff_t c = 0; c < n; ++c) memcpy(stage + 192 * c, held + 64 * c, 64);
+    (void)s;
+    for (ptrdiff_t c = 0; c < n; ++c) {
+        char *to = d + 640 * c, *have = now->stage + 192 * c;
+        const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & 63);
+        nt_copy(to + done - off, have + 64 - off, off);
     }
-    nt_append(d + 640 * done, stage + 640 * done, 2560 - 640 * done, line, first);
 }
 
 /* permute_dims */
@@ -122,19 +163,31 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
     {
         const char *s = (const char *)in0;
         char *d = (char *)out0;
+        char held[6400] __attribute__((aligned(64)));
+        char stages[7680] __attribute__((aligned(64)));
         {
-            char line[192] __attribute__((aligned(64)));
-            char *const start = d;
-            for (ptrdiff_t t = 0; t < 24; ++t) {
-                const ptrdiff_t tj = t * 4;
-                for (ptrdiff_t r = t % 4 * 160 / 4; r < (t % 4 + 1) * 160 / 4; ++r) {
-                    const char *at = s + 64 * (t / 4) + 384 * r;
-                    __builtin_prefetch(at + 64);
+            const char *const sb = s;
+            char *const db = d;
+            struct kernel_0_tile now = {.stage = stages + 768};
+            struct kernel_0_tile was = {.stage = stages + 768 + 3840};
+            for (ptrdiff_t t = 0; t < 5; ++t) {
+                for (ptrdiff_t c = 0; c < 96; c += 16) {
+                    const ptrdiff_t n = 96 - c < 16 ? 96 - c : 16;
+                    const ptrdiff_t u = c / 16 + 2, v = t + u / 6;
+                    const ptrdiff_t beyond = v >= 5;
+                    const char *const next = sb + 384 * ((beyond ? (v - 5) % 5 : v) * 32) + 64 * (u % 6) + (beyond ? 0 : 0);
+                    now.d = db + 640 * c, now.held = held + 64 * c, now.n = n, now.done = 128 * t;
+                    kernel_0_lines(sb + 384 * 32 * t + 4 * c, &now, &was, next);
+                    char *const free = was.stage;
+                    was = now, now.stage = free;
                 }
-                kernel_0_tile(s + 4 * tj, start + 640 * tj, 0, line + 64, t == 0);
             }
-            const size_t held = (size_t)((uintptr_t)(start + 61440) & 63);
-            if (held != 0) memcpy(start + 61440 - held, line + 64, held);
+            kernel_0_put(&was, 0, was.n, sb);
+            for (ptrdiff_t c = 0; c < 96; c += 16) {
+                const ptrdiff_t n = 96 - c < 16 ? 96 - c : 16;
+                now.d = db + 640 * c, now.held = held + 64 * c, now.n = n, now.done = 640;
+                kernel_0_ends(sb + 384 * 32 * 5 + 4 * c, &now);
+            }
         }
     }
     FENCE();
