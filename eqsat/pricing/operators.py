@@ -13,6 +13,8 @@ from eqsat.operators.forms import selects
 from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Label
 from eqsat.pricing.table import Table
 
+PACKING = 16
+"""Multiplications that take as long as packing one cell of a product's right operand: few rows hardly repay it."""
 Orders = Sequence[Sequence[int]]
 Origin = Literal["", "constant", "product"]
 """Where an operand comes from: a constant can be laid out in any way beforehand, a product can add one to itself."""
@@ -114,7 +116,23 @@ def _product(
     ):
         price += table.products["transposed_left"]
     used = {label for order in (*operands, output) for label in order}
-    return round(prod(extents[label] for label in used) * price)
+    packed = PACKING * table.products["work"] * _packed(extents, operands, output, origins)
+    return round(prod(extents[label] for label in used) * price + packed)
+
+
+def _packed(extents: Sequence[int], operands: Orders, output: Sequence[int], origins: Sequence[Origin]) -> int:
+    """The cells of the right operand that the runtime packs: one matrix for each of the batch, or once for all rows."""
+    order = [label for label in output if extents[label] != 1]
+    right = 0 if order and order[-1] in operands[0] else 1
+    alone = [[label for label in operands[k] if label not in operands[1 - k]] for k in (1 - right, right)]
+    end = len(order)
+    for side in reversed(alone):
+        while end and order[end - 1] in side:
+            end -= 1
+    batch = [label for label in order[:end] if any(label in operands[right] for label in order[:end])]
+    if not batch and origins[right] == "constant":
+        return 0
+    return prod(extents[label] for label in {*batch, *operands[right]})
 
 
 def _repeated(extents: Sequence[int], operands: Orders, output: Sequence[int], size: int, table: Table) -> int:

@@ -14,7 +14,7 @@ import eqsat as eq
 from eqsat.ir.flat.steps import Gather, Spelling, Transpose, run_steps, shape_after
 from eqsat.ir.flat.table import IntTable
 from eqsat.ir.tensors.reductions import matmul
-from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, View, as_program
+from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tensor, View, as_program
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.steps import refined_steps, steps_price, taken_apart
 from eqsat.pricing.table import KINDS, Table, shipped
@@ -117,3 +117,13 @@ def test_a_symbolic_size_is_priced() -> None:
     y = x.permute_dims((2, 0, 1)).relu().permute_dims((1, 2, 0))
     result = eq.optimize(y, "onnx")
     assert result.bytes_moved == 0 and result.final.rank < result.initial.rank
+
+
+# feature: I8
+def test_heads_that_share_keys_are_rows_of_one_product() -> None:
+    """Bytes would be fewest with the positions in the batch, and products of as many rows as heads share keys."""
+    q, k = eq.input("q", (1, 16, 128, 64), "float32"), eq.input("k", (1, 4, 64, 128), "float32")
+    heads = k.reshape((1, 4, 1, 64, 128)).broadcast_to((1, 4, 4, 64, 128)).reshape((1, 16, 64, 128))
+    y = matmul(q, heads).permute_dims((0, 2, 1, 3))
+    (product,) = [n for n in found(y).nodes() if isinstance(n, Compute)]
+    assert product.outputs[0][0][-2:] == (512, 128)
