@@ -205,7 +205,8 @@ class Report:
         }
 
     def _removed(self, move: Vertex, place: int | None) -> dict[str, Any]:
-        found: dict[str, Any] = {"node": move.key, "operator": move.kind, "bytes": move.moved, "region": place}
+        number = None if place is None else place + 1  # as the page counts them
+        found: dict[str, Any] = {"node": move.key, "operator": move.kind, "bytes": move.moved, "region": number}
         if place is not None:
             check = self.checked.regions[place]
             found |= {"checked": check.verdict, "reason": check.reason, "in_its_place": list(check.after)}
