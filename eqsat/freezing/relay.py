@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eqsat.backends.targets import target_named
+from eqsat.backends.targets import is_graph, target_named
 from eqsat.extraction.decode import Decoder, NoSpelling
 from eqsat.extraction.extract import Choice, InsertView, UseLeaf
 from eqsat.freezing.layouts import Places, form_in, further_form, moves_between, places_of
@@ -105,9 +105,9 @@ def _frozen(one: Frozen, operands: Sequence[Tensor], target: str) -> _Laid:
     made = None if form is None else alone.over(operands, form, places)
     if made is None:
         problem = f"{operator_name(one.node) or 'the formula'} has no such form for target {target}"
-        raise LayoutError(
-            f"{one} in {one.layouts}", problem, "axes move as wholes where an operator computes with them"
-        )
+        whole = "axes move as wholes where an operator computes with them"
+        fix = "an order of axes that the format's operator has" if is_graph(target) else whole
+        raise LayoutError(f"{one} in {one.layouts}", problem, fix)
     return made
 
 
