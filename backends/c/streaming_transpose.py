@@ -26,6 +26,12 @@ from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.choose_transpose import BLOCKS_PER_THREAD
 from eqsat.backends.schedules.schedule import TILE_J, StreamingTranspose
 
+NOT_INLINE = """#ifdef __GNUC__
+#define NOT_INLINE __attribute__((noinline))
+#else
+#define NOT_INLINE
+#endif"""
+
 
 class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
     """Prints one StreamingTranspose."""
@@ -168,6 +174,7 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             f"{self.tile} {{ {members} }};"
         )
         define_nt_copy(self.text, self.vector)
+        self.text.pieces["NOT_INLINE"] = NOT_INLINE
         rows = [] if self.schedule.i.single else ["const ptrdiff_t *restrict row"]
         source = ["const char *restrict s", *rows]
         if self.steps:
@@ -197,7 +204,9 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
 
     def function(self, what: str, note: str, params: Sequence[str], inner: Text) -> None:
         """Add a function, of which `inner` has the lines."""
-        head = f"static inline void {self.name}_{what}({', '.join(params)})"
+        # Printed once, called at several places: compilers need not make as many copies.
+        kind = "NOT_INLINE static" if what == "put" else "static inline"
+        head = f"{kind} void {self.name}_{what}({', '.join(params)})"
         self.text.pieces[f"{self.name}_{what}"] = "\n".join([f"/* {note} */", head, "{", *inner.lines, "}"])
 
     def begin(self, tile: str) -> Text:

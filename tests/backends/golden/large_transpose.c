@@ -51,8 +51,14 @@ static inline void nt_copy(char *restrict d, const char *restrict s, ptrdiff_t n
     if (n > 0) memcpy(d, s, (size_t)n);
 }
 
+#ifdef __GNUC__
+#define NOT_INLINE __attribute__((noinline))
+#else
+#define NOT_INLINE
+#endif
+
 /* Whole lines of some rows of a tile leave. */
-static inline void kernel_0_put(const struct kernel_0_tile *tile, ptrdiff_t first, ptrdiff_t last, const char *next)
+NOT_INLINE static void kernel_0_put(const struct kernel_0_tile *tile, ptrdiff_t first, ptrdiff_t last, const char *next)
 {
     char *const d = tile->d, *const held = tile->held;
     const ptrdiff_t done = tile->done;
