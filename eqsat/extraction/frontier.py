@@ -4,10 +4,12 @@ have narrow frontiers: the effort grows with their number. Where frontiers becom
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from eqsat.extraction.beams import Chosen, chosen_of
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.needless import Bounds
-from eqsat.extraction.rows import Row
+from eqsat.extraction.rows import Row, places_of
 
 MANY, WIDTH = 60, 400
 """How many frontiers are looked through for those that cannot win, and how many are followed at most."""
@@ -16,11 +18,16 @@ Trail = tuple["Trail | None", int, Row]
 States = dict[int, tuple[int, Trail | None]]
 """For each frontier (bits from the next place on) the least cost so far, and the trail of choices that leads there."""
 
+Views = dict[int, tuple[tuple[int, int], ...]]
+"""For each bit what its node costs beside that of another one, by its place, the least first; then alone (-1)."""
+Answered = dict[object, list[int] | None]
+
 
 def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
     """The cheapest choice; None where frontiers become too many, or there is none that is not circular."""
     rows = bounds.rows
     states: States = {rows.start: (0, None)}
+    answered: Answered = {}
     for n, ways in enumerate(rows.table):
         after: States = {}
         for mask, (cost, trail) in states.items():
@@ -38,7 +45,7 @@ def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
         if not budget.spend(len(states) * len(ways)) or not after:
             return None
         if len(after) > MANY:
-            kept = _promising(after, bounds, n + 1, budget)
+            kept = _promising(after, bounds, n + 1, answered, budget)
             if kept is None:
                 return None
             after = kept
@@ -46,35 +53,47 @@ def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
     return chosen_of(min(states.values(), key=lambda x: x[0])[1])
 
 
-def _promising(states: States, bounds: Bounds, base: int, budget: Budget) -> States | None:
+def _promising(states: States, bounds: Bounds, base: int, answered: Answered, budget: Budget) -> States | None:
     """The states, cheapest first, without those beside which another is no dearer even when all that only it needs is
-    added to the program; None where they are too many. Bits are counted from the place `base` on."""
+    added to the program; None where they are too many. Bits are counted from the place `base` on.
+
+    `answered` has the answers for states with the same differences and the same nodes: those of equal blocks.
+    """
     ranked = sorted(states.items(), key=lambda item: (item[1][0], item[0].bit_count()))
-    kept: States = {}
-    none = ranked[-1][1][0] + 1  # more than can be saved
-    for mask, state in ranked:
+    least, every, roots = ranked[0][1][0], 0, bounds.rows.start >> base
+    for mask in states:
+        every |= mask & ~roots
+    much = ranked[-1][1][0] - least + 1  # more than can be saved
+    views: Views = {}
+    for n in places_of(every, base):
+        near = [(cost, x - base) for cost, x in bounds.near[n] if cost < much and x >= base and every >> x - base & 1]
+        alone = bounds.most[n]
+        views[1 << n - base] = (*near, (much if alone is None else min(alone, much), -1))
+    costs = [(mask & ~roots, cost - least) for mask, (cost, _) in ranked]
+    key = tuple(costs), tuple(views.items())
+    if key not in answered:
+        answered[key] = _kept(costs, views, budget)
+    kept = answered[key]
+    return None if kept is None or budget.over else {mask | roots: states[mask | roots] for mask in kept}
+
+
+def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> list[int] | None:
+    """The masks that are kept of those given with their costs, the cheapest first."""
+    kept: list[tuple[int, int]] = []
+    for mask, cost in costs:
         added: dict[int, int] = {}
-        for other, (cost, _) in kept.items():
-            room, more = state[0] - cost, other & ~mask
+        for other, less in kept:
+            room, more = cost - less, other & ~mask
             while more and room >= 0:
                 low = more & -more
                 if low not in added:
-                    added[low] = _added(bounds, base, base + low.bit_length() - 1, mask, none)
+                    added[low] = next(price for price, x in views[low] if x < 0 or mask >> x & 1)
                 room -= added[low]
                 more ^= low
             if room >= 0:
                 break
         else:
-            kept[mask] = state
+            kept.append((mask, cost))
         if len(kept) > WIDTH or not budget.spend(len(kept) + len(added)):
             return None
-    return kept
-
-
-def _added(bounds: Bounds, base: int, n: int, mask: int, none: int) -> int:
-    """What a node costs at most beside those of a mask, whose bits are counted from a place on."""
-    for cost, x in bounds.near[n]:
-        if x >= base and mask >> x - base & 1:
-            return cost
-    alone = bounds.most[n]
-    return none if alone is None else alone
+    return [mask for mask, _ in kept]

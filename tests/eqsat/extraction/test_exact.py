@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from itertools import product
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -229,3 +230,30 @@ def test_every_part_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> 
     found = cheapest(table, [0, 4, 8], 1.0)
     assert found is not None and found.cost == _least(table, [0, 4, 8])
     assert len(left) == 2 * 3 and min(left) > 0.005  # each in two orders
+
+
+def test_the_frontiers_of_equal_blocks_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the blocks hang together: what many blocks take is what some take, and what they cost is exact."""
+    from eqsat.extraction import frontier
+
+    asked: list[int] = []
+    kept = frontier._kept  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*arguments: Any) -> list[int] | None:
+        asked.append(len(arguments[0]))
+        return kept(*arguments)
+
+    monkeypatch.setattr(frontier, "_kept", counted)
+    monkeypatch.setattr(frontier, "MANY", 2)
+    costs: list[int] = []  # feature: G12
+    for blocks in (5, 40, 80):
+        table: Table = {0: [Alternative(UseLeaf(0), 0, ())]}
+        below = dict.fromkeys("abc", 0)
+        for _ in range(blocks):
+            below = _block(table, Random(1), below, 4)
+        asked.clear()
+        found = cheapest(table, [below["b"]], 60.0)
+        assert found is not None and found.gap == 0.0
+        costs += [found.cost, len(asked)]
+    assert 0 < max(costs[3], costs[5]) < 2 * costs[1]
+    assert costs[4] > 1.9 * costs[2]
