@@ -257,9 +257,15 @@ class Result:
         >>> print(eq.optimize(y).summary().splitlines()[0])
         no bytes are moved any more: 2 of 2 moves gone
 
-        verbose: also the rules that matched, and each side condition with its verdict.
+        verbose: also the laws by which each move went, as far as they are found in the time that the run took (at most
+        ten seconds), the rules that matched, and each side condition with its verdict.
         """
-        return self.reported(texts=False).text(verbose=verbose)
+        return self.reported(texts=False, seconds=self._spare if verbose else 0.0).text(verbose=verbose)
+
+    @property
+    def _spare(self) -> float:
+        """Seconds for finding the laws of regions."""
+        return max(1.0, min(LAW_SECONDS, self.seconds))
 
     def explain(self, steps: bool = False) -> str:
         """Why the result is what it is: costs, the rules that fired, every side condition with its verdict.
@@ -284,8 +290,7 @@ class Result:
         needs, by optimising again without one after the other; the page then names these alone.
         Raises EqsatError where it cannot be written; it appears whole or not at all.
         """
-        seconds = max(1.0, min(LAW_SECONDS, self.seconds))
-        report = self.reported(seconds=0.0 if steps else seconds)
+        report = self.reported(seconds=0.0 if steps else self._spare)
         if steps:
             chain = self._chain()
             needed = [law for law in report.laws if law[0] in chain.laws]

@@ -134,3 +134,13 @@ def test_without_a_check_nodes_have_names_and_new_values_none_of_the_old_ones() 
     assert all(np.allclose(old[n], new[n], 1e-3, 1e-4) for n in old.keys() & new.keys())
     convs = [[n.name for n in m.graph.node if n.op_type == "Conv"] for m in (model, result.model)]
     assert convs[0] == convs[1]
+
+
+def test_removed_moves_of_models_have_their_laws() -> None:
+    # feature: J4
+    result = eq.onnx.optimize(square(), limits=QUICK)
+    removed = result.reported(seconds=20.0).data()["removed"]
+    nodes = {n.name: n.op_type for n in result.source.graph.node}
+    assert len(removed) == 5 and all(nodes[r["node"]] == r["operator"] == "Transpose" for r in removed)
+    assert all(r["laws"] and r["least"] and r["checked"] in ("proved", "run") for r in removed), removed
+    assert "by the laws" in result.explain(steps=True)
