@@ -193,8 +193,8 @@ def last_cache(sizes: Sequence[int], gains: Sequence[float], reported: Machine) 
     """The last cache for schedules, from how many times faster non-temporal stores are for results of these sizes.
 
     They pay from the size on after which they always do; between two sizes it is found on a logarithmic scale. As much
-    is the last cache: results of 3/4 of it are written past it (`exceeds_cache`), for transposes gain more than this
-    walk. Where they never pay, the last cache counts as twice the largest size or more.
+    is the last cache: larger results are written past it, and those of transposes with long rows, which gain more than
+    this walk, from half of it on. Where they never pay, the last cache counts as twice the largest size or more.
 
     >>> mb = [1 << 20, 2 << 20, 4 << 20, 8 << 20]
     >>> last_cache(mb, [0.3, 0.6, 0.8, 1.1], Machine()) >> 20, last_cache(mb, [0.3, 0.4, 0.5, 0.6], Machine()) >> 20

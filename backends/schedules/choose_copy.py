@@ -24,7 +24,7 @@ STRETCH = 32 << 10
 def choose_copy(move: Move, machine: Machine, threads: int) -> ContiguousCopy:
     """Contiguous copies: the source is read from its beginning to its end, the result written stretch by stretch."""
     order = list(range(len(move.extents)))
-    nontemporal, size, boxed = bool(move.operands) and exceeds_cache(move, machine, 4), move.out.size, move.boxed
+    nontemporal, size, boxed = bool(move.operands) and exceeds_cache(move, machine), move.out.size, move.boxed
     count = len(order) - boxed[0] if boxed else 1
     if nontemporal:
         while count < len(order) and writes_contiguously(move, order[-count - 1]):

@@ -22,8 +22,8 @@ from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, S
 
 HELD_ROWS = 2048
 """Rows of the result of which a streaming transpose holds the unfinished line: 128 KiB, of a second cache."""
-STREAMED, WHOLE = 2, 4
-"""Quarters of the last cache from which on results are written past it: in long rows, and in short ones. Measured."""
+STREAMED = 2
+"""Quarters of the last cache from which on results in long rows are written past it. Measured."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
 WHOLE_LINES = 4
@@ -183,7 +183,7 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
     ones are as quick either way, and are found in a cache that holds them all.
     """
     move, plain = it.move, it.plain
-    whole = exceeds_cache(move, machine, WHOLE)
+    whole = exceeds_cache(move, machine)
     near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
     long = not move.boxed and plain.i.size >= 2 * it.line
     lines = long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE

@@ -50,11 +50,10 @@ def writes_contiguously(move: Move, k: int) -> bool:
     return move.out.strides[k] == prod(move.extents[k + 1 :])
 
 
-def exceeds_cache(move: Move, machine: Machine, quarters: int = 3) -> bool:
-    """Whether the result is so large that a reader will not find it in the last cache: more than so many quarters.
+def exceeds_cache(move: Move, machine: Machine, quarters: int = 4) -> bool:
+    """Whether the result is so large that a reader will not find it in the last cache, or in so many quarters of it.
 
-    Then non-temporal stores are better: they do not read the lines that they overwrite. Copies, whose ordinary stores
-    are as quick as they get, wait for all of it. Measured.
+    Then non-temporal stores are better: they do not read the lines that they overwrite.
     """
     return 4 * move.points * move.out.size >= quarters * machine.last
 

@@ -50,9 +50,9 @@ def machine_text(machine: Machine) -> str:
     """A machine for readers.
 
     >>> machine_text(Machine())
-    'kernels: vectors of 32 bytes; caches of 32 and 512 KiB, results from 24 MiB on are written past the last one'
+    'kernels: vectors of 32 bytes; caches of 32 and 512 KiB, results from 32 MiB on are written past the last one'
     """
-    past = f"{3 * machine.last / 4 / (1 << 20):g} MiB"
+    past = f"{machine.last / (1 << 20):g} MiB"
     caches = f"{machine.first >> 10} and {machine.second >> 10} KiB"
     vectors = f"vectors of {machine.vector} bytes"
     return f"kernels: {vectors}; caches of {caches}, results from {past} on are written past the last one"

@@ -248,7 +248,7 @@ def test_calibrate_shows_the_machine(
     assert main(["calibrate", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["machine"] == asdict(known)
     assert main(["calibrate"]) == 0
-    assert "results from 6 MiB on are written past the last one" in capsys.readouterr().out
+    assert "results from 8 MiB on are written past the last one" in capsys.readouterr().out
     assert this_machine() == known
 
 
