@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from eqsat.ir.flat.facts import is_bijective
 from eqsat.ir.flat.formula import formula_of_view, map_of_view
@@ -54,6 +55,17 @@ def maps_of_view(view: View, read_only: bool = False) -> tuple[Map, ...] | None:
     >>> print(*maps_of_view(y.node), sep=" then ")
     (1568:1[0,1470)) of 1470 then (2:784, 49:1, 16:49) of 1568
     """
+    known = _known[read_only]
+    if view not in known:
+        known[view] = _maps(view, read_only)
+    return known[view]
+
+
+_known: tuple[WeakKeyDictionary[View, tuple[Map, ...] | None], ...] = (WeakKeyDictionary(), WeakKeyDictionary())
+"""The maps of views that are in use: the cost of a program is asked for, and what it does, again and again."""
+
+
+def _maps(view: View, read_only: bool) -> tuple[Map, ...] | None:
     whole: Map | None = map_of_view(view, SMALL)
     if isinstance(whole, FlatMap):
         return (whole,)
