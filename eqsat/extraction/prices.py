@@ -18,7 +18,7 @@ from eqsat.pricing.operators import Origin, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import map_price, view_price
 
-NODE = 1 << 10
+NODE = 1 << 11
 """A node, where it does not count as bytes: it decides between equal bytes."""
 BYTE = NODE << 6
 
@@ -94,7 +94,7 @@ def _time(encoded: Encoded, table: Table) -> Prices:
 
 
 def _magnitude(cells: int) -> int:
-    """A number that grows with the cells, 16 for every doubling, below NODE with 1 for what is spelled anew: of equal
-    ways the one that the program has is the cheapest."""
+    """An even number below NODE that grows with the cells: 32 for every doubling. With 1 for what is spelled anew, of
+    ways that are equal otherwise that of the program is the cheapest."""
     bits = max(cells, 1).bit_length() - 1
-    return min(NODE - 2, 16 * bits + (cells << 4 >> bits) - 16)
+    return 2 * min(NODE // 2 - 1, 16 * bits + (cells << 4 >> bits) - 16)
