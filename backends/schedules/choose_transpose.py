@@ -138,6 +138,11 @@ class Transpose:
         extents = self.move.extents
         return min(extents[self.i], extents[self.j]) >= self.e and self.move.out.strides[self.j] == extents[self.i]
 
+    def rows_fit(self, machine: Machine) -> bool:
+        """Whether the plane is contiguous, and its rows so short that half of the first cache holds a line's worth."""
+        whole = self.plain.i.single and not self.move.boxed and self.plane_is_contiguous
+        return whole and self.row * self.line <= machine.first // 2
+
     @property
     def source_in_one_set(self) -> bool:
         """Whether all rows of the source meet in one set of the first cache."""
@@ -189,6 +194,8 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
     lines = long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE
     if it.plane_is_contiguous and (it.row <= SHORT_ROW or near) and not lines:
         return contiguous_transpose(it, machine) if whole else None
+    if not whole and it.rows_fit(machine) and not lines:
+        return None
     order = source_order(move, plain)
     if long:
         return streaming_transpose(it, machine, order, plain.threads)
@@ -240,6 +247,12 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     """Transposes of which a cache holds much, so that ordinary stores serve."""
     move, plain, line, e, size = it.move, it.plain, it.line, it.e, it.size
     run_i, run_j = plain.i, plain.j
+    least = TILE_LINES if it.row % LINE else 2 * TILE_LINES
+    if it.rows_fit(machine) and it.row >= least * LINE and 2 * move.points * size > machine.second:
+        # Whole rows are collected, a line of each of the source, and leave from end to end: so their stores are of
+        # whole lines wherever they begin, and one after the other.
+        rows = replace(plain, ti=run_i.size, tj=min(line, run_j.size), stage=True)
+        return replace(rows, order=source_order(move, rows))
     # What far exceeds the caches comes from memory either way: there other tiles pay where rows alias exactly.
     inside = any(aliases(step) for step in it.row_strides) or CACHED_SHARE * move.points * size <= machine.last
     if inside and run_i.size >= TILE_LINES * line and run_j.size >= TILE_LINES * line and not move.boxed:
