@@ -247,14 +247,15 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     """Transposes of which a cache holds much, so that ordinary stores serve."""
     move, plain, line, e, size = it.move, it.plain, it.line, it.e, it.size
     run_i, run_j = plain.i, plain.j
-    least = TILE_LINES if it.row % LINE else 2 * TILE_LINES
-    if it.rows_fit(machine) and it.row >= least * LINE and 2 * move.points * size > machine.second:
+    least, aliased = TILE_LINES if it.row % LINE else 2 * TILE_LINES, any(aliases(step) for step in it.row_strides)
+    beyond = 2 * move.points * size > machine.second
+    if it.rows_fit(machine) and it.row >= least * LINE and beyond and not aliased:
         # Whole rows are collected, a line of each of the source, and leave from end to end: so their stores are of
         # whole lines wherever they begin, and one after the other.
         rows = replace(plain, ti=run_i.size, tj=min(line, run_j.size), stage=True)
         return replace(rows, order=source_order(move, rows))
     # What far exceeds the caches comes from memory either way: there other tiles pay where rows alias exactly.
-    inside = any(aliases(step) for step in it.row_strides) or CACHED_SHARE * move.points * size <= machine.last
+    inside = aliased or CACHED_SHARE * move.points * size <= machine.last
     if inside and run_i.size >= TILE_LINES * line and run_j.size >= TILE_LINES * line and not move.boxed:
         aliased = aliased_transpose(move, plain)
         if aliased is not None:
