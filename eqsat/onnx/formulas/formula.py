@@ -258,8 +258,7 @@ class Formula:
         name = w.name(source)
         if source.rank > 1:
             name = w.step("Reshape", [name], {"shape": (-1,)}, source.dtype)
-        least = Bounds().of(total)[0]
-        if least is None or least < 1:
+        if t.int_value(total) is None:  # a model may be run with no cells, whatever its symbols are taken for
             name = w.step("Concat", [name, w.constant(np.zeros((1,), source.dtype))], {"axis": 0}, source.dtype)
             total = total + 1
         flat = flatten(index, source.shape)

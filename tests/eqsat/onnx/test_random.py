@@ -118,6 +118,12 @@ def test_many_random_models() -> None:
         assert len(used) > len(PAIRS) * 0.9
 
 
+def test_a_gather_may_find_no_cells() -> None:
+    """Found by the long run: a padded tensor with no cells, read through a formula, is run with such sizes, too."""
+    drawn = draw(8_320_356)
+    assert drawn is not None and _optimized(drawn) == []
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_the_check_of_results_agrees() -> None:
