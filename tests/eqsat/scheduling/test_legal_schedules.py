@@ -58,6 +58,8 @@ class Count:
             if error is None:
                 (self.idle if s.func == before else self.taken)[name] += 1
                 continue
+            if name in ("parallel", "vectorize"):  # what runs at once is not what a run in order shows
+                continue
             free = Schedule(before)
             with unchecked():
                 if attempt(free, take) is not None:
