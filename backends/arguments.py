@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.backends.interface import HostCall, Interface
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import NDArray, name_of
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.keywords import inputs_problem
 from eqsat.ir.tensors.tensor import OperatorImpl
@@ -44,7 +44,7 @@ def _array(name: str, value: Any) -> NDArray:
 
 def readable(name: str, array: NDArray, shape: tuple[int, ...], dtype: str) -> NDArray:
     """An input as dense row-major memory in the byte order of the machine: itself where it is that, else a copy."""
-    if array.dtype.name != dtype or array.shape != shape:
+    if name_of(array.dtype) != dtype or array.shape != shape:
         got = f"{array.dtype.name}{array.shape}"
         raise EvaluationError(f"input {name!r}", f"got {got}, expected {dtype}{shape}")
     if array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
@@ -58,7 +58,7 @@ def check_output(name: str, out: Any, shape: tuple[int, ...], dtype: str, others
     if not isinstance(out, np.ndarray):
         raise EvaluationError(what, f"is {type(out).__name__}, not a numpy array")
     array = cast(NDArray, out)
-    if array.dtype.name != dtype or array.shape != shape or not array.dtype.isnative:
+    if name_of(array.dtype) != dtype or array.shape != shape or not array.dtype.isnative:
         raise EvaluationError(what, f"is {array.dtype}{array.shape}, expected {dtype}{shape}")
     if not array.flags.writeable:
         raise EvaluationError(what, "is read-only")
@@ -155,7 +155,7 @@ def host_results(step: HostCall, lowered: Interface, operands: Sequence[NDArray]
     for number, name in step.results:
         buffer = lowered.buffers[name]
         array: NDArray = np.asarray(results[number])
-        if array.shape != buffer.shape or array.dtype.name != buffer.dtype:
+        if array.shape != buffer.shape or name_of(array.dtype) != buffer.dtype:
             got = f"{array.dtype.name}{array.shape}"
             raise EvaluationError(what, f"output {number} is {got}, declared {buffer.dtype}{buffer.shape}")
         found.append((name, array))

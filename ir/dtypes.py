@@ -41,6 +41,12 @@ def _ml_dtypes() -> Any:
 
 
 @lru_cache(maxsize=256)
+def name_of(dtype: np.dtype[Any]) -> str:
+    """The name of a numpy dtype, which numpy makes anew each time that it is asked."""
+    return dtype.name
+
+
+@lru_cache(maxsize=256)
 def as_dtype(dtype: Any) -> str:
     """The canonical name of a data type given as a name, a numpy dtype or a scalar class.
 

@@ -18,7 +18,7 @@ from eqsat.backends.lowering.values import flatten_program
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.specialised import Sizes, Specialised
 from eqsat.ir.cached import cached_property
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import NDArray, name_of
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.run import bind_sizes
 from eqsat.ir.tensors.tensor import Program
@@ -43,7 +43,7 @@ class CModule:
         """Whether every array has the shape and the dtype of its buffer."""
         low = self.interface
         buffers = ((low.buffers[low.inputs[name]], array) for name, array in given.items())
-        return all(a.shape == b.shape and a.dtype.name == b.dtype for b, a in buffers)
+        return all(a.shape == b.shape and name_of(a.dtype) == b.dtype for b, a in buffers)
 
     @cached_property
     def runner(self) -> Runner:
