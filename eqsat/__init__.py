@@ -155,7 +155,8 @@ def __getattr__(name: str) -> Any:
     module = _LAZY[name]
     value = getattr(import_module(module), name) if module else import_module(f"eqsat.{name}")
     globals()[name] = value
-    return value
+    keyword_functions((name,), globals())
+    return globals()[name]
 
 
 class _Package(ModuleType):
