@@ -57,9 +57,9 @@ def freezing(program: Program, freeze: Freeze, target: str) -> Freezing:
     >>> x = eq.input("x", (1, 8, 4, 4), "float32")
     >>> print(freezing(eq.Program([x], {"y": x.relu()}), {"relu": "NCHW -> NHWC"}, "c").program)
     program(x: float32(1, 8, 4, 4)) -> y
-      t0 = view x[0, i3, i1, i2]                        # float32(1, 4, 4, 8)
+      t0 = layout_transform x[0, i3, i1, i2]            # float32(1, 4, 4, 8)
       t1 = relu maximum(t0[0, i1, i2, i3], float32(0.0))  # float32(1, 4, 4, 8)
-      y = view t1[0, i2, i3, i1]                        # float32(1, 8, 4, 4)
+      y = layout_transform t1[0, i2, i3, i1]            # float32(1, 8, 4, 4)
     """
     asked, target_has = frozen_nodes(program, freeze), target_named(target).layouts
     laid: list[_Laid] = []

@@ -330,9 +330,9 @@ def put_back(node: Node) -> View | None:
     """The pad that makes the whole of a part, if the cropped cells hold the value that a crop says they do; None for
     other nodes, and where it is not known how many they are.
 
-    >>> import eqsat as eq
+    >>> import eqsat as eq, numpy as np
     >>> part = eq.input("x", (5,), "int8").crop((1,), (3,), cropped_value=0)
-    >>> eq.evaluate(Tensor(put_back(part.node)), {"x": [0, 1, 2, 3, 0]})
+    >>> eq.evaluate(Tensor(put_back(part.node)), {"x": np.array([0, 1, 2, 3, 0], np.int8)})
     array([0, 1, 2, 3, 0], dtype=int8)
     """
     value = node.tag.get("cropped_value") if isinstance(node, View) and node.tag is not None else None
