@@ -378,10 +378,16 @@ def _written(
     from eqsat.checking.models import check_and_names
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
+    from eqsat.onnx.quantised import lost
 
     before, program = source.model, source.program
     try:
         result, after, found = _repeated(source, first, engine)
+        fewer = lost(before, after)
+        if fewer:
+            raise EqsatError(
+                "the best result", f"computes {fewer} in floats that the model computes on quantised numbers"
+            )
         remark = ""
     except CheckFailure as error:
         wrong = Difference(error.operation, error.problem)

@@ -1,0 +1,64 @@
+"""Operators between DequantizeLinear and QuantizeLinear stay there: runtimes compute them on quantised numbers."""
+
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, parser
+
+import eqsat as eq
+from eqsat.nets import conv_chain
+from eqsat.onnx import quantised
+from eqsat.onnx.quantised import lost
+
+pytestmark = pytest.mark.onnx
+
+HEAD = """
+    <ir_version: 8, opset_import: ["": 17]>
+    g (uint8[4, 6] x) => (uint8[24] y)
+    <float s = {0.5}, uint8 z = {3}> {
+        d = DequantizeLinear(x, s, z)
+"""
+
+
+def model(body: str) -> ModelProto:
+    return parser.parse_model(f"{HEAD}{body}}}")
+
+
+GROUP = model("r = Relu(d) q = QuantizeLinear(r, s, z) f = Constant<value_ints = [24]>() y = Reshape(q, f)")
+BROKEN = model("r = Relu(d) f = Constant<value_ints = [24]>() t = Reshape(r, f) y = QuantizeLinear(t, s, z)")
+TWICE = model("""
+    r = Relu(d) q = QuantizeLinear(r, s, z) r2 = Relu(d) q2 = QuantizeLinear(r2, s, z)
+    m = Max(q, q2) f = Constant<value_ints = [24]>() y = Reshape(m, f)
+""")
+ONCE = model(
+    "r = Relu(d) q = QuantizeLinear(r, s, z) m = Max(q, q) f = Constant<value_ints = [24]>() y = Reshape(m, f)"
+)
+
+
+def test_what_is_between_counts() -> None:
+    assert lost(GROUP, BROKEN) == "1 Relu"
+    assert lost(BROKEN, GROUP) == lost(GROUP, GROUP) == lost(TWICE, ONCE) == ""
+
+
+def test_moves_out_of_a_group_are_better_inside_of_none() -> None:
+    """Moves around a quantised operator leave its group whole."""
+    turned = model("""
+        t = Transpose<perm = [1, 0]>(d) r = Relu(t) u = Transpose<perm = [1, 0]>(r) q = QuantizeLinear(u, s, z)
+        f = Constant<value_ints = [24]>() y = Reshape(q, f)
+    """)
+    found = eq.onnx.optimize(turned)
+    assert found.bytes_moved == 0 and lost(turned, found.model) == lost(GROUP, found.model) == ""
+
+
+def test_a_result_that_breaks_groups_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model comes back, and a note says why."""
+
+    def relu(before: ModelProto, after: ModelProto) -> str:
+        return "1 Relu"
+
+    monkeypatch.setattr(quantised, "lost", relu)
+    source = conv_chain()
+    found = eq.onnx.optimize(source)
+    assert found.model is source and any("1 Relu in floats" in note for note in found.notes)
