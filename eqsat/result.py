@@ -105,6 +105,8 @@ class Result:
     obligations: Sequence[Obligation] = field(default_factory=tuple[Obligation, ...])
     notes: Sequence[str] = field(default_factory=tuple[str, ...])
     checked: Checked = field(default_factory=Checked)
+    refused: str = ""
+    """Why a better result that was found is not taken; '' where none is refused."""
     assumptions: tuple[str, ...] = ()
     """What the program says of its inputs (`cropped_value=`) without which the result would not be the same."""
     target: str = "c"
@@ -224,6 +226,7 @@ class Result:
             laws=self._laws(),
             taken=() if chain is None else taken_of(chain),
             same=self.final.rank == self.initial.rank,
+            refused=self.refused,
         )
 
     def _laws(self) -> list[tuple[str, str, str, str, int]]:

@@ -323,7 +323,14 @@ def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> O
         return replace(found, confirmation=done)
     notes = (*found.notes, f"the model is unchanged: {why}")
     return replace(
-        found, program=program, final=found.initial, model=before, notes=notes, confirmation=done, known=None
+        found,
+        program=program,
+        final=found.initial,
+        model=before,
+        notes=notes,
+        refused=why,
+        confirmation=done,
+        known=None,
     )
 
 
@@ -394,7 +401,11 @@ def _written(
         unchanged = given_back(program, first[0].notes, Checked((), 0.0, wrong), own=source.initial)
         return with_model(unchanged, before, source.given, [differs("the model", wrong)])
     except EqsatError as error:
-        result, after, found = replace(first[0], initial=source.initial), before, (program, source.values)
+        result, after, found = (
+            replace(first[0], initial=source.initial, refused=str(error)),
+            before,
+            (program, source.values),
+        )
         remark = f"the model is unchanged: {error}"
     if after is before:
         result = replace(result, program=program, final=result.initial, frozen=source.frozen)

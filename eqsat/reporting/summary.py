@@ -92,6 +92,8 @@ class Report:
     """Whether `laws` are those that are needed: with none of them left out (least), or perhaps more (some)."""
     same: bool = False
     """Whether the result is the program as it was given."""
+    refused: str = ""
+    """Why a better result that was found is not taken."""
     taken: Sequence[Taken] = ()
     """For each region that was checked, the laws by which it was changed; nothing where they were not asked for."""
 
@@ -129,6 +131,8 @@ class Report:
             return self._gain()
         if not self.before.moves and not self.stopped:
             return "nothing to do: no operator moves data"
+        if self.refused:
+            return f"unchanged: {self.refused}"
         if self.stopped:
             return f"unchanged: {self._gave_up()}"
         if self.gap == 0:

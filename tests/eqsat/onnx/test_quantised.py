@@ -62,3 +62,4 @@ def test_a_result_that_breaks_groups_is_not_taken(monkeypatch: pytest.MonkeyPatc
     source = conv_chain()
     found = eq.onnx.optimize(source)
     assert found.model is source and any("1 Relu in floats" in note for note in found.notes)
+    assert "1 Relu in floats" in found.summary().splitlines()[0]
