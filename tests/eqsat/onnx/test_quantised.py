@@ -36,9 +36,16 @@ ONCE = model(
     "r = Relu(d) q = QuantizeLinear(r, s, z) m = Max(q, q) f = Constant<value_ints = [24]>() y = Reshape(m, f)"
 )
 
+OTHER = model("""
+    r = Abs(d) q = QuantizeLinear(r, s, z) f = Constant<value_ints = [24]>() t = Reshape(q, f)
+    e = DequantizeLinear(t, s, z) n = Neg(e) m = Neg(n) y = QuantizeLinear(m, s, z)
+""")
+"""Another operator in the group, and others outside."""
+
 
 def test_what_is_between_counts() -> None:
     assert lost(GROUP, BROKEN) == "1 Relu"
+    assert lost(GROUP, OTHER) == ""
     assert lost(BROKEN, GROUP) == lost(GROUP, GROUP) == lost(TWICE, ONCE) == ""
 
 
