@@ -117,8 +117,7 @@ def optimize(
     into a limit is not an error, see `status`.
     """
     table = table_for(target, objective, prices)
-    if not growth >= 0:
-        raise EqsatError(f"growth={growth}", "is not a share of a model's size", "0.05 allows five per cent")
+    check_options(growth, limits, rules)
     original = as_program(program)
     frozen = freezing(original, freeze, target)
     initial = measure(frozen.program, table)
@@ -138,6 +137,16 @@ def optimize(
     kept = frozen.nodes if found.program is frozen.program else found.frozen
     found = replace(found, original=original, target=target, prices=table, frozen=kept)
     return replace(found, seconds=time.monotonic() - begun, steps=partial(program_chain, again=again))
+
+
+def check_options(growth: object, limits: object, rules: object) -> None:
+    """Refuse options of a type or value that they cannot have."""
+    if not isinstance(growth, (int, float)) or not growth >= 0:
+        raise EqsatError(f"growth={growth}", "is not a share of a model's size", "0.05 allows five per cent")
+    if limits is not None and not isinstance(limits, Limits):
+        raise EqsatError(f"limits={limits!r}", "are no eq.Limits", "limits=eq.Limits(seconds=10)")
+    if rules is not None and not isinstance(rules, (str, Law, Rule, Iterable)):
+        raise EqsatError(f"rules={rules!r}", "is no rule, law or name", "rules=['compose'] names those to use")
 
 
 def _limited(original: Program, setup: _Setup, bound: Limits, initial: Measure, checked: bool) -> Result:

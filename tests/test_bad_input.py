@@ -293,3 +293,17 @@ def test_a_search_limit_is_a_note(model: Path, folder: Path, capsys: pytest.Capt
     assert r.status == "iteration-limit" and r.cost_after <= r.cost_before
     assert "not read within 0.001 s" in refused(capsys, "optimize", model, "--time", "0.001", "-o", "out.onnx")
     assert not (folder / "out.onnx").exists()
+
+
+@pytest.mark.onnx
+@pytest.mark.parametrize(
+    ("option", "value"), [("rules", 3), ("freeze", 3), ("growth", "much"), ("growth", -1), ("limits", 3)]
+)
+def test_options_of_another_kind_are_refused(option: str, value: object) -> None:
+    from eqsat.nets import conv_chain
+
+    asked: dict[str, Any] = {option: value}
+    with pytest.raises(EqsatError, match=f"{option}.*{value}"):
+        eq.optimize(X.relu(), **asked)
+    with pytest.raises(EqsatError, match=f"{option}.*{value}"):
+        eq.onnx.optimize(conv_chain(), **asked)

@@ -35,7 +35,7 @@ def frozen_nodes(program: Program, freeze: Freeze) -> dict[int, Frozen]:
     found: dict[int, Frozen] = {}
     names = called_nodes(program)
     inside = {node.serial for node in program.nodes()}
-    for key, layouts in _items(freeze):
+    for key, layouts in frozen_items(freeze):
         called = key if isinstance(key, str) else key.name
         parts = _called(key, names) if isinstance(key, str) else [[key.node]]
         parts = [[node for node in part if node.serial in inside] for part in parts]
@@ -57,10 +57,17 @@ def frozen_nodes(program: Program, freeze: Freeze) -> dict[int, Frozen]:
     return found
 
 
-def _items(freeze: Freeze) -> Iterator[tuple[Name, Any]]:
+def frozen_items(freeze: Freeze) -> Iterator[tuple[Name, Any]]:
+    """Each name or tensor with its layouts, None for those of the program.
+
+    >>> list(frozen_items("relu"))
+    [('relu', None)]
+    """
     if isinstance(freeze, (str, Tensor)):
         yield freeze, None
         return
+    if not isinstance(freeze, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise EqsatError(f"freeze {freeze!r}", "is neither a name nor a tensor", "freeze=['conv2d']")
     layouts_of = cast("Mapping[Any, Any]", freeze) if isinstance(freeze, Mapping) else dict.fromkeys(freeze)
     for key, layouts in layouts_of.items():
         if not isinstance(key, (str, Tensor)):

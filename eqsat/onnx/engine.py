@@ -157,8 +157,9 @@ def optimize(
     if confirm:
         require("onnxruntime")
     prepare(FOR_ONNX)
-    from eqsat.engine import GROWTH, Limits, table_for
+    from eqsat.engine import GROWTH, Limits, check_options, table_for
 
+    check_options(GROWTH if growth is None else growth, limits, rules)
     own = rules if rules is None or isinstance(rules, (str, Law, Rule)) else tuple(rules)
     table, allowed = table_for(target, objective, prices), GROWTH if growth is None else growth
     run = _Run(target, objective, own, freeze, limits or Limits(), checked, allowed, table, confirm)

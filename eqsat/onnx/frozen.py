@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Collection, Iterator
+from typing import Any
 
 from onnx import ModelProto
 
 from eqsat.checking.guard import differs
 from eqsat.checking.models import check_models
 from eqsat.checking.verdict import CheckFailure
-from eqsat.freezing.names import Freeze, called_nodes
+from eqsat.freezing.names import Freeze, called_nodes, frozen_items
 from eqsat.freezing.relay import freezing
 from eqsat.ir.tensors.tensor import Compute, Opaque, Tensor
 from eqsat.onnx.nested import nested_nodes, subgraphs
@@ -27,16 +27,12 @@ Laid = tuple[ModelProto, OnnxProgram, ModelValues, list[Tensor]]
 def occurring(freeze: Freeze, program: OnnxProgram, model: ModelProto, body: bool) -> Freeze:
     """What a user freezes, less the names of what is in bodies alone; in the body of an If, Loop or Scan, less those
     that it has not."""
-    if isinstance(freeze, str):
-        freeze = [freeze]
     known, inside = called_nodes(program), set[str]() if body else set(_inside(model))
 
     def kept(name: Any) -> bool:
         return not isinstance(name, str) or name in known or not (body or name in inside)
 
-    if isinstance(freeze, Mapping):
-        return {name: layouts for name, layouts in cast("Mapping[Any, Any]", freeze).items() if kept(name)}
-    return [freeze] if isinstance(freeze, Tensor) else [name for name in freeze if kept(name)]
+    return {name: layouts for name, layouts in frozen_items(freeze) if kept(name)}
 
 
 def _inside(model: ModelProto) -> Iterator[str]:
