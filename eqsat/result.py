@@ -77,6 +77,10 @@ class Needed(Protocol):
     @property
     def steps(self) -> Sequence[RegionLaws]: ...
 
+    def latex(self) -> str:
+        """The regions as LaTeX."""
+        ...
+
 
 class Steps(Protocol):
     """What finds the steps of a result in so many seconds; not `whole`: those of regions alone."""
@@ -270,12 +274,19 @@ class Result:
         """Seconds for finding the laws of regions."""
         return max(1.0, min(LAW_SECONDS, self.seconds))
 
-    def explain(self, steps: bool = False) -> str:
+    def explain(self, steps: bool = False, latex: bool = False) -> str:
         """Why the result is what it is: costs, the rules that fired, every side condition with its verdict.
 
         steps: instead, the laws that are needed (found by optimising again without one after the other) and each
-        region that was changed, with the check of it by itself.
+        region that was changed, with the check of it by itself. latex: the steps as LaTeX, with what each value of a
+        region is by its indices, before and after.
         """
+        if latex and not steps:
+            raise EqsatError(
+                "explain(latex=True)", "only the steps of a result are LaTeX", "explain(steps=True, latex=True)"
+            )
+        if latex:
+            return self._chain().latex()
         return str(self._chain()) if steps else explain_result(self)
 
     def _chain(self) -> Needed:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.checking.verdict import RegionCheck
+from eqsat.explaining.program_latex import steps_latex
 from eqsat.graph.rebuild import with_operands
 from eqsat.ir.tensors.program_text import format_program
 from eqsat.ir.tensors.tensor import Constant, Program, Tensor, input
@@ -73,6 +74,11 @@ class ProgramChain:
             first, *rest = step.lines()
             lines += [f"  {n + 1}. {first}", *(f"  {line}" for line in rest)]
         return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The chain as LaTeX, a display for each region."""
+        regions = [(step.check, step.laws or ()) for step in self.steps]
+        return steps_latex(self.result.original, self.result.program, regions)
 
     def data(self) -> dict[str, Any]:
         """The chain as plain data."""

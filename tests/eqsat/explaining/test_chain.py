@@ -247,3 +247,21 @@ def test_regions_are_asked_within_a_budget() -> None:
 def test_a_program_without_gain_has_no_steps() -> None:
     x = eq.input("x", (2, 3), "float32")
     assert "by no law" in eq.optimize(x.relu()).explain(steps=True)
+
+
+def test_steps_of_programs_as_latex() -> None:  # feature: J4
+    x = eq.input("x", (2, 3, 5), "float32")
+    padded = x.pad(((0, 0), (0, 0), (0, 3)), pad_value=0.0).sum(2)
+    text = eq.optimize(padded).explain(steps=True, latex=True)
+    before, _, after = text.partition(r"\Longrightarrow")
+    assert r"\sum_{0 \leq r_{0} < 8}" in before and r"\begin{cases}" in before
+    assert r"\sum_{0 \leq r_{0} < 5} \left({x}_{i_{0},i_{1},r_{0}}\right)" in after and "cases" not in after
+    assert "by drop-neutral: proved" in after
+    signature = eq.Signature.parse("n m c -> n m c", map="n m c")
+    turned = x.permute_dims((0, 2, 1))
+    inner = eq.opaque("my_norm", [turned], [((2, 5, 3), "float32")], signature=signature)[0]
+    text = eq.optimize(inner.permute_dims((0, 2, 1)).exp()).explain(steps=True, latex=True)
+    assert r"t_{1} &= \operatorname{my\_norm}\left(t_{0}\right)" in text
+    assert text.count("{") == text.count("}") and text.count(r"\begin{align*}") == text.count(r"\end{align*}") > 0
+    with pytest.raises(eq.EqsatError, match="steps=True"):
+        eq.optimize(padded).explain(latex=True)
