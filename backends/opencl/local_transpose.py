@@ -2,9 +2,11 @@
 
 before:  for j: for i: d[j, i] = f(s[i, j])                       # neighbouring i lie far apart in s
 after:   each group of work-items, for its tile of 32 x 32:
-             tile[row][lane] = f(s[i, j])                         # lanes along j, which is contiguous in s
+             tile[row, lane] = f(s[i, j])                         # lanes along j, which is contiguous in s
              barrier
-             d[j, i] = tile[lane][row]                            # lanes along i, which is contiguous in d
+             d[j, i] = tile[lane, row]                            # lanes along i, which is contiguous in d
+
+Where the cell of a row and a column lies in local memory is an index map (`local_tiles`).
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ from eqsat.backends.lowering.lowered import Lowered
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.opencl.code import KernelPrinter, Launch, digits
 from eqsat.backends.opencl.image import Image
+from eqsat.backends.opencl.local_tiles import TILES, cells
 from eqsat.backends.opencl.move_nests import address, as_nests, rectangles, transposed_loop, value
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, itemsize
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
 
 SIDE = 32
 """Rows and columns of a tile: as many as work-items run in step on common GPUs, or half as many."""
@@ -38,7 +42,7 @@ def fits(move: Move, profile: Profile) -> bool:
     if along is None or profile.group < SIDE * ROWS:
         return False
     small = min(move.extents[along], move.extents[-1]) < SIDE // 2
-    room = SIDE * (SIDE + 1) * itemsize(move.out.dtype) <= profile.local_bytes
+    room = cells(TILES[profile.tile], SIDE) * itemsize(move.out.dtype) <= profile.local_bytes
     # Every operand is read in the order of the first one: none may be contiguous along the result alone.
     return room and not small and all(abs(a.strides[-1]) != 1 for a in move.operands)
 
@@ -49,6 +53,7 @@ class LocalTransposePrinter(KernelPrinter):
     def __init__(self, func: PrimFunc, move: Move, simplifier: IndexSimplifier, profile: Profile) -> None:
         super().__init__(func, simplifier, profile, {})
         self.move = move
+        self.tile = TILES[profile.tile]
         along = transposed_loop(move)
         assert along is not None
         self.along, self.last = along, len(move.extents) - 1
@@ -66,8 +71,7 @@ class LocalTransposePrinter(KernelPrinter):
         axes = [t.ax(k, n) for k, n in enumerate(move.extents)]
         self.expressions.axes.update({axis: f"i{k}" for k, axis in enumerate(axes)})
         body = [
-            # A spare column: the cells of a column lie in different banks of the local memory.
-            f"__local {self.type_of(move.out.dtype)} tile[{SIDE}][{SIDE + 1}];",
+            f"__local {self.type_of(move.out.dtype)} tile[{cells(self.tile, SIDE)}];",
             f"const {index} group = ({index})get_group_id(0);",
             f"const {index} lane = ({index})get_local_id(0) % {SIDE}, row = ({index})get_local_id(0) / {SIDE};",
         ]
@@ -75,21 +79,29 @@ class LocalTransposePrinter(KernelPrinter):
             name, scale = (f"start{k}", f" * {SIDE}") if k in tile else (f"i{k}", "")
             body.append(f"const {index} {name} = {position}{scale};")
         scope = Scope()
-        (read,) = self.expressions.print_terms([value(move, axes)], scope)
+        read, place = self.expressions.print_terms([value(move, axes), self.place("k", "lane")], scope)
         if move.out.dtype == BOOL:
             read = f"(uint8_t)({read})"
         body += self.sweep(
             {self.along: "lane", self.last: "k"},
-            [*scope.lines, f"tile[k][lane] = {self.expressions.narrowed(move.out.dtype, read)};"],
+            [*scope.lines, f"tile[{place}] = {self.expressions.narrowed(move.out.dtype, read)};"],
         )
         body.append("barrier(CLK_LOCAL_MEM_FENCE);")
         scope = Scope()
-        (cell,) = self.expressions.print_terms([address(move.out, axes)], scope)
+        cell, place = self.expressions.print_terms([address(move.out, axes), self.place("lane", "k")], scope)
         body += self.sweep(
             {self.along: "k", self.last: "lane"},
-            [*scope.lines, f"{self.names[move.out.buffer]}[{cell}] = tile[lane][k];"],
+            [*scope.lines, f"{self.names[move.out.buffer]}[{cell}] = tile[{place}];"],
         )
         return self.kernel([f"    {line}" for line in body])
+
+    def place(self, row: str, column: str) -> Term:
+        """Where a cell of the tile lies in local memory, for the names of its row and column."""
+        rank = len(self.move.extents)
+        cell = t.ax(rank, SIDE), t.ax(rank + 1, SIDE)
+        self.expressions.axes.update(zip(cell, (row, column), strict=True))
+        (found,) = self.tile.map_indices(cell)
+        return found
 
     def sweep(self, position: dict[int, str], lines: Sequence[str]) -> list[str]:
         """A loop in which the group visits every cell of the tile that the move has."""

@@ -26,3 +26,5 @@ class Profile:
     """Bytes at which a part of a buffer may start."""
     largest: int = 1 << 62
     """Bytes of the largest buffer."""
+    tile: str = "padded"
+    """Where the cells of a transposed tile lie in local memory: a name of `local_tiles.TILES`."""

@@ -1,0 +1,301 @@
+"""What a swizzled layout is worth: banks of a GPU's local memory, and sets of a CPU's cache.
+
+    python benchmarks/swizzles.py [--only gpu|cpu] [--side N] [--rounds N] [--json FILE]
+
+`gpu`: transposes whose tiles of 32 x 32 go through local memory, printed by target "opencl" with the tile laid out
+plain, with a spare column, and swizzled by `column ^ row`; how often the banks are asked for a row and for a column, by
+`local_tiles.conflicts`; GB/s, bytes read plus written, beside a copy by the device. Then the reads of columns alone:
+a tile is loaded once and its columns are read again and again. Times are the device's own (events), median of the
+rounds, in turns. It takes the first GPU that pyopencl finds, else the first device, which may have no banks.
+
+`cpu`: a matrix is written column by column, its rows 4096 bytes apart, so that all lines of a column meet in one set of
+the first cache; `eq.Schedule.transform_layout` gives it a spare line in each row, or swizzles each row's lines.
+Processor time, median of the rounds, in turns.
+
+Every result is compared with numpy's before anything is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gallery import processor
+
+import eqsat as eq
+from eqsat.backends.c.expr import Scope
+from eqsat.backends.lowering.index_simplifier import IndexSimplifier
+from eqsat.backends.machine import LINE
+from eqsat.backends.opencl.code import Launch
+from eqsat.backends.opencl.device import OpenDevice, build, open_device, opencl
+from eqsat.backends.opencl.expr import ClExpressions, spell
+from eqsat.backends.opencl.kernel import make_unit
+from eqsat.backends.opencl.local_tiles import TILES, cells, conflicts
+from eqsat.backends.opencl.local_transpose import ROWS, SIDE
+from eqsat.backends.schedules.cache_sets import PERIOD
+from eqsat.ir.dtypes import NDArray, itemsize
+from eqsat.ir.errors import BackendError
+from eqsat.ir.terms import term as t
+
+WALK = """__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))
+void walk(__global const float *restrict in, __global float *restrict out, const int reads)
+{{
+    __local float tile[{cells}];
+    const int group = (int)get_group_id(0);
+    const int lane = (int)get_local_id(0) % {side}, row = (int)get_local_id(0) / {side};
+    for (int k = row; k < {side}; k += {rows})
+        tile[{store}] = in[{side} * ({side} * group + k) + lane];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    float sum = 0.0f;
+    for (int n = 0; n < reads; ++n) {{
+        const int k = (n + row) % {side};
+        sum += tile[{read}];
+    }}
+    out[get_global_id(0)] = sum;
+}}"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One variant of one case."""
+
+    case: str
+    layout: str
+    local_bytes: int
+    """Of a tile in local memory; of the matrix on a CPU."""
+    asked: str
+    """How often the banks are asked for the worst row and column; on a CPU, the most lines of a column in one set."""
+    seconds: float
+    rate: float
+    """GB/s."""
+    of_plain: float
+    """How many times as fast as the plain layout."""
+
+
+Timed = Callable[[], float]
+
+
+def medians(calls: Mapping[str, Timed], rounds: int) -> dict[str, float]:
+    """The median seconds of calls that say how long they took, in turns, after one that is left out."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for n in range(rounds + 1):
+        for name, call in calls.items():
+            seconds = call()
+            if n:
+                times[name].append(seconds)
+    return {name: statistics.median(held) for name, held in times.items()}
+
+
+# -- OpenCL
+
+
+def device() -> OpenDevice:
+    """The first GPU, else the device that is used by default, with a queue that takes times."""
+    cl = opencl()
+    found = [d for p in cl.get_platforms() for d in p.get_devices() if d.type & cl.device_type.GPU]
+    chosen = found[0] if found else open_device().device
+    context = cl.Context([chosen])
+    queue = cl.CommandQueue(context, chosen, properties=cl.command_queue_properties.PROFILING_ENABLE)
+    return open_device(queue)
+
+
+def seconds_of(event: Any) -> float:
+    """How long the device worked on what an event stands for."""
+    event.wait()
+    return (event.profile.end - event.profile.start) * 1e-9
+
+
+def buffers(where: OpenDevice, source: NDArray, result: NDArray) -> tuple[Any, Any]:
+    """Memory of the device: one that holds the source, and one for the result."""
+    cl = opencl()
+    read = cl.Buffer(where.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=source)
+    return read, cl.Buffer(where.context, cl.mem_flags.READ_WRITE, result.nbytes)
+
+
+def check(where: OpenDevice, memory: Any, want: NDArray, what: str) -> None:
+    """Compare memory of the device with what numpy says."""
+    got = np.empty_like(want)
+    opencl().enqueue_copy(where.queue, got, memory, is_blocking=True)
+    if not np.array_equal(got, want):
+        raise RuntimeError(f"{what}: the device computes something else than numpy")
+
+
+def launch(where: OpenDevice, kernel: Any, items: int, group: int) -> Timed:
+    """A call of a kernel whose arguments are set."""
+    return lambda: seconds_of(opencl().enqueue_nd_range_kernel(where.queue, kernel, (items,), (group,)))
+
+
+def transposes(where: OpenDevice, side: int, dtype: str, rounds: int) -> list[Row]:
+    """A square transpose with each layout of its tiles, and a copy by the device."""
+    x = eq.input("x", (side, side), dtype)
+    program = eq.Program([x], {"y": x.permute_dims((1, 0))})
+    source = (np.arange(side * side) % 113).astype(dtype).reshape(side, side)
+    want: NDArray = np.ascontiguousarray(source.T)
+    read, write = buffers(where, source, want)
+    calls: dict[str, Timed] = {"copy": lambda: seconds_of(opencl().enqueue_copy(where.queue, write, read))}
+    for name in TILES:
+        profile = replace(where.profile, kind="gpu", tile=name)
+        lowered, unit, _ = make_unit(program, {}, {}, profile)
+        (step,) = unit.steps
+        if not isinstance(step, Launch) or "__local" not in unit.source:
+            raise BackendError(where.profile.name, "has too little local memory, or too small groups, for tiles")
+        kernel = getattr(build(where, unit.source), step.kernel)
+        memory = {lowered.inputs["x"]: read, lowered.outputs["y"]: write}
+        kernel.set_args(*(memory[b] for b in step.buffers))
+        calls[name] = launch(where, kernel, step.items, step.group)
+        calls[name]()
+        check(where, write, want, f"transpose {name}")
+    size = itemsize(dtype)
+    facts = {n: (cells(m, SIDE) * size, banks(n, size)) for n, m in TILES.items()} | {"copy": (0, "")}
+    return rows(f"{side} x {side} {dtype}", medians(calls, rounds), facts, 2 * source.nbytes)
+
+
+def banks(name: str, size: int) -> str:
+    """How often the banks are asked for the worst row and the worst column of a tile."""
+    return "{}, {}".format(*conflicts(TILES[name], SIDE, size))
+
+
+def place(name: str, row: str, column: str) -> str:
+    """Where a cell of a tile lies, as target "opencl" prints it."""
+    cell = t.ax(0, SIDE), t.ax(1, SIDE)
+    expressions = ClExpressions({}, "int32_t", IndexSimplifier({}), {}, True)
+    expressions.axes.update(zip(cell, (row, column), strict=True))
+    (text,) = expressions.print_terms(list(TILES[name].map_indices(cell)), Scope())
+    return spell(text)
+
+
+def walks(where: OpenDevice, groups: int, reads: int, rounds: int) -> list[Row]:
+    """The reads of columns alone: each work-item adds up cells of its row of a tile, `reads` of them."""
+    source = (np.arange(groups * SIDE * SIDE) % 7).astype("float32")
+    sums = source.reshape(groups, 1, SIDE, SIDE).sum(-1) * (reads // SIDE)
+    want: NDArray = np.ascontiguousarray(np.broadcast_to(sums, (groups, ROWS, SIDE)))
+    read, write = buffers(where, source, want)
+    calls: dict[str, Timed] = {}
+    for name, tile in TILES.items():
+        places = {"store": place(name, "k", "lane"), "read": place(name, "lane", "k")}
+        text = WALK.format(items=SIDE * ROWS, cells=cells(tile, SIDE), side=SIDE, rows=ROWS, **places)
+        kernel: Any = build(where, text).walk
+        kernel.set_args(read, write, np.int32(reads))
+        calls[name] = launch(where, kernel, want.size, SIDE * ROWS)
+        calls[name]()
+        check(where, write, want, f"walk {name}")
+    facts = {n: (cells(m, SIDE) * 4, banks(n, 4)) for n, m in TILES.items()}
+    return rows("columns of a tile", medians(calls, rounds), facts, want.size * reads * 4)
+
+
+def rows(case: str, times: Mapping[str, float], facts: Mapping[str, tuple[int, str]], moved: int) -> list[Row]:
+    """The lines of a case."""
+    plain = times["plain"]
+    return [Row(case, n, *facts[n], seconds, moved / seconds / 1e9, plain / seconds) for n, seconds in times.items()]
+
+
+def on_device(side: int | None, rounds: int) -> list[Row]:
+    """The transposes and the walks on the device that is there."""
+    try:
+        where = device()
+    except BackendError as error:
+        print(f"no OpenCL: {error}")
+        return []
+    profile = where.profile
+    version = f"{where.device.platform.name.strip()}, driver {where.device.driver_version.strip()}"
+    print(f"{profile.name}, {profile.units} units ({version})")
+    real = profile.kind == "gpu"
+    if not real:
+        print("no GPU among the OpenCL devices: local memory is the cache of a CPU here, without banks")
+    found: list[Row] = []
+    for dtype in ("float32", "float16", "float64", "int8"):
+        if dtype != "float64" or profile.double:
+            found += transposes(where, side or (8192 if real else 512), dtype, rounds)
+    return found + walks(where, 4096 if real else 64, 4096 if real else 64, rounds)
+
+
+# -- the caches of a CPU
+
+
+def columns(height: int, width: int) -> eq.PrimFunc:
+    """y[j, i] = x[i, j] in the order of x: y is written column by column."""
+    return eq.PrimFunc.parse(f"""func columns(x: float32[{width}, {height}], y: float32[{height}, {width}])
+  for i in {width}:
+    for j in {height}:
+      y[j, i] = x[i, j]""")
+
+
+def fullest_set(layout: eq.IndexMap, height: int, width: int) -> int:
+    """The most lines of the first column that meet in a set of the first cache."""
+    extents = [int(str(extent)) for extent in layout.map_shape((height, width))]
+    places = [np.ravel_multi_index(layout.map_indices((i, 0)), extents) * 4 for i in range(height)]
+    return max(Counter(place % PERIOD // LINE for place in places).values())
+
+
+def on_cpu(rounds: int, height: int = 1024, width: int = 1024) -> list[Row]:
+    """A matrix written by columns: plain, with a spare line in each row, and with the lines of each row swizzled."""
+    lanes = LINE // 4
+    layouts = {
+        "plain": eq.IndexMap.parse("j, i -> j, i"),
+        "padded": eq.IndexMap.parse(f"j, i -> j*{width + lanes} + i"),
+        "swizzled": eq.IndexMap.parse(f"j, i -> j, (i//{lanes} ^ j%{width // lanes})*{lanes} + i%{lanes}"),
+    }
+    x = np.random.default_rng(0).random((width, height), "float32")
+    calls: dict[str, Timed] = {}
+    facts: dict[str, tuple[int, str]] = {}
+    for name, layout in layouts.items():
+        if not layout.is_injective((height, width)):
+            raise RuntimeError(f"{name} loses elements")
+        schedule = eq.Schedule(columns(height, width))
+        schedule.transform_layout("y", layout, interface="free", rewrite_loops=False)
+        want = layout.map_ndarray(x.T, pad_value=0)
+        y = np.zeros_like(want)
+        call: Callable[[], None] = eq.compile(schedule.func).bind(x=x, y=y)
+        call()
+        if not np.array_equal(y, want):
+            raise RuntimeError(f"columns {name}: another result than numpy's")
+        calls[name] = lambda call=call: processor_seconds(call)
+        facts[name] = (y.nbytes, str(fullest_set(layout, height, width)))
+    return rows(f"columns of {height} x {width}", medians(calls, rounds), facts, 2 * x.nbytes)
+
+
+def processor_seconds(call: Callable[[], None]) -> float:
+    """The processor time of a call."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def table(found: Sequence[Row], asked: str) -> None:
+    """Print lines of results."""
+    print(f"{'':24} {'layout':9} {'bytes':>8} {asked:>12} {'ms':>9} {'GB/s':>8} {'of plain':>8}")
+    for r in found:
+        numbers = f"{r.seconds * 1e3:9.3f} {r.rate:8.1f} {r.of_plain:8.2f}"
+        print(f"{r.case:24} {r.layout:9} {r.local_bytes:8} {r.asked:>12} {numbers}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", choices=("gpu", "cpu"))
+    parser.add_argument("--side", type=int, help="of the transposed square; 8192 on a GPU")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    found: list[Row] = []
+    if options.only != "cpu":
+        found += on_device(options.side, options.rounds)
+        table(found, "row, column")
+    if options.only != "gpu":
+        print(processor())
+        here = on_cpu(options.rounds)
+        table(here, "in one set")
+        found += here
+    if options.json:
+        options.json.write_text(json.dumps([asdict(row) for row in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
