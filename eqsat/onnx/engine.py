@@ -452,8 +452,8 @@ def _repeated(
     for attempt in range(PASSES):
         try:
             found, spelling = first if attempt == 0 else engine(current)
-            if _is_unchanged(current, found):
-                break
+            if attempt and _is_unchanged(current, found):
+                break  # the first program was read from a model that may be longer than what it says
             spelled = spelling.of(found.program)
             cost = price(spelled.model, spelled.values)
             after = source.measure(spelled.model, spelled.program, spelled.values)

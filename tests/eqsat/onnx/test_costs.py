@@ -2,16 +2,19 @@
 
 from random import Random
 
+import numpy as np
 import pytest
 
 pytestmark = pytest.mark.onnx
 onnx = pytest.importorskip("onnx")
 
+from onnx import helper, numpy_helper  # noqa: E402
 from random_models import random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
 from eqsat.nets import nhwc_converter_net, transformer  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved, time_of  # noqa: E402
+from eqsat.onnx.check import compare_models  # noqa: E402
 from eqsat.onnx.read import read_with_types  # noqa: E402
 from eqsat.pricing.table import shipped  # noqa: E402
 
@@ -39,3 +42,24 @@ def test_programs_cost_bytes() -> None:
     assert found.objective == "bytes" and found.original.outputs["out"].shape == (1, 8, 4, 4)
     assert (found.cost_before, found.cost_after) == (found.initial.bytes_moved, found.bytes_moved) == (2048, 0)
     assert repr(found) == "<Result: 2048 -> 0 bytes, saturated>"
+
+
+def test_what_reading_alone_shortens_is_written() -> None:  # feature: I1
+    """The search finds nothing in a program that says less than its model: a Slice of all, an Expand to the same."""
+    nodes = [
+        helper.make_node("Slice", ["x", "zero", "all", "axis"], ["whole"]),
+        helper.make_node("Transpose", ["whole"], ["t"], perm=[0, 2, 1]),
+        helper.make_node("Expand", ["t", "same"], ["e"]),
+        helper.make_node("Softmax", ["e"], ["y"], axis=-1),
+    ]
+    numbers = {"zero": [0], "all": [99], "axis": [1], "same": [2, 6, 8]}
+    constants = [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in numbers.items()]
+    ends = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [2, 8, 6]), ("y", [2, 6, 8]))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = eq.onnx.optimize(model)
+    assert [n.op_type for n in found.model.graph.node] == ["Transpose", "Softmax"]
+    assert found.bytes_moved < found.initial.bytes_moved and found.cost_after < found.cost_before
+    assert compare_models(model, found.model).equal
+    again = eq.onnx.optimize(found.model)
+    assert again.model is found.model or [n.op_type for n in again.model.graph.node] == ["Transpose", "Softmax"]
