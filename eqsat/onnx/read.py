@@ -392,13 +392,19 @@ def _numbers(sizes: Sizes) -> NDArray | None:
 def _is_small(x: Tensor) -> bool:
     shape: Shape = x.shape
     numbers = static_shape(shape)
-    exact = x.dtype[0] in "iub" or isinstance(x.node, View)
+    exact = x.dtype[0] in "iub" or isinstance(x.node, View) or _casts_integers(x.node)
     return (
         numbers is not None
         and int(np.prod(numbers, dtype=np.float64)) <= FOLD
         and exact
         and isinstance(x.node, (View, Compute))
     )
+
+
+def _casts_integers(node: Node) -> bool:
+    """Whether a node makes other numbers of whole ones, which everything rounds alike."""
+    cast = node.body if isinstance(node, Compute) and node.combiner is None else None
+    return cast is not None and cast.op == "cast" and cast.args[0].op == "load" and node.operands[0].dtype[0] in "iu"
 
 
 def _without_data(model: ModelProto) -> ModelProto:

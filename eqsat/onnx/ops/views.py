@@ -28,6 +28,10 @@ from eqsat.onnx.ops.signatures import named
 from eqsat.onnx.ops.table import SMALL, define, opaque
 from eqsat.onnx.slice import taken
 
+EXACT = 1 << 24
+"""Whole numbers up to here are exact in float32."""
+RANGE_TYPES = ("int16", "int32", "int64", "float32", "float64")
+
 
 def need(c: Call, name: str) -> Any:
     """A parameter that must be there as a constant."""
@@ -282,10 +286,14 @@ def size_of(c: Call) -> Tensor:
 
 @define("Range", "start limit delta", "", "start limit delta")
 def range_(c: Call) -> Tensor:
+    """Whole numbers that the type has exactly: of others, runtimes add up steps or multiply them."""
     if c.tensors or any(not isinstance(c.get(n), (int, float)) for n in ("start", "limit", "delta")):
         raise Declined(c.op, "an end is not constant")
     dtype = c.types[0][1] if c.types and c.types[0] else "int64"
-    start, limit, delta = c.attrs["start"], c.attrs["limit"], c.attrs["delta"]
-    if dtype != "int64" or delta == 0 or (limit - start) / delta > SMALL:
-        raise Declined(c.op, "not a short range of int64")
-    return constant(np.arange(int(start), int(limit), int(delta)), dtype)
+    ends = [c.attrs[n] for n in ("start", "limit", "delta")]
+    if not all(isinstance(v, int) or (abs(v) <= EXACT and v == int(v)) for v in ends):
+        raise Declined(c.op, "not a range of whole numbers")
+    start, limit, delta = map(int, ends)
+    if dtype not in RANGE_TYPES or delta == 0 or (limit - start) / delta > SMALL:
+        raise Declined(c.op, "not a short range of numbers")
+    return constant(np.arange(start, limit, delta), dtype)

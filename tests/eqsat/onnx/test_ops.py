@@ -186,6 +186,7 @@ CASES: list[Case] = [
     C("Shape", (2, 3), gone=True),
     C("Size", (2, 3), gone=True),
     C("Range", constants={0: np.array(1), 1: np.array(9), 2: np.array(3)}, gone=True),
+    C("Range", constants={0: np.array(6, F), 1: np.array(-1, F), 2: np.array(-2, F)}, gone=True),
     C("Constant", attrs={"value_floats": [1.0, 2.0]}, gone=True),
     *(C(op, (2, 3, 4), attrs={"axes": [0, -1], "keepdims": 0}, positive=True) for op in (
         "ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum",

@@ -16,6 +16,7 @@ pytest.importorskip("onnxruntime")
 from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
+from eqsat.ir.tensors.bind import node_symbols  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
 from eqsat.models.guarded import check_model  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
@@ -289,3 +290,28 @@ def test_a_backward_slice_is_written_so_that_all_read_it_alike(end: int, extent:
     wanted = run_session(session(model), feeds)[0]
     runner: Any = ReferenceEvaluator(write(read(model)))
     np.testing.assert_array_equal(runner.run(None, feeds)[0], wanted)
+
+
+def test_a_grid_of_known_size_has_no_symbols() -> None:  # feature: I3
+    """Anchors as detectors make them: Range up to a size that is cast to a float, in an axis named by an exporter."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "three"], ["w"]),
+        helper.make_node("Cast", ["w"], ["f"], to=FLOAT),
+        helper.make_node("Range", ["zero", "f", "one"], ["r"]),
+        helper.make_node("Reshape", ["r", "row"], ["g"]),
+        helper.make_node("Transpose", ["g"], ["t"], perm=[1, 0]),
+        helper.make_node("Add", ["x", "t"], ["y"]),
+    ]
+    given = {"three": np.array(3), "zero": np.float32(0), "one": np.float32(1), "row": np.array([1, -1])}
+    constants = [numpy_helper.from_array(np.asarray(v), n) for n, v in given.items()]
+    ends = [helper.make_tensor_value_info(n, FLOAT, [1, 2, 5, 5]) for n in "xy"]
+    known = [helper.make_tensor_value_info("r", FLOAT, ["unk__0"])]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants, value_info=known)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert not [s for node in read(model).nodes() for s in node_symbols(node)]
+    found = front.optimize(model)
+    assert [n.op_type for n in found.model.graph.node] == ["Add"]
+    x = np.random.default_rng(0).standard_normal((1, 2, 5, 5)).astype("float32")
+    (wanted,), (got,) = (run_session(session(m), {"x": x}) for m in (model, found.model))
+    assert np.array_equal(wanted, got)
