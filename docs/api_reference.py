@@ -39,7 +39,7 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
     "rules": (
         "Rules and laws",
         "Declare rules and laws, and have them proved.",
-        ["rule", "when", "law", "check_rules"],
+        ["rule", "when", "law", "operator", "pad_value", "check_rules"],
     ),
     "schedules": (
         "Functions and schedules",

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from eqsat.ir.statements.builder import primfunc
     from eqsat.ir.statements.primfunc import PrimFunc
     from eqsat.ir.tensors.contraction import conv2d
+    from eqsat.ir.tensors.told import operator as operator
+    from eqsat.ir.tensors.told import pad_value as pad_value
     from eqsat.pictures.plot import plot
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
@@ -74,6 +76,8 @@ _LAZY: dict[str, str] = {
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
     "law": "eqsat.ir.law",
+    "operator": "eqsat.ir.tensors.told",
+    "pad_value": "eqsat.ir.tensors.told",
     "rule": "eqsat.ir.rule",
     "when": "eqsat.ir.rule",
     "Limits": "eqsat.graph.search",
@@ -128,7 +132,9 @@ __all__: list[str] = [
     "law",
     "onnx",
     "opaque",
+    "operator",
     "optimize",
+    "pad_value",
     "parse_expr",
     "plot",
     "primfunc",

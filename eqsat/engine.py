@@ -23,6 +23,7 @@ from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
 from eqsat.freezing.names import Freeze
 from eqsat.freezing.relay import Freezing, freezing
+from eqsat.freezing.signed import relied_on, with_signatures
 from eqsat.graph.assumed import assumptions
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.fill_holes import assignments
@@ -40,8 +41,8 @@ from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import Table, current
 from eqsat.result import Measure, Result
-from eqsat.rulebook.admitted import admitted
-from eqsat.rulebook.packages import origins
+from eqsat.rulebook.admitted import admitted, not_ours, told
+from eqsat.rulebook.packages import ONE, Given
 from eqsat.telling import tell
 from eqsat.workers.call import WorkerLimit
 
@@ -82,7 +83,7 @@ def optimize(
     program: Program | Tensor | Term,
     target: str = "c",
     objective: str | None = None,
-    rules: Iterable[str | Law | Rule] | None = None,
+    rules: Iterable[str | Given] | None = None,
     freeze: Freeze = (),
     limits: Limits | None = None,
     *,
@@ -105,7 +106,8 @@ def optimize(
     (`prices`, else those of this machine that `eqsat calibrate` keeps, else the package's). Default: time for ONNX,
     else bytes.
     rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
-    ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness.
+    ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness. Also signatures
+    (`eq.operator`), which the result lists in `.assumptions`, and numbers to try as padding (`eq.pad_value`).
     freeze: operators that keep their layouts, by the name of the operator (`conv2d`), an output or a node of a model,
     or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for the result (what
     `layout_transform` takes), or one for each operand and result; `cost_before` counts views at all their edges.
@@ -118,14 +120,13 @@ def optimize(
     """
     table = table_for(target, objective, prices)
     check_options(growth, limits, rules)
-    original = as_program(program)
+    given = rules if rules is None or isinstance(rules, ONE) else list(rules)
+    operators, numbers = told(given)
+    original, freeze = with_signatures(as_program(program), operators, freeze)
     frozen = freezing(original, freeze, target)
     initial = measure(frozen.program, table)
-    given = rules if rules is None or isinstance(rules, (str, Law, Rule)) else list(rules)
-    setup = _Setup(target, *admitted(given), frozen, table, growth, beyond)
-    bound = limits or Limits()
-    listed = [] if given is None else [given] if isinstance(given, (str, Law, Rule)) else given
-    own = [r for r in listed if not isinstance(r, str) or r in {origin.name for origin in origins()}]
+    setup = _Setup(target, *admitted(given), frozen, table, growth, beyond, pad_values=numbers)
+    bound, own = limits or Limits(), not_ours(given)
 
     def again(names: Sequence[str], part: Program, seconds: float) -> Result:
         limits = replace(bound, seconds=min(bound.seconds, max(seconds, LEAST_SECONDS)))
@@ -136,7 +137,15 @@ def optimize(
     found = _limited(original, setup, bound, initial, checked)
     kept = frozen.nodes if found.program is frozen.program else found.frozen
     found = replace(found, original=original, target=target, prices=table, frozen=kept)
+    found = _relying(found, *relied_on(original, operators)) if operators else found
     return replace(found, seconds=time.monotonic() - begun, steps=partial(program_chain, again=again))
+
+
+def _relying(found: Result, assumed: tuple[str, ...], idle: tuple[str, ...]) -> Result:
+    """The result with what it relies on of signatures, where it is another program, and with those told in vain."""
+    assumed = () if found.program is found.original else assumed
+    notes = [*(f"assumed: {a}" for a in assumed), *found.notes, *idle]
+    return replace(found, assumptions=(*found.assumptions, *assumed), notes=notes)
 
 
 def check_options(growth: object, limits: object, rules: object) -> None:
@@ -145,7 +154,7 @@ def check_options(growth: object, limits: object, rules: object) -> None:
         raise EqsatError(f"growth={growth}", "is not a share of a model's size", "0.05 allows five per cent")
     if limits is not None and not isinstance(limits, Limits):
         raise EqsatError(f"limits={limits!r}", "are no eq.Limits", "limits=eq.Limits(seconds=10)")
-    if rules is not None and not isinstance(rules, (str, Law, Rule, Iterable)):
+    if rules is not None and not isinstance(rules, (*ONE, Iterable)):
         raise EqsatError(f"rules={rules!r}", "is no rule, law or name", "rules=['compose'] names those to use")
 
 
@@ -225,11 +234,12 @@ class _Setup:
     growth: float = GROWTH
     beyond: Beyond | None = None
     assumed: bool = False
+    pad_values: tuple[float, ...] = ()
 
 
 def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
     program = setup.frozen.program
-    encoded = encode(program, setup.laws, setup.rules, setup.frozen.nodes, setup.assumed)
+    encoded = encode(program, setup.laws, setup.rules, setup.frozen.nodes, setup.assumed, setup.pad_values)
     setup.frozen.further_forms(encoded, setup.target)
     task = task_of(encoded, setup.target, _share(limits, SEARCH_SHARE), setup.laws)
     notes: list[str] = []

@@ -112,7 +112,8 @@ class Result:
     refused: str = ""
     """Why a better result that was found is not taken; '' where none is refused."""
     assumptions: tuple[str, ...] = ()
-    """What the program says of its inputs (`cropped_value=`) without which the result would not be the same."""
+    """What the result relies on without a proof: what the program says of its inputs (`cropped_value=`), and signatures
+    that were told (`eq.operator`)."""
     target: str = "c"
     prices: Table | None = None
     """The prices of time, where that is the objective."""

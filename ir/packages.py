@@ -3,8 +3,9 @@
     [project.entry-points."eqsat.rules"]
     swizzles = "my_package.rules"           # or "my_package.rules:FAMILY"
 
-The groups: `eqsat.rules` (laws and rules), `eqsat.operators` (signatures of operators that ONNX has not), and
-`eqsat.targets` (one Target each). Installing a package changes no answer: a name must be given for it to act.
+The groups: `eqsat.rules` (laws and rules), `eqsat.operators` (signatures of operators that eqsat does not define),
+`eqsat.pad_values` (numbers to try as padding), and `eqsat.targets` (one Target each). Installing a package changes no
+answer: a name must be given for it to act.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from eqsat.checking.draws import Draw, seed_of
 from eqsat.checking.foreign import Foreign
 from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, extents, flat_index
 from eqsat.ir.dtypes import BOOL, COMPLEX, NDArray, highest, is_float, lowest
-from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, OperatorImpl, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked, poison
 from eqsat.ir.terms.tables import Table, load_table
@@ -155,7 +155,8 @@ class Pull:
         shapes = [self.shape(x.key) for x in node.operands]
         outputs = [self.shape((node.serial, k)) for k in range(len(node.outputs))]
         total = sum(map(cells, shapes)) + sum(map(cells, outputs))
-        if node.impl is not None and node.pure and total <= IMPL_CELLS:
+        runs = not isinstance(node.impl, OperatorImpl) or node.impl.runs
+        if node.impl is not None and runs and node.pure and total <= IMPL_CELLS:
             self._count(total)
             for k, shape in enumerate(outputs):
                 self.asked[node.serial, k] = Asked(np.arange(cells(shape)), True)

@@ -14,11 +14,10 @@ from eqsat.cli.models import load
 from eqsat.cli.output import write_text
 from eqsat.engine import GROWTH, Limits, optimize
 from eqsat.ir.errors import BackendError, EqsatError
-from eqsat.ir.law import Law
-from eqsat.ir.rule import Rule
 from eqsat.onnx.engine import OnnxResult
 from eqsat.reporting.summary import Advice, Report
 from eqsat.result import LAW_SECONDS
+from eqsat.rulebook.packages import Given
 from eqsat.telling import heard_by, tell
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Job:
     report: Path | None
     sizes: Mapping[str, int]
     limits: Limits
-    rules: tuple[Law | Rule, ...] = ()
+    rules: tuple[Given, ...] = ()
     table: Table | None = None
 
     @property

@@ -37,7 +37,7 @@ class Profiling:
 
 def run_profile(asked: Profiling, out: Output) -> int:
     """Print what the rules do to searches over a corpus; 1 where facts contradict each other."""
-    own = [rule for name in asked.modules for rule in rules_of(name)]
+    own = [rule for name in asked.modules for rule in rules_of(name) if isinstance(rule, (Rule, Law))]
     lines = [*asked.expressions, *(text_of(asked.corpus).splitlines() if asked.corpus is not None else ())]
     file, graph = writable(asked.plot), writable(asked.graph)
     entries = corpus_of(lines) if lines or asked.corpus else None
@@ -101,6 +101,6 @@ def run_derivable(names: tuple[str, ...], steps: Path | None, ranges: str, out: 
     return 0 if all(answers) else 1
 
 
-def _scalars(rules: Iterable[Rule | Law]) -> list[Rule]:
+def _scalars(rules: Iterable[object]) -> list[Rule]:
     """The rules about scalars: laws of tensors are not derived."""
     return [r for r in rules if isinstance(r, Rule)]

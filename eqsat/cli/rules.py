@@ -10,10 +10,11 @@ from eqsat.cli.user_rules import exists, rules_of
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
+from eqsat.ir.tensors.told import KnownOperator, PadValue
 from eqsat.rulebook import check_rules
 from eqsat.rulebook.acting import acts, law_acts, why_idle
 from eqsat.rulebook.firings import firings
-from eqsat.rulebook.packages import origins, rules_of_package
+from eqsat.rulebook.packages import Given, origins, rules_of_package
 from eqsat.rulebook.parallel import executor_of
 from eqsat.rulebook.report import BELIEVED, RuleReport
 from eqsat.rules import all_rules
@@ -41,8 +42,12 @@ def run_list(out: Output) -> int:
     return 0
 
 
-def _entry(r: Rule | Law, origin: str) -> dict[str, object]:
-    """A rule as plain data."""
+def _entry(r: Given, origin: str) -> dict[str, object]:
+    """A rule, a signature or a pad value as plain data."""
+    if isinstance(r, (KnownOperator, PadValue)):
+        family = "operators" if isinstance(r, KnownOperator) else "pad values"
+        text = str(r).removeprefix(f"{r.name}: ")
+        return {"name": r.name, "family": family, "origin": origin, "law": text, "doc": r.doc, "acts": ["optimize"]}
     return {
         "name": r.name,
         "family": r.family,
@@ -104,5 +109,5 @@ def chosen_rules(names: tuple[str, ...]) -> list[Rule | Law]:
             near = [r.name for r in ours if name.split("-")[0] in r.name][:5]
             fix = f"near: {', '.join(near)}" if near else "see `eqsat rules list`, or name a module such as my.rules"
             raise EqsatError(f"rule {name!r}", "there is neither a rule nor a module of this name", fix)
-        more += rules_of(name)
+        more += [r for r in rules_of(name) if isinstance(r, (Law, Rule))]
     return [*(r for r in ours if not names or r.name in named), *dict.fromkeys(more)]

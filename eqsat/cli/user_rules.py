@@ -10,14 +10,12 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.law import Law
-from eqsat.ir.rule import Rule
-from eqsat.rulebook.packages import declared, origins, rules_of_package
+from eqsat.rulebook.packages import FIX, NOTHING, Given, declared, origins, rules_of_package
 
 
-def rules_of(name: str) -> tuple[Law | Rule, ...]:
-    """The laws and rules that a module declares, proved or not, in order. Modules of the working directory are found,
-    and after modules the names under which installed packages have rules.
+def rules_of(name: str) -> tuple[Given, ...]:
+    """The laws and rules that a module declares, proved or not, and its signatures and pad values, in order. Modules of
+    the working directory are found, and after modules the names under which installed packages have any.
 
     Errors: EqsatError for a module that is not found, fails, or declares none.
     """
@@ -34,7 +32,7 @@ def rules_of(name: str) -> tuple[Law | Rule, ...]:
         raise EqsatError(f"--rules {name}", problem, "give the name of a Python module, such as my.rules") from error
     found = tuple(dict.fromkeys(declared(vars(module).values())))
     if not found:
-        raise EqsatError(f"--rules {name}", "declares no law or rule", "use eq.law or eq.rule")
+        raise EqsatError(f"--rules {name}", NOTHING, FIX)
     return found
 
 

@@ -127,11 +127,15 @@ def encode(
     rules: tuple[Rule, ...] = (),
     frozen: frozenset[int] = frozenset(),
     assumed: bool = False,
+    pad_values: tuple[float, ...] = (),
 ) -> Encoded:
     """Read a program into fresh tables, in the normal form that some laws (default: all), and rules of a user
-    beside ours, give it; frozen: the nodes that stay as they are; assumed: cropped cells hold what the program says."""
+    beside ours, give it; frozen: the nodes that stay as they are; assumed: cropped cells hold what the program says;
+    pad_values: more numbers to try as padding of operands."""
     allowed = None if laws is None else frozenset(law.name for law in laws)
-    result = Encoded(Interned(), program, allowed=allowed, rules=rules, assumed=assumed, frozen=frozen)
+    result = Encoded(
+        Interned(pad_values=pad_values), program, allowed=allowed, rules=rules, assumed=assumed, frozen=frozen
+    )
     for node in program.nodes():
         clock.check()
         if isinstance(node, (Input, Constant)):

@@ -108,7 +108,8 @@ class LawAnswers:
             # A view that pads nothing is the other laws'; padding two operands for one result moves more, not less.
             if target is None or len(match.positions) != 1 or len(match.operator.operands) != 1:
                 return False
-            found = fills_for(match.operator, self.forms.operand_dtypes(match.operator.kind), target)
+            tried = self.interned.pad_values
+            found = fills_for(match.operator, self.forms.operand_dtypes(match.operator.kind), target, tried)
             if found is None:
                 return False
             match.values |= {name: found[k] for name, k in zip(names, match.positions, strict=True)}

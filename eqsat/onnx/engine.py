@@ -13,10 +13,9 @@ from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.keywords import keywords
-from eqsat.ir.law import Law
-from eqsat.ir.rule import Rule
 from eqsat.models.package import require
 from eqsat.result import Measure, Result
+from eqsat.rulebook.packages import ONE, Given
 from eqsat.telling import tell
 from eqsat.workers.call import Preparation, prepare
 
@@ -126,7 +125,7 @@ def optimize(
     *,
     target: str = "onnx",
     objective: str | None = None,
-    rules: Iterable[str | Law | Rule] | None = None,
+    rules: Iterable[str | Given] | None = None,
     freeze: Freeze = (),
     limits: Limits | None = None,
     checked: bool = True,
@@ -158,13 +157,17 @@ def optimize(
         require("onnxruntime")
     prepare(FOR_ONNX)
     from eqsat.engine import GROWTH, Limits, check_options, table_for
+    from eqsat.onnx.ops.custom import telling
+    from eqsat.rulebook.admitted import told
 
     check_options(GROWTH if growth is None else growth, limits, rules)
-    own = rules if rules is None or isinstance(rules, (str, Law, Rule)) else tuple(rules)
+    own = rules if rules is None or isinstance(rules, ONE) else tuple(rules)
+    operators, _ = told(own)
     table, allowed = table_for(target, objective, prices), GROWTH if growth is None else growth
     run = _Run(target, objective, own, freeze, limits or Limits(), checked, allowed, table, confirm)
     file = Path(model).name if isinstance(model, (str, os.PathLike)) else ""
-    found = run.whole(model, fold_inputs, reached)
+    with telling(operators):
+        found = run.whole(model, fold_inputs, reached)
     return replace(found, target=target, prices=table, seconds=run.seconds, file=file)
 
 
@@ -174,7 +177,7 @@ class _Run:
 
     target: str
     objective: str | None
-    rules: str | Law | Rule | tuple[str | Law | Rule, ...] | None
+    rules: str | Given | tuple[str | Given, ...] | None
     freeze: Freeze
     limits: Limits
     checked: bool
@@ -387,6 +390,7 @@ def _written(
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
     from eqsat.onnx.quantised import lost
+    from eqsat.onnx.stand_ins import compared_with_stand_ins
 
     before, program = source.model, source.program
     try:
@@ -416,12 +420,13 @@ def _written(
         return _named(source, result, after, found, unchecked_names(before, after), result.checked)
     tell("checking")
     done, names = check_and_names(before, after, budget(begun))
+    done, seen = compared_with_stand_ins(done, program, found[0], budget(begun))
     if done.difference is not None:
         note = differs("the model", done.difference)
         unchanged = given_back(program, result.notes, done, own=source.initial)
         return with_model(unchanged, before, source.given, [note])
     best = _named(source, result, after, found, names, done)
-    return replace(best, notes=(*best.notes, *unchecked(done)))
+    return replace(best, notes=(*best.notes, *unchecked(done), *seen))
 
 
 def _named(

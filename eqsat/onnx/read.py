@@ -31,6 +31,7 @@ from eqsat.onnx.barrier import BarrierImpl, barrier_attrs, is_pure
 from eqsat.onnx.call import Call, Declined, Type, attribute_value, parameter, schema
 from eqsat.onnx.infer import Types, infer
 from eqsat.onnx.islands import islands, node_inputs
+from eqsat.onnx.ops.custom import SEPARATOR, told
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
 from eqsat.onnx.sizes import Sizes, as_parameter, size_array, sizes_of
 from eqsat.onnx.slice import cleared, settled
@@ -262,7 +263,10 @@ class _Reader:
     def call(self, node: NodeProto, types: list[Type | None]) -> Call:
         """The node as a call, inputs that the entry needs as constants moved to the parameters."""
         domain = "" if node.domain == "ai.onnx" else node.domain
-        found, opset = lookup(node.op_type, domain), self.opsets.get(domain, 1)
+        opset = self.opsets.get(domain, 1)
+        if told(domain, node.op_type) is not None and (node.domain, node.op_type) not in self.functions:
+            return self.custom(node, domain, opset, types)
+        found = lookup(node.op_type, domain)
         spec = schema(node.op_type, opset, domain)
         if found is None or spec is None or (node.domain, node.op_type) in self.functions:
             raise Declined(node.op_type, "is not in the table")
@@ -286,6 +290,13 @@ class _Reader:
         last = max((k + 1 for k, o in enumerate(node.output) if o in self.used), default=0)
         count = max(1, last, int(spec.min_output))
         return Call(node.op_type, tuple(operands), attrs, opset, domain, tuple(types), count, len(node.output))
+
+    def custom(self, node: NodeProto, domain: str, opset: int, types: list[Type | None]) -> Call:
+        """A node of a domain of which a signature was told."""
+        attrs = {a.name: attribute_value(a) for a in node.attribute}
+        operands = tuple(self.env[name] if name else None for name in node.input)
+        count = len(node.output)
+        return Call(f"{domain}{SEPARATOR}{node.op_type}", operands, attrs, opset, domain, tuple(types), count, count)
 
     def size_values(self, call: Call, node: NodeProto) -> Sizes | None:
         """Sizes that a node of shape arithmetic computes; remembered for nodes that need them as parameters."""

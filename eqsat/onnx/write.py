@@ -26,6 +26,7 @@ from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
 from eqsat.onnx.kernels import means_the_formula
 from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.ops.custom import SEPARATOR, is_custom
 from eqsat.onnx.ops.table import LISTED, OPSET, OUTPUT, SLOTS, apply, opaque_call
 from eqsat.onnx.read import OnnxProgram
 from eqsat.onnx.recognise import call_of, recognise
@@ -179,13 +180,21 @@ class _ProgramWriter(Writer):
         if ours is None or node.signature is None or not ours.matches(node.signature, shapes):
             raise FrontendError(f"operator {node.op}", f"ONNX has it as {ours}, the program needs {node.signature}")
         inputs = ["" if x is None else self.name(x) for x in call.operands]
-        self.call(call, inputs, [self.claim(Tensor(node, n), call.op.lower()) for n in range(len(node.outputs))])
+        wish = call.op.rpartition(SEPARATOR)[2].lower()
+        names = [self.claim(Tensor(node, n), wish) for n in range(len(node.outputs))]
+        self.call(call, inputs, names)
+        if is_custom(call.op):  # inference knows ONNX alone
+            self.value_info.extend(self.info(name, Tensor(node, n)) for n, name in enumerate(names))
 
     def opaque_call(self, node: Opaque) -> Call | None:
         """The ONNX call of an operator that has one in this opset."""
         if OPSET not in node.attrs:
             return call_of(node, self.opset)
         call = opaque_call(node)
+        if is_custom(call.op):
+            if self.opsets.get(call.domain) != call.opset:
+                raise FrontendError(f"operator {node.op}", f"needs opset {call.opset} of {call.domain}")
+            return call
         ours, theirs = schema(call.op, self.opset), schema(call.op, call.opset)
         if ours is None or theirs is None or ours.since_version != theirs.since_version:
             raise FrontendError(

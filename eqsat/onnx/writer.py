@@ -21,6 +21,7 @@ from eqsat.onnx.barrier import GRAPH, OPSETS, unpack
 from eqsat.onnx.call import Call, accepts, to_node
 from eqsat.onnx.kernels import runs
 from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.ops.custom import SEPARATOR, custom_node, is_custom
 from eqsat.onnx.ops.table import OPSET, PREFIX, domain_of
 from eqsat.onnx.read import Envelope, OnnxProgram
 from eqsat.pricing.table import Table
@@ -152,6 +153,10 @@ class Writer(ABC):
 
     def call(self, call: Call, inputs: Sequence[str], outputs: Sequence[str], dtype: str = "") -> None:
         """Write one call; `dtype` is that of its data where the call's operands do not tell."""
+        if is_custom(call.op):
+            self.nodes.append(custom_node(call, inputs, outputs, self.fresh(call.op.rpartition(SEPARATOR)[2])))
+            self.written(outputs)
+            return
         opset = self.opsets.setdefault(call.domain, 1) if call.domain else self.opset
         call = replace(call, opset=opset)
         dtype = dtype or (call.tensors[-1].dtype if call.tensors else "")

@@ -124,6 +124,8 @@ class Interned:
     constants: dict[int, Term] = field(default_factory=dict[int, Term])
     finite: set[int] = field(default_factory=set[int])
     """The values that are known numbers, of which none is NaN or infinite."""
+    pad_values: tuple[float, ...] = ()
+    """Numbers of a user to try as padding of operands."""
 
     def reindex(self, m: Map, fill: Term | None, dtype: str) -> int:
         """The number of a view; a fill that no cell shows is dropped."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
+from eqsat.ir.dtypes import BOOL, COMPLEX, NDArray, highest, is_float, lowest
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.formula import composed
 from eqsat.ir.flat.map import Digit, FlatMap, from_digits
@@ -255,13 +255,33 @@ def applied(operator: CanonicalOp, values: Sequence[Term]) -> Term | None:
     return t.const(np.asarray(value)[()], kind.dtypes[0])
 
 
-def fills_for(operator: CanonicalOp, dtypes: Sequence[str], fill: Term) -> list[Term] | None:
-    """Constants, of one value, for all operands of an element-wise operator that it takes to `fill`, bit by bit."""
-    for number in _candidates(dtypes[0], fill):
+def fills_for(
+    operator: CanonicalOp, dtypes: Sequence[str], fill: Term, more: Sequence[float] = ()
+) -> list[Term] | None:
+    """Constants, of one value, for all operands of an element-wise operator that it takes to `fill`, bit by bit; tried
+    are some numbers of the type, the constants of the formula, and more."""
+    kind = operator.kind
+    own = [] if not isinstance(kind, ComputeKind) else [x for x in nodes_of("const", kind.body) if x.dtype == dtypes[0]]
+    for number in (*_candidates(dtypes[0], fill), *own, *_negatives(own), *_in_type(more, dtypes[0])):
         values = [t.const(np.asarray(t.const_value(number)).astype(d)[()], d) for d in dtypes]
         if applied(operator, values) is fill:
             return values
     return None
+
+
+def _negatives(numbers: Sequence[Term]) -> list[Term]:
+    """The negatives of numbers of a type that has a sign."""
+    signed = [x for x in numbers if is_float(x.dtype)]
+    return [t.const(-np.asarray(t.const_value(x))[()], x.dtype) for x in signed]
+
+
+def _in_type(numbers: Sequence[float], dtype: str) -> list[Term]:
+    """Numbers in a type: in floats rounded, in others only those that it has."""
+    if dtype == BOOL or dtype in COMPLEX:
+        return []
+    if is_float(dtype):
+        return [t.const(np.asarray(n, dtype)[()], dtype) for n in numbers]
+    return [t.const(int(n), dtype) for n in numbers if n == int(n) and lowest(dtype) <= n <= highest(dtype)]
 
 
 def _candidates(dtype: str, fill: Term) -> list[Term]:

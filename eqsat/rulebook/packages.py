@@ -1,4 +1,5 @@
-"""Rules that installed packages bring, in the group `eqsat.rules` of entry points: each a module, a family or a list.
+"""What installed packages bring in groups of entry points: rules and laws, signatures of operators, pad values; each a
+module, a family, a list or one of these.
 
 Nothing of them is read before it is named in `rules=`, `--rules` or `eqsat rules check`, or listed by `eqsat rules
 list`; so installing a package changes no answer.
@@ -12,8 +13,15 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law, Laws
 from eqsat.ir.packages import Origin, is_offered, load, offers
 from eqsat.ir.rule import Family, Rule
+from eqsat.ir.tensors.told import KnownOperator, PadValue
 
-GROUP = "eqsat.rules"
+GROUP, OPERATORS, PAD_VALUES = "eqsat.rules", "eqsat.operators", "eqsat.pad_values"
+GROUPS = (GROUP, OPERATORS, PAD_VALUES)
+Given = Law | Rule | KnownOperator | PadValue
+"""What `rules=` takes, beside names."""
+ONE = (str, Law, Rule, KnownOperator, PadValue)
+"""What is given alone in `rules=`, instead of several."""
+NOTHING, FIX = "declares no law, rule, operator or pad value", "use eq.law, eq.rule, eq.operator or eq.pad_value"
 
 
 def origins() -> tuple[Origin, ...]:
@@ -22,36 +30,40 @@ def origins() -> tuple[Origin, ...]:
     >>> origins()
     ()
     """
-    return offers(GROUP)
+    return tuple(origin for group in GROUPS for origin in offers(group))
 
 
-def rules_of_package(name: str) -> tuple[Law | Rule, ...]:
-    """The laws and rules under a name, imported now.
+def rules_of_package(name: str) -> tuple[Given, ...]:
+    """What is declared under a name in all groups, imported now.
 
     Errors: EqsatError for a name that no package offers, a module that fails, or one that declares nothing.
     """
-    origin, value = load(GROUP, name)
-    found = tuple(dict.fromkeys(declared([value] if isinstance(value, (Law, Rule, Laws, Family)) else _all_of(value))))
-    if not found:
-        raise EqsatError(f"rules {origin}", "declares no law or rule", "use eq.law or eq.rule")
-    return found
+    found: dict[Given, None] = {}
+    for group in [g for g in GROUPS if is_offered(g, name)] or [GROUP]:
+        origin, value = load(group, name)
+        alone = isinstance(value, (Law, Rule, Laws, Family, KnownOperator, PadValue))
+        more = dict.fromkeys(declared([value] if alone else _all_of(value)))
+        if not more:
+            raise EqsatError(f"rules {origin}", NOTHING, FIX)
+        found |= more
+    return tuple(found)
 
 
 def expanded(given: Iterable[object], ours: Iterable[str]) -> list[object]:
     """What was given, with the rules of packages in place of their names; names of ours mean ours."""
     known, found = set(ours), list[object]()
     for item in given:
-        if isinstance(item, str) and item not in known and is_offered(GROUP, item):
+        if isinstance(item, str) and item not in known and any(is_offered(group, item) for group in GROUPS):
             found.extend(rules_of_package(item))
         else:
             found.append(item)
     return found
 
 
-def declared(values: Iterable[object]) -> Iterator[Law | Rule]:
-    """Laws and rules by themselves, and those of families."""
+def declared(values: Iterable[object]) -> Iterator[Given]:
+    """Laws, rules, signatures and pad values by themselves, and the rules of families."""
     for value in list(values):
-        if isinstance(value, (Law, Rule)):
+        if isinstance(value, (Law, Rule, KnownOperator, PadValue)):
             yield value
         elif isinstance(value, (Laws, Family)):
             yield from value

@@ -168,8 +168,10 @@ class OperatorImpl(ABC):
     """The `impl` of an operator whose name and attributes say all that it computes, as a format of models has them.
 
     Nodes of one name with equal attributes are the same operator; another attribute makes another one, which a plain
-    function, that does not see attributes, would not.
+    function, that does not see attributes, would not. `runs`: whether it can be called here.
     """
+
+    runs: bool = True
 
     @abstractmethod
     def __call__(self, *arrays: NDArray) -> Any:

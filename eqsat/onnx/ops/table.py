@@ -12,12 +12,14 @@ from importlib import import_module
 from typing import Any
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EqsatError
+from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Constant, Definition, Node, Opaque, OperatorImpl, Tag, Tensor, View, input
 from eqsat.ir.terms.shape import Shape, normalize_axis
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, TensorAttr, Type, items_of, schema_default, symbolic, to_node
+from eqsat.onnx.ops import custom
+from eqsat.onnx.ops.custom import is_custom, signature_and_types
 from eqsat.onnx.ops.declare import Declared, declare
 from eqsat.onnx.ops.slots import Slot
 
@@ -80,7 +82,9 @@ def lookup(op: str, domain: str = "") -> Operator | None:
 
 
 def domain_of(op: str) -> str:
-    """The domain of an operator with an entry."""
+    """The domain of an operator with an entry, or of a custom one."""
+    if is_custom(op):
+        return custom.domain_of(op)
     return _operators[op].domain if op in _operators else ""
 
 
@@ -92,6 +96,9 @@ def operator_names() -> tuple[str, ...]:
 
 def apply(call: Call) -> tuple[Tensor, ...]:
     """The outputs of a call as program nodes, tagged with the operator; Declined where it has no entry."""
+    if is_custom(call.op):
+        signature, types = signature_and_types(call)
+        return opaque(call, signature, types, tied=tuple(call.attrs), impl=CustomImpl())
     found = lookup(call.op, call.domain)
     if found is None:
         raise Declined(f"ONNX {call.op}", "is not in the table")
@@ -223,6 +230,21 @@ class OnnxImpl(OperatorImpl):
 
 
 @dataclass(frozen=True)
+class CustomImpl(OperatorImpl):
+    """An operator of a custom domain, which nobody here can run; over other operands it is the same node."""
+
+    runs = False
+
+    def __call__(self, *arrays: NDArray) -> Any:
+        raise EvaluationError("an operator of a custom domain", "cannot be run here")
+
+    def with_attrs(
+        self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[Type], attrs: Mapping[str, Any]
+    ) -> Opaque:
+        return with_attrs(node, operands, outputs, attrs)
+
+
+@dataclass(frozen=True)
 class BySignature:
     """An operator of which only the signature is known; the types of its outputs come from the model.
 
@@ -276,6 +298,7 @@ def opaque(
     tied: Sequence[str] = (),
     definition: Definition | None = None,
     loose: bool = False,
+    impl: OperatorImpl | None = None,
 ) -> tuple[Tensor, ...]:
     """An operator as one node with a signature; `tied` names parameters that nobody may change to move an axis."""
     try:
@@ -285,7 +308,7 @@ def opaque(
     attrs = {f"{TIED}{k}" if k in tied else k: v for k, v in call.attrs.items()}
     attrs.update({OPSET: call.opset, SLOTS: call.slots})
     bare = replace(call, operands=tuple(call.operands), types=())
-    impl = OnnxImpl(_without_tensors(bare), tuple(types), loose)
+    impl = impl or OnnxImpl(_without_tensors(bare), tuple(types), loose)
     node = Opaque(PREFIX + call.op, call.tensors, types, attrs, signature, impl, definition)
     return tuple(Tensor(node, n) for n in range(len(types)))
 

@@ -134,3 +134,51 @@ def test_targets_of_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert result.layout_ops == 0
     found = eq.compile(result.program, target="mine")(x=-np.ones((2, 3), np.float32))
     assert np.array_equal(found, np.zeros((2, 3), np.float32))
+
+
+TOLD = """
+import eqsat as eq
+
+GELU = eq.operator("acme:gelu", "... -> ...", map="...", doc="The usual approximation.")
+HALF = eq.pad_value("half", 2.5)
+"""
+
+
+def test_operators_and_pad_values_of_a_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # feature: J9
+    """A signature and a number to try as padding act only where the name of their package's entry is given."""
+    points = "[eqsat.operators]\nacme = told_package:GELU\n[eqsat.pad_values]\nacme-pads = told_package\n"
+    install(tmp_path, monkeypatch, "told_package", TOLD, points)
+    x = eq.input("x", (4, 5, 6), "float32")
+    [y] = eq.opaque("acme:gelu", [x.permute_dims((2, 0, 1))], [((6, 4, 5), "float32")])
+    y = y.permute_dims((1, 2, 0))
+    assert eq.optimize(y).layout_ops == 2 and "told_package" not in sys.modules
+    found = eq.optimize(y, rules=["acme"])
+    assert found.layout_ops == 0 and found.assumptions and "acme:gelu" in found.assumptions[0]
+    kept = eq.optimize(y, rules=["acme"], freeze=[y.node.operands[0]])
+    assert kept.layout_ops == 2 and not kept.assumptions
+    assert eq.optimize(y).layout_ops == 2
+
+    w, pads = eq.input("w", (32, 64), "float32"), ((0, 0), (8, 8))
+    shifted = eq.compute((32, 64), lambda i, j: w[i, j] * 2 - 5)
+    pair = eq.opaque("pair", [w.pad(pads, 2.5), shifted.pad(pads, 0)], [((32, 80), "float32")])[0]
+    assert [eq.optimize(pair, rules=r).layout_ops for r in (None, ["acme-pads"], [eq.pad_value("no", 3)])] == [2, 1, 2]
+
+    assert main(["rules", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert "acme (package told-package 1.2, told_package:GELU): acts only where it is named (1)" in listed
+    assert "acme:gelu: ... -> ..., map ..." in listed and "half: 2.5" in listed
+
+
+def test_signatures_of_operators_that_are_wrong() -> None:
+    for arguments in (("a:b", "a b"), ("", "a -> a"), ("a:b", "... ... -> ...")):
+        with pytest.raises(eq.EqsatError):
+            eq.operator(*arguments)
+    with pytest.raises(eq.EqsatError, match="both map and reduce"):
+        eq.operator("a:b", "n k -> n", map="n", reduce="n")
+    [y] = eq.opaque("a:b", [eq.input("x", (2, 3), "float32")], [((2, 3), "float32")])
+    with pytest.raises(eq.EqsatError, match="axes for rank 2"):
+        eq.optimize(y, rules=[eq.operator("a:b", "n -> n", map="n")])
+    with pytest.raises(eq.EqsatError, match="no number"):
+        eq.pad_value("none")
