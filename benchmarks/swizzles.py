@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +27,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from device_times import Timed, buffers, check, device, launch, medians, printed, seconds_of
 from gallery import processor
 
 import eqsat as eq
 from eqsat.backends.c.expr import Scope
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.machine import LINE
-from eqsat.backends.opencl.code import Launch
-from eqsat.backends.opencl.device import OpenDevice, build, open_device, opencl
+from eqsat.backends.opencl.device import OpenDevice, build, opencl
 from eqsat.backends.opencl.expr import ClExpressions, spell
-from eqsat.backends.opencl.kernel import make_unit
 from eqsat.backends.opencl.local_tiles import TILES, cells, conflicts
 from eqsat.backends.opencl.local_transpose import ROWS, SIDE
 from eqsat.backends.schedules.cache_sets import PERIOD
@@ -80,82 +78,27 @@ class Row:
     """How many times as fast as the plain layout."""
 
 
-Timed = Callable[[], float]
-
-
-def medians(calls: Mapping[str, Timed], rounds: int) -> dict[str, float]:
-    """The median seconds of calls that say how long they took, in turns, after one that is left out."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for n in range(rounds + 1):
-        for name, call in calls.items():
-            seconds = call()
-            if n:
-                times[name].append(seconds)
-    return {name: statistics.median(held) for name, held in times.items()}
-
-
 # -- OpenCL
-
-
-def device() -> OpenDevice:
-    """The first GPU, else the device that is used by default, with a queue that takes times."""
-    cl = opencl()
-    found = [d for p in cl.get_platforms() for d in p.get_devices() if d.type & cl.device_type.GPU]
-    chosen = found[0] if found else open_device().device
-    context = cl.Context([chosen])
-    queue = cl.CommandQueue(context, chosen, properties=cl.command_queue_properties.PROFILING_ENABLE)
-    return open_device(queue)
-
-
-def seconds_of(event: Any) -> float:
-    """How long the device worked on what an event stands for."""
-    event.wait()
-    return (event.profile.end - event.profile.start) * 1e-9
-
-
-def buffers(where: OpenDevice, source: NDArray, result: NDArray) -> tuple[Any, Any]:
-    """Memory of the device: one that holds the source, and one for the result."""
-    cl = opencl()
-    read = cl.Buffer(where.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=source)
-    return read, cl.Buffer(where.context, cl.mem_flags.READ_WRITE, result.nbytes)
-
-
-def check(where: OpenDevice, memory: Any, want: NDArray, what: str) -> None:
-    """Compare memory of the device with what numpy says."""
-    got = np.empty_like(want)
-    opencl().enqueue_copy(where.queue, got, memory, is_blocking=True)
-    if not np.array_equal(got, want):
-        raise RuntimeError(f"{what}: the device computes something else than numpy")
-
-
-def launch(where: OpenDevice, kernel: Any, items: int, group: int) -> Timed:
-    """A call of a kernel whose arguments are set."""
-    return lambda: seconds_of(opencl().enqueue_nd_range_kernel(where.queue, kernel, (items,), (group,)))
 
 
 def transposes(where: OpenDevice, side: int, dtype: str, rounds: int) -> list[Row]:
     """A square transpose with each layout of its tiles, and a copy by the device."""
     x = eq.input("x", (side, side), dtype)
     program = eq.Program([x], {"y": x.permute_dims((1, 0))})
-    source = (np.arange(side * side) % 113).astype(dtype).reshape(side, side)
-    want: NDArray = np.ascontiguousarray(source.T)
-    read, write = buffers(where, source, want)
+    array = (np.arange(side * side) % 113).astype(dtype).reshape(side, side)
+    want: NDArray = np.ascontiguousarray(array.T)
+    read, write = buffers(where, array, want)
     calls: dict[str, Timed] = {"copy": lambda: seconds_of(opencl().enqueue_copy(where.queue, write, read))}
     for name in TILES:
         profile = replace(where.profile, kind="gpu", tile=name)
-        lowered, unit, _ = make_unit(program, {}, {}, profile)
-        (step,) = unit.steps
-        if not isinstance(step, Launch) or "__local" not in unit.source:
+        calls[name], source = printed(where, program, profile, {"x": read, "y": write})
+        if "__local" not in source:
             raise BackendError(where.profile.name, "has too little local memory, or too small groups, for tiles")
-        kernel = getattr(build(where, unit.source), step.kernel)
-        memory = {lowered.inputs["x"]: read, lowered.outputs["y"]: write}
-        kernel.set_args(*(memory[b] for b in step.buffers))
-        calls[name] = launch(where, kernel, step.items, step.group)
         calls[name]()
         check(where, write, want, f"transpose {name}")
     size = itemsize(dtype)
     facts = {n: (cells(m, SIDE) * size, banks(n, size)) for n, m in TILES.items()} | {"copy": (0, "")}
-    return rows(f"{side} x {side} {dtype}", medians(calls, rounds), facts, 2 * source.nbytes)
+    return rows(f"{side} x {side} {dtype}", medians(calls, rounds), facts, 2 * array.nbytes)
 
 
 def banks(name: str, size: int) -> str:
