@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -61,6 +62,11 @@ def check(where: OpenDevice, memory: Any, want: NDArray, what: str) -> None:
         raise RuntimeError(f"{what}: the device computes something else than numpy")
 
 
+def spoil(where: OpenDevice, memory: Any) -> None:
+    """Fill memory with what no result holds, so that a kernel that writes nothing is seen."""
+    opencl().enqueue_fill_buffer(where.queue, memory, np.uint8(0x7B), 0, memory.size).wait()
+
+
 def launch(where: OpenDevice, kernel: Any, items: int, group: int) -> Timed:
     """A call of a kernel whose arguments are set."""
     return lambda: seconds_of(opencl().enqueue_nd_range_kernel(where.queue, kernel, (items,), (group,)))
@@ -80,3 +86,17 @@ def printed(where: OpenDevice, program: Program, profile: Profile, memory: Mappi
         kernel.set_args(*(held[b] for b in step.buffers))
         calls.append(launch(where, kernel, step.items, step.group))
     return lambda: sum(call() for call in calls), unit.source
+
+
+def queued(where: OpenDevice, call: Callable[[], object], times: int) -> Timed:
+    """A call that returns while the device works: its share of so many that follow each other, by the host's clock."""
+
+    def seconds() -> float:
+        where.queue.finish()
+        start = time.perf_counter()
+        for _ in range(times):
+            call()
+        where.queue.finish()
+        return (time.perf_counter() - start) / times
+
+    return seconds

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from device_times import Timed, buffers, check, device, launch, medians, printed, seconds_of
+from device_times import Timed, buffers, check, device, launch, medians, printed, seconds_of, spoil
 from gallery import processor
 
 import eqsat as eq
@@ -94,6 +94,7 @@ def transposes(where: OpenDevice, side: int, dtype: str, rounds: int) -> list[Ro
         calls[name], source = printed(where, program, profile, {"x": read, "y": write})
         if "__local" not in source:
             raise BackendError(where.profile.name, "has too little local memory, or too small groups, for tiles")
+        spoil(where, write)
         calls[name]()
         check(where, write, want, f"transpose {name}")
     size = itemsize(dtype)
@@ -128,6 +129,7 @@ def walks(where: OpenDevice, groups: int, reads: int, rounds: int) -> list[Row]:
         kernel: Any = build(where, text).walk
         kernel.set_args(read, write, np.int32(reads))
         calls[name] = launch(where, kernel, want.size, SIDE * ROWS)
+        spoil(where, write)
         calls[name]()
         check(where, write, want, f"walk {name}")
     facts = {n: (cells(m, SIDE) * 4, banks(n, 4)) for n, m in TILES.items()}
