@@ -16,7 +16,8 @@ from eqsat.ir.rule import Rule
 from eqsat.proving.ranges_text import ranges_of
 from eqsat.research.derive import Deriver, derivation, minimize
 from eqsat.research.discover import discover
-from eqsat.research.grammar import GRAMMARS
+from eqsat.research.grammars import GRAMMARS
+from eqsat.research.move_rules import to_paste
 from eqsat.research.moves import discover_moves
 from eqsat.research.picture import graph_picture
 from eqsat.research.plots import plot
@@ -62,7 +63,8 @@ def run_discover(grammar: str, known: str, seconds: float, most: int, out: Outpu
     if grammar == LAYOUTS:
         with out.progress("looking for laws") as show:
             laws = discover_moves(seconds=seconds, progress=show)
-        out.answer(laws.data(), str(laws))
+            text = f"{to_paste(laws.laws)}\n\n\n{laws.tail}"
+        out.answer(laws.data(), text)
         return 0
     if grammar not in GRAMMARS:
         names = ", ".join((*GRAMMARS, LAYOUTS))

@@ -14,7 +14,7 @@ from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.research.grammar import DIVISIONS, Classes, Grammar
+from eqsat.research.grammar import DIVISIONS, ZERO, Classes, Grammar
 
 _INDICES: Mapping[Kind, Kind] = dict.fromkeys((Kind.NEG, Kind.TOTAL, Kind.ANY, Kind.NUM), Kind.IDX)
 """What a grammar has instead of narrower and wider kinds of parameters."""
@@ -120,11 +120,21 @@ def covered(rule: Rule, grammar: Grammar) -> bool:
     if any(n.op == "const" and n.payload not in numbers for n in parts):
         return False
     divisors = [n.args[1] for n in parts if n.op in DIVISIONS]
-    if not all(d.op in ("var", "prod") or (d.op == "const" and d.payload > 1) for d in divisors):
+    least = 0 if 1 in grammar.numbers else 1
+    negative = [d for d in divisors if d.op == "sum" and d.payload == (0, (-1,)) and "neg" in operations]
+    if not all(d.op in ("var", "prod") or d in negative or (d.op == "const" and d.payload > least) for d in divisors):
         return False
     if not all(_sum_said(n, grammar) for n in parts if n.op == "sum"):
         return False
-    return all(_size(side) <= grammar.size for side in sides) and all(n.op in operations for n in parts)
+    if grammar.signs and any(n.op in ("lt", "le", "eq", "ne") and n.args[0] is not ZERO for n in parts):
+        return False
+    sizes = (_size(side) - len(grammar.constants) * _products(side) for side in sides)
+    return all(size <= grammar.size for size in sizes) and all(n.op in operations for n in parts)
+
+
+def _products(term: Term) -> int:
+    """How many products of constants a term has as divisors."""
+    return sum(n.op in DIVISIONS and n.args[1].op == "prod" for n in _nodes(term))
 
 
 def _sum_said(node: Term, grammar: Grammar) -> bool:

@@ -17,6 +17,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 
 POINTS = 384
+ZERO = t.index_const(0)
 LARGEST = 1 << 40  # of values: beyond, a term is left out
 _COMPARE = ("lt", "le", "eq", "ne")
 _JUNCTIONS = ("and", "or")
@@ -47,6 +48,8 @@ class Grammar:
     size: the most operations in a term. Divisors, and one factor of each product, are positive constants; what is
     multiplied is no sum.
     conditions: which to try, beside none; omitted: 0 <= x < c for each index and positive constant, and 0 <= x.
+    constants: further constants, such as a*b, that count as one name. signs: comparisons are of 0 with a term. With
+    `neg`, divisors are also the negatives of positive constants.
     """
 
     parameters: Mapping[str, Kind] = field(
@@ -56,6 +59,8 @@ class Grammar:
     operations: tuple[str, ...] = ("add", "mul", "floordiv", "mod")
     size: int = 4
     conditions: tuple[tuple[Term, ...], ...] | None = None
+    constants: tuple[Term, ...] = ()
+    signs: bool = False
 
     def variables(self) -> dict[Term, Kind]:
         """The variables that stand for the parameters."""
@@ -72,60 +77,7 @@ class Grammar:
         return found
 
 
-def _indices(names: str, constants: str = "", predicates: str = "") -> dict[str, Kind]:
-    kinds = ((names, Kind.IDX), (constants, Kind.POS), (predicates, Kind.PRED))
-    return {name: kind for letters, kind in kinds for name in letters}
-
-
-X, Y, C, D = (t.var(name) for name in "xycd")
-ZERO = t.index_const(0)
-_OPPOSITE = (t.compare("eq", X + Y, ZERO),)
-_CONGRUENT = (t.compare("eq", (X - Y) % C, ZERO),)
-_EXACT = (t.compare("eq", X % C, ZERO),)
-_SLACK = t.var("w") + X - Y - t.var("z")
-_LEVEL, _NEARLY = (t.compare("eq", _SLACK, ZERO),), (_SLACK >= -1, _SLACK <= 1)
-_DIGIT = (ZERO <= Y, Y < C)
-
 ARITHMETIC = Grammar()
-LATTICE = Grammar(_indices("xyz"), (), ("min", "max"), 4, ((X <= Y,),))
-PAIRS = Grammar(_indices("xyzw"), (), ("min", "max"), 3, ((X <= Y,),))
-PREDICATES = Grammar(_indices("xy", "", "pq"), (), ("lt", "le", "eq", "and", "or", "not"), 3, ())
-SUMS = Grammar(_indices("xy", "c"), (), ("add", "sub", "mul", "floordiv", "mod"), 4, (_DIGIT, _CONGRUENT, _EXACT))
-REMAINDERS = Grammar(_indices("xy", "ab"), (), ("add", "sub", "mul", "floordiv", "mod"), 4, ())
-RESTS = Grammar(_indices("xy", "c"), (), ("add", "sub", "floordiv", "mod"), 5, (_CONGRUENT,))
-TRUNCATION = Grammar(
-    _indices("xy", "c"), (), ("truncdiv", "truncmod", "abs", "neg", "add", "sub", "mul", "floordiv", "mod"), 3,
-    ((ZERO <= X,), (X <= ZERO,), (-C < X, X < C), _OPPOSITE),
-)  # fmt: skip
-DIGITS = Grammar(_indices("x", "ab"), (), ("truncdiv", "truncmod", "mul", "sub", "add"), 4, ())
-BITS = Grammar(_indices("xyz"), (), ("bitand", "bitor", "bitxor"), 3, ())
-BOUNDS = Grammar(_indices("xyz"), (), ("min", "max", "add", "sub"), 4, ())
-SIGNS = Grammar(_indices("xy"), (), ("min", "max", "neg", "abs", "sub"), 4, ((ZERO <= X,), (X <= ZERO,)))
-QUOTIENTS = Grammar(
-    _indices("xyz", "c"), (), ("min", "max", "floordiv", "mul", "add"), 3,
-    ((X // C <= Y // C,), (Y // C <= X // C,), _DIGIT),
-)  # fmt: skip
-CHOICES = Grammar(_indices("xy", "", "pq"), (), ("where", "and", "or", "not"), 4, ())
-CHOSEN = Grammar(_indices("xyzw", "", "p"), (), ("where", "add", "sub"), 3, ())
-BOUNDED_CHOICES = Grammar(_indices("xyzw", "", "p"), (), ("where", "min", "max"), 3, ())
-CASES = Grammar(_indices("xy"), (), ("lt", "le", "and", "where", "min", "max"), 4, ())
-FOUR = Grammar(_indices("xyzw"), (), ("min", "max", "add", "sub"), 3, (_LEVEL, _NEARLY))
-ORDER = Grammar(_indices("xy", "cd"), (), ("le", "and", "or", "add", "mul", "floordiv"), 3, (_DIGIT, _OPPOSITE))
-TESTS = Grammar(_indices("xy", "c"), (), ("eq", "ne", "and", "or", "add", "mul"), 3, (_DIGIT, (-C < Y, Y < C)))
-SPELLED = Grammar(_indices("xy"), (), ("le", "eq", "ne", "and", "or"), 3, (_OPPOSITE,))
-TWO_SIDES = Grammar(_indices("x"), (), ("le", "eq", "and", "or", "neg"), 4, ())
-STRICT = Grammar(_indices("xy"), (1,), ("le", "ne", "or", "add"), 3, ((t.compare("eq", X + Y, t.index_const(-2)),),))
-OWN = Grammar(
-    _indices("xy", "c"), (1,), ("le", "add", "sub", "mod"), 3, (_OPPOSITE, (t.compare("eq", Y - X, t.index_const(-1)),))
-)
-PARITY = Grammar(_indices("xy"), (1, 2), ("add", "floordiv", "mod"), 3, ((t.compare("eq", (X - Y) % 2, ZERO),),))
-GRAMMARS = {
-    "arithmetic": ARITHMETIC, "sums": SUMS, "remainders": REMAINDERS, "rests": RESTS, "digits": DIGITS,
-    "truncation": TRUNCATION, "bits": BITS, "lattice": LATTICE, "pairs": PAIRS, "bounds": BOUNDS, "four": FOUR,
-    "signs": SIGNS, "quotients": QUOTIENTS, "choices": CHOICES, "chosen": CHOSEN, "bounded-choices": BOUNDED_CHOICES,
-    "cases": CASES, "predicates": PREDICATES, "order": ORDER, "tests": TESTS, "spelled": SPELLED,
-    "two-sides": TWO_SIDES, "strict": STRICT, "own": OWN, "parity": PARITY,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -253,6 +205,7 @@ class Classes:
 
     def _leaves(self) -> Iterator[tuple[Term, NDArray]]:
         yield from self.env.items()
+        yield from ((c, values_of(c, self.env)) for c in self.grammar.constants)
         ops = self.grammar.operations
         for number in dict.fromkeys((0, *self.grammar.numbers)):
             if any(op not in (*_JUNCTIONS, "not") for op in ops):
@@ -292,7 +245,9 @@ class Classes:
 
     def _allowed(self, op: str, a: Term, b: Term) -> bool:
         if op in DIVISIONS:
-            return self._is_constant(b) and not self._is_constant(a)
+            return (self._is_constant(b) or self._is_negative(b)) and not self._is_constant(a)
+        if self.grammar.signs and op in _COMPARE and a is not ZERO:
+            return False
         if op == "mul":
             return self._is_constant(b) and a.op not in ("sum", "const")
         if op == "add" and self._is_constant(a) and self._is_constant(b):
@@ -302,9 +257,14 @@ class Classes:
     def _is_constant(self, term: Term) -> bool:
         """Whether a term is made of positive constants only, by multiplication."""
         if term.op == "const":
-            return term.dtype == INDEX and term.payload > 1
+            return term.dtype == INDEX and term.payload > (0 if 1 in self.grammar.numbers else 1)
         factors = term.args if term.op == "prod" else (term,)
         return all(f in self.positive for f in factors)
+
+    def _is_negative(self, term: Term) -> bool:
+        """Whether a term is the negative of a positive constant, and the grammar has negatives."""
+        opposite = term.op == "sum" and term.payload == (0, (-1,)) and term.args[0] in self.positive
+        return opposite and "neg" in self.grammar.operations
 
     def entries(self) -> Iterator[Entry]:
         """The cheapest terms of all classes."""

@@ -272,9 +272,13 @@ class MoveLaws:
         return json.dumps(self.data(), indent=1)
 
     def __str__(self) -> str:
+        return "\n".join([*map(str, self.laws), self.tail])
+
+    @property
+    def tail(self) -> str:
+        """How many were looked at, as a comment."""
         end = "" if self.complete else " (the time was over before all were looked at)"
-        tail = f"# {self.pairs} pairs of {self.chains} chains: {len(self.laws)} laws, {self.unknown} unknown{end}"
-        return "\n".join([*map(str, self.laws), tail])
+        return f"# {self.pairs} pairs of {self.chains} chains: {len(self.laws)} laws, {self.unknown} unknown{end}"
 
 
 def discover_moves(

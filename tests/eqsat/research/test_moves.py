@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import numpy as np
 import pytest
 
 from eqsat.cli import main
+from eqsat.ir.rule import Rule
+from eqsat.research.move_rules import to_paste
 from eqsat.research.moves import (
     GIVEN,
     MOVES,
     SHAPES,
     Chain,
+    MoveLaw,
     MoveLaws,
     conditions_needed,
     discover_moves,
     prove_chains,
     value_at,
 )
+from eqsat.rulebook import check_rules
 
 BY_NAME = {move.name: move for move in MOVES}
 
@@ -81,6 +86,20 @@ def test_permutes_and_reshapes() -> None:  # feature: J5
     assert {"x.split().merge() = x", "x.flip().flip() = x", "x.pad_front(a).crop_front(a) = x"} <= said
     assert found.complete and not found.unknown and all(law.by for law in found.laws)
     sound(found)
+
+
+def test_what_is_printed_can_be_pasted() -> None:  # feature: J5
+    """A module of rules that are proved; what the normal form of sums says is a comment."""
+    pairs = [
+        ("roll a, roll b", "roll a + b", "n"),
+        ("pad_front a, crop_front a", "", "n"),
+        ("merge, split", "", "n, m"),
+    ]
+    laws = [MoveLaw(chain(left, n), chain(right, n), (), "", ()) for left, right, n in pairs]
+    scope: dict[str, Any] = {}
+    exec(to_paste(laws), scope)
+    pasted = [x for x in scope.values() if isinstance(x, Rule)]
+    assert {r.name for r in pasted} >= {"roll-a-roll-b", "merge-split"} and check_rules(pasted).ok
 
 
 @pytest.mark.slow
