@@ -99,7 +99,11 @@ def build(text: str, flags: Sequence[str] = (), language: str = "c") -> ctypes.C
         done = subprocess.run(line, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{command} failed: {done.stderr[:2000]}")
-        return ctypes.CDLL(str(made))
+        try:
+            return ctypes.CDLL(str(made))
+        except OSError as error:
+            # A library that it needs, or that one of those needs, is missing.
+            raise RuntimeError(f"cannot be loaded: {error}") from error
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from math import prod
 from eqsat.ir.dtypes import NDArray
 from kernel_suite.case import Case
 from kernel_suite.fused import Fused
-from kernel_suite.native import Call, address, build, compiler
+from kernel_suite.native import Call, address, build
 from kernel_suite.peers import Task
 
 ONEDNN_SHIM = r"""
@@ -163,7 +163,8 @@ class OneDnn:
         )
 
     def _library(self) -> ctypes.CDLL | None:
-        return _onednn(self.prefix) if compiler() is not None else None
+        library = _onednn(self.prefix)
+        return None if isinstance(library, str) else library
 
     def _version(self) -> str:
         library = self._library()
@@ -173,6 +174,11 @@ class OneDnn:
 
     def found(self) -> str | None:
         return None if self._library() is None else self._version()
+
+    def problem(self) -> str:
+        """Why it is not found; "" where it is."""
+        library = _onednn(self.prefix)
+        return library if isinstance(library, str) else ""
 
     def prepare(self, task: Task, x: NDArray, out: NDArray, threads: int) -> Sequence[Call]:
         library = self._library()
@@ -196,13 +202,14 @@ class OneDnn:
 
 
 @lru_cache(maxsize=4)
-def _onednn(prefix: str) -> ctypes.CDLL | None:
-    """The library for a prefix, or None where its header or library is missing."""
+def _onednn(prefix: str) -> ctypes.CDLL | str:
+    """The library for a prefix, or why it cannot be used: its header, it, or what it needs itself is missing."""
     where = () if not prefix else (f"-I{prefix}/include", f"-L{prefix}/lib", f"-Wl,-rpath,{prefix}/lib")
     try:
         return build(ONEDNN_SHIM, (*where, "-ldnnl"))
-    except RuntimeError:
-        return None
+    except RuntimeError as error:
+        lines = str(error).splitlines() or ["it fails to build"]
+        return next((line.strip() for line in lines if "error" in line or "cannot" in line), lines[0])
 
 
 def onednn_prefixes() -> list[str]:

@@ -44,7 +44,8 @@ def list_peers() -> int:
     """Print what each peer needs and what is found."""
     for peer in peers():
         found = peer.found()
-        print(f"{peer.name:14} {'found: ' + found if found else 'not found; needs ' + peer.needs}")
+        problem = f"not found: {peer.problem()}" if isinstance(peer, OneDnn) else "not found"
+        print(f"{peer.name:14} {'found: ' + found if found else f'{problem}; needs {peer.needs}'}")
     return 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kernel_suite import peers_onednn
 from kernel_suite.case import Case
 from kernel_suite.cases import extras, suite
 from kernel_suite.fused import fused_cases
@@ -244,3 +245,13 @@ def test_a_tuned_kernel_takes_part_where_it_differs(
     case = CASES["tr_512x512"]
     x, out = aligned(case.shape, case.dtype), aligned(case.out_shape, case.dtype)
     assert len(Eqsat(tune=True).prepare(case, x, out, 1)) == winner
+
+
+@needs_compiler
+def test_a_library_without_what_it_needs_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    shim = "extern int nowhere_to_be_found; int *version = &nowhere_to_be_found;"
+    with pytest.raises(RuntimeError, match=r"cannot be loaded: .*nowhere_to_be_found"):
+        build(shim)
+    monkeypatch.setattr(peers_onednn, "ONEDNN_SHIM", shim)
+    peer = OneDnn("/no such folder")
+    assert peer.found() is None and peer.problem()
