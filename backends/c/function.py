@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from eqsat.backends.c import guards
 from eqsat.backends.c.expr import Expressions, Scope, index_type
 from eqsat.backends.c.inner_loops import (
     SCALAR,
@@ -34,8 +35,6 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, S
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
-SHORT = 16
-"""Loops of so few steps are unrolled by compilers, which must not do that around a tile of registers."""
 COPIED = 8
 """Innermost loops of so few steps become straight lines, where the rows of a tile share its vectors."""
 FIRST_START = 10_000
@@ -104,11 +103,18 @@ class FunctionPrinter:
     def lines(self) -> list[str]:
         params = [f"{kind}{name}" for kind, name in self.signature.types(self.index)]
         body = self.statement(self.func.body, 1, 0, self.threads > 1)
-        lines = [f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
+        lines = [*self.head(), f"static void {self.func.name}({', '.join(params)})", "{", *body, "}"]
         if is_gather(self.func.body):
             self.pieces["scalar"] = SCALAR
             return ["EQSAT_SCALAR", *lines]
         return lines
+
+    def head(self) -> list[str]:
+        """What stands before the head of a function that runs statements of this one."""
+        if not guards.may_mix_guards(self.func.body):
+            return []
+        self.pieces.setdefault("guards", guards.DEFINITION)
+        return ["EQSAT_GUARDS"]
 
     def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
         """The lines of a statement; `loops` counts the loops around it, `parallel` asks for threads on the next one."""
@@ -169,7 +175,7 @@ class FunctionPrinter:
             return [indent + line for line in tile.lines(stmt)]
         name = self.expressions.axes[stmt.axis] = f"i{loops}"
         inner = self.in_tile(stmt.body, tile, depth + 1, loops + 1)
-        few = "ROLLED " if stmt.extent <= SHORT else ""
+        few = "ROLLED " if stmt.extent <= guards.SHORT else ""
         if stmt.extent <= COPIED and isinstance(stmt.body, For) and stmt.body.kind != "serial" and tile.named["v"]:
             few = f"COPIES({stmt.extent}) "
         head = f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
@@ -212,7 +218,7 @@ class FunctionPrinter:
     def shared(self, lines: Sequence[str]) -> list[str]:
         """Lines that all threads run, in a function of their own; the statement that calls it."""
         name = f"{self.name}_part{sum('_part' in piece for piece in self.pieces)}"
-        text, call = outlined(name, self.scope, lines, self.threads)
+        text, call = outlined(name, self.scope, lines, self.threads, self.head())
         self.pieces.setdefault("run_parts", run_parts(self.threads))
         self.pieces[name] = text
         return [f"    {call}"]

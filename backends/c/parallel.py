@@ -164,14 +164,19 @@ def share(count: str) -> tuple[str, str]:
     return f"({count}) * thread / threads", f"({count}) * (thread + 1) / threads"
 
 
-def outlined(name: str, variables: Sequence[Variable], body: Sequence[str], threads: int) -> tuple[str, str]:
-    """A function for a part, whose lines are `body`, and the statement that runs it in so many threads."""
+def outlined(
+    name: str, variables: Sequence[Variable], body: Sequence[str], threads: int, head: Sequence[str] = ()
+) -> tuple[str, str]:
+    """A function for a part, whose lines are `body`, and the statement that runs it in so many threads.
+
+    head: lines that stand before the function's own.
+    """
     words = set(re.findall(r"\b[A-Za-z_]\w*\b", "\n".join(body)))
     used = [v for v in variables if v.name in words]
     members = " ".join(f"{v.kind.replace('restrict', '').rstrip()} {v.name};" for v in used)
     # C has no empty structs.
     lines = [f"struct {name} {{ {members or 'int none;'} }};"]
-    lines += [f"static void {name}(void *all, ptrdiff_t thread, ptrdiff_t threads)", "{"]
+    lines += [*head, f"static void {name}(void *all, ptrdiff_t thread, ptrdiff_t threads)", "{"]
     lines.append(f"    const struct {name} *const given = all;")
     lines += [f"    {v.kind.rstrip()} {v.name} = given->{v.name};" for v in used] or ["    (void)given;"]
     lines += ["    (void)thread, (void)threads;", *body, "}"]

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.element_types import HALF_ROWS
 from eqsat.backends.c.expr import Expressions, Scope
+from eqsat.backends.c.guards import guards_loads
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, tile_start
 from eqsat.backends.c.types import c_type
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
@@ -26,7 +27,7 @@ from eqsat.backends.schedules.schedule import TILE_I, PointwiseRows
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load, rebuild
-from eqsat.ir.terms.walk import postorder, transform
+from eqsat.ir.terms.walk import nodes_of, postorder, transform
 
 LANE = t.ax(0, 1 << 30)
 """The position in a row: an axis that is longer than any row."""
@@ -113,6 +114,10 @@ class PointwiseLoop:
         expressions = Expressions({**names, **local}, "int32_t", IndexSimplifier(), wide)  # pyright: ignore[reportArgumentType]
         expressions.axes[LANE] = "r"
         scope = Scope()
+        # All elements of a row exist: loaded ahead of the guards, they need no masks.
+        for node in nodes_of("load", value) if guards_loads(value) else ():
+            (text,) = expressions.print_terms([node], scope)
+            scope.texts[node] = expressions.declare(node, text, scope)
         (text,) = expressions.print_terms([value], scope)
         text = f"(uint8_t)({text})" if value.dtype == BOOL else expressions.narrowed(value.dtype, text)
         with self.text.block(f"for (int r = 0; r < {count}; ++r)"):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kernel_float16 import UNSHRUNK
 from kernel_moves import BITS, bodies, check_bits, leaves_of, rotated, swizzled
 
+import eqsat as eq
 from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import this_machine
@@ -78,3 +79,30 @@ def test_columns_from_a_table_are_loaded_one_by_one(dtype: str) -> None:
     assert "EQSAT_SCALAR\nstatic void kernel_0(" in source_of(columns)
     assert "EQSAT_SCALAR" not in source_of(rows)
     check_bits({"columns": columns, "rows": rows}, 2, this_machine(), 1)
+
+
+# feature: K1
+def test_loads_behind_guards_in_loops_that_are_unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GCC 11 to 13 mix up the masks of such loads; loops of few steps, tiles, and statements that are unrolled."""
+    monkeypatch.setenv("EQSAT_CFLAGS", "-Wconversion -Wno-float-conversion -Werror")  # -O3, as users compile
+    rng, inputs, arrays, outputs, wanted = np.random.default_rng(0), [], {}, {}, {}
+    for k, dtype in ((5, "float64"), (8, "float32")):
+        shapes = {"m": (40, k), "x": (k, 40), "c": (40, k), "r": (1, k)}
+        given = {n: rng.integers(1, 9, s).astype(dtype) for n, s in shapes.items()}
+        given["m"] = given["m"] > 4
+        m, x, c, r = (eq.input(f"{n}{k}", a.shape, str(a.dtype)) for n, a in given.items())
+        inputs += [m, x, c, r]
+        arrays |= {f"{n}{k}": a for n, a in given.items()}
+        row = eq.broadcast_to(r, (40, k))
+        outputs |= {f"row{k}": row, f"y{k}": eq.where(m, row, c), f"z{k}": eq.where(m, x.permute_dims((1, 0)), c)}
+        wanted[f"y{k}"] = np.where(given["m"], given["r"], given["c"])
+        wanted[f"z{k}"] = np.where(given["m"], given["x"].T, given["c"])
+    found = eq.compile(eq.Program(inputs, outputs))(arrays)
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array, name)
+    text = "func f(m: bool[40, 5], c: float32[40, 5], y: float32[40, 5])\n  for i in 40:\n    for j in 5:\n"
+    schedule = eq.Schedule(eq.PrimFunc.parse(f"{text}      y[i, j] = where(m[i, j], c[i, j], float32(5))\n"))
+    schedule.unroll("j")
+    mask, c, y = rng.integers(0, 2, (40, 5)).astype(bool), np.ones((40, 5), "float32"), np.zeros((40, 5), "float32")
+    eq.compile(schedule.func)(m=mask, c=c, y=y)
+    np.testing.assert_array_equal(y, np.where(mask, c, 5))
