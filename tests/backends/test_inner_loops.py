@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +16,8 @@ from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.machine import this_machine
 from eqsat.ir.tensors.tensor import Program, Tensor, input
+
+Array = np.ndarray[Any, Any]
 
 
 def source_of(y: Tensor) -> str:
@@ -85,10 +89,14 @@ def test_columns_from_a_table_are_loaded_one_by_one(dtype: str) -> None:
 def test_loads_behind_guards_in_loops_that_are_unrolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """GCC 11 to 13 mix up the masks of such loads; loops of few steps, tiles, and statements that are unrolled."""
     monkeypatch.setenv("EQSAT_CFLAGS", "-Wconversion -Wno-float-conversion -Werror")  # -O3, as users compile
-    rng, inputs, arrays, outputs, wanted = np.random.default_rng(0), [], {}, {}, {}
+    rng = np.random.default_rng(0)
+    inputs: list[Tensor] = []
+    arrays: dict[str, Array] = {}
+    outputs: dict[str, Tensor] = {}
+    wanted: dict[str, Array] = {}
     for k, dtype in ((5, "float64"), (8, "float32")):
-        shapes = {"m": (40, k), "x": (k, 40), "c": (40, k), "r": (1, k)}
-        given = {n: rng.integers(1, 9, s).astype(dtype) for n, s in shapes.items()}
+        shapes: dict[str, tuple[int, int]] = {"m": (40, k), "x": (k, 40), "c": (40, k), "r": (1, k)}
+        given: dict[str, Array] = {n: rng.integers(1, 9, s).astype(dtype) for n, s in shapes.items()}
         given["m"] = given["m"] > 4
         m, x, c, r = (eq.input(f"{n}{k}", a.shape, str(a.dtype)) for n, a in given.items())
         inputs += [m, x, c, r]
@@ -99,7 +107,7 @@ def test_loads_behind_guards_in_loops_that_are_unrolled(monkeypatch: pytest.Monk
         wanted[f"z{k}"] = np.where(given["m"], given["x"].T, given["c"])
     found = eq.compile(eq.Program(inputs, outputs))(arrays)
     for name, array in wanted.items():
-        np.testing.assert_array_equal(found[name], array, name)
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
     text = "func f(m: bool[40, 5], c: float32[40, 5], y: float32[40, 5])\n  for i in 40:\n    for j in 5:\n"
     schedule = eq.Schedule(eq.PrimFunc.parse(f"{text}      y[i, j] = where(m[i, j], c[i, j], float32(5))\n"))
     schedule.unroll("j")
