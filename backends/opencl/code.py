@@ -13,7 +13,7 @@ from eqsat.backends.interface import HostCall
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered
 from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
-from eqsat.backends.opencl.grid import GROUP, Grid, grids
+from eqsat.backends.opencl.grid import GROUP, WIDE_GROUP, Grid, grids, positions_each
 from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, row_and_column
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BFLOAT16, BOOL, COMPLEX, INDEX
@@ -55,7 +55,10 @@ class KernelPrinter:
         self.images = {n: images[n] for n in func.params if n in images}
         self.grids = grids(func, simplifier, profile.kind, profile.units)
         self.items = sum(g.items for g in self.grids)
-        self.group = 1 if profile.kind == "cpu" else min(GROUP, profile.group)
+        self.group, self.each = 1, 1
+        if profile.kind != "cpu":
+            self.each = positions_each(self.grids, profile.units, profile.group)
+            self.group = min(GROUP if self.each == 1 else WIDE_GROUP, profile.group)
         self.written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
         self.names: dict[str, str] = {}
         for name in func.params:
@@ -65,7 +68,9 @@ class KernelPrinter:
         _check_types(func, terms, profile)
         axes = [s.axis for s in statements(func.body) if isinstance(s, For)]
         index = index_type([*terms, *axes], simplifier)
-        most = max([self.items + self.group, *(g.loops[-1].extent + g.chunk for g in self.grids if g.loops)])
+        most = max(
+            [self.items + self.group * self.each, *(g.loops[-1].extent + g.chunk for g in self.grids if g.loops)]
+        )
         self.index = "int64_t" if most >= 1 << 31 else index
         self.expressions = ClExpressions(self.names, self.index, simplifier, self.images, profile.exact_division)
         self.locals = 0
@@ -80,7 +85,8 @@ class KernelPrinter:
     @property
     def launch(self) -> Launch:
         """How the kernel is started."""
-        return Launch(self.func.name, self.func.params, -(-self.items // self.group) * self.group, self.group)
+        groups = -(-self.items // (self.group * self.each))
+        return Launch(self.func.name, self.func.params, groups * self.group, self.group)
 
     def type_of(self, dtype: str) -> str:
         return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
@@ -103,16 +109,34 @@ class KernelPrinter:
         body: list[str] = []
         start = 0
         for n, grid in enumerate(self.grids):
-            alone = len(self.grids) == 1 and grid.items % self.group == 0
-            lines = self.grid(grid, start, 1 if alone else 2)
+            alone = len(self.grids) == 1 and grid.items % (self.group * self.each) == 0
+            depth = 1 if self.each == 1 else 2
+            lines = self.grid(grid, start, depth if alone else depth + 1)
             start += grid.items
             if not alone:
                 word = "if" if n == 0 else "else if"
-                lines = [f"    {word} (item < {start}) {{", *lines, "    }"]
+                indent = "    " * depth
+                lines = [f"{indent}{word} (item < {start}) {{", *lines, f"{indent}}}"]
             body += lines
         if any("item" in line for line in body):
-            body.insert(0, f"    const {self.index} item = ({self.index})get_global_id(0);")
+            return self.kernel(self.over_items(body))
         return self.kernel(body)
+
+    def over_items(self, body: Sequence[str]) -> list[str]:
+        """The lines with `item` declared: the number of the work-item, or one after the other of those that it takes,
+        neighbours of a group's work-items each time."""
+        index = self.index
+        if self.each == 1:
+            return [f"    const {index} item = ({index})get_global_id(0);", *body]
+        block = self.group * self.each
+        return [
+            f"    const {index} first = ({index})get_group_id(0) * {block} + ({index})get_local_id(0);",
+            "    #pragma unroll",
+            f"    for ({index} k = 0; k < {self.each}; ++k) {{",
+            f"        const {index} item = first + k * {self.group};",
+            *body,
+            "    }",
+        ]
 
     def kernel(self, body: Sequence[str]) -> list[str]:
         """The lines of a kernel with this body."""

@@ -7,6 +7,7 @@ follow each other in one NDRange: one launch, whatever borders a pad or an odd s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -24,6 +25,12 @@ ITEMS_PER_UNIT = 8
 """Work-items for each CPU core: cores that end early find more to do, and starting them costs little."""
 GROUP = 64
 """Work-items in a group of a GPU, neighbours along the last loop: one or two of the sets that run in step."""
+WIDE_GROUP = 256
+"""The same where there is much to do: fewer groups are started."""
+EACH = 4
+"""Positions of a work-item there: loads that wait for memory at the same time."""
+BUSY = 1 << 14
+"""Positions for each compute unit from which that pays: several times as many as a unit holds work-items."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +171,19 @@ def grid_for_cpu(nest: ParallelNest, share: float) -> Grid:
 def grid_for_gpu(nest: ParallelNest) -> Grid:
     """One work-item for each position."""
     return Grid(nest.loops, 1, nest.body)
+
+
+def positions_each(found: Sequence[Grid], units: int, group: int) -> int:
+    """How many positions a work-item of a GPU takes, a group's width apart: one where there are few, or much to do in
+    each.
+
+    >>> from eqsat.ir.terms.term import ax
+    >>> loop = For(ax(0, 1 << 20), Store("y", (ax(0, 1 << 20),), t.load("x", [ax(0, 1 << 20)], "int8")))
+    >>> [positions_each([Grid((loop,), 1, loop.body)], units, 1024) for units in (8, 132)]
+    [4, 1]
+    """
+    much = sum(g.items for g in found) >= units * BUSY
+    return EACH if much and group >= WIDE_GROUP and all(points(g.body) == 1 for g in found) else 1
 
 
 def grids(func: PrimFunc, simplifier: IndexSimplifier, kind: str, units: int) -> list[Grid]:

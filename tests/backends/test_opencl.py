@@ -164,6 +164,28 @@ def test_tiles_of_every_layout_hold_all_cells() -> None:  # feature: K4
     assert [conflicts(TILES["swizzled"], 32, size) for size in (1, 2, 4, 8)] == [(1, 1)] * 4
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_work_item_of_a_busy_gpu_takes_several_positions() -> None:  # feature: K4
+    """A whole number of blocks, one with a rest, and nests behind each other; little work is not put together."""
+    shapes = {"whole": (256, 128), "rest": (181, 182), "less": (64, 8)}
+    feeds = {name: sample(shape, "int16") for name, shape in shapes.items()}
+    inputs = {name: input(name, shape, "int16") for name, shape in shapes.items()}
+    around = {name: x.pad(((1, 2), (0, 1)), pad_value=-1) for name, x in inputs.items()}
+    outputs = {name: x.flip(1) for name, x in inputs.items()} | {f"{n} padded": x for n, x in around.items()}
+    where = open_device()
+    profile = replace(where.profile, kind="gpu", units=2, group=max(where.profile.group, 256))
+    for name, y in outputs.items():
+        source = name.split()[0]
+        lowered, unit, images = make_unit(program_of({"y": y}), {}, {}, profile)
+        assert ("item = first + k * 256" in unit.source) == (source != "less")
+        want = feeds[source][:, ::-1]
+        if "padded" in name:
+            want = np.pad(feeds[source], ((1, 2), (0, 1)), constant_values=-1)
+        out = np.full(want.shape, 99, "int16")
+        ClRunner(lowered, unit, images, where).run({source: feeds[source]}, {"y": out})
+        np.testing.assert_array_equal(out, want, name)
+
+
 def test_only_what_is_proved_independent_is_divided() -> None:
     x = input("x", (64, 100), "float32")
     assert "6400 work-items" in ClKernel(program_of({"y": x.flip(1)}), kind="gpu").header
