@@ -15,7 +15,7 @@ from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import stride
 from eqsat.backends.lowering.registers import REGISTERS
 from eqsat.backends.machine import LINE
-from eqsat.ir.dtypes import itemsize
+from eqsat.ir.dtypes import INDEX, itemsize
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, Seq, Stmt, statements, stmt_terms
 from eqsat.ir.terms.term import Term
@@ -62,7 +62,7 @@ def find_next_rows(loop: For, func: PrimFunc, simplifier: IndexSimplifier) -> Ma
         places = [place for n in read for place in _loads(n, name)]
         row = {stride(place, loop.axis) for place in places}
         step = row.pop() if len(row) == 1 else None
-        if len(read) < 2 or not step or step * loop.extent * itemsize(decl.dtype) < FAR:
+        if len(read) < 2 or not step or decl.dtype == INDEX or step * loop.extent * itemsize(decl.dtype) < FAR:
             continue
         if not all(_inside(place - step * loop.axis, step, simplifier) for place in places):
             continue

@@ -114,3 +114,11 @@ def test_loads_behind_guards_in_loops_that_are_unrolled(monkeypatch: pytest.Monk
     mask, c, y = rng.integers(0, 2, (40, 5)).astype(bool), np.ones((40, 5), "float32"), np.zeros((40, 5), "float32")
     eq.compile(schedule.func)(m=mask, c=c, y=y)
     np.testing.assert_array_equal(y, np.where(mask, c, 5))
+
+
+# feature: K1
+def test_a_table_of_indices_that_two_loops_read_is_not_prefetched() -> None:
+    array, width = np.arange(30, dtype="int8").reshape(5, 2, 3, 1), ((1, 0), (0, 5), (1, 5), (0, 1))
+    y = eq.take(eq.pad(input("x", array.shape, "int8"), width, mode="edge"), np.array([4, 2, 0, 6]), axis=1)
+    wanted = np.take(np.pad(array, width, mode="edge"), [4, 2, 0, 6], axis=1)
+    np.testing.assert_array_equal(eq.compile(y)(x=array), wanted)
