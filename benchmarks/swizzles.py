@@ -2,11 +2,12 @@
 
     python benchmarks/swizzles.py [--only gpu|cpu] [--side N] [--rounds N] [--json FILE]
 
-`gpu`: transposes whose tiles of 32 x 32 go through local memory, printed by target "opencl" with the tile laid out
-plain, with a spare column, and swizzled by `column ^ row`; how often the banks are asked for a row and for a column, by
-`local_tiles.conflicts`; GB/s, bytes read plus written, beside a copy by the device. Then the reads of columns alone:
-a tile is loaded once and its columns are read again and again. Times are the device's own (events), median of the
-rounds, in turns. It takes the first GPU that pyopencl finds, else the first device, which may have no banks.
+`gpu`: transposes whose tiles go through local memory (32 x 32; 64 x 64 of elements of less than a word), printed by
+target "opencl" with the tile laid out plain, with a spare word in each row, and swizzled by `column ^ row`; how often
+the banks are asked for a row and for a column, by `local_tiles.conflicts`; GB/s, bytes read plus written, beside a
+copy by the device. Then the reads of columns alone: a tile is loaded once and its columns are read again and again.
+Times are the device's own (events), median of the rounds, in turns. It takes the first GPU that pyopencl finds, else
+the first device, which may have no banks.
 
 `cpu`: a matrix is written column by column, its rows 4096 bytes apart, so that all lines of a column meet in one set of
 the first cache; `eq.Schedule.transform_layout` gives it a spare line in each row, or swizzles each row's lines.
@@ -36,13 +37,15 @@ from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.machine import LINE
 from eqsat.backends.opencl.device import OpenDevice, build, opencl
 from eqsat.backends.opencl.expr import ClExpressions, spell
-from eqsat.backends.opencl.local_tiles import TILES, cells, conflicts
-from eqsat.backends.opencl.local_transpose import ROWS, SIDE
+from eqsat.backends.opencl.local_tiles import LAYOUTS, SIDE, cells, conflicts, shape
+from eqsat.backends.opencl.local_tiles import layout as tile_layout
 from eqsat.backends.schedules.cache_sets import PERIOD
 from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.errors import BackendError
 from eqsat.ir.terms import term as t
 
+ROWS = 8
+"""Rows of a tile that a group of work-items walks at a time."""
 WALK = """__kernel __attribute__((reqd_work_group_size({items}, 1, 1)))
 void walk(__global const float *restrict in, __global float *restrict out, const int reads)
 {{
@@ -89,7 +92,7 @@ def transposes(where: OpenDevice, side: int, dtype: str, rounds: int) -> list[Ro
     want: NDArray = np.ascontiguousarray(array.T)
     read, write = buffers(where, array, want)
     calls: dict[str, Timed] = {"copy": lambda: seconds_of(opencl().enqueue_copy(where.queue, write, read))}
-    for name in TILES:
+    for name in LAYOUTS:
         profile = replace(where.profile, kind="gpu", tile=name)
         calls[name], source = printed(where, program, profile, {"x": read, "y": write})
         if "__local" not in source:
@@ -97,14 +100,18 @@ def transposes(where: OpenDevice, side: int, dtype: str, rounds: int) -> list[Ro
         spoil(where, write)
         calls[name]()
         check(where, write, want, f"transpose {name}")
-    size = itemsize(dtype)
-    facts = {n: (cells(m, SIDE) * size, banks(n, size)) for n, m in TILES.items()} | {"copy": (0, "")}
+    facts = tile_facts(*shape(side, side, itemsize(dtype)), itemsize(dtype)) | {"copy": (0, "")}
     return rows(f"{side} x {side} {dtype}", medians(calls, rounds), facts, 2 * array.nbytes)
 
 
-def banks(name: str, size: int) -> str:
-    """How often the banks are asked for the worst row and the worst column of a tile."""
-    return "{}, {}".format(*conflicts(TILES[name], SIDE, size))
+def tile_facts(height: int, width: int, size: int) -> dict[str, tuple[int, str]]:
+    """Bytes of a tile in each layout, and how often the banks are asked for its worst row and its worst column."""
+    found: dict[str, tuple[int, str]] = {}
+    for name in LAYOUTS:
+        tile = tile_layout(name, height, width, size)
+        asked = "{}, {}".format(*conflicts(tile, height, width, size))
+        found[name] = (cells(tile, height, width) * size, asked)
+    return found
 
 
 def place(name: str, row: str, column: str) -> str:
@@ -112,7 +119,7 @@ def place(name: str, row: str, column: str) -> str:
     cell = t.ax(0, SIDE), t.ax(1, SIDE)
     expressions = ClExpressions({}, "int32_t", IndexSimplifier({}), {}, True)
     expressions.axes.update(zip(cell, (row, column), strict=True))
-    (text,) = expressions.print_terms(list(TILES[name].map_indices(cell)), Scope())
+    (text,) = expressions.print_terms(list(tile_layout(name, SIDE, SIDE, 4).map_indices(cell)), Scope())
     return spell(text)
 
 
@@ -123,17 +130,18 @@ def walks(where: OpenDevice, groups: int, reads: int, rounds: int) -> list[Row]:
     want: NDArray = np.ascontiguousarray(np.broadcast_to(sums, (groups, ROWS, SIDE)))
     read, write = buffers(where, source, want)
     calls: dict[str, Timed] = {}
-    for name, tile in TILES.items():
+    for name in LAYOUTS:
         places = {"store": place(name, "k", "lane"), "read": place(name, "lane", "k")}
-        text = WALK.format(items=SIDE * ROWS, cells=cells(tile, SIDE), side=SIDE, rows=ROWS, **places)
+        text = WALK.format(
+            items=SIDE * ROWS, cells=cells(tile_layout(name, SIDE, SIDE, 4), SIDE, SIDE), side=SIDE, rows=ROWS, **places
+        )
         kernel: Any = build(where, text).walk
         kernel.set_args(read, write, np.int32(reads))
         calls[name] = launch(where, kernel, want.size, SIDE * ROWS)
         spoil(where, write)
         calls[name]()
         check(where, write, want, f"walk {name}")
-    facts = {n: (cells(m, SIDE) * 4, banks(n, 4)) for n, m in TILES.items()}
-    return rows("columns of a tile", medians(calls, rounds), facts, want.size * reads * 4)
+    return rows("columns of a tile", medians(calls, rounds), tile_facts(SIDE, SIDE, 4), want.size * reads * 4)
 
 
 def rows(case: str, times: Mapping[str, float], facts: Mapping[str, tuple[int, str]], moved: int) -> list[Row]:

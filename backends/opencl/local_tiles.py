@@ -1,4 +1,4 @@
-"""Where the cells of a square tile lie in local memory, and how many of its accesses meet in a bank.
+"""The tiles of transposes in local memory: how large, where their cells lie, how many accesses meet in a bank.
 
 Local memory of a GPU has 32 banks of 4 bytes: word w lies in bank w % 32, and a bank gives one word at a time. Lanes
 that run in step and ask a bank for different words wait for each other; lanes that ask for the same word do not.
@@ -14,21 +14,48 @@ from eqsat.ir.layouts.index_map import IndexMap
 BANKS, WORD = 32, 4
 """Banks of the local memory, and bytes of a word."""
 
-TILES: dict[str, IndexMap] = {
-    "plain": IndexMap.parse("row, column -> row*32 + column"),
-    "padded": IndexMap.parse("row, column -> row*33 + column"),
-    "swizzled": IndexMap.parse("row, column -> row*32 + (column ^ row)"),
-}
-"""The layouts of a tile of 32 x 32: as it is, with a spare column, and with each row in another order."""
+SIDE = 32
+"""Rows and columns of a tile of words: as many as work-items run in step on common GPUs, or half as many."""
+LAYOUTS = ("plain", "padded", "swizzled")
+"""How a tile is laid out: as it is, with a spare word in each row, and with each row in another order."""
 
 
-def cells(tile: IndexMap, side: int) -> int:
+def shape(last: int, along: int, itemsize: int) -> tuple[int, int]:
+    """Rows and columns of the tiles that a box is cut into, for the extents that the result and the source are
+    contiguous along. Elements of less than a word have more cells; where one extent is small, the other gets its share.
+
+    >>> shape(512, 512, 4), shape(512, 512, 1), shape(16, 3136, 4), shape(50176, 3, 4)
+    ((32, 32), (64, 64), (16, 64), (320, 3))
+    """
+    side = SIDE if itemsize >= WORD else 2 * SIDE
+    small = min(last, along, side)
+    if small == side:
+        return side, side
+    other = min(side * side // small, -(-max(last, along) // SIDE) * SIDE) // SIDE * SIDE
+    return (small, other) if last <= along else (other, small)
+
+
+def layout(name: str, rows: int, columns: int, itemsize: int) -> IndexMap:
+    """Where the cell of a row and a column lies. Rows that are no power of two long are not swizzled, but padded.
+
+    >>> [int(layout(name, 32, 32, 4).map_indices((1, 5))[0]) for name in LAYOUTS]
+    [37, 38, 36]
+    """
+    if name == "plain":
+        return IndexMap.parse(f"row, column -> row*{columns} + column")
+    if name == "padded" or columns & (columns - 1):
+        return IndexMap.parse(f"row, column -> row*{columns + max(WORD // itemsize, 1)} + column")
+    key = "row" if rows <= columns else f"(row % {columns})"
+    return IndexMap.parse(f"row, column -> row*{columns} + (column ^ {key})")
+
+
+def cells(tile: IndexMap, rows: int, columns: int) -> int:
     """The cells of local memory that a tile takes.
 
-    >>> [cells(tile, 32) for tile in TILES.values()]
+    >>> [cells(layout(name, 32, 32, 4), 32, 32) for name in LAYOUTS]
     [1024, 1055, 1024]
     """
-    (found,) = tile.map_shape((side, side))
+    (found,) = tile.map_shape((rows, columns))
     return int(found)
 
 
@@ -52,13 +79,14 @@ def rounds(places: Iterable[int], itemsize: int) -> int:
     return most
 
 
-def conflicts(tile: IndexMap, side: int, itemsize: int) -> tuple[int, int]:
-    """The rounds of the worst row and of the worst column of a tile; 1 is none that waits.
+def conflicts(tile: IndexMap, rows: int, columns: int, itemsize: int) -> tuple[int, int]:
+    """The rounds of the worst row and of the worst column of a tile, for as many lanes as it is long, at most SIDE;
+    1 is none that waits.
 
-    >>> {name: conflicts(tile, 32, 4) for name, tile in TILES.items()}
+    >>> {name: conflicts(layout(name, 32, 32, 4), 32, 32, 4) for name in LAYOUTS}
     {'plain': (1, 32), 'padded': (1, 1), 'swizzled': (1, 1)}
     """
-    lanes = range(side)
-    rows = max(rounds((tile.map_indices((k, lane))[0] for lane in lanes), itemsize) for k in lanes)
-    columns = max(rounds((tile.map_indices((lane, k))[0] for lane in lanes), itemsize) for k in lanes)
-    return rows, columns
+    along, across = range(min(columns, SIDE)), range(min(rows, SIDE))
+    row = max(rounds((tile.map_indices((k, lane))[0] for lane in along), itemsize) for k in range(rows))
+    column = max(rounds((tile.map_indices((lane, k))[0] for lane in across), itemsize) for k in range(columns))
+    return row, column

@@ -1,18 +1,18 @@
 """Prints transposes for a GPU: tiles go through local memory, so that both loads and stores are coalesced.
 
 before:  for j: for i: d[j, i] = f(s[i, j])                       # neighbouring i lie far apart in s
-after:   each group of work-items, for its tile of 32 x 32:
-             tile[row, lane] = f(s[i, j])                         # lanes along j, which is contiguous in s
+after:   each group of work-items, for its tile:
+             tile[i, j] = f(s[i, j])                              # neighbours along j, which is contiguous in s
              barrier
-             d[j, i] = tile[lane, row]                            # lanes along i, which is contiguous in d
+             d[j, i] = tile[i, j]                                 # neighbours along i, which is contiguous in d
 
-Where the cell of a row and a column lies in local memory is an index map (`local_tiles`).
+How large a tile is, and where the cell of a row and a column lies in local memory, an index map, say `local_tiles`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
 from eqsat.backends.c.expr import Scope
@@ -22,96 +22,110 @@ from eqsat.backends.lowering.lowered import Lowered
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.opencl.code import KernelPrinter, Launch, digits
 from eqsat.backends.opencl.image import Image
-from eqsat.backends.opencl.local_tiles import TILES, cells
+from eqsat.backends.opencl.local_tiles import cells, layout, shape
 from eqsat.backends.opencl.move_nests import address, as_nests, rectangles, transposed_loop, value
 from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, itemsize
+from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
-SIDE = 32
-"""Rows and columns of a tile: as many as work-items run in step on common GPUs, or half as many."""
-ROWS = 8
-"""Rows of a tile that a group of work-items does at a time: 256 work-items, which all devices allow that are GPUs."""
+GROUP = 256
+"""Work-items that do a tile together: as many as all devices allow that are GPUs."""
+SHORTEST = 8
+"""Runs of the result of so many elements are worth tiles; those of shorter ones lie close together in the source."""
 
 
-def fits(move: Move, profile: Profile) -> bool:
-    """Whether a move is worth tiles in local memory, and the device has room for them."""
+@dataclass(frozen=True)
+class Tile:
+    """How a move is cut into tiles of rows, along the last loop, and columns, along the one that the source lies in."""
+
+    along: int
+    rows: int
+    columns: int
+    layout: IndexMap
+
+    @property
+    def cells(self) -> int:
+        """The cells of local memory that it takes."""
+        return cells(self.layout, self.rows, self.columns)
+
+
+def tile_of(move: Move, profile: Profile) -> Tile | None:
+    """The tiles of a move that is worth them, where the device has room."""
     along = transposed_loop(move)
-    if along is None or profile.group < SIDE * ROWS:
-        return False
-    small = min(move.extents[along], move.extents[-1]) < SIDE // 2
-    room = cells(TILES[profile.tile], SIDE) * itemsize(move.out.dtype) <= profile.local_bytes
     # Every operand is read in the order of the first one: none may be contiguous along the result alone.
-    return room and not small and all(abs(a.strides[-1]) != 1 for a in move.operands)
+    if along is None or profile.group < GROUP or any(abs(a.strides[-1]) == 1 for a in move.operands):
+        return None
+    size = itemsize(move.out.dtype)
+    rows, columns = shape(move.extents[-1], move.extents[along], size)
+    found = Tile(along, rows, columns, layout(profile.tile, rows, columns, size))
+    small = move.extents[-1] < SHORTEST or rows * columns < 2 * GROUP
+    return None if small or found.cells * size > profile.local_bytes else found
 
 
 class LocalTransposePrinter(KernelPrinter):
     """One move as a kernel in which every group of work-items transposes a tile."""
 
-    def __init__(self, func: PrimFunc, move: Move, simplifier: IndexSimplifier, profile: Profile) -> None:
+    def __init__(self, func: PrimFunc, move: Move, tile: Tile, simplifier: IndexSimplifier, profile: Profile) -> None:
         super().__init__(func, simplifier, profile, {})
         self.move = move
-        self.tile = TILES[profile.tile]
-        along = transposed_loop(move)
-        assert along is not None
-        self.along, self.last = along, len(move.extents) - 1
-        self.counts = [-(-n // SIDE) if k in (along, self.last) else n for k, n in enumerate(move.extents)]
+        self.tile = tile
+        self.sides = {tile.along: tile.columns, len(move.extents) - 1: tile.rows}
+        self.counts = [-(-n // self.sides.get(k, 1)) for k, n in enumerate(move.extents)]
 
     @property
     def launch(self) -> Launch:
         """How the kernel is started."""
-        size = SIDE * ROWS
-        return Launch(self.func.name, self.func.params, prod(self.counts) * size, size)
+        return Launch(self.func.name, self.func.params, prod(self.counts) * GROUP, GROUP)
 
     def lines(self) -> list[str]:
         """The kernel."""
-        index, move, tile = self.index, self.move, (self.along, self.last)
+        index, move = self.index, self.move
         axes = [t.ax(k, n) for k, n in enumerate(move.extents)]
         self.expressions.axes.update({axis: f"i{k}" for k, axis in enumerate(axes)})
         body = [
-            f"__local {self.type_of(move.out.dtype)} tile[{cells(self.tile, SIDE)}];",
+            f"__local {self.type_of(move.out.dtype)} tile[{self.tile.cells}];",
             f"const {index} group = ({index})get_group_id(0);",
-            f"const {index} lane = ({index})get_local_id(0) % {SIDE}, row = ({index})get_local_id(0) / {SIDE};",
         ]
         for k, position in enumerate(digits("group", self.counts)):
-            name, scale = (f"start{k}", f" * {SIDE}") if k in tile else (f"i{k}", "")
+            name, scale = (f"start{k}", f" * {self.sides[k]}") if k in self.sides else (f"i{k}", "")
             body.append(f"const {index} {name} = {position}{scale};")
         scope = Scope()
-        read, place = self.expressions.print_terms([value(move, axes), self.place("k", "lane")], scope)
+        read, place = self.expressions.print_terms([value(move, axes), self.place()], scope)
         if move.out.dtype == BOOL:
             read = f"(uint8_t)({read})"
-        body += self.sweep(
-            {self.along: "lane", self.last: "k"},
-            [*scope.lines, f"tile[{place}] = {self.expressions.narrowed(move.out.dtype, read)};"],
-        )
+        write = f"tile[{place}] = {self.expressions.narrowed(move.out.dtype, read)};"
+        body += self.sweep("row", "column", self.tile.columns, [*scope.lines, write])
         body.append("barrier(CLK_LOCAL_MEM_FENCE);")
         scope = Scope()
-        cell, place = self.expressions.print_terms([address(move.out, axes), self.place("lane", "k")], scope)
-        body += self.sweep(
-            {self.along: "k", self.last: "lane"},
-            [*scope.lines, f"{self.names[move.out.buffer]}[{cell}] = tile[{place}];"],
-        )
+        cell, place = self.expressions.print_terms([address(move.out, axes), self.place()], scope)
+        write = f"{self.names[move.out.buffer]}[{cell}] = tile[{place}];"
+        body += self.sweep("column", "row", self.tile.rows, [*scope.lines, write])
         return self.kernel([f"    {line}" for line in body])
 
-    def place(self, row: str, column: str) -> Term:
-        """Where a cell of the tile lies in local memory, for the names of its row and column."""
+    def place(self) -> Term:
+        """Where the cell of `row` and `column` lies in local memory."""
         rank = len(self.move.extents)
-        cell = t.ax(rank, SIDE), t.ax(rank + 1, SIDE)
-        self.expressions.axes.update(zip(cell, (row, column), strict=True))
-        (found,) = self.tile.map_indices(cell)
+        cell = t.ax(rank, self.tile.rows), t.ax(rank + 1, self.tile.columns)
+        self.expressions.axes.update(zip(cell, ("row", "column"), strict=True))
+        (found,) = self.tile.layout.map_indices(cell)
         return found
 
-    def sweep(self, position: dict[int, str], lines: Sequence[str]) -> list[str]:
-        """A loop in which the group visits every cell of the tile that the move has."""
-        inside = [f"const {self.index} i{k} = start{k} + {name};" for k, name in position.items()]
-        guard = " && ".join(f"i{k} < {self.move.extents[k]}" for k in position if self.move.extents[k] % SIDE)
+    def sweep(self, outer: str, inner: str, length: int, lines: Sequence[str]) -> list[str]:
+        """A loop in which the group visits every cell of the tile that the move has, neighbours along `inner`."""
+        index, extents, last = self.index, self.move.extents, len(self.move.extents) - 1
+        names = {self.tile.along: "column", last: "row"}
+        inside = [f"const {index} {outer} = n / {length}, {inner} = n % {length};"]
+        inside += [f"const {index} i{k} = start{k} + {name};" for k, name in names.items()]
+        guard = " && ".join(f"i{k} < {extents[k]}" for k in names if extents[k] % self.sides[k])
         if guard:
             inside += [f"if ({guard}) {{", *(f"    {line}" for line in lines), "}"]
         else:
             inside += lines
-        head = f"for ({self.index} k = row; k < {SIDE}; k += {ROWS}) {{"
+        count = self.tile.rows * self.tile.columns
+        head = f"for ({index} n = ({index})get_local_id(0); n < {count}; n += {GROUP}) {{"
         return [head, *(f"    {line}" for line in inside), "}"]
 
 
@@ -137,12 +151,13 @@ def _for_gpu(
     func: PrimFunc, moves: Sequence[Move], simplifier: IndexSimplifier, profile: Profile
 ) -> list[KernelPrinter]:
     """A kernel for each move that local memory helps, and one for the others."""
-    through = [m for m in moves if fits(m, profile)]
-    rest = [m for m in moves if not fits(m, profile)]
+    tiles = [tile_of(move, profile) for move in moves]
+    rest = [move for move, tile in zip(moves, tiles, strict=True) if tile is None]
     found: list[KernelPrinter] = []
     if rest:
         found.append(KernelPrinter(as_nests(func, rest, tile=False), simplifier, profile, {}))
-    for n, move in enumerate(through):
-        part = replace(as_nests(func, [move], tile=False), name=f"{func.name}_tile{n}")
-        found.append(LocalTransposePrinter(part, move, simplifier, profile))
+    for move, tile in zip(moves, tiles, strict=True):
+        if tile is not None:
+            part = replace(as_nests(func, [move], tile=False), name=f"{func.name}_tile{len(found) - bool(rest)}")
+            found.append(LocalTransposePrinter(part, move, tile, simplifier, profile))
     return found

@@ -27,4 +27,4 @@ class Profile:
     largest: int = 1 << 62
     """Bytes of the largest buffer."""
     tile: str = "padded"
-    """Where the cells of a transposed tile lie in local memory: a name of `local_tiles.TILES`."""
+    """Where the cells of a transposed tile lie in local memory: one of `local_tiles.LAYOUTS`."""

@@ -17,7 +17,7 @@ from eqsat.backends.opencl.accumulators import split_accumulators
 from eqsat.backends.opencl.device import open_device
 from eqsat.backends.opencl.grid import independent
 from eqsat.backends.opencl.kernel import ClKernel, make_unit
-from eqsat.backends.opencl.local_tiles import TILES, cells, conflicts
+from eqsat.backends.opencl.local_tiles import LAYOUTS, conflicts, layout
 from eqsat.backends.opencl.profile import Profile
 from eqsat.backends.opencl.runner import ClRunner
 from eqsat.ir.dtypes import DATA, INTS, NDArray, is_float
@@ -154,14 +154,19 @@ def test_tiles_of_every_layout_hold_all_cells() -> None:  # feature: K4
     x = input("x", (70, 45), "float32")
     program = program_of({"y": x.permute_dims((1, 0))})
     where, feed = open_device(), sample((70, 45), "float32")
-    for name, tile in TILES.items():
-        assert tile.is_injective((32, 32)).verdict == "proved"
+    for name in LAYOUTS:
+        for shape in ((32, 32), (16, 64), (64, 16), (3, 320), (45, 64)):
+            assert layout(name, *shape, 2).is_injective(shape).verdict == "proved"
         lowered, unit, images = make_unit(program, {}, {}, replace(where.profile, kind="gpu", tile=name))
-        assert f"tile[{cells(tile, 32)}]" in unit.source and (" ^ " in unit.source) == (name == "swizzled")
+        assert f"tile[{1055 if name == 'padded' else 1024}]" in unit.source and (" ^ " in unit.source) == (
+            name == "swizzled"
+        )
         out = np.empty((45, 70), "float32")
         ClRunner(lowered, unit, images, where).run({"x": feed}, {"y": out})
         assert_same(out, feed.T, False, name)
-    assert [conflicts(TILES["swizzled"], 32, size) for size in (1, 2, 4, 8)] == [(1, 1)] * 4
+    for size in (1, 2, 4, 8):
+        assert conflicts(layout("padded", 64, 64, size), 64, 64, size) == (1, 1)
+        assert conflicts(layout("swizzled", 32, 32, size), 32, 32, size) == (1, 1)
 
 
 @pytest.mark.usefixtures("quick")
