@@ -6,16 +6,18 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from eqsat.backends.c import guards
 from eqsat.backends.c.expr import Expressions, Scope, index_type
 from eqsat.backends.c.inner_loops import (
+    GUARDS,
     SCALAR,
+    SHORT,
     SWIZZLE,
     Swizzle,
     WrapAround,
     find_swizzle,
     find_wrap_around,
     is_gather,
+    may_mix_guards,
     replaced,
 )
 from eqsat.backends.c.library import plain
@@ -111,9 +113,9 @@ class FunctionPrinter:
 
     def head(self) -> list[str]:
         """What stands before the head of a function that runs statements of this one."""
-        if not guards.may_mix_guards(self.func.body):
+        if not may_mix_guards(self.func.body):
             return []
-        self.pieces.setdefault("guards", guards.DEFINITION)
+        self.pieces.setdefault("guards", GUARDS)
         return ["EQSAT_GUARDS"]
 
     def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
@@ -175,7 +177,7 @@ class FunctionPrinter:
             return [indent + line for line in tile.lines(stmt)]
         name = self.expressions.axes[stmt.axis] = f"i{loops}"
         inner = self.in_tile(stmt.body, tile, depth + 1, loops + 1)
-        few = "ROLLED " if stmt.extent <= guards.SHORT else ""
+        few = "ROLLED " if stmt.extent <= SHORT else ""
         if stmt.extent <= COPIED and isinstance(stmt.body, For) and stmt.body.kind != "serial" and tile.named["v"]:
             few = f"COPIES({stmt.extent}) "
         head = f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.element_types import HALF_ROWS
 from eqsat.backends.c.expr import Expressions, Scope
-from eqsat.backends.c.guards import guards_loads
+from eqsat.backends.c.inner_loops import guards_loads
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, tile_start
 from eqsat.backends.c.types import c_type
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
