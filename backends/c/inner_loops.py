@@ -184,7 +184,7 @@ def may_mix_guards(body: Stmt) -> bool:
 
     >>> from eqsat.ir.statements.primfunc import PrimFunc
     >>> text = "func f(x: int8[40, 3], y: int8[40, 3])\\n  for i in 40:\\n    for j in 3:\\n      y[i, j] = "
-    >>> [may_mix_guards(PrimFunc.parse(text + e).body) for e in ("where(i < j, x[i, j], 0)", "where(i < j, 1, 0)")]
+    >>> [may_mix_guards(PrimFunc.parse(text + e).body) for e in ("where(i < j, x[i, j], int8(0))", "x[i, j]")]
     [True, False]
     """
     loops = [s for s in statements(body) if isinstance(s, For)]
