@@ -56,6 +56,9 @@ def drops(program: eq.Tensor) -> bool:
         eq.matmul(X.pad(P, 0), eq.input("w", (14, 3), "float32").pad(((1, 2), (0, 0)), 5)),
         eq.matmul(N.pad(P, 0), eq.input("w", (17, 3), "int8")),
         eq.matmul(X.pad(P, 0), eq.constant(WEIGHTS)),
+        abs(X.pad(P, 0)).sum(1),
+        (X.pad(P, 0) * X.pad(P, 0)).sum(1).sqrt(),
+        (X.pad(P, -INF) - X.pad(P, -INF).max(1, keepdims=True)).exp().sum(1),
     ],
 )
 def test_neutral_padding_is_not_read(program: eq.Tensor) -> None:
