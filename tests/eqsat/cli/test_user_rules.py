@@ -131,7 +131,7 @@ if __name__ == "__main__":
     ("text", "problem"),
     [
         (None, "is not found"),
-        ("x = 1", "declares no law or rule"),
+        ("x = 1", "declares no law, rule, operator or pad value"),
         ("1 / 0", "ZeroDivisionError"),
         ("import nothing_of_this_name", "ModuleNotFoundError"),
     ],
