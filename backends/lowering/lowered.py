@@ -14,6 +14,9 @@ from eqsat.ir.tensors.tensor import Program
 
 Step = PrimFunc | HostCall
 
+Life = tuple[int, int]
+"""The first and the last step that touch a buffer."""
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -61,23 +64,52 @@ def plan_workspace(
     buffers: Mapping[str, ProgramBuffer], steps: Sequence[Step], alignment: int = ALIGNMENT
 ) -> tuple[dict[str, ProgramBuffer], int]:
     """Offsets for the workspace: a buffer takes the first gap that nothing alive at the same time uses."""
-    alive: dict[str, tuple[int, int]] = {}
+    planned = dict(buffers)
+    placed: list[tuple[int, int, Life]] = []
+    total = 0
+    for buffer, life in _largest_first(buffers, steps):
+        size = -(-buffer.nbytes // alignment) * alignment
+        offset = 0
+        for start, stop, other in sorted(placed):
+            if _meet(life, other) and start < offset + size and offset < stop:
+                offset = stop
+        placed.append((offset, offset + size, life))
+        planned[buffer.name] = replace(buffer, offset=offset)
+        total = max(total, offset + size)
+    return planned, total
+
+
+def plan_parts(
+    buffers: Mapping[str, ProgramBuffer], steps: Sequence[Step], alignment: int = ALIGNMENT
+) -> tuple[dict[str, ProgramBuffer], int]:
+    """Offsets for a workspace of parts, for devices without pointers into a buffer.
+
+    Buffers have the same part, at the same offset, or parts that have nothing in common: each part can be memory of
+    its own. A buffer takes the first part whose buffers are not alive at the same time; the largest come first.
+    """
+    planned = dict(buffers)
+    parts: list[tuple[int, list[Life]]] = []
+    total = 0
+    for buffer, life in _largest_first(buffers, steps):
+        free = (part for part in parts if not any(_meet(life, other) for other in part[1]))
+        offset, lives = found = next(free, (total, list[Life]()))
+        if offset == total:
+            parts.append(found)
+            total += -(-max(buffer.nbytes, 1) // alignment) * alignment
+        lives.append(life)
+        planned[buffer.name] = replace(buffer, offset=offset)
+    return planned, total
+
+
+def _largest_first(buffers: Mapping[str, ProgramBuffer], steps: Sequence[Step]) -> list[tuple[ProgramBuffer, Life]]:
+    """The buffers of the workspace that steps touch, each with its life."""
+    alive: dict[str, Life] = {}
     for n, step in enumerate(steps):
         for name in step_buffers(step):
             alive[name] = alive.get(name, (n, n))[0], n
-    planned = dict(buffers)
-    placed: list[tuple[int, int, tuple[int, int]]] = []
-    total = 0
-    for name, (first, last) in sorted(alive.items(), key=lambda item: (-buffers[item[0]].nbytes, item[1], item[0])):
-        buffer = buffers[name]
-        if buffer.role != "workspace":
-            continue
-        size = -(-buffer.nbytes // alignment) * alignment
-        offset = 0
-        for start, stop, life in sorted(placed):
-            if life[0] <= last and first <= life[1] and start < offset + size and offset < stop:
-                offset = stop
-        placed.append((offset, offset + size, (first, last)))
-        planned[name] = replace(buffer, offset=offset)
-        total = max(total, offset + size)
-    return planned, total
+    found = [(buffers[name], life) for name, life in alive.items() if buffers[name].role == "workspace"]
+    return sorted(found, key=lambda item: (-item[0].nbytes, item[1], item[0].name))
+
+
+def _meet(one: Life, two: Life) -> bool:
+    return one[0] <= two[1] and two[0] <= one[1]

@@ -67,6 +67,17 @@ class Image:
         return f"image2d_t of {self.width} x {self.rows} pixels {order} {self.channel_type}"
 
 
+READ_PIXEL = {
+    f"read_pixel_{kind}": f"""static inline {vector} read_pixel_{kind}(__read_only image2d_t image, int column, int row)
+{{
+    const sampler_t pixel = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
+    return read_image{kind}(image, pixel, (int2)(column, row));
+}}"""
+    for kind, vector in (("f", "float4"), ("i", "int4"), ("ui", "uint4"))
+}
+"""One pixel, by kind. With a sampler: without one, NVIDIA's driver 580 reads 0 where only the first channel is used."""
+
+
 @dataclass(frozen=True)
 class PixelStore(Store):
     """A store of all channels of the pixel number index[0]: `value` and then `more`."""

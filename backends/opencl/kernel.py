@@ -14,7 +14,7 @@ from eqsat.backends.arguments import bound_output, dense_outputs, named_argument
 from eqsat.backends.interface import ProgramBuffer
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lower import lower
-from eqsat.backends.lowering.lowered import Lowered, plan_workspace
+from eqsat.backends.lowering.lowered import Lowered, plan_parts
 from eqsat.backends.opencl.arrays import check_device_array, on_device, same_memory, stand_in
 from eqsat.backends.opencl.code import ClUnit, print_cl
 from eqsat.backends.opencl.device import OpenDevice, open_device
@@ -81,7 +81,7 @@ def make_unit(
     simplifier = IndexSimplifier(lowered.tables)
     images = plan_images(lowered, places, profile)
     lowered = stage(lowered, images, simplifier) if images else lowered
-    buffers, total = plan_workspace(lowered.buffers, lowered.steps, profile.alignment)
+    buffers, total = plan_parts(lowered.buffers, lowered.steps, profile.alignment)
     lowered = replace(lowered, buffers=buffers, workspace_bytes=total)
     return lowered, print_cl(printers(lowered, profile, images, simplifier), lowered), images
 

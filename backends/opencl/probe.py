@@ -17,26 +17,42 @@ import numpy as np
 from eqsat.backends import cache
 from eqsat.backends.opencl.arrays import image_format
 from eqsat.backends.opencl.device import OpenDevice, build, driver_identity, failures, opencl
-from eqsat.backends.opencl.image import Image
+from eqsat.backends.opencl.image import READ_PIXEL, Image
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import BackendError
 
 WIDTH, HEIGHT = 5, 3
 """The image that is tried; odd, so that rows begin at odd places."""
 
-SOURCE = """\
-__kernel void get(__read_only image2d_t image, __global VECTOR *pixels)
+LANES = "xyzw"
+"""The channels of a pixel in registers."""
+
+GET = """\
+__kernel void get_LANE(__read_only image2d_t image, __global ELEMENT *pixels)
 {
     const int k = get_global_id(0), width = get_image_width(image);
-    pixels[k] = read_imageKIND(image, (int2)(k % width, k / width));
+    pixels[k] = read_pixel_KIND(image, k % width, k / width).LANE;
 }
+"""
+"""A kernel for each channel: a driver may be wrong only where no other channel is used."""
 
+PUT = """\
 __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
 {
     const int k = get_global_id(0), width = get_image_width(image);
     write_imageKIND(image, (int2)(k % width, k / width), pixels[k]);
 }
 """
+
+
+def trial_source(image: Image) -> str:
+    """The kernels that try an image."""
+    gets = [GET.replace("LANE", lane) for lane in LANES[: image.channels]]
+    text = "\n".join([READ_PIXEL[f"read_pixel_{image.kind}"], *gets, PUT])
+    facts = {"ELEMENT": image.vector[:-1], "VECTOR": image.vector, "KIND": image.kind}
+    for name, fact in facts.items():
+        text = text.replace(name, fact)
+    return text
 
 
 def check_images(where: OpenDevice, images: Mapping[str, Image]) -> None:
@@ -59,7 +75,7 @@ def _found(facts: tuple[str, ...]) -> list[str]:
 
 def _wrong(where: OpenDevice, image: Image) -> str:
     """What the device does wrongly with a format ("reads", "writes"); nothing where all is right."""
-    facts = (*driver_identity(where.device), image.label, SOURCE)
+    facts = (*driver_identity(where.device), image.label, trial_source(image))
     found = _found(facts)
     if not found:
         name = f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}.json"
@@ -103,21 +119,22 @@ def _tried(where: OpenDevice, image: Image) -> str:
         flags, wanted = cl.mem_flags.READ_WRITE, image_format(image)
         if wanted not in cl.get_supported_image_formats(where.context, flags, cl.mem_object_type.IMAGE2D):
             return ""  # refused, with that reason, where an image is made
-        source = SOURCE.replace("VECTOR", image.vector).replace("KIND", image.kind)
-        kernels = {k.function_name: k for k in build(where, source).all_kernels()}
+        kernels = {k.function_name: k for k in build(where, trial_source(image)).all_kernels()}
         given = sample(image)
         made: Any = cl.create_image(where.context, flags, wanted, shape=(image.width, image.rows))
         region = {"origin": (0, 0), "region": (image.width, image.rows), "is_blocking": True}
-        wide = np.zeros((image.rows, image.width, 4), {"f": "float32", "i": "int32", "ui": "uint32"}[image.kind])
+        element = {"f": "float32", "i": "int32", "ui": "uint32"}[image.kind]
+        wide, got = np.zeros((image.rows, image.width, 4), element), np.zeros((image.rows, image.width), element)
         pixels = cl.Buffer(where.context, flags, wide.nbytes)
         items = (image.width * image.rows,)
 
         cl.enqueue_copy(where.queue, made, given, **region)
-        kernels["get"](where.queue, items, None, made, pixels)
-        cl.enqueue_copy(where.queue, wide, pixels)
-        wrong = [] if np.array_equal(wide[..., : image.channels], given.astype(wide.dtype)) else ["reads"]
+        for channel, lane in enumerate(LANES[: image.channels]):
+            kernels[f"get_{lane}"](where.queue, items, None, made, pixels)
+            cl.enqueue_copy(where.queue, got, pixels)
+            wide[..., channel] = got
+        wrong = [] if np.array_equal(wide[..., : image.channels], given.astype(element)) else ["reads"]
 
-        wide[:] = 0
         wide[..., : image.channels] = given
         cl.enqueue_copy(where.queue, pixels, wide)
         cl.enqueue_copy(where.queue, made, np.zeros_like(given), **region)

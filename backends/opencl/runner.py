@@ -1,4 +1,4 @@
-"""Running OpenCL programs: arrays of the host and of the device in and out, one workspace, host operators between."""
+"""Running OpenCL programs: arrays of the host and of the device in and out, a workspace, host operators between."""
 
 from __future__ import annotations
 
@@ -39,15 +39,16 @@ class ClRunner:
             program = build(where, unit.source)
             self.kernels: dict[str, Any] = {k.function_name: k for k in program.all_kernels()}
         self.kept: dict[str, Memory] = {}
-        self.workspace: Memory = None
+        self.parts: dict[int, Memory] = {}
+        """The parts of the workspace by their offset."""
 
     def _check_sizes(self) -> None:
         profile = self.where.profile
-        sizes = [(f"{b.role} {b.label or b.name}", b.nbytes) for b in self.lowered.buffers.values()]
-        for what, size in [*sizes, ("the workspace", self.lowered.workspace_bytes)]:
-            if size > profile.largest:
-                problem = f"{size} bytes; {profile.name} has at most {profile.largest} in one buffer"
-                raise BackendError(f"target opencl: {what}", problem, "use smaller arrays")
+        for buffer in self.lowered.buffers.values():
+            if buffer.nbytes > profile.largest:
+                what = f"target opencl: {buffer.role} {buffer.label or buffer.name}"
+                problem = f"{buffer.nbytes} bytes; {profile.name} has at most {profile.largest} in one buffer"
+                raise BackendError(what, problem, "use smaller arrays")
 
     def run(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
         """Fill the outputs, numpy or device arrays, which are checked."""
@@ -73,13 +74,15 @@ class ClRunner:
         return self.kept[name]
 
     def part(self, buffer: ProgramBuffer) -> Memory:
-        """A buffer of the workspace: a part of one allocation."""
-        if buffer.name not in self.kept:
-            if self.workspace is None:
-                size = max(self.lowered.workspace_bytes, 1)
-                self.workspace = opencl().Buffer(self.where.context, opencl().mem_flags.READ_WRITE, size)
-            self.kept[buffer.name] = self.workspace.get_sub_region(buffer.offset, max(buffer.nbytes, 1))
-        return self.kept[buffer.name]
+        """The memory of a buffer of the workspace, which others have after it.
+
+        A part is memory of its own, never a sub-buffer: NVIDIA's driver 580 ends the process when it releases some.
+        """
+        if buffer.offset not in self.parts:
+            buffers = self.lowered.buffers.values()
+            size = max(b.nbytes for b in buffers if b.role == "workspace" and b.offset == buffer.offset)
+            self.parts[buffer.offset] = opencl().Buffer(self.where.context, opencl().mem_flags.READ_WRITE, max(size, 1))
+        return self.parts[buffer.offset]
 
     def new_image(self, image: Image) -> Memory:
         """Memory for an image."""

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,12 +20,14 @@ from eqsat.backends.c import cc
 from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.c.unit import print_unit
 from eqsat.backends.compile import compile
+from eqsat.backends.interface import HostCall, ProgramBuffer
 from eqsat.backends.lowering.lower import lower
+from eqsat.backends.lowering.lowered import plan_parts
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError, EvaluationError
 from eqsat.ir.tensors import library, reductions
-from eqsat.ir.tensors.tensor import Program, Tensor, as_program, compute, constant, input
+from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, as_program, compute, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
@@ -248,6 +251,21 @@ def test_host_operators_run_between_kernels() -> None:
     (unknown,) = library.opaque("Mystery", [x], [((3, 4), "float32")])
     with pytest.raises(BackendError, match="Mystery"):
         compile(unknown)
+
+
+def test_parts_of_a_workspace_are_the_same_or_apart() -> None:
+    """Buffers alive at the same time have different parts; parts do not overlap, and none lies outside."""
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        spans = {f"b{n}": sorted(rng.integers(0, 6, 2).tolist()) for n in range(8)}
+        buffers = {b: ProgramBuffer(b, (int(rng.integers(0, 300)),), "uint8", "workspace", "") for b in spans}
+        touched = [tuple(b for b, (i, j) in spans.items() if i <= k <= j) for k in range(6)]
+        planned, total = plan_parts(buffers, [HostCall(cast(Opaque, None), names, ()) for names in touched], 64)
+        for one, two in combinations(planned.values(), 2):
+            apart = one.offset + one.nbytes <= two.offset or two.offset + two.nbytes <= one.offset
+            assert apart or one.offset == two.offset
+            assert one.offset != two.offset or not any({one.name, two.name} <= {*names} for names in touched)
+        assert all(b.offset % 64 == 0 and b.offset + b.nbytes <= total for b in planned.values())
 
 
 def test_workspace_is_reused() -> None:
