@@ -9,7 +9,7 @@ from eqsat.backends.c.expr import ATOM, CAST, COMPARED, Expressions, Scope, Text
 from eqsat.backends.c.math import MATH
 from eqsat.backends.c.types import helper
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
-from eqsat.backends.opencl.image import READ_PIXEL, Image
+from eqsat.backends.opencl.image import Image, read_pixel
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, int_value
@@ -72,8 +72,7 @@ def spell(text: str) -> str:
 
 def helper_texts(helpers: Collection[str], text: str) -> list[str]:
     """The helper functions that a text calls, each before it is used."""
-    own = LANES | READ_PIXEL
-    found = [own[h] if h in own else spell(helper(h)) for h in helpers]
+    found = [LANES[h] if h in LANES else spell(helper(h)) for h in helpers]
     every = "\n".join([*found, text])
     return [*(body for name, body in HALVES.items() if f"{name}(" in every), *found]
 
@@ -110,9 +109,7 @@ class ClExpressions(Expressions):
         """One channel of a pixel."""
         texts = [scope.find(a) for a in node.args]
         row, column, channel = (x[0] for x in texts if x is not None)
-        text = self.helper(f"read_pixel_{image.kind}", (self.buffers[node.payload], ATOM), (column, ATOM), (row, ATOM))[
-            0
-        ]
+        text = read_pixel(image.kind, self.buffers[node.payload], column, row)
         number = int_value(node.args[2])
         if number is not None:
             text += f".{'xyzw'[number]}"

@@ -67,15 +67,13 @@ class Image:
         return f"image2d_t of {self.width} x {self.rows} pixels {order} {self.channel_type}"
 
 
-READ_PIXEL = {
-    f"read_pixel_{kind}": f"""static inline {vector} read_pixel_{kind}(__read_only image2d_t image, int column, int row)
-{{
-    const sampler_t pixel = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;
-    return read_image{kind}(image, pixel, (int2)(column, row));
-}}"""
-    for kind, vector in (("f", "float4"), ("i", "int4"), ("ui", "uint4"))
-}
-"""One pixel, by kind. With a sampler: without one, NVIDIA's driver 580 reads 0 where only the first channel is used."""
+def read_pixel(kind: str, image: str, column: str, row: str) -> str:
+    """The text that reads a pixel, a vector of four.
+
+    With a sampler, spelled in the call: without one, NVIDIA's driver 580 reads 0 where only the first channel is used.
+    """
+    sampler = "CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST"
+    return f"read_image{kind}({image}, {sampler}, (int2)({column}, {row}))"
 
 
 @dataclass(frozen=True)

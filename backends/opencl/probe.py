@@ -17,7 +17,7 @@ import numpy as np
 from eqsat.backends import cache
 from eqsat.backends.opencl.arrays import image_format
 from eqsat.backends.opencl.device import OpenDevice, build, driver_identity, failures, opencl
-from eqsat.backends.opencl.image import READ_PIXEL, Image
+from eqsat.backends.opencl.image import Image, read_pixel
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import BackendError
 
@@ -28,28 +28,37 @@ LANES = "xyzw"
 """The channels of a pixel in registers."""
 
 GET = """\
-__kernel void get_LANE(__read_only image2d_t image, __global ELEMENT *pixels)
+__kernel void get_LANE(__read_only image2d_t image, __global ELEMENT *restrict pixels)
 {
-    const int k = get_global_id(0), width = get_image_width(image);
-    pixels[k] = read_pixel_KIND(image, k % width, k / width).LANE;
+    const int item = (int)get_global_id(0);
+    if (item < COUNT) {
+        const int row = item / WIDTH;
+        const int column = item % WIDTH;
+        pixels[WIDTH * row + column] = READ.LANE;
+    }
 }
 """
-"""A kernel for each channel: a driver may be wrong only where no other channel is used."""
+"""A kernel for each channel, in the form of those that programs get: a driver may be wrong where no other is used,
+and right where a kernel asks for an image's width."""
+
+COLUMN = "column"
 
 PUT = """\
 __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
 {
-    const int k = get_global_id(0), width = get_image_width(image);
-    write_imageKIND(image, (int2)(k % width, k / width), pixels[k]);
+    const int item = (int)get_global_id(0);
+    write_imageKIND(image, (int2)(item % WIDTH, item / WIDTH), pixels[item]);
 }
 """
 
 
 def trial_source(image: Image) -> str:
     """The kernels that try an image."""
-    gets = [GET.replace("LANE", lane) for lane in LANES[: image.channels]]
-    text = "\n".join([READ_PIXEL[f"read_pixel_{image.kind}"], *gets, PUT])
-    facts = {"ELEMENT": image.vector[:-1], "VECTOR": image.vector, "KIND": image.kind}
+    read = read_pixel(image.kind, "image", COLUMN, "row")
+    gets = [GET.replace("READ", read).replace("LANE", lane) for lane in LANES[: image.channels]]
+    text = "\n".join([*gets, PUT])
+    numbers = {"COUNT": str(image.rows * image.width), "WIDTH": str(image.width)}
+    facts = {"ELEMENT": image.vector[:-1], "VECTOR": image.vector, "KIND": image.kind, **numbers}
     for name, fact in facts.items():
         text = text.replace(name, fact)
     return text
