@@ -8,6 +8,7 @@ from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.size_terms import as_extent
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, substitute, transform
 from eqsat.operators.interned import Interned, Leaf, ViewOf
@@ -120,6 +121,8 @@ class Cells:
             return None
 
         def cell(load: Term) -> Term:
+            if isinstance(load.payload, Table):  # numbers that the formula itself holds
+                return load
             index, k = t.index_const(0), int(load.payload)
             for n in operator.operands[k]:
                 label = operator.labels[n]

@@ -118,7 +118,7 @@ def _assembled(n_in: Size, digits: Sequence[Digit], rows: Iterable[Rows], offset
     joined, listed = _joined(digits, rows)
     shift: Size | None = offset
     kept: list[Lookup] = []
-    for r in listed:
+    for r in map(_upwards, listed):
         found = _counted(joined[r.places[0]].extent, r) if len(r.places) == 1 else None
         if found is None:
             values = r.values[r.valid]
@@ -149,6 +149,11 @@ def _assembled(n_in: Size, digits: Sequence[Digit], rows: Iterable[Rows], offset
     kept.sort(key=lambda x: x.places)
     lookups = tuple(x._replace(places=tuple(numbered[p] for p in x.places)) for x in kept)
     return TableMap(n_in, tuple(done), lookups, shift)
+
+
+def _upwards(r: Rows) -> Rows:
+    """The same rows in a unit that is not negative, so that equal maps have equal tables."""
+    return r if at_most(0, r.unit) else r._replace(values=-r.values, unit=mul(-1, r.unit))
 
 
 def _joined(digits: Sequence[Digit], rows: Iterable[Rows]) -> tuple[list[Digit], list[Rows]]:

@@ -155,6 +155,15 @@ def test_a_rotation_by_windows_is_one_of_windows() -> None:
 N = t.sym("N")
 
 
+def test_a_reversed_axis_and_then_a_table_of_it() -> None:
+    """A table after steps of -N cells has its numbers in steps of N, and an inverse."""
+    sizes: tuple[Size, ...] = (2, 4, monomial(1, N))
+    turned = chain_of(build.take(sizes, 1, [3, 2, 1, 0]), build.take(sizes, 1, [0, 1, 3, 2]))
+    assert isinstance(turned, TableMap) and turned == build.take(sizes, 1, [3, 2, 0, 1])
+    back = inverse(turned)
+    assert back is not None and done(turned, back).is_identity
+
+
 @given(st.data())
 def test_permuted_axes_compose_like_arrays(data: st.DataObject) -> None:
     """Random permutations of axes with permutations, splits and symbols around them."""
