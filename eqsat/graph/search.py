@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Literal
 
+from eqsat.graph.declared import declared
 from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded
 from eqsat.graph.layouts import Fact, Layouts, layout_cap
@@ -149,9 +150,13 @@ def run(task: Task, report: Callable[[Snapshot], None]) -> None:
 
 def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
     start = time.monotonic()
+    with declared(task.laws, task.interned) as laws:
+        _saturate(task, TensorGraph(task.interned, laws), start, report)
+
+
+def _saturate(task: Task, graph: TensorGraph, start: float, report: Callable[[Snapshot], None]) -> None:
     u = task.interned
     answers = _Answers(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules, layout_cap(len(task.written)))
-    graph = TensorGraph(u, task.laws)
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
     graph.load_written(task.written, task.viewed, task.same)

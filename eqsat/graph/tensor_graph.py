@@ -8,160 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from eqsat.graph.egglog_adapter import Call, EGraph, Expression
+from eqsat.graph.declared import Declared, shapes_of
+from eqsat.graph.egglog_adapter import Call, Expression
 from eqsat.graph.encode import Encoded
 from eqsat.ir.flat.facts import inverse, is_bijective, is_permutation
-from eqsat.ir.law import Law
-from eqsat.laws.plan import Plan, Shape, plans
-from eqsat.laws.text import acts, answers, is_direct, need, rules, shape_number, spelling, spells
+from eqsat.laws.plan import Plan
+from eqsat.laws.text import answers, shape_number
 from eqsat.operators.interned import Hub, Interned, Leaf, ViewOf
-from eqsat.operators.moves import is_pointwise, varying
+from eqsat.operators.moves import is_pointwise
 from eqsat.operators.restrict import is_part
 from eqsat.operators.selections import is_selection
-
-SCHEMA = """
-(sort V)
-
-(sort Vs (Vec V))
-
-(constructor Leaf (i64) V)
-
-(constructor View (V i64) V)
-
-(constructor Hub (i64 i64 Vs) V)
-
-(constructor Form (i64 i64 Vs) V)
-
-(constructor Value (i64) V)
-
-(constructor Root (i64) V)
-
-(function vid (V) i64 :merge (min old new))
-
-(relation operand (Vs i64 V))
-
-(relation arity (Vs i64))
-
-(relation lay (V i64))
-
-(relation identity (i64))
-
-(relation bijective (i64))
-
-(relation unabsorbed (i64))
-
-(relation shape (i64 i64))
-
-(relation selection (i64))
-
-(relation pointwise (i64))
-
-(relation constant (V))
-
-(relation in_parts (V))
-
-(relation need_part (V i64))
-
-(relation part (V i64))
-
-(relation need_placed (V i64))
-
-(relation placed (V i64))
-
-(relation undoes (i64 i64))
-
-(relation need_output_form (i64 i64 i64))
-
-(relation need_operand_form (i64 i64 i64))
-
-(relation form (i64 i64))
-
-(relation form_operand (i64 i64 i64))
-
-(relation form_output (i64 i64 i64))
-
-(relation need_view_up (i64 i64))
-
-(relation view_up (i64 i64 i64))
-
-(relation need_view_down (i64 i64))
-
-(relation view_down (i64 i64 i64))
-
-(ruleset operands)
-
-(ruleset laws)
-
-(ruleset layouts)
-
-(rule ((= x (View x m)) (unabsorbed m)) ((subsume (View x m))) :ruleset operands :name "symmetry")
-
-(rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
-
-(rule ((need_part x m) (identity m)) ((part x m)) :ruleset laws :name "whole")
-
-(rule ((need_part x m) (constant x)) ((part x m)) :ruleset laws :name "part of constant")
-
-(rule ((need_part x m) (in_parts x)) ((part x m)) :ruleset laws :name "part of what is used in parts")
-
-(rule ((need_placed x m) (identity m)) ((placed x m)) :ruleset laws :name "in place")
-
-(rule ((need_placed x m) (constant x)) ((placed x m)) :ruleset laws :name "placed constant")
-
-(rule ((need_placed x m) (= x (View z p)) (undoes p m)) ((placed x m)) :ruleset laws :name "put back")
-
-(rule ((= h (Hub s o v)) (lay h m)) ((need_output_form s o m)) :ruleset layouts :name "ask output layout")
-
-(rule ((= h (Hub s o v)) (form s f) (form_output f o m)) ((lay h m)) :ruleset layouts :name "form output layout")
-
-(rule ((= h (Hub s o v)) (form s f) (form_operand f k m) (operand v k x)) ((lay x m))
-  :ruleset layouts :name "form operand layout")
-
-(rule ((= y (View x c)) (unabsorbed c) (lay x p)) ((need_view_up c p)) :ruleset layouts :name "ask layout of view")
-
-(rule ((= y (View x c)) (unabsorbed c) (lay x p) (view_up c p m)) ((lay y m)) :ruleset layouts :name "layout of view")
-
-(rule ((= y (View x c)) (unabsorbed c) (lay y m)) ((need_view_down c m)) :ruleset layouts :name "ask layout under view")
-
-(rule ((= y (View x c)) (unabsorbed c) (lay y m) (view_down c m p)) ((lay x p))
-  :ruleset layouts :name "layout under view")
-"""
 
 NODES = ("Leaf", "View", "Hub", "Form")
 LAYOUT_NEEDS = ("need_output_form", "need_operand_form", "need_view_up", "need_view_down")
 
 
-def operand_rules(arity: int) -> str:
-    """The rules that name the operands of operators (a relation: `vec-get`, a primitive, would pair all nodes and
-    views), and that ask for layouts of them."""
-    listed = " ".join(f"(operand v {k} (vec-get v {k}))" for k in range(arity))
-    rules = [
-        f"(rule ((= h (Hub s o v)) (= {arity} (vec-length v))) ((arity v {arity}) {listed})\n"
-        f'  :ruleset operands :name "operands/{arity}")'
-    ]
-    for k in range(arity):
-        rules.append(
-            f"(rule ((= h (Hub s o v)) (arity v {arity}) (operand v {k} x) (lay x m)) ((need_operand_form s {k} m))\n"
-            f'  :ruleset layouts :name "ask operand layout/{arity}.{k}")'
-        )
-    return "\n\n".join(rules)
-
-
 class TensorGraph:
     """The e-graph of one program, over its interned maps, operators and values, and the laws by which it grows."""
 
-    def __init__(self, interned: Interned, laws: Iterable[Law]) -> None:
+    def __init__(self, interned: Interned, declared: Declared) -> None:
         self.interned = interned
-        self.laws = tuple(laws)
-        self.graph = EGraph()
-        self.graph.run(SCHEMA)
-        self.plans: dict[str, Plan] = {}
-        self.arities: set[int] = set()
-        self.shapes: set[Shape] = set()
+        self.declared = declared
+        self.graph = declared.graph
         self.announced = [0, 0]
-        self._declare(None)
         self.roots = 0
         self.loaded = 0
+
+    @property
+    def plans(self) -> dict[str, Plan]:
+        """The laws that ask, as they act, by the relation of their questions."""
+        return self.declared.plans
 
     def load(self, wanted: Sequence[tuple[int, int]]) -> None:
         """Insert all interned values; `wanted` are (value, layout) pairs of the program's outputs."""
@@ -215,28 +91,12 @@ class TensorGraph:
         if isinstance(value, Leaf):
             return Call("Leaf", (number,))
         if isinstance(value, Hub):
-            self.need_arity(len(value.operands))
+            self.declared.need_arity(len(value.operands))
             operands = tuple(_value(k) for k in value.operands)
             return Call(
                 "Hub", (value.operator, value.output, Call("vec-of", operands) if operands else Call("vec-empty", ()))
             )
         return Call("View", (_value(value.base), value.reindex))
-
-    def need_arity(self, arity: int) -> None:
-        """Declare what operators with this many operands take."""
-        if arity not in self.arities:
-            self.arities.add(arity)
-            spelled = [spelling(law, arity) for law in self.laws if spells(law)]
-            self.graph.run("\n\n".join([operand_rules(arity), *spelled]))
-
-    def _declare(self, shape: Shape | None) -> None:
-        """Declare the laws as they act on operators of a shape."""
-        number = None if shape is None else shape_number(shape)
-        for law in self.laws:
-            for plan in plans(law, shape) if acts(law) else ():
-                self.graph.run(rules(plan, number))
-                if not is_direct(plan):
-                    self.plans[need(plan)] = plan
 
     def announce(self) -> int:
         """Tell the graph what its rules need to know about maps and operators that appeared since the last time; how
@@ -244,17 +104,13 @@ class TensorGraph:
         u, facts = self.interned, list[Call]()
         for number in range(self.announced[0], len(u.operators)):
             operator = u.operators[number]
-            shape = Shape(len(operator.operands), varying(operator))
-            self.need_arity(shape.arity)
+            self.declared.need_arity(len(operator.operands))
+            for shape in shapes_of(operator):
+                self.declared.need_shape(shape)
+                facts.append(Call("shape", (number, shape_number(shape))))
             if operator.kind.identity:
                 continue  # no law is about it
-            selects = is_selection(operator)
-            for s in (shape, Shape(shape.arity, tuple(range(shape.arity)))) if selects else (shape,):
-                if s not in self.shapes:
-                    self.shapes.add(s)
-                    self._declare(s)
-                facts.append(Call("shape", (number, shape_number(s))))
-            facts += [Call("selection", (number,))] if selects else []
+            facts += [Call("selection", (number,))] if is_selection(operator) else []
             facts += [Call("pointwise", (number,))] if is_pointwise(operator) else []
         for number in range(self.announced[1], len(u.reindexes)):
             m = u.reindexes[number].map
