@@ -17,7 +17,7 @@ from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View, constant
 from eqsat.ir.tensors.views import flatten, reshape, unflatten, view
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Shape, output_axes, same_shape, static_shape
+from eqsat.ir.terms.shape import Shape, output_axes, same_dim, same_shape, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 
@@ -74,7 +74,9 @@ def _made(
     tag = None
     if valid is not t.TRUE:
         tag = Tag("pad")
-    elif sorted(order) == list(range(len(shape))) == list(range(source.rank)):
+    elif sorted(order) == list(range(len(shape))) == list(range(source.rank)) and all(
+        same_dim(d, shape[n]) for d, n in zip(source.shape, order, strict=True)
+    ):
         tag = Tag("permute_dims", (("axes", tuple(order.index(n) for n in range(len(shape)))),))
     elif m is not None and is_bijective(m):
         tag = Tag("layout_transform")

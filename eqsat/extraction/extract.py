@@ -90,6 +90,7 @@ class Alternatives:
         self.nodes, self.interned, self.prices, self.takes = nodes, interned, prices, takes
         self.excluded = excluded
         self.constants = _constant_classes(nodes, constant)
+        self.ahead = _ahead(nodes, self.constants)
         self.produced = self._produced()
         self._origin = cache(self._kind)
         self._behind = cache(self._seen_through)
@@ -155,7 +156,7 @@ class Alternatives:
         return self.prices.form(spell.form, tuple(self._origin(x) for x in spell.operands))
 
     def _kind(self, c: ClassId) -> Origin:
-        if c in self.constants:
+        if c in self.ahead:
             return "constant"
         kinds = (self.interned.operators[self.interned.forms[x.form].operator] for x in self.nodes.forms.get(c, ()))
         return "product" if any(is_product(operator.kind, operator.operands) for operator in kinds) else ""
@@ -244,4 +245,24 @@ def _constant_classes(nodes: Nodes, constant: Callable[[int], bool]) -> set[Clas
         if c not in found:
             found.add(c)
             stack.extend(viewers.get(c, ()))
+    return found
+
+
+def _ahead(nodes: Nodes, constants: set[ClassId]) -> set[ClassId]:
+    """The classes that are computed from constants alone, by operators too, as a dequantised weight is."""
+    readers: dict[ClassId, list[tuple[ClassId, tuple[ClassId, ...]]]] = {}
+    for c, forms in nodes.forms.items():
+        for form in forms:
+            for x in form.operands:
+                readers.setdefault(x, []).append((c, form.operands))
+    for c, views in nodes.views.items():
+        for base, _ in views:
+            readers.setdefault(base, []).append((c, (base,)))
+    found = set(constants)
+    stack = list(constants)
+    while stack:
+        for c, operands in readers.get(stack.pop(), ()):
+            if c not in found and found.issuperset(operands):
+                found.add(c)
+                stack.append(c)
     return found

@@ -4,7 +4,7 @@ can absorb ever enters the e-graph and equal data meet whatever their layouts ar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -33,6 +33,7 @@ from eqsat.operators.bundles import keeps_place, of_opaque
 from eqsat.operators.interned import Form, Hub, Interned, Leaf, Reindex, ValueType, ViewOf
 from eqsat.operators.labels import CanonicalOp, OpaqueKind, OpBuilder, canonicalise, of_compute
 from eqsat.operators.moves import applied, is_pointwise
+from eqsat.operators.round_trips import MOST_STEPS, SMALL, Step, formula_of, gives_back, is_plain
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import RuleStep, Session
@@ -400,6 +401,12 @@ def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
             e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
             return
     held = [u.scalar(v) for v in values]
+    if not own:
+        one = _given_back(e, node, done.operator, values)
+        if one is not None:
+            e.laws["round-trip"] += 1
+            e.placed[node.serial, 0] = place(e, one, done.output_maps[0], None, node.outputs[0][1])
+            return
     if not own and e.may("pull-pad") and held and len(done.operator.outputs) == 1 and is_pointwise(done.operator):
         one = applied(done.operator, [h for h in held if h is not None])
         if one is not None:
@@ -417,6 +424,35 @@ def _operator(e: Encoded, node: Node, labelled: OpBuilder) -> None:
     for k, layout in enumerate(done.output_maps):
         typed = ValueType(layout.n_out, node.outputs[k][1])
         e.placed[node.serial, k] = LaidOut(u.value(Hub(number, k, tuple(values)), typed), layout)
+
+
+def _given_back(e: Encoded, node: Node, operator: CanonicalOp, values: Sequence[int]) -> LaidOut | None:
+    """A view of the value that element-wise operators, of which this is the last, all together give back, whatever
+    views are between them; None where they give back none."""
+    u, dtype = e.interned, node.outputs[0][1]
+    steps: list[Step] = []
+    whole: Map | None = None
+    while dtype in SMALL and len(steps) < MOST_STEPS:
+        found = formula_of(operator, node)
+        if found is None:
+            break
+        formula, order = found
+        held = [u.scalar(values[k]) for k in order]
+        steps.insert(0, (formula, held))
+        if not is_plain(steps[0]):
+            break
+        number = next(k for k, x in zip(order, held, strict=True) if x is None)
+        value, m = list(_roots(u, values[number]).items())[-1]
+        whole = m if whole is None else composed(m, whole)
+        if whole is None:
+            break
+        if u.types[value].dtype == dtype and gives_back(steps, dtype):
+            return place(e, LaidOut(value, identity(whole.n_in)), whole, None, dtype)
+        item = u.values[value]
+        if not isinstance(item, Hub):
+            break
+        operator, values, node = u.operators[item.operator], item.operands, e.spelled(item.operator).node
+    return None
 
 
 def _without_copies(e: Encoded, op: OpBuilder, k: int, source: LaidOut) -> tuple[OpBuilder, int] | None:

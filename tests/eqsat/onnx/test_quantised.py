@@ -1,11 +1,12 @@
 """Operators between DequantizeLinear and QuantizeLinear stay there: runtimes compute them on quantised numbers."""
 
+import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx import ModelProto, parser
+from onnx import ModelProto, numpy_helper, parser
 
 import eqsat as eq
 from eqsat.nets import conv_chain
@@ -57,6 +58,45 @@ def test_moves_out_of_a_group_are_better_inside_of_none() -> None:
     """)
     found = eq.onnx.optimize(turned)
     assert found.bytes_moved == 0 and lost(turned, found.model) == lost(GROUP, found.model) == ""
+
+
+def test_moves_between_floats_and_back_are_moves_of_quantised_numbers() -> None:
+    """Quantised again by the same numbers, they were never floats; by others, they were."""
+    same = model("""
+        f = Constant<value_ints = [24]>() t = Reshape(d, f) q = QuantizeLinear(t, s, z)
+        e = DequantizeLinear(q, s, z) r = Relu(e) y = QuantizeLinear(r, s, z)
+    """)
+    found = eq.onnx.optimize(same)
+    assert [n.op_type for n in found.model.graph.node].count("QuantizeLinear") == 1 and not found.notes
+    other = ModelProto()
+    other.CopyFrom(same)
+    other.graph.initializer.append(numpy_helper.from_array(np.array(0.25, np.float32), "s2"))
+    next(n for n in other.graph.node if n.op_type == "QuantizeLinear").input[1] = "s2"
+    kept = eq.onnx.optimize(other).model
+    assert [n.op_type for n in kept.graph.node].count("QuantizeLinear") == 2
+
+
+def test_a_bias_that_is_dequantised_is_one_that_a_product_adds() -> None:
+    """No layout is chosen in which the product would have to leave its bias to another operator."""
+    sizes = {"w": (6, 8), "b": (8,)}
+    text = """
+        <ir_version: 8, opset_import: ["": 17]>
+        g (uint8[40, 6] x) => (uint8[2, 4, 40] y)
+        <float s = {0.5}, uint8 z = {3}, int8 zw = {0}, int32 zb = {0}> {
+            d = DequantizeLinear(x, s, z) v = DequantizeLinear(w, s, zw) c = DequantizeLinear(b, s, zb)
+            m = Gemm(d, v, c) q = QuantizeLinear(m, s, z) e = DequantizeLinear(q, s, z)
+            f = Constant<value_ints = [40, 2, 4]>() r = Reshape(e, f) t = Transpose<perm = [1, 2, 0]>(r)
+            y = QuantizeLinear(t, s, z)
+        }
+    """
+    built = parser.parse_model(text)
+    for name, kind in (("w", "int8"), ("b", "int32")):
+        values = np.arange(np.prod(sizes[name])).reshape(sizes[name]).astype(kind)
+        built.graph.initializer.append(numpy_helper.from_array(values, name))
+    found = eq.onnx.optimize(built)
+    assert lost(built, found.model) == "" and not found.notes
+    (gemm,) = (n for n in found.model.graph.node if n.op_type == "Gemm")
+    assert len(gemm.input) == 3
 
 
 def test_a_result_that_breaks_groups_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
