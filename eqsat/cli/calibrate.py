@@ -67,5 +67,9 @@ def table_text(table: Table) -> str:
         prices = {int(run): f"{price * 1.024:8.0f}" for run, price in points}
         lines.append(f"  {kind:26}" + "".join(prices.get(run, " " * 8) for run in runs).rstrip())
     lines += [f"{name + ': ns per operator':28}{price / 1000:8.0f}" for name, price in table.operators.items()]
-    lines += [f"{name + ': ps per multiplication':40}{price:8.2f}" for name, price in table.products.items()]
+    units = {"packed": "cell"}
+    lines += [
+        f"{name + ': ps per ' + units.get(name, 'multiplication'):40}{price:8.2f}"
+        for name, price in table.products.items()
+    ]
     return "\n".join(lines)

@@ -153,7 +153,7 @@ def _without_units(
     rank = operands[k].rank if operands else None
     if any(front):
         return dims[-2:]
-    kept = rank in (None, len(dims)) if right else rank != 2 or not operands
+    kept = rank == len(dims) if right else rank != 2 or not operands
     return dims if kept else dims[-2:]
 
 

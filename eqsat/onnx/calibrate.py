@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsat.ir import clock
 from eqsat.models.package import require
-from eqsat.pricing.table import Table
+from eqsat.pricing.table import PRODUCTS, Table
 
 Run = Callable[[], object]
 Shape = tuple[int, ...]
@@ -26,7 +26,7 @@ RUNS = (1, 4, 16, 96)
 CELLS = 1 << 18
 ROUNDS = (5, 25)
 NODES = 24
-YARDSTICKS = ("nothing", "chain")
+YARDSTICKS = ("nothing", "chain", "few")
 """Probes that only others are measured against."""
 WORD = 4
 
@@ -156,8 +156,13 @@ def _products() -> list[Probe]:
     left, turned = {"w": weight.T.copy()}, {"x": (inner, rows)}
     other: list[Operator] = [("MatMul", ["w", "x"], {})]
     flags: list[Operator] = [("Gemm", ["x", "w"], {"transA": 1})]
+    few, heads = 49, 12
+    one = Probe(("few", 0), 1, [("MatMul", ["x", "w"], {})], {"x": (few, inner)}, {"w": weight})
+    batch = {"w": np.full((heads, inner, columns // heads), 1 / inner, np.float32)}
     return [
         there,
+        one,
+        Probe(("packed", 0), weight.size, [("MatMul", ["x", "w"], {})], {"x": (few, inner)}, batch, one.key),
         Probe(("constant_left", 0), per, other, turned, left, ("work", 0)),
         Probe(("transposed_left", 0), per, flags, turned, {"w": weight}, ("work", 0)),
     ]
@@ -233,7 +238,7 @@ def _table(every: Sequence[Probe], medians: Mapping[tuple[str, int], float], thr
         if run:
             moves.setdefault(kind, []).append((float(run), price))
     named = {kind: price for (kind, run), price in prices.items() if not run}
-    products = {name: named.pop(name) for name in ("work", "constant_left", "transposed_left")}
+    products = {name: named.pop(name) for name in PRODUCTS}
     version = getattr(require("onnxruntime"), "__version__", "")
     return Table(f"onnxruntime {version}, {platform.machine()}", threads, moves, named, products)
 

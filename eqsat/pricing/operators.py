@@ -13,8 +13,6 @@ from eqsat.operators.forms import selects
 from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Label
 from eqsat.pricing.table import Table
 
-PACKING = 16
-"""Multiplications that take as long as packing one cell of a product's right operand: few rows hardly repay it."""
 Orders = Sequence[Sequence[int]]
 Origin = Literal["", "constant", "product"]
 """Where an operand comes from: a constant can be laid out in any way beforehand, a product can add one to itself."""
@@ -116,12 +114,13 @@ def _product(
     ):
         price += table.products["transposed_left"]
     used = {label for order in (*operands, output) for label in order}
-    packed = PACKING * table.products["work"] * _packed(extents, operands, output, origins)
+    packed = table.products["packed"] * _packed(extents, operands, output, origins)
     return round(prod(extents[label] for label in used) * price + packed)
 
 
 def _packed(extents: Sequence[int], operands: Orders, output: Sequence[int], origins: Sequence[Origin]) -> int:
-    """The cells of the right operand that the runtime packs: one matrix for each of the batch, or once for all rows."""
+    """The cells of the right operand that the runtime packs: one matrix for each of the batch, or once for all rows. It
+    packs a constant beforehand, but no batch of them."""
     order = [label for label in output if extents[label] != 1]
     right = 0 if order and order[-1] in operands[0] else 1
     alone = [[label for label in operands[k] if label not in operands[1 - k]] for k in (1 - right, right)]

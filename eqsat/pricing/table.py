@@ -33,7 +33,7 @@ KINDS = (
 )
 """How bytes are moved."""
 OPERATORS = ("node", "reshape")
-PRODUCTS = ("work", "constant_left", "transposed_left")
+PRODUCTS = ("work", "constant_left", "transposed_left", "packed")
 FORMAT = 1
 FILE = "prices.json"
 
@@ -47,7 +47,7 @@ class Table:
     moves: for each of KINDS, the length of a run in bytes and the picoseconds of a byte in runs of that length, the
     shortest first. operators: the picoseconds of an operator beside its bytes. products: the picoseconds of a
     multiplication, and what it costs more where the left operand is the constant, or is read with its last axes in the
-    other order.
+    other order; packed: of a cell of the right operand, where the runtime has to bring that in order for each run.
     """
 
     source: str

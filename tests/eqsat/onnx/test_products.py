@@ -303,3 +303,23 @@ def test_a_weight_in_one_other_order_makes_no_model_larger() -> None:
     model = mixer_block(tokens=64, channels=64)
     found = eq.onnx.optimize(model, objective="bytes", growth=0.0)
     assert operators(found.model)["Transpose"] == 0 and found.model.ByteSize() < 1.01 * model.ByteSize()
+
+
+def test_weights_are_matrices() -> None:
+    """Runtimes prepare a constant on the right, and add a bias as they multiply, where it is one."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Add", ["m", "b"], ["a"]),
+        helper.make_node("Split", ["a", "parts"], ["q", "k", "v"], axis=2),
+        helper.make_node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["q", "kt"], ["s"]),
+        helper.make_node("MatMul", ["s", "v"], ["y"]),
+    ]
+    constants = [weight("w", 128, 384), weight("b", 384), ints("parts", 128, 128, 128)]
+    model = model_of(helper.make_graph(nodes, "g", [info("x", 1, 64, 128)], [info("y", 1, 64, 128)], constants))
+    found = eq.onnx.optimize(model)
+    written = found.model.graph
+    assert operators(found.model)["Split"] == 0
+    ranks = {x.name: len(x.dims) for x in written.initializer}
+    weights = [ranks[n.input[1]] for n in written.node if n.op_type == "MatMul" and n.input[1] in ranks]
+    assert len(weights) > 1 and set(weights) == {2}

@@ -17,7 +17,7 @@ from eqsat.ir.tensors.reductions import matmul
 from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tensor, View, as_program
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.steps import refined_steps, steps_price, taken_apart
-from eqsat.pricing.table import KINDS, Table, shipped
+from eqsat.pricing.table import KINDS, PRODUCTS, Table, shipped
 from eqsat.pricing.views import timed_steps, view_price
 
 PRICES = st.floats(0, 5000)
@@ -29,7 +29,7 @@ def tables(draw: st.DrawFn) -> Table:
     """Tables as a measurement may leave them: a longer run may have come out dearer."""
     points = st.lists(st.tuples(st.integers(1, 4096), PRICES), min_size=1, max_size=5, unique_by=lambda p: p[0])
     moves = {kind: sorted((float(a), b) for a, b in draw(points)) for kind in KINDS}
-    numbers = {name: draw(PRICES) for name in ("work", "constant_left", "transposed_left")}
+    numbers = {name: draw(PRICES) for name in PRODUCTS}
     return Table("drawn", 1, moves, {"node": draw(PRICES) * 1000, "reshape": draw(PRICES) * 1000}, numbers)
 
 
