@@ -10,7 +10,7 @@ from itertools import product as flags
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, product
-from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.tensors.tensor import Constant, Tensor
 from eqsat.ir.terms.shape import Shape
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Label
@@ -153,7 +153,10 @@ def _without_units(
     rank = operands[k].rank if operands else None
     if any(front):
         return dims[-2:]
-    kept = rank == len(dims) if right else rank != 2 or not operands
+    if right:  # a constant in any shape is there: a matrix is what a runtime can prepare
+        kept = rank is None or (rank == len(dims) and not isinstance(operands[k].node, Constant))
+    else:
+        kept = rank != 2 or not operands
     return dims if kept else dims[-2:]
 
 
