@@ -21,7 +21,7 @@ Region = tuple[int, tuple[int, ...], tuple[tuple[tuple[int, int], ...], ...]]
 have equal answers."""
 
 
-class _Search:
+class Search:
     """A part with the choice so far."""
 
     def __init__(self, bounds: Bounds, known: Chosen, prices: Sequence[int]) -> None:
@@ -74,7 +74,7 @@ class _Search:
         if found is not None:
             kept = {n: row for n, row in self.known.rows.items() if n not in local}
             made = {region[k]: self._whole(region[k], row) for k, row in found.rows.items()}
-            whole = self._reachable({**kept, **made})
+            whole = self.known if self.is_chosen(made) else self.reachable({**kept, **made})
             if whole.cost < self.known.cost:
                 self.known = whole
                 return True
@@ -117,7 +117,12 @@ class _Search:
     def _whole(self, n: int, row: Row) -> Row:
         return next(r for r in self.rows.table[n] if r[2] is row[2])
 
-    def _reachable(self, chosen: Mapping[int, Row]) -> Chosen:
+    def is_chosen(self, made: Mapping[int, Row]) -> bool:
+        """Whether rows are those of the choice so far: what is reachable through them is that choice."""
+        rows = self.known.rows
+        return all(n in rows and rows[n][2] is row[2] for n, row in made.items())
+
+    def reachable(self, chosen: Mapping[int, Row]) -> Chosen:
         """What of a choice is needed."""
         mask, kept = self.rows.start, dict[int, Row]()
         for n in range(len(self.rows.table)):
@@ -130,7 +135,7 @@ class _Search:
 
 def improved(bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, budget: Budget) -> Chosen:
     """A choice that no neighbourhood betters, or that the budget allows, or that costs the least that any can."""
-    search = _Search(bounds, known, prices)
+    search = Search(bounds, known, prices)
     every = list(dict.fromkeys(search.value_at))
     for steps, most, width in SWEEPS:
         free = {v: search.near(v, steps, most) for v in every}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -75,10 +76,16 @@ def lookup(op: str, domain: str = "") -> Operator | None:
     >>> lookup("Conv") is not None, lookup("NonZero") is None
     (True, True)
     """
-    for table in TABLES:
-        import_module(f"eqsat.onnx.ops.{table}")
+    _import_tables()
     found = _operators.get(op)
     return found if found is not None and found.domain == ("" if domain == "ai.onnx" else domain) else None
+
+
+@lru_cache(maxsize=1)
+def _import_tables() -> None:
+    """Import the tables, once: operators are looked up for every node that is made."""
+    for table in TABLES:
+        import_module(f"eqsat.onnx.ops.{table}")
 
 
 def domain_of(op: str) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
+
+import pytest
 
 from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
-from eqsat.extraction.local import improved
+from eqsat.extraction.local import Search, improved
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import Component, take_apart
-from eqsat.extraction.rows import Rows, by_class, rows_of
+from eqsat.extraction.rows import Row, Rows, by_class, rows_of
 from eqsat.extraction.several import RUNS, good_choice
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId, UseForm
@@ -108,3 +111,26 @@ def test_the_integer_program_starts_from_what_is_known() -> None:
         ways = by_class({rows.order[n]: row[2] for n, row in known.rows.items()})
         found = improve(part, rows, values, ways, 0.05, 20.0)
         assert found is not None and cost_in(part, found[0]) <= cost_in(part, ways)
+
+
+def test_what_is_chosen_already_is_not_put_together_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A neighbourhood whose answer is the choice so far leaves the rest of the program alone, with the same result."""
+    part = _chain(10, 0)  # feature: G12
+    rows = rows_of(part)
+    bounds, prices = Bounds(rows, values_of(part)), [0] * len(rows.order)
+    found = improved(bounds, _hasty(rows), prices, 0, Budget(1e9, float("inf")))
+    calls: list[int] = []
+    reachable = Search.reachable
+
+    def counted(search: Search, chosen: Mapping[int, Row]) -> Chosen:
+        calls.append(1)
+        return reachable(search, chosen)
+
+    def never(_search: Search, _made: Mapping[int, Row]) -> bool:
+        return False
+
+    monkeypatch.setattr(Search, "reachable", counted)
+    again, few = improved(bounds, found, prices, 0, Budget(1e9, float("inf"))), len(calls)
+    monkeypatch.setattr(Search, "is_chosen", never)
+    anew = improved(bounds, found, prices, 0, Budget(1e9, float("inf")))
+    assert again == anew == found and few < len(calls) - few

@@ -54,3 +54,12 @@ def test_one_entry_is_all_that_an_operator_needs(monkeypatch: pytest.MonkeyPatch
     program = front.load(model)
     assert any(isinstance(n, Opaque) and n.definition is not None for n in program.nodes())
     np.testing.assert_allclose(eq.compile(program)(feeds), wanted, rtol=1e-5)
+
+
+def test_tables_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators are looked up for each node that is made: only the first time are their tables imported."""
+    assert table.lookup("Conv") is not None
+    again: list[str] = []
+    monkeypatch.setattr(table, "import_module", again.append)
+    assert table.lookup("Conv") is not None and table.lookup("NonZero") is None
+    assert not again
