@@ -25,6 +25,7 @@ from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.law import OPERATORS, nodes
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.ir.terms.walk import substitute as substitute_terms
@@ -344,10 +345,11 @@ class Sides:
             here = at.get(n)
             if isinstance(label.name, Coordinate) and load is not None:
                 index = substitute_terms(load.args[label.name.number], table)
-                if nodes_of("load", index):
+                if any(not isinstance(x.payload, Table) for x in nodes_of("load", index)):
                     raise LayoutError("check of a law", "which cell is read depends on others")
                 env = {axis: _along(axis, slots, at) for axis in nodes_of("axis", index)}
-                here = evaluate_masked([index], env)[0][0]
+                here, bad = evaluate_masked([index], env, load_table)[0]
+                out = out if bad is None else out | bad
             assert here is not None
             extent = value(label.extent, self.numbers)
             out = out | (here < 0) | (here >= extent)

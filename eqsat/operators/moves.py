@@ -19,6 +19,7 @@ from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Label, OpBuilder, Slot, canonicalise
@@ -246,6 +247,8 @@ def applied(operator: CanonicalOp, values: Sequence[Term]) -> Term | None:
     arrays = [np.asarray(t.const_value(v)) for v in values]
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        if isinstance(source, Table):
+            return load_table(source, index)
         assert isinstance(source, int)
         return arrays[source], None
 

@@ -17,6 +17,7 @@ from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.tabled import from_array
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.operators.forms import selects
@@ -60,6 +61,8 @@ def owners_at(operator: CanonicalOp, cells: NDArray, sizes: Mapping[Term, int]) 
     env: dict[Term, NDArray] = {axis: positions[slots[axis.payload[1]]] for axis in nodes_of("axis", body)}
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        if isinstance(source, Table):
+            return load_table(source, index)
         assert isinstance(source, int)
         flat: NDArray = np.zeros((), np.int64)
         bad: NDArray | None = None

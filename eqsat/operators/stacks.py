@@ -20,6 +20,7 @@ from eqsat.ir.flat.sizes import Size, common, div, mul, number
 from eqsat.ir.flat.table import Lookup, Map, TableMap
 from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot, order_map
@@ -89,6 +90,8 @@ def _along(operator: CanonicalOp) -> _Along | None:
     count = len(operator.operands)
 
     def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
+        if isinstance(source, Table):
+            return load_table(source, index)
         assert isinstance(source, int)
         own = _coordinate(operator, source)
         size = 1 if own is None else operator.labels[own].extent  # axes of extent 1 are no labels

@@ -151,6 +151,9 @@ def _unary(rng: np.random.Generator, x: eq.Tensor) -> eq.Tensor:
         return x if rng.integers(2) else ~x
     made = [-x, x * x, x + 1, eq.maximum(x, 0)]
     made += [eq.exp(x), abs(x), eq.sqrt(x), x * 0.0] if x.dtype == "float32" else []
+    if x.rank == 2:
+        rows = rng.integers(0, int(str(x.shape[0])), int(str(x.shape[0])))
+        made.append(eq.compute(x.shape, lambda i, j: x[table_load(rows, i), j] + 0))
     return made[rng.integers(len(made))]
 
 
@@ -210,6 +213,4 @@ def test_a_body_may_hold_numbers_of_its_own() -> None:
     """A load of a constant table is none of an operand."""
     order = np.array([2, 0, 1, 5, 4, 3])
     turned = eq.compute((6, 14), lambda i, j: X[table_load(order, i), j] * 2)
-    for program in (turned.pad(P, 0).sum(1), turned.pad(P, -INF).max(1)):
-        found = eq.optimize(program)
-        assert not found.notes and found.status == "saturated"
+    assert drops(turned.pad(P, 0).sum(1)) and drops(turned.pad(P, -INF).max(1)) and not drops(turned.pad(P, 1).sum(1))
