@@ -12,8 +12,10 @@ from eqsat.ir.errors import BoundsError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term, int_value, load
-from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, transform
+from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, substitute, transform
 
+CHOSEN = ("min", "max", "where", "cast")
+"""Operations that make an index of what is read from data."""
 MAX_GUARD = 64
 """Guards of more parts are dropped: the claim below gets harder to prove, never wrong."""
 
@@ -37,7 +39,7 @@ def flat_index(index: Sequence[Term], shape: Sequence[int]) -> Term:
 
 def by_position(condition: Term) -> Term:
     """A condition without what it says about data: weaker, and so safe to assume in its place."""
-    if not any(not isinstance(n.payload, Table) for n in nodes_of("load", condition)):
+    if not _reads_data(condition):
         return condition
     if condition.op in ("and", "or"):
         return t.junction(condition.op, [by_position(a) for a in condition.args])
@@ -96,18 +98,46 @@ def settle(claim: Claim, guard: Term, form: Term, simplifier: IndexSimplifier) -
         if slack is not None and slack[0] >= 0:
             return
     witness = ""
+    (guard, freed), data = _any_data(guard, form, simplifier)
     guard = by_position(guard)
     if guard is t.FALSE:
         return
-    if not any(not isinstance(n.payload, Table) for n in nodes_of("load", form)):
-        box = {a: (0, int_value(a.args[0]) or 0) for a in free_variables(guard, form) if a.args}
-        proof = decider().prove(t.compare("le", 0, form), box, guard)
+    if not _reads_data(freed):
+        box = {a: (0, int_value(a.args[0]) or 0) for a in free_variables(guard, freed) if a.args} | data
+        proof = decider().prove(t.compare("le", 0, freed), box, guard)
         if proof:
             return
         witness = f", for example at {dict(proof.witness)}" if proof.witness else ""
     raise BoundsError(
         f"access {claim.access}", f"may leave its buffer: {form} >= 0 is not shown{witness}", "guard it with eq.where"
     )
+
+
+def _reads_data(term: Term) -> bool:
+    """Whether a term reads anything but constant tables."""
+    return any(not isinstance(n.payload, Table) for n in nodes_of("load", term))
+
+
+def _any_data(
+    guard: Term, form: Term, simplifier: IndexSimplifier
+) -> tuple[tuple[Term, Term], dict[Term, tuple[int, int]]]:
+    """Guard and form with a variable in place of each index of known range that is read from data, and the ranges: what
+    holds for every number in a range holds for those that are read."""
+    found: dict[Term, Term] = {}
+    ranges: dict[Term, tuple[int, int]] = {}
+    stack, seen = [form, guard], set[Term]()
+    while stack:
+        node = stack.pop()
+        if node in seen or not _reads_data(node):
+            continue
+        seen.add(node)
+        known = simplifier.range(node) if node.dtype == INDEX and node.op in CHOSEN else None
+        if known is None:
+            stack.extend(node.args)
+        else:
+            found[node] = t.var(f"data{len(found)}")
+            ranges[found[node]] = (known[0], known[1] + 1)
+    return (substitute(guard, found), substitute(form, found)), ranges
 
 
 def flatten_loads(body: Term, shapes: Mapping[str, tuple[int, ...]]) -> Term:

@@ -8,6 +8,7 @@ import pytest
 from eqsat.backends.compile import compile
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.tensors import pointwise
+from eqsat.ir.tensors.arrays.cells import take
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Tensor, compute, constant, input
 from eqsat.ir.terms import term as t
@@ -46,3 +47,26 @@ def test_a_constant_index_has_the_bounds_of_its_data(dtype: str) -> None:
     for bad in (gathered([5, 0, 3, 3]), gathered([4, 0, 3, 3], 1)):
         with pytest.raises(BoundsError, match="may leave its buffer"):
             compile(bad)
+
+
+def test_what_data_choose_is_read_under_the_guards_of_views() -> None:
+    """Gathers of padded, cut and reshaped inputs, and views of gathers: indices that are data, below guards."""
+    rng = np.random.default_rng(17)
+    for k in range(12):
+        rows, columns = (int(n) for n in rng.integers(2, 7, 2))
+        x, chosen = input("x", (rows, columns), "float32"), input("chosen", (4,), "int64")
+        y = x.pad([(int(a), int(b)) for a, b in rng.integers(0, 3, (2, 2))], 1.5)
+        if rng.integers(2):
+            y = y[int(rng.integers(2)) :, : -int(rng.integers(1, 2))]
+        height, width = (int(str(d)) for d in y.shape)
+        parts = [d for d in range(1, height * width + 1) if height * width % d == 0]
+        split = int(rng.choice(parts))
+        y = y.reshape((split, height * width // split))
+        y = take(y, chosen, int(rng.integers(2)))
+        y = y.pad(((1, 0), (0, 1)), 0.0) if rng.integers(2) else y.permute_dims((1, 0))
+        least = min(split, height * width // split)
+        feeds = {
+            "x": rng.standard_normal((rows, columns)).astype("float32"),
+            "chosen": rng.integers(-least, least, 4),
+        }
+        np.testing.assert_array_equal(compile(y)(feeds), evaluate(y, feeds), err_msg=str(k))
