@@ -107,7 +107,8 @@ def settle(claim: Claim, guard: Term, form: Term, simplifier: IndexSimplifier) -
         proof = decider().prove(t.compare("le", 0, freed), box, guard)
         if proof:
             return
-        witness = f", for example at {dict(proof.witness)}" if proof.witness else ""
+        if not data:  # else it may be of numbers that no data are
+            witness = f", for example at {dict(proof.witness)}" if proof.witness else ""
     raise BoundsError(
         f"access {claim.access}", f"may leave its buffer: {form} >= 0 is not shown{witness}", "guard it with eq.where"
     )

@@ -34,6 +34,8 @@ def formula_of(operator: CanonicalOp, node: Node) -> tuple[CanonicalOp, list[int
 
     `node` is an operator of a program with this normal form.
     """
+    if operator.kind.identity:
+        return None  # it stays an operator of its own
     if isinstance(operator.kind, ComputeKind):
         return operator, list(range(len(operator.operands)))
     if not isinstance(node, Opaque) or node.definition is None or not node.pure or len(node.outputs) != 1:

@@ -76,6 +76,15 @@ def test_moves_between_floats_and_back_are_moves_of_quantised_numbers() -> None:
     assert [n.op_type for n in kept.graph.node].count("QuantizeLinear") == 2
 
 
+def test_frozen_operators_are_not_seen_through() -> None:
+    source = model("f = Constant<value_ints = [24]>() t = Reshape(d, f) y = QuantizeLinear(t, s, z)")
+    kinds = [n.op_type for n in eq.onnx.optimize(source).model.graph.node]
+    assert kinds == ["Reshape"]
+    for frozen in ("DequantizeLinear", "QuantizeLinear"):
+        kept = eq.onnx.optimize(source, freeze=[frozen]).model.graph.node
+        assert {"DequantizeLinear", "QuantizeLinear"} <= {n.op_type for n in kept}
+
+
 def test_a_bias_that_is_dequantised_is_one_that_a_product_adds() -> None:
     """No layout is chosen in which the product would have to leave its bias to another operator."""
     sizes = {"w": (6, 8), "b": (8,)}
