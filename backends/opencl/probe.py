@@ -41,8 +41,6 @@ __kernel void get_LANE(__read_only image2d_t image, __global ELEMENT *restrict p
 """A kernel for each channel, in the form of those that programs get: a driver may be wrong where no other is used,
 and right where a kernel asks for an image's width."""
 
-COLUMN = "column"
-
 PUT = """\
 __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
 {
@@ -54,7 +52,7 @@ __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
 
 def trial_source(image: Image) -> str:
     """The kernels that try an image."""
-    read = read_pixel(image.kind, "image", COLUMN, "row")
+    read = read_pixel(image.kind, "image", "column", "row")
     gets = [GET.replace("READ", read).replace("LANE", lane) for lane in LANES[: image.channels]]
     text = "\n".join([*gets, PUT])
     numbers = {"COUNT": str(image.rows * image.width), "WIDTH": str(image.width)}

@@ -33,7 +33,7 @@ from eqsat.operators.bundles import keeps_place, of_opaque
 from eqsat.operators.interned import Form, Hub, Interned, Leaf, Reindex, ValueType, ViewOf
 from eqsat.operators.labels import CanonicalOp, OpaqueKind, OpBuilder, canonicalise, of_compute
 from eqsat.operators.moves import applied, is_pointwise
-from eqsat.operators.round_trips import MOST_STEPS, SMALL, Step, formula_of, gives_back, is_plain
+from eqsat.operators.round_trips import MOST_STEPS, SMALL, Chain, formula_of, is_plain
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import RuleStep, Session
@@ -430,24 +430,29 @@ def _given_back(e: Encoded, node: Node, operator: CanonicalOp, values: Sequence[
     """A view of the value that element-wise operators, of which this is the last, all together give back, whatever
     views are between them; None where they give back none."""
     u, dtype = e.interned, node.outputs[0][1]
-    steps: list[Step] = []
-    whole: Map | None = None
-    while dtype in SMALL and len(steps) < MOST_STEPS:
+    if dtype not in SMALL:
+        return None
+    chain, whole = Chain(dtype), None
+    for _ in range(MOST_STEPS):
         found = formula_of(operator, node)
         if found is None:
             break
         formula, order = found
         held = [u.scalar(values[k]) for k in order]
-        steps.insert(0, (formula, held))
-        if not is_plain(steps[0]):
+        if not is_plain((formula, held)):
             break
+        chain.start_with((formula, held))
         number = next(k for k, x in zip(order, held, strict=True) if x is None)
         value, m = list(_roots(u, values[number]).items())[-1]
         whole = m if whole is None else composed(m, whole)
         if whole is None:
             break
-        if u.types[value].dtype == dtype and gives_back(steps, dtype):
-            return place(e, LaidOut(value, identity(whole.n_in)), whole, None, dtype)
+        if u.types[value].dtype == dtype:
+            same = chain.gives_back()
+            if same:
+                return place(e, LaidOut(value, identity(whole.n_in)), whole, None, dtype)
+            if same is None:
+                break
         item = u.values[value]
         if not isinstance(item, Hub):
             break

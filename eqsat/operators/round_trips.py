@@ -64,15 +64,32 @@ def is_plain(step: Step) -> bool:
     return plain and len(numbers) == 1 and op.operands[numbers[0]] == op.outputs[0]
 
 
-def gives_back(steps: Sequence[Step], dtype: str) -> bool:
-    """Whether plain operators, one after another, are the identity on a type of few numbers."""
-    if dtype not in SMALL:
-        return False
-    numbers = _numbers(dtype)
-    found: NDArray | None = numbers
-    for step in steps:
-        found = None if found is None else _on(step, found)
-    return found is not None and found.dtype == numbers.dtype and bool(np.array_equal(found, numbers))
+class Chain:
+    """Plain operators one after another, from the last one back, that end in a type of few numbers."""
+
+    def __init__(self, dtype: str) -> None:
+        self.numbers = _numbers(dtype)
+        self.made = self.numbers
+        """What comes out for each number of the type at the last place that was asked about."""
+        self.since: list[Step] = []
+
+    def start_with(self, step: Step) -> None:
+        """Put an operator before all others."""
+        self.since.insert(0, step)
+
+    def gives_back(self) -> bool | None:
+        """Whether numbers of the type that go in come out as they are; None where they never will, whatever operators
+        come before: some number of the type does not come out at all."""
+        found: NDArray | None = self.numbers
+        for step in self.since:
+            found = None if found is None else _on(step, found)
+        if found is None or found.dtype != self.numbers.dtype:
+            return None
+        least = int(self.numbers[0])
+        self.made, self.since = self.made[found.astype(np.int64) - least], []
+        if not np.bincount(self.made.astype(np.int64) - least, minlength=len(self.numbers)).all():
+            return None
+        return bool(np.array_equal(self.made, self.numbers))
 
 
 def _numbers(dtype: str) -> NDArray:

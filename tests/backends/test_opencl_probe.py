@@ -52,7 +52,7 @@ def test_an_image_is_right_or_refused(dtype: str, channels: int) -> None:
 def test_the_trial_notices_each_fault(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A device that reads or writes another pixel, in a format that this one has right."""
     if "reads" in wrong:
-        monkeypatch.setattr(opencl_probe, "COLUMN", "0")
+        monkeypatch.setattr(opencl_probe, "GET", opencl_probe.GET.replace("column = item % WIDTH", "column = 0"))
     if "writes" in wrong:
         monkeypatch.setattr(opencl_probe, "PUT", opencl_probe.PUT.replace("pixels[item]", "pixels[item ^ 1]"))
     images = {"x": Image(3, 40, 4, "float32")}
