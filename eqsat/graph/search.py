@@ -24,6 +24,7 @@ from eqsat.ir.tensors.tensor import Opaque, is_ahead
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
 from eqsat.operators.cuts import cut_bundles
+from eqsat.operators.definitions import Definition, definition_of
 from eqsat.operators.forms import FormMaker, Freedom, freedom
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import Name
@@ -98,6 +99,8 @@ class Task:
         default_factory=list[tuple[tuple[int, int], tuple[int, int]]]
     )
     """Values in layouts that are the same by what the program says of its inputs."""
+    definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
+    """What operators without a formula are defined as, where they reduce something."""
     fast: bool = field(default_factory=fast_paths)
     """Whether fast paths may be taken."""
 
@@ -126,6 +129,8 @@ def task_of(
     u = encoded.interned
     freedoms: dict[int, Freedom] = {}
     cuts: dict[int, frozenset[Name]] = {}
+    definitions: dict[int, Definition] = {}
+    pads = any(view.fill is not None for view in u.reindexes.items)
     for form, written in encoded.written.items():
         number = u.forms[form].operator
         if u.operators[number].kind.identity:
@@ -134,11 +139,14 @@ def task_of(
             freedoms[number] = freedom(u.operators[number], written[0].node, target)
             if isinstance(written[0].node, Opaque):
                 cuts[number] = cut_bundles(written[0].node)
+                defined = definition_of(written[0].node) if pads else None  # they say what padding they do without
+                if defined is not None:
+                    definitions[number] = defined
     forms = dict.fromkeys((form, w.values) for form, written in encoded.written.items() for w in written)
     chosen = tuple(tensor_laws() if laws is None else laws)
     wanted = wanted_layouts(encoded)
     constants = tuple(n for n, x in encoded.leaves.items() if is_ahead(x.node))
-    own = encoded.rules, constants, cuts, encoded.same
+    own = encoded.rules, constants, cuts, encoded.same, definitions
     return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, *own)
 
 
@@ -156,7 +164,8 @@ def _run(task: Task, report: Callable[[Snapshot], None]) -> None:
 
 def _saturate(task: Task, graph: TensorGraph, start: float, report: Callable[[Snapshot], None]) -> None:
     u = task.interned
-    answers = _Answers(u, FormMaker(u, dict(task.freedoms), task.cuts), task.rules, layout_cap(len(task.written)))
+    forms = FormMaker(u, dict(task.freedoms), task.cuts, task.definitions)
+    answers = _Answers(u, forms, task.rules, layout_cap(len(task.written)))
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
     graph.load_written(task.written, task.viewed, task.same)

@@ -13,10 +13,12 @@ from eqsat.ir.rule import Rule
 from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import same_cells
 from eqsat.laws.conditions import Conditions, Obligation
+from eqsat.laws.defined import left_out_by_definition
 from eqsat.laws.match import Match, NoAnswer, bind
 from eqsat.laws.neutral import left_out
 from eqsat.laws.numbers import same_terms
 from eqsat.laws.plan import Made, Plan
+from eqsat.laws.results import same_results
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned, Reindex
 from eqsat.operators.labels import CanonicalOp
@@ -63,9 +65,16 @@ class LawAnswers:
                 match.numbers |= dict(zip(made.names, numbers, strict=True))
         except NoAnswer:
             return None
-        if not (same_cells(match) if match.left_out is None else same_terms(match)):
+        if not self._checked(match):
             return None
         return [match.numbers[name] for name in plan.answer]
+
+    def _checked(self, match: Match) -> bool:
+        """Whether running both sides of the law shows no difference."""
+        if match.left_out is None:
+            return same_cells(match)
+        defined = self.forms.definitions.get(match.numbers["s"])
+        return same_terms(match) if defined is None else same_results(match, defined)
 
     def _kind_fits(self, match: Match) -> bool:
         """Whether the operator is what the law takes it for, where its kind alone does not say it."""
@@ -133,7 +142,13 @@ class LawAnswers:
             return
         names = enumerate(match.plan.values)
         values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
-        found = match.left_out = left_out(self.interned, match.operator, values, self.conditions.rules)
+        defined = self.forms.definitions.get(match.numbers["s"])
+        if defined is None:
+            match.left_out = left_out(self.interned, match.operator, values, self.conditions.rules)
+        else:
+            rules = self.conditions.rules
+            match.left_out = left_out_by_definition(self.interned, match.operator, values, defined, rules)
+        found = match.left_out
         match.cut = None if found is None else within(found.operator, found.kept)
         if match.cut is None:
             raise NoAnswer("law", "nothing is known that the reduction could leave out")

@@ -60,7 +60,7 @@ def left_out(
     kind = operator.kind
     if not isinstance(kind, ComputeKind) or kind.combiner is None or kind.identity or len(operator.outputs) != 1:
         return None
-    shapes = [(k, x) for k, value in values.items() for x in dict.fromkeys(_padded_shapes(interned, value))]
+    shapes = [(k, x) for k, value in values.items() for x in dict.fromkeys(padded_shapes(interned, value))]
     if not shapes or kind.dtypes[0] in COMPLEX:
         return None
     whole = in_digits(operator, shapes)
@@ -71,21 +71,35 @@ def left_out(
     if body is None:
         return None
     session = Session(normaliser(rules), numbers)
-    idle = _idle(session.normal(body), kind.combiner, kind.dtypes[0], {source_of(n) for n in interned.finite})
+    idle = idle_where(session.normal(body), kind.combiner, kind.dtypes[0], finite_sources(interned))
     reduced = {n: axes[n] for n in used if whole.labels[n].role == "reduce" and axes[n] in numbers}
     least = 2 if kind.combiner == "sum" else 1  # -0.0 alone is no sum
-    extents = {a: whole.labels[n].extent for n, a in axes.items()}
-    kept = None if idle is t.FALSE else _kept(idle, reduced, extents, least)
+    return outside_of(whole, idle, reduced, {a: whole.labels[n].extent for n, a in axes.items()}, least)
+
+
+def outside_of(
+    whole: CanonicalOp, idle: Term, reduced: Mapping[int, Term], extents: Mapping[Term, Size], least: int
+) -> LeftOut | None:
+    """The ranges of reduced labels, by their axes, outside of which a condition holds; extents: those of all axes."""
+    kept = None if idle is t.FALSE else kept_ranges(idle, reduced, extents, least)
     if not kept:
         return None
-    inside = [t.logical_and(t.compare("le", lo, axes[n]), t.compare("lt", axes[n], hi)) for n, (lo, hi) in kept.items()]
-    open_ = [axes[n] for n in used if axes[n] not in numbers]
+    inside = [
+        t.logical_and(t.compare("le", lo, reduced[n]), t.compare("lt", reduced[n], hi)) for n, (lo, hi) in kept.items()
+    ]
+    numbers = {a: (0, extent) for a, extent in extents.items() if isinstance(extent, int)}
+    open_ = [a for a in extents if a not in numbers]
     box = {**numbers, **dict.fromkeys(open_, (0, None))}
     assuming = t.logical_and(*(t.compare("lt", a, t.as_index(a.args[0])) for a in open_)) if open_ else None
     return LeftOut(whole, kept, t.logical_or(idle, t.logical_and(*inside)), box, assuming)
 
 
-def _padded_shapes(interned: Interned, value: int, depth: int = MOST_DEPTH) -> Iterator[tuple[Size, ...]]:
+def finite_sources(interned: Interned) -> set[str]:
+    """The memory that holds no NaN and no infinity."""
+    return {source_of(n) for n in interned.finite}
+
+
+def padded_shapes(interned: Interned, value: int, depth: int = MOST_DEPTH) -> Iterator[tuple[Size, ...]]:
     """The digits of the views that pad below a value, where its cells are theirs, one by one."""
     item = interned.values[value]
     if isinstance(item, ViewOf):
@@ -93,16 +107,16 @@ def _padded_shapes(interned: Interned, value: int, depth: int = MOST_DEPTH) -> I
         if view.fill is not None:
             yield tuple(d.extent for d in view.map.digits) if isinstance(view.map, FlatMap) else (view.map.n_out,)
         elif depth:
-            yield from _padded_shapes(interned, item.base, depth - 1)
+            yield from padded_shapes(interned, item.base, depth - 1)
     elif isinstance(item, Hub) and depth and is_pointwise(interned.operators[item.operator]):
         for x in item.operands:
-            yield from _padded_shapes(interned, x, depth - 1)
+            yield from padded_shapes(interned, x, depth - 1)
 
 
 # -- the pieces of a body ----------------------------------------------------------------------------------------------
 
 
-def _idle(body: Term, combiner: str, dtype: str, finite: Collection[str]) -> Term:
+def idle_where(body: Term, combiner: str, dtype: str, finite: Collection[str]) -> Term:
     """A condition on the index under which a body is neutral; finite: memory that holds no NaN and no infinity."""
     pieces = _pieces(body)
     spans = [_span(x) for _, x in pieces]
@@ -136,7 +150,15 @@ def _is_zero(x: Term, finite: Collection[str]) -> bool:
 
 
 def _is_finite(x: Term) -> bool:
-    return x.op == "const" and bool(np.isfinite(np.asarray(t.const_value(x))))
+    """Whether a value is no NaN and no infinity: it may be what is chosen where it is none."""
+    if x.op == "const":
+        return bool(np.isfinite(np.asarray(t.const_value(x))))
+    if x.op != "where":
+        return False
+    condition, yes, no = x.args
+    either = condition.args if condition.op == "or" else (condition,)
+    tested = {(c.op, c.args[0]) for c in either if c.op in ("isinf", "isnan")}
+    return _is_finite(yes) and (_is_finite(no) or {("isinf", no), ("isnan", no)} <= tested)
 
 
 def _pieces(body: Term) -> list[tuple[Conditions, Term]]:
@@ -176,6 +198,10 @@ def _evaluated(node: Term, args: list[Term]) -> Term:
     if args and all(a.op == "const" for a in args) and made.op != "const":
         value, bad = evaluate_masked([made], {})[0]
         return made if bad is not None and bool(np.any(bad)) else t.const(np.asarray(value)[()], made.dtype)
+    if made.op in ("add", "sub") and is_float(made.dtype):
+        endless = [n for n, a in enumerate(args) if a.op == "const" and np.isinf(np.asarray(t.const_value(a)))]
+        if len(endless) == 1 and _is_finite(args[1 - endless[0]]):
+            return args[0] if endless == [0] else _evaluated(node, [t.const(0, made.dtype), args[1]])
     zero = made.op == "mul" and not is_float(made.dtype) and made.dtype not in (INDEX, BOOL, *COMPLEX)
     return next((a for a in args if zero and a.op == "const" and not a.payload), made)
 
@@ -202,7 +228,7 @@ def _span(x: Term) -> tuple[float, float]:
 # -- the part that is kept ---------------------------------------------------------------------------------------------
 
 
-def _kept(
+def kept_ranges(
     idle: Term, reduced: Mapping[int, Term], extents: Mapping[Term, Size], least: int
 ) -> dict[int, tuple[int, int]]:
     """Ranges of reduced positions outside of which a condition holds, at points: all of them, or chosen ones."""

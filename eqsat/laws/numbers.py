@@ -56,7 +56,7 @@ def _same_terms(side: Sides, cells: NDArray) -> bool:
         return False
     kind = match.operator.kind
     assert isinstance(kind, ComputeKind) and kind.combiner is not None
-    values = _Numbers(side).body(match.operator, match.numbers, before.at, before.read)
+    values = Numbers(side).body(match.operator, match.numbers, before.at, before.read)
     table = np.broadcast_to(values, (before.words.size,)).reshape(before.words.shape)
     for row, stay in zip(table, stays, strict=True):
         if stay.all():
@@ -72,11 +72,11 @@ def _same_terms(side: Sides, cells: NDArray) -> bool:
     return True
 
 
-class _Numbers:
-    """The cells of values, as numbers."""
+class Numbers:
+    """The cells of values, as numbers: those at the ends of each type among them, unless they are to be `tame`."""
 
-    def __init__(self, side: Sides) -> None:
-        self.side, self.interned = side, side.match.interned
+    def __init__(self, side: Sides, tame: bool = False) -> None:
+        self.side, self.interned, self.tame = side, side.match.interned, tame
 
     def body(
         self, operator: CanonicalOp, numbers: Mapping[str, int], at: Mapping[int, NDArray], read: Sequence[NDArray]
@@ -107,7 +107,9 @@ class _Numbers:
             assert isinstance(source, int)
             flat = read[source]
             cells = np.maximum(flat, 0)
-            known = self.at(values[source], cells) if source in values else _drawn(-1 - source, cells, dtypes[source])
+            known = (
+                self.at(values[source], cells) if source in values else self.drawn(-1 - source, cells, dtypes[source])
+            )
             return known, flat < 0
 
         dtypes = {x.payload: x.dtype for x in nodes_of("load", body)}
@@ -133,7 +135,20 @@ class _Numbers:
             operator = interned.operators[item.operator]
             if isinstance(operator.kind, ComputeKind) and operator.kind.combiner is None:
                 return self._computed(operator, item, cells)
-        return _drawn(number_of, cells, dtype, number_of in interned.finite)
+        return self.drawn(number_of, cells, dtype, number_of in interned.finite)
+
+    def drawn(self, seed: int, cells: NDArray, dtype: str, finite: bool = False) -> NDArray:
+        """Numbers of a type for some cells, with all that arithmetic treats in a way of its own; or finite ones."""
+        if dtype == BOOL:
+            chosen: list[Any] = [False, True]
+        else:
+            chosen = [0, 1, 3, 7]
+            chosen += [] if self.tame or (finite and is_float(dtype)) else [lowest(dtype), highest(dtype)]
+            chosen += [-0.0, -1.5] if is_float(dtype) else []
+            chosen += [float("nan")] if is_float(dtype) and not finite and not self.tame else []
+        with np.errstate(over="ignore"):
+            mixed = (cells.astype(np.uint64) + np.uint64(1 + seed % 997)) * np.uint64(0x9E3779B97F4A7C15)
+        return np.asarray(chosen, dtype)[(mixed >> np.uint64(33)).astype(np.int64) % len(chosen)]
 
     def _computed(self, operator: CanonicalOp, item: Hub, cells: NDArray) -> NDArray:
         extents = {n: value(x.extent, self.side.numbers) for n, x in enumerate(operator.labels)}
@@ -151,17 +166,3 @@ class _Numbers:
 
 def _constant(fill: Term) -> NDArray:
     return np.asarray(t.const_value(fill), fill.dtype)
-
-
-def _drawn(seed: int, cells: NDArray, dtype: str, finite: bool = False) -> NDArray:
-    """Numbers of a type for some cells, with all that arithmetic treats in a way of its own; or finite ones."""
-    if dtype == BOOL:
-        chosen: list[Any] = [False, True]
-    else:
-        chosen = [0, 1, 3, 7]
-        chosen += [] if finite and is_float(dtype) else [lowest(dtype), highest(dtype)]
-        chosen += [-0.0, -1.5] if is_float(dtype) else []
-        chosen += [float("nan")] if is_float(dtype) and not finite else []
-    with np.errstate(over="ignore"):
-        mixed = (cells.astype(np.uint64) + np.uint64(1 + seed % 997)) * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(chosen, dtype)[(mixed >> np.uint64(33)).astype(np.int64) % len(chosen)]

@@ -90,14 +90,18 @@ def cut_bundles(node: Opaque) -> frozenset[Name]:
         return frozenset()
     signature, extents, bundles = signature_bundles(node)
     sizes = {label: as_size(d) for label, d in extents.items()}
-    whole = {bundle for x, bundle in bundles.items() if not _may_shrink(node, signature, sizes, x)}
+    whole = {
+        bundle
+        for x, bundle in bundles.items()
+        if signature.role(x) != "map" or not may_shrink(node, signature, sizes, x)
+    }
     return frozenset[Name](bundles.values()) - whole
 
 
-def _may_shrink(node: Opaque, signature: Signature, extents: Mapping[str, Size], x: str) -> bool:
+def may_shrink(node: Opaque, signature: Signature, extents: Mapping[str, Size], x: str) -> bool:
     """Whether the table has an operator with fewer positions of a label."""
     extent = extents[x]
-    if signature.role(x) != "map" or not isinstance(extent, int) or extent == 0:
+    if not isinstance(extent, int) or extent == 0:
         return False
     return all(_has(node, signature, {**extents, x: fewer}) for fewer in {extent - 1, -(-extent // 2)})
 

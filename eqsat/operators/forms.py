@@ -15,6 +15,7 @@ from eqsat.ir.tensors.tensor import Compute, Node, Opaque, View
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.operators.bundles import bundle_order
+from eqsat.operators.definitions import Definition
 from eqsat.operators.interned import Form, Interned
 from eqsat.operators.labels import (
     CanonicalOp,
@@ -112,12 +113,18 @@ class FormMaker:
     """Makes forms of normal-form operators on request, and interns them."""
 
     def __init__(
-        self, interned: Interned, freedoms: dict[int, Freedom], cuts: Mapping[int, frozenset[Name]] | None = None
+        self,
+        interned: Interned,
+        freedoms: dict[int, Freedom],
+        cuts: Mapping[int, frozenset[Name]] | None = None,
+        definitions: Mapping[int, Definition] | None = None,
     ) -> None:
         self.interned = interned
         self.freedoms = freedoms
         self.cuts = dict(cuts or {})
         """The bundles along which operators may be cut."""
+        self.definitions = dict(definitions or {})
+        """What operators without a formula are defined as, where they reduce something."""
 
     def freedom(self, operator: int) -> Freedom:
         return self.freedoms.get(operator, "written")
@@ -127,6 +134,8 @@ class FormMaker:
         self.freedoms.setdefault(number, self.freedom(origin))
         if origin in self.cuts:
             self.cuts.setdefault(number, self.cuts[origin])
+        if origin in self.definitions:
+            self.definitions.setdefault(number, self.definitions[origin])
 
     def for_output(self, number: int, output: int, layout: Map) -> int | None:
         """The form that produces output `output` directly in a layout (View(hub, layout)), or None."""

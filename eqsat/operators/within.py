@@ -8,7 +8,7 @@ from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.sizes import Size, add, mul
-from eqsat.operators.labels import CanonicalOp, Label, OpBuilder, Order, access_map, canonicalise
+from eqsat.operators.labels import CanonicalOp, Label, OpaqueKind, OpBuilder, Order, access_map, canonicalise
 from eqsat.operators.restrict import Restricted
 
 
@@ -21,7 +21,8 @@ def in_digits(operator: CanonicalOp, shapes: Iterable[tuple[int, Sequence[Size]]
         found = common_refinement(op.extents(order), shape)
         for n, label in enumerate(order if found is not None else ()):
             extents = [extent for at, _, extent in found or () if at == n]
-            if op.labels[label].role == "reduce" and not op.labels[label].name and len(extents) > 1:
+            alike = isinstance(op.kind, OpaqueKind) or not op.labels[label].name  # positions of a bundle are
+            if op.labels[label].role == "reduce" and alike and len(extents) > 1:
                 op.split(label, extents)
     return CanonicalOp(op.kind, tuple(op.labels), tuple(map(tuple, op.operands)), tuple(map(tuple, op.outputs)))
 

@@ -34,7 +34,7 @@ KINDS = (
 """How bytes are moved."""
 OPERATORS = ("node", "reshape")
 PRODUCTS = ("work", "constant_left", "transposed_left", "packed")
-FORMAT = 1
+FORMAT = 2
 FILE = "prices.json"
 
 Points = Sequence[tuple[float, float]]
@@ -93,7 +93,7 @@ class Table:
             "threads": self.threads,
             "picoseconds_per_byte_by_run": moves,
             "picoseconds_per_operator": dict(self.operators),
-            "picoseconds_per_multiplication": dict(self.products),
+            "picoseconds_of_products": dict(self.products),
         }
 
 
@@ -177,7 +177,7 @@ def _table(row: Any, wrong: Any) -> Table:
         if lengths[0] < 1 or lengths != sorted(set(lengths)):
             raise wrong(f"{kind} has runs that do not grow")
     operators = _entries(given, "picoseconds_per_operator", OPERATORS, wrong)
-    products = _entries(given, "picoseconds_per_multiplication", PRODUCTS, wrong)
+    products = _entries(given, "picoseconds_of_products", PRODUCTS, wrong)
     for name, value in (*operators.items(), *products.items()):
         if not _is_price(value):
             raise wrong(f"{name} has the price {value!r}")

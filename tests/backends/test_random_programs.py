@@ -50,7 +50,7 @@ def check(program: Program, compiled: Program) -> None:
         assert equal_arrays(array, results[name], exact=False), name
 
 
-@settings(max_examples=45, suppress_health_check=ANY)
+@settings(max_examples=30, suppress_health_check=ANY)
 @given(bundles())
 def test_compiled_programs_equal_their_numpy_meaning(program: Program) -> None:
     check(program, program)

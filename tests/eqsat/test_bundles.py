@@ -111,7 +111,7 @@ def divisors(n: int) -> list[int]:
     return [k for k in range(1, n + 1) if n % k == 0]
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_operators_compute_the_same_after_the_search(data: st.DataObject) -> None:
     some = data.draw(operators())
@@ -150,7 +150,7 @@ def flat(values: Any, m: Map) -> Any:
     return m.gather(np.asarray(values).reshape(-1), 0)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_every_form_is_the_operator(data: st.DataObject) -> None:
     """The operator over operands in the layouts of a form has its outputs in those of the form, whatever was asked."""

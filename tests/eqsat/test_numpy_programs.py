@@ -12,7 +12,7 @@ import pytest
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 
-PROGRAMS, PART, STEPS, MOST_CELLS = 500, 50, 5, 200
+PROGRAMS, PART, STEPS, MOST_CELLS = 250, 50, 5, 200
 TYPES = ["float32", "float32", "float64", "float16", "int32", "int8", "uint8", "int64", "bool"]
 TOLERANCE = {"float16": 3e-2, "float32": 1e-4, "float64": 1e-9}
 POINTWISE = [

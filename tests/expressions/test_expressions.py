@@ -36,10 +36,13 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text())
 
 
-def test_share_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
-    """The share of the table that reaches the least size, of each class, seen and unseen."""
-    entries = rows(TABLE)
-    assert len(entries) >= 600 and sum(r["unseen"] for r in entries) >= 200
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_share_of_the_table(every: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """The share of the table that reaches the least size, of each class, seen and unseen; asked is every second row."""
+    table = rows(TABLE)
+    assert len(table) >= 600 and sum(r["unseen"] for r in table) >= 200
+    entries = table[::every]
+    assert {r["class"] for r in entries} == {r["class"] for r in table}
     asked, reached = Counter[str](), Counter[str]()
     for row in entries:
         part = "unseen" if row["unseen"] else "seen"
@@ -53,11 +56,11 @@ def test_share_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert reached["all"] >= LEAST_SHARE * asked["all"]
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_share_of_the_table_by_the_graph_alone(every: int) -> None:
     """With the rewriter off, the index e-graph reaches nearly as many least sizes, in each class nearly all.
 
-    Asked is the whole table, or a third of each class, of small ones ten at least.
+    Asked is the whole table, or a fifth of each class, of small ones ten at least.
     """
     of_class: dict[str, list[dict[str, Any]]] = {}
     for row in rows(TABLE):
@@ -88,8 +91,9 @@ def test_the_switch_turns_the_rewriter_off(monkeypatch: pytest.MonkeyPatch) -> N
         simplify("j // 4 * 4 + j % 4")
 
 
-def test_nothing_gets_larger() -> None:
-    larger = [(row["text"], size(row), row["size"]) for row in rows(SIZES) if size(row) > row["size"]]
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.slow)])
+def test_nothing_gets_larger(every: int) -> None:
+    larger = [(row["text"], size(row), row["size"]) for row in rows(SIZES)[::every] if size(row) > row["size"]]
     assert not larger
 
 

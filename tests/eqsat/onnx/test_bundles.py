@@ -211,6 +211,11 @@ def pad_into_norm_of_windows() -> Chain:
     return Chain(1, 8, 14, 14).padded(0, 0, 1, 1, 0, 0, 0, 1).add("LpPool", kernel_shape=[3, 3], p=2)
 
 
+def padded_channels() -> Chain:
+    x = Chain(1, 7, 9, 9).padded(0, 1, 0, 0, 0, 0, 0, 0)
+    return x.add("Conv", x.floats(2, 8, 3, 3))
+
+
 CHAINS: list[Callable[[], Chain]] = [
     shuffle_into_conv,
     conv_then_shuffle,
@@ -236,6 +241,7 @@ CHAINS: list[Callable[[], Chain]] = [
     pad_and_shuffle_into_conv,
     pad_into_average,
     pad_into_norm_of_windows,
+    padded_channels,
 ]
 
 
@@ -278,11 +284,6 @@ def average_of_own_padding() -> Chain:
     return x.add("AveragePool", kernel_shape=[3, 3], pads=[1] * 4)
 
 
-def padded_channels() -> Chain:
-    x = Chain(1, 7, 9, 9).padded(0, 1, 0, 0, 0, 0, 0, 0)
-    return x.add("Conv", x.floats(2, 8, 3, 3))
-
-
 def padded_by_ones() -> Chain:
     x = Chain(1, 8, 9, 9).padded(0, 0, 1, 1, 0, 0, 1, 1, value=1.0)
     return x.add("Conv", x.floats(2, 8, 3, 3))
@@ -305,7 +306,6 @@ def greatest_of_padded() -> Chain:
     "chain",
     [
         average_of_own_padding,
-        padded_channels,
         padded_by_ones,
         padded_by_a_window,
         padded_before_a_last_window,

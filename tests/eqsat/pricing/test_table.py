@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from eqsat.ir.errors import EqsatError
-from eqsat.pricing.table import KINDS, Table, own_file, read, shipped, written
+from eqsat.pricing.table import FORMAT, KINDS, Table, own_file, read, shipped, written
 from eqsat.pricing.table import current as current_table
 
 
@@ -29,7 +29,7 @@ def test_the_package_has_a_price_for_every_kind() -> None:
 def test_the_table_for_a_number_of_threads(tmp_path: Path) -> None:
     one, two = shipped().data(), {**shipped().data(), "threads": 2, "source": "twice"}
     file = tmp_path / "p.json"
-    file.write_text(json.dumps({"format": 1, "tables": [one, two]}))
+    file.write_text(json.dumps({"format": FORMAT, "tables": [one, two]}))
     assert (read(file).threads, read(file, 2).source) == (1, "twice")
     with pytest.raises(EqsatError, match="no table for 8 threads, only for 1, 2"):
         read(file, 8)
@@ -45,16 +45,16 @@ def test_the_prices_of_this_machine_come_first(tmp_path: Path, monkeypatch: pyte
 
 
 def broken(change: dict[str, Any]) -> str:
-    return json.dumps({"format": 1, "tables": [{**shipped().data(), **change}]})
+    return json.dumps({"format": FORMAT, "tables": [{**shipped().data(), **change}]})
 
 
 RATES, OPERATORS = "picoseconds_per_byte_by_run", "picoseconds_per_operator"
 BAD = {
     "": "is not JSON",
-    "[]": "is not of format 1",
-    '{"format": 2}': "is not of format 1",
-    '{"format": 1, "tables": []}': "has no tables",
-    '{"format": 1, "tables": [3]}': "no source",
+    "[]": f"is not of format {FORMAT}",
+    '{"format": 1}': f"is not of format {FORMAT}",
+    '{"format": 2, "tables": []}': "has no tables",
+    '{"format": 2, "tables": [3]}': "no source",
     broken({"threads": "two"}): "no number of threads",
     broken({RATES: {}}): f"{RATES} has no axis",
     broken({RATES: {**shipped().data()[RATES], "pad": [[4]]}}): "pad has no pairs",

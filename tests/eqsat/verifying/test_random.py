@@ -32,7 +32,7 @@ N = t.sym("N", lower=1)
 # -- the optimiser's own steps ----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(testing.programs(dtypes=DTYPES))
 def test_what_the_optimiser_did_is_proved(program: Program) -> None:  # feature: E2
     after = eq.optimize(program).program

@@ -1,0 +1,139 @@
+"""An independent check of operators without a formula that leave something out: what they are defined as is run over
+all of their operands and over the parts, at a few positions of every axis, and must have the same results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.flat.sizes import value
+from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import Compute, node_order
+from eqsat.ir.terms.term import Term
+from eqsat.laws.cells import Sides, trials
+from eqsat.laws.match import Match
+from eqsat.laws.numbers import Numbers
+from eqsat.laws.tree import Operated, Tree, Viewed
+from eqsat.operators.definitions import OUTPUT, Definition
+from eqsat.operators.labels import CanonicalOp, Name
+
+FEW = 2
+"""So many positions of what is computed position by position, at least."""
+MANY = 12
+"""So many of what is reduced, beside the ends of what is kept."""
+MOST_CELLS = 1 << 21
+NEAR: Mapping[str, float] = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4}
+
+
+def same_results(match: Match, definition: Definition) -> bool:
+    """Whether an operator without what a law leaves out has the results that it has with it. Where axes that stay as
+    they are make that too many numbers, nothing is run: that the rest is neutral was proved."""
+    return all(_Run(Sides(match, sizes), definition).agrees() for sizes in trials(match))
+
+
+class _Run:
+    """Both sides of a law at values of the symbols."""
+
+    def __init__(self, side: Sides, definition: Definition) -> None:
+        match = side.match
+        left, right = match.plan.left, match.plan.right
+        assert isinstance(left, Operated) and isinstance(right, Viewed) and isinstance(right.source, Operated)
+        self.side, self.definition, self.numbers = side, definition, Numbers(side, tame=True)
+        self.left, self.right, self.layout = left, right.source, side.map(right.map)
+        self.before = match.operator
+        self.after = match.interned.operators[match.numbers[right.source.operator]]
+
+    def agrees(self) -> bool:
+        whole, part = self._positions()
+        if self._work(whole) > MOST_CELLS:
+            return True
+        cells = self._cells(self.before, self.before.outputs[0], -1, whole)
+        if not np.array_equal(self.layout.at(cells), self._cells(self.after, self.after.outputs[0], -1, part)):
+            return False
+        with np.errstate(all="ignore"):
+            one, other = self._result(self.before, self.left, whole), self._result(self.after, self.right, part)
+        if not is_float(one.dtype.name):
+            return bool(np.array_equal(one, other))
+        near = NEAR.get(one.dtype.name, 1e-9)
+        wide = np.float64
+        return bool(np.allclose(one.astype(wide), other.astype(wide), rtol=near, atol=near, equal_nan=True))
+
+    def _work(self, at: Mapping[Name, NDArray]) -> int:
+        """How often the largest formula of the definition is evaluated."""
+        pairs = [
+            (d, at[name].size if n == 0 else 1) for name, x in self.definition.sizes.items() for n, d in enumerate(x)
+        ]
+        open_ = {d: count for d, count in pairs if isinstance(d, Term)}
+        nodes = [x for x in node_order(self.definition.program.outputs.values()) if isinstance(x, Compute)]
+        shapes = [(*x.outputs[0][0], *x.reduce) for x in nodes]
+        counts = [[d if isinstance(d, int) else open_.get(d, 1) for d in shape] for shape in shapes]
+        return max((math.prod(found) for found in counts), default=0)
+
+    def _positions(self) -> tuple[dict[Name, NDArray], dict[Name, NDArray]]:
+        """Positions of each bundle: in the operator, and the same ones, as far as they are kept, in that over parts."""
+        found = self.side.match.left_out
+        assert found is not None
+        whole: dict[Name, NDArray] = {}
+        part: dict[Name, NDArray] = {}
+        for name, sizes in self.definition.sizes.items():
+            labels = [n for n, x in enumerate(found.operator.labels) if x.name == name]
+            extents = [value(found.operator.labels[n].extent, self.side.numbers) for n in labels]
+            size = math.prod(extents)
+            stays: NDArray = np.ones((1,), np.bool_)
+            for n, extent in zip(labels, extents, strict=True):
+                low, high = found.kept.get(n, (0, extent))
+                here = np.arange(extent)
+                stays = (stays[:, None] & ((here >= low) & (here < high))[None, :]).reshape(-1)
+            kept = np.flatnonzero(stays)
+            if name in self.definition.reduced:
+                ends = [*kept[:2], *kept[-2:], *np.flatnonzero(~stays)[:2]]
+                picks = np.unique([*np.linspace(0, size - 1, min(size, MANY)).astype(np.int64), *ends])
+            else:
+                free = all(isinstance(d, Term) for d in sizes)
+                picks = np.linspace(0, size - 1, min(size, FEW)).astype(np.int64) if free else np.arange(size)
+            whole[name] = picks
+            part[name] = np.searchsorted(kept, picks[stays[picks]])
+        return whole, part
+
+    def _cells(self, operator: CanonicalOp, order: tuple[int, ...], side: int, at: Mapping[Name, NDArray]) -> NDArray:
+        """The flat cells of a tensor of an operator at positions of its bundles, in the shape that a definition has;
+        side: its place among the operands, or -1."""
+        names = [name for name in dict.fromkeys(self.definition.dims[side]) if name]
+        found: NDArray = np.zeros((), np.int64)
+        digits: dict[int, NDArray] = {}
+        for axis, name in enumerate(names):
+            place = at[name].reshape([-1 if n == axis else 1 for n in range(len(names))])
+            for n in reversed([n for n in order if operator.labels[n].name == name]):
+                extent = value(operator.labels[n].extent, self.side.numbers)
+                digits[n], place = place % extent, place // extent
+        for n in order:
+            found = found * value(operator.labels[n].extent, self.side.numbers) + digits[n]
+        return np.broadcast_to(found, [at[name].size for name in names]).reshape(self._shape(side, at))
+
+    def _shape(self, side: int, at: Mapping[Name, NDArray]) -> list[int]:
+        shape: list[int] = []
+        seen: dict[Name, int] = {}
+        for name in self.definition.dims[side]:
+            place = seen[name] = seen.get(name, -1) + 1
+            extent = self.definition.sizes[name][place] if name else 1
+            shape.append(extent if isinstance(extent, int) else at[name].size if place == 0 else 1)
+        return shape
+
+    def _result(self, operator: CanonicalOp, tree: Operated, at: Mapping[Name, NDArray]) -> NDArray:
+        """What the definition computes of the operands at some positions."""
+        feeds: dict[str, NDArray] = {}
+        match = self.side.match
+        values = {match.places[name]: match.numbers[f"n{k}"] for k, name in enumerate(match.plan.values)}
+        for k, (order, x) in enumerate(zip(operator.operands, tree.operands, strict=True)):
+            cells = self._below(x, self._cells(operator, order, k, at))
+            dtype = self.definition.program.inputs[k].dtype
+            held = self.numbers.at(values[k], cells) if k in values else self.numbers.drawn(-1 - k, cells, dtype)
+            feeds[f"x{k}"] = np.broadcast_to(held, cells.shape).astype(dtype)
+        return evaluate_outputs(self.definition.program, feeds)[OUTPUT]
+
+    def _below(self, tree: Tree, cells: NDArray) -> NDArray:
+        """The cells of the value that a term is a view of."""
+        return self._below(tree.source, self.side.map(tree.map).at(cells)) if isinstance(tree, Viewed) else cells

@@ -1,0 +1,247 @@
+"""Operators without a formula leave out padding that each reduction of their definition ignores, and no other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
+
+import eqsat as eq  # noqa: E402
+import eqsat.laws.answers as law_answers  # noqa: E402
+from eqsat.graph.encode import encode  # noqa: E402
+from eqsat.graph.search import Limits, Snapshot, run, task_of  # noqa: E402
+from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
+from eqsat.ir.terms import term as t  # noqa: E402
+from eqsat.laws import defined as law_defined  # noqa: E402
+from eqsat.laws.results import same_results  # noqa: E402
+from eqsat.onnx.read import read  # noqa: E402
+from eqsat.operators.definitions import Definition, definition_of  # noqa: E402
+from eqsat.operators.definitions import _held as held  # noqa: E402 # pyright: ignore[reportPrivateUsage]
+
+pytestmark = pytest.mark.onnx
+
+INF = float("inf")
+Step = tuple[str, list[Any], dict[str, Any]]
+
+
+def model(shape: Sequence[int | str], *steps: Step) -> ModelProto:
+    """Operators one after another, each over the last result and constants."""
+    nodes = list[NodeProto]()
+    constants = list[TensorProto]()
+    last = "x"
+    for n, (op, operands, attrs) in enumerate(steps):
+        names = [f"c{n}_{k}" for k in range(len(operands))]
+        arrays = [np.asarray(a, np.float32 if isinstance(a, float) else None) for a in operands]
+        constants += [numpy_helper.from_array(a, name) for a, name in zip(arrays, names, strict=True)]
+        nodes.append(helper.make_node(op, [last, *names], [f"t{n}"], **attrs))
+        last = f"t{n}"
+    ends = [helper.make_tensor_value_info("x", 1, shape)], [helper.make_tensor_value_info(last, 0, None)]
+    graph = helper.make_graph(nodes, "g", *ends, constants)
+    graph.output[0].type.tensor_type.elem_type = 7 if steps[-1][0] == "ArgMax" else 1
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def pad(rank: int, axis: int, cells: tuple[int, int], value: float) -> Step:
+    pads = [0] * (2 * rank)
+    pads[axis], pads[rank + axis] = cells
+    return "Pad", [np.array(pads), value], {}
+
+
+def operators(found: ModelProto) -> list[str]:
+    return [n.op_type for n in found.graph.node]
+
+
+def values(wanted: ModelProto, x: np.ndarray[Any, Any]) -> Any:
+    return ort.InferenceSession(wanted.SerializeToString()).run(None, {"x": x})[0]
+
+
+WEIGHTS = np.random.default_rng(1).normal(size=(8, 16, 3, 3)).astype(np.float32)
+SPOILED = np.where(np.arange(WEIGHTS.size).reshape(WEIGHTS.shape) == WEIGHTS.size - 1, np.float32(INF), WEIGHTS)
+SAME = {"pads": [1, 1, 1, 1]}
+CHANNELS = pad(4, 1, (0, 13), 0.0)
+GONE: dict[str, ModelProto] = {
+    "ReduceL2": model([4, 30], pad(2, 1, (0, 2), 0.0), ("ReduceL2", [np.array([1])], {})),
+    "ReduceL2 of both": model([4, 30], pad(2, 1, (1, 2), -0.0), ("ReduceL2", [np.array([0, 1])], {})),
+    "ReduceLogSum": model([4, 30], pad(2, 0, (3, 1), 0.0), ("ReduceLogSum", [np.array([0])], {"keepdims": 0})),
+    "ReduceLogSumExp": model([4, 30], pad(2, 1, (0, 2), -INF), ("ReduceLogSumExp", [np.array([1])], {})),
+    "behind a transpose": model(
+        [4, 30, 5],
+        pad(3, 1, (0, 2), 0.0),
+        ("Transpose", [], {"perm": [2, 0, 1]}),
+        ("ReduceL2", [np.array([2])], {}),
+    ),
+    "behind a function": model([4, 30], pad(2, 1, (0, 2), 0.0), ("Relu", [], {}), ("ReduceL2", [np.array([1])], {})),
+    "channels": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
+    "channels of any batch": model(["N", 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
+    "channels at every other position": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], {**SAME, "strides": [2, 2]})),
+}
+STAYS: dict[str, ModelProto] = {
+    "another value": model([4, 30], pad(2, 1, (0, 2), 1.0), ("ReduceL2", [np.array([1])], {})),
+    "0 is no -inf": model([4, 30], pad(2, 1, (0, 2), 0.0), ("ReduceLogSumExp", [np.array([1])], {})),
+    "inf": model([4, 30], pad(2, 1, (0, 2), INF), ("ReduceLogSumExp", [np.array([1])], {})),
+    "a function makes it 1": model([4, 30], pad(2, 1, (0, 2), 0.0), ("Exp", [], {}), ("ReduceL2", [np.array([1])], {})),
+    "positions count": model([4, 30], pad(2, 1, (2, 0), -INF), ("ArgMax", [], {"axis": 1})),
+    "infinite weights": model([2, 3, 9, 9], CHANNELS, ("Conv", [SPOILED], SAME)),
+    "a value of channels": model([2, 3, 9, 9], pad(4, 1, (0, 13), 0.5), ("Conv", [WEIGHTS], SAME)),
+}
+
+
+# feature: E14, G7
+@pytest.mark.parametrize("name", GONE)
+def test_neutral_padding_is_gone(name: str) -> None:
+    before = GONE[name]
+    after = eq.onnx.optimize(before).model
+    assert "Pad" in operators(before) and "Pad" not in operators(after), operators(after)
+    assert before.graph.node[-1].op_type in operators(after), "the operator itself stays"
+    x = np.abs(np.random.default_rng(2).normal(size=input_shape(before))).astype(np.float32)
+    np.testing.assert_allclose(values(after, x), values(before, x), rtol=1e-4, atol=1e-5)
+
+
+def test_weights_are_cut_with_the_channels() -> None:
+    after = eq.onnx.optimize(GONE["channels"]).model
+    assert [tuple(w.dims) for w in after.graph.initializer] == [(8, 3, 3, 3)]
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_other_padding_stays(name: str) -> None:
+    before = STAYS[name]
+    after = eq.onnx.optimize(before).model
+    assert operators(after).count("Pad") == 1
+    x = np.random.default_rng(2).normal(size=input_shape(before)).astype(np.float32)
+    np.testing.assert_allclose(values(after, x), values(before, x), rtol=1e-4, atol=1e-5)
+
+
+def input_shape(found: ModelProto) -> list[int]:
+    return [d.dim_value or 2 for d in found.graph.input[0].type.tensor_type.shape.dim]
+
+
+# -- random programs --------------------------------------------------------------------------------------------------
+
+
+def drawn(seed: int) -> ModelProto:
+    r, rng = Random(seed), np.random.default_rng(seed)
+    op = r.choice(["ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Conv", "Conv"])
+    rank = 4 if op == "Conv" else r.randint(2, 4)
+    shape = [r.randint(1, 4) for _ in range(rank)]
+    pads = [r.choice([0, 0, 1]) for _ in range(rank)] + [r.choice([0, 0, 1, 3]) for _ in range(rank)]
+    value = r.choice([0.0, 0.0, -0.0, -INF, -INF, INF, 1.0])
+    steps: list[Step] = [("Pad", [np.array(pads), value], {})]
+    shape_now = [d + pads[n] + pads[rank + n] for n, d in enumerate(shape)]
+    if r.random() < 0.5:
+        steps.append((r.choice(["Relu", "Exp", "Neg", "Abs"]), [], {}))
+    if r.random() < 0.5:
+        perm = r.sample(range(rank), rank)
+        steps.append(("Transpose", [], {"perm": perm}))
+        shape_now = [shape_now[n] for n in perm]
+    if op == "Conv":
+        groups = r.choice([1, 1, 1, shape_now[1]])
+        kernel = [1 + (d > 1) for d in shape_now[2:]]
+        weights = rng.normal(size=(2 * groups, shape_now[1] // groups, *kernel)).astype(np.float32)
+        weights.flat[-1] = r.choice([1.0, 1.0, 1.0, INF])
+        attrs = {"group": groups, "pads": [r.randint(0, 1)] * 4, "strides": [r.randint(1, 2)] * 2}
+        steps.append((op, [weights], attrs))
+    else:
+        axes = np.array(sorted(r.sample(range(rank), r.randint(1, rank))))
+        steps.append((op, [axes], {"keepdims": r.randint(0, 1)}))
+    return model(shape, *steps)
+
+
+def differences(seeds: range, gone: Counter[bool]) -> list[int]:
+    """The seeds of the programs that compute something else when optimised, on usual numbers or on others."""
+    wrong: list[int] = []
+    for seed in seeds:
+        before = drawn(seed)
+        after = eq.onnx.optimize(before, checked=False).model
+        gone["Pad" in operators(after)] += 1
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=input_shape(before)).astype(np.float32)
+        odd = np.where(rng.random(x.shape) < 0.2, rng.choice([INF, -INF, np.nan, 0, -0.0]), x).astype(np.float32)
+        with np.errstate(all="ignore"):
+            same = [np.allclose(values(after, y), values(before, y), 1e-4, 1e-5, equal_nan=True) for y in (x, odd)]
+        wrong += [] if all(same) else [seed]
+    return wrong
+
+
+def test_random_programs_keep_their_values() -> None:
+    gone: Counter[bool] = Counter()
+    assert differences(range(40), gone) == []
+    assert gone[False] >= 3 and gone[True] >= 12
+
+
+@pytest.mark.slow
+def test_many_random_programs_keep_their_values() -> None:
+    assert differences(range(1000, 4000), Counter()) == []
+
+
+# -- what is proposed, and the check of it -----------------------------------------------------------------------------
+
+
+def definition(found: ModelProto) -> Definition | None:
+    return next(definition_of(n) for n in read(found).nodes() if isinstance(n, Opaque))
+
+
+S = t.sym("S", 1)
+A, B = input("a", (4, S), "float32"), input("b", (S, S), "float32")
+FREE: dict[str, eq.Tensor] = {
+    "sums": A.sum(1),
+    "of squares": (A * A).sum(1) + 1.0,
+    "of rows less their maximum": (A - A.max(1, keepdims=True)).exp().sum(1),
+    "of a transpose": A.permute_dims((1, 0)).relu().sum(0),
+}
+HELD: dict[str, eq.Tensor] = {
+    "the number itself": A.mean(1),
+    "another position": A.flip((1,)).sum(1),
+    "the next position": eq.compute((4,), lambda i, j: A[i, j + 1], reduce=(S - 1,)),
+    "the first position": A.sum(1) + eq.compute((4,), lambda i: A[i, 0]),
+    "the position": eq.compute((4,), lambda i, j: t.where(j < 2, A[i, j], t.const(0, "float32")), reduce=(S,)),
+    "two positions": eq.compute((4,), lambda i, j, k: A[i, j] * A[i, k], reduce=(S, S)),
+    "another axis": B.permute_dims((1, 0)).sum((0, 1)),
+    "pieces": A.reshape((2, 2, S)).reshape((4 * S,)).sum(0),
+}
+
+
+@pytest.mark.parametrize("name", [*FREE, *HELD])
+def test_what_depends_on_the_number_of_positions(name: str) -> None:
+    """A size is open where it says nothing but how many positions there are."""
+    assert held({**FREE, **HELD}[name], {S}) == ({S} if name in HELD else set())
+
+
+def test_what_a_definition_leaves_open() -> None:
+    found = definition(GONE["channels"])
+    assert found is not None and found.reduced == {"b1"}
+    open_ = {name for name, sizes in found.sizes.items() if any(not isinstance(d, int) for d in sizes)}
+    assert len(open_) == 3 and "b1" in open_, "the batch, and the channels of operand and result"
+    assert definition(STAYS["positions count"]) is None
+
+
+@pytest.mark.parametrize("name", ["another value", "a value of channels", "inf"])
+def test_a_wrong_proposal_is_refused_by_running_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong with the formulas: if all positions are said to be neutral, the run of both sides differs."""
+    outcomes: list[bool] = []
+
+    def counted(*args: Any) -> bool:
+        outcomes.append(same_results(*args))
+        return outcomes[-1]
+
+    monkeypatch.setattr(law_answers, "same_results", counted)
+    monkeypatch.setattr(law_defined, "outside_of", everything_idle)
+    encoded = encode(read(STAYS[name]))
+    last: list[Snapshot] = []
+    run(task_of(encoded, "onnx", Limits()), last.append)
+    assert outcomes and not any(outcomes)
+    assert not any(name.startswith("drop-neutral") for name in last[-1].progress.matches)
+
+
+def everything_idle(whole: Any, _: Any, reduced: Any, extents: Any, least: int) -> Any:
+    """A proposal to leave out all but the first few positions, and a claim that is true of anything."""
+    kept = {n: (0, least) for n, a in reduced.items() if extents[a] > least}
+    return law_defined.LeftOut(whole, kept, t.TRUE) if kept else None
