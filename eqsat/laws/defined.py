@@ -21,7 +21,7 @@ from eqsat.laws.neutral import LeftOut, finite_sources, idle_where, outside_of, 
 from eqsat.operators.definitions import OUTPUT, Definition
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind
-from eqsat.operators.within import in_digits
+from eqsat.operators.within import in_digits, labels_by_name
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import Session
 
@@ -38,7 +38,7 @@ def left_out_by_definition(
     if not shapes or operator.kind.identity or not isinstance(operator.kind, OpaqueKind):
         return None
     whole = in_digits(operator, shapes)
-    sizes = definition.numbers(whole.labels)
+    sizes = definition.numbers(whole)
     if sizes is None:
         return None
     unfolded = _Unfolded(interned, whole, values, definition, sizes)
@@ -80,8 +80,9 @@ class _Unfolded:
         self.along: dict[Term, Term] = {}
         """The position on a reduced dimension, by the symbol of its extent."""
         self._digits: dict[Term, list[Term]] = {}
+        held = labels_by_name(self.whole)
         for name in self.definition.reduced:
-            labels = [n for n, x in enumerate(self.whole.labels) if x.name == name]
+            labels = held.get(name, [])
             position = t.index_const(0)
             for n in labels:
                 extent = self.whole.labels[n].extent

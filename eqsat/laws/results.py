@@ -19,6 +19,7 @@ from eqsat.laws.numbers import Numbers
 from eqsat.laws.tree import Operated, Tree, Viewed
 from eqsat.operators.definitions import OUTPUT, Definition
 from eqsat.operators.labels import CanonicalOp, Name
+from eqsat.operators.within import labels_by_name
 
 FEW = 2
 """So many positions of what is computed position by position, at least."""
@@ -78,8 +79,9 @@ class _Run:
         assert found is not None
         whole: dict[Name, NDArray] = {}
         part: dict[Name, NDArray] = {}
+        held = labels_by_name(found.operator)
         for name, sizes in self.definition.sizes.items():
-            labels = [n for n, x in enumerate(found.operator.labels) if x.name == name]
+            labels = held.get(name, [])
             extents = [value(found.operator.labels[n].extent, self.side.numbers) for n in labels]
             size = math.prod(extents)
             stays: NDArray = np.ones((1,), np.bool_)
@@ -109,6 +111,7 @@ class _Run:
             for n in reversed([n for n in order if operator.labels[n].name == name]):
                 extent = value(operator.labels[n].extent, self.side.numbers)
                 digits[n], place = place % extent, place // extent
+            assert not np.any(place), "a position is outside of its bundle"
         for n in order:
             found = found * value(operator.labels[n].extent, self.side.numbers) + digits[n]
         return np.broadcast_to(found, [at[name].size for name in names]).reshape(self._shape(side, at))

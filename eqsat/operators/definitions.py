@@ -19,7 +19,8 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, symbols
 from eqsat.operators.bundles import signature_bundles
 from eqsat.operators.cuts import may_shrink
-from eqsat.operators.labels import Label, Name
+from eqsat.operators.labels import CanonicalOp, Name
+from eqsat.operators.within import labels_by_name
 
 MOST_ROUNDS = 3
 OUTPUT = "y"
@@ -39,14 +40,12 @@ class Definition:
     sizes: Mapping[Name, tuple[Dim, ...]]
     reduced: frozenset[Name]
 
-    def numbers(self, labels: Sequence[Label]) -> dict[Term, Size] | None:
-        """What the symbols are for an operator with these labels; None where the definition is not of that size."""
-        wanted: dict[Name, list[Size]] = {}
-        for x in labels:
-            wanted.setdefault(x.name, []).append(x.extent)
+    def numbers(self, operator: CanonicalOp) -> dict[Term, Size] | None:
+        """What the symbols are for an operator of this kind; None where the definition is not of its size."""
+        held = labels_by_name(operator)
         found: dict[Term, Size] = {}
         for name, sizes in self.sizes.items():
-            size = product(wanted.get(name, ()))
+            size = operator.size(tuple(held.get(name, ())))
             free = [d for d in sizes if isinstance(d, Term) and d.op == "sym"]
             if len(free) == len(sizes):  # positions of a bundle are alike: its first dimension may have all of them
                 found |= {d: size if n == 0 else 1 for n, d in enumerate(free)}

@@ -8,7 +8,7 @@ from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.sizes import Size, add, mul
-from eqsat.operators.labels import CanonicalOp, Label, OpaqueKind, OpBuilder, Order, access_map, canonicalise
+from eqsat.operators.labels import CanonicalOp, Label, Name, OpaqueKind, OpBuilder, Order, access_map, canonicalise
 from eqsat.operators.restrict import Restricted
 
 
@@ -34,6 +34,14 @@ def _lists(orders: Iterable[Order]) -> list[list[int]]:
 def labels_of(operator: CanonicalOp) -> list[int]:
     """The labels of which an operator has axes, those of the result first."""
     return list(dict.fromkeys(i for order in (*operator.outputs, *operator.operands) for i in order))
+
+
+def labels_by_name(operator: CanonicalOp) -> dict[Name, list[int]]:
+    """The labels of which an operator has axes, by their names, outermost first; without those that were split."""
+    found: dict[Name, list[int]] = {}
+    for n in labels_of(operator):
+        found.setdefault(operator.labels[n].name, []).append(n)
+    return found
 
 
 def within(operator: CanonicalOp, kept: Mapping[int, tuple[int, int]]) -> Restricted | None:

@@ -80,12 +80,30 @@ GONE: dict[str, ModelProto] = {
         ("ReduceL2", [np.array([2])], {}),
     ),
     "behind a function": model([4, 30], pad(2, 1, (0, 2), 0.0), ("Relu", [], {}), ("ReduceL2", [np.array([1])], {})),
+    "pieces of an axis": model(
+        [4, 8, 5],
+        pad(3, 2, (0, 1), 0.0),
+        ("Reshape", [np.array([4, 48])], {}),
+        ("ReduceL2", [np.array([1])], {}),
+    ),
+    "blocks of channels": model(
+        [2, 4, 3, 9, 9],
+        pad(5, 2, (0, 1), 0.0),
+        ("Reshape", [np.array([2, 16, 9, 9])], {}),
+        ("Conv", [WEIGHTS], SAME),
+    ),
     "channels": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
     "channels of any batch": model(["N", 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
     "channels at every other position": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], {**SAME, "strides": [2, 2]})),
 }
 STAYS: dict[str, ModelProto] = {
     "another value": model([4, 30], pad(2, 1, (0, 2), 1.0), ("ReduceL2", [np.array([1])], {})),
+    "another value in pieces": model(
+        [4, 8, 5],
+        pad(3, 2, (0, 1), 1.0),
+        ("Reshape", [np.array([4, 48])], {}),
+        ("ReduceL2", [np.array([1])], {}),
+    ),
     "0 is no -inf": model([4, 30], pad(2, 1, (0, 2), 0.0), ("ReduceLogSumExp", [np.array([1])], {})),
     "inf": model([4, 30], pad(2, 1, (0, 2), INF), ("ReduceLogSumExp", [np.array([1])], {})),
     "a function makes it 1": model([4, 30], pad(2, 1, (0, 2), 0.0), ("Exp", [], {}), ("ReduceL2", [np.array([1])], {})),
@@ -223,7 +241,7 @@ def test_what_a_definition_leaves_open() -> None:
     assert definition(STAYS["positions count"]) is None
 
 
-@pytest.mark.parametrize("name", ["another value", "a value of channels", "inf"])
+@pytest.mark.parametrize("name", ["another value", "another value in pieces", "a value of channels", "inf"])
 def test_a_wrong_proposal_is_refused_by_running_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is wrong with the formulas: if all positions are said to be neutral, the run of both sides differs."""
     outcomes: list[bool] = []
