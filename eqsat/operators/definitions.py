@@ -6,10 +6,9 @@ have: what says which of these positions they do without.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.tensor import Compute, Input, Opaque, Program, Tensor, View, input, node_order
@@ -97,7 +96,7 @@ def _built(node: Opaque, extents: Mapping[str, Dim]) -> Program | None:
     assert node.definition is not None
     try:
         made = node.definition(*inputs)
-    except EqsatError:
+    except Exception:  # a user's formula, which may need its sizes as numbers: then it says nothing of other sizes
         return None
     output = made if isinstance(made, Tensor) else made[0]
     if not all(isinstance(x, (Input, View, Compute)) for x in node_order([output])):

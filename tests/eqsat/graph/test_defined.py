@@ -19,7 +19,8 @@ import eqsat as eq  # noqa: E402
 import eqsat.laws.answers as law_answers  # noqa: E402
 from eqsat.graph.encode import encode  # noqa: E402
 from eqsat.graph.search import Limits, Snapshot, run, task_of  # noqa: E402
-from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
+from eqsat.ir.tensors.library import define, operator  # noqa: E402
+from eqsat.ir.tensors.tensor import Opaque, View, input  # noqa: E402
 from eqsat.ir.terms import term as t  # noqa: E402
 from eqsat.laws import defined as law_defined  # noqa: E402
 from eqsat.laws.results import same_results  # noqa: E402
@@ -140,6 +141,49 @@ def test_other_padding_stays(name: str) -> None:
 
 def input_shape(found: ModelProto) -> list[int]:
     return [d.dim_value or 2 for d in found.graph.input[0].type.tensor_type.shape.dim]
+
+
+# -- operators of a user ----------------------------------------------------------------------------------------------
+
+
+@define("own_sum_and_greatest")
+def sum_and_greatest(x: eq.Tensor) -> eq.Tensor:
+    return x.sum(1) + x.max(1)
+
+
+@define("own_sum_of_known")
+def sum_of_known(x: eq.Tensor) -> eq.Tensor:
+    """Sums of exp(x - its greatest), where that is finite or infinite, but is not looked at for NaN."""
+    top = eq.where(eq.isinf(x.max(1, keepdims=True)), 0.0, x.max(1, keepdims=True))
+    return (x - top).exp().sum(1)
+
+
+@define("own_sum_in_numbers")
+def sum_in_numbers(x: eq.Tensor) -> eq.Tensor:
+    """Needs the size as a number."""
+    weights = [1.0 for _ in range(x.shape[1])] if isinstance(x.shape[1], int) else len(x.shape[1])  # pyright: ignore
+    return x.sum(1) * weights[0]  # pyright: ignore
+
+
+X = input("x", (4, 30), "float32")
+EDGE = ((0, 0), (0, 2))
+OWN: dict[str, tuple[eq.Tensor, bool]] = {
+    "one of two sees it": (operator("own_sum_and_greatest", [X.pad(EDGE, 0.0)])[0], False),
+    "none sees it": (operator("own_sum_and_greatest", [abs(X).pad(EDGE, 0.0)])[0], True),
+    "NaN": (operator("own_sum_of_known", [X.pad(EDGE, -INF)])[0], False),
+    "numbers": (operator("own_sum_in_numbers", [X.pad(EDGE, 0.0)])[0], False),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_operators_of_a_user(name: str) -> None:
+    program, gone = OWN[name]
+    found = eq.optimize(program)
+    assert found.status == "saturated" and not found.notes
+    pads = [n for n in found.program.nodes() if isinstance(n, View) and n.fill is not None]
+    assert bool(pads) != gone
+    x = np.random.default_rng(3).normal(size=(4, 30)).astype(np.float32)
+    np.testing.assert_allclose(eq.evaluate(found.program, {"x": x}), eq.evaluate(program, {"x": x}), rtol=1e-5)
 
 
 # -- random programs --------------------------------------------------------------------------------------------------
