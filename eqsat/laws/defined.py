@@ -10,7 +10,7 @@ from eqsat.ir.dtypes import COMPLEX
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Compute, Input, Tensor, View, node_order
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Tensor, View, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, output_axes
 from eqsat.ir.terms.tables import Table
@@ -131,6 +131,8 @@ class _Unfolded:
         node, table = x.node, dict(zip(output_axes(x.shape), index, strict=True))
         if isinstance(node, Input):
             return self._operand(int(node.name.removeprefix("x")), index, x.dtype)
+        if isinstance(node, Constant):
+            return t.const(node.array.item(), x.dtype)
         if isinstance(node, View):
             inner = self.cell(node.source, [substitute(g, table) for g in node.gather])
             valid = substitute(node.valid, table)

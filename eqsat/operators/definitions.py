@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, product
-from eqsat.ir.tensors.tensor import Compute, Input, Opaque, Program, Tensor, View, input, node_order
+from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, input, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape
 from eqsat.ir.terms.term import Term
@@ -99,10 +99,15 @@ def _built(node: Opaque, extents: Mapping[str, Dim]) -> Program | None:
     except Exception:  # a user's formula, which may need its sizes as numbers: then it says nothing of other sizes
         return None
     output = made if isinstance(made, Tensor) else made[0]
-    if not all(isinstance(x, (Input, View, Compute)) for x in node_order([output])):
+    if not all(_is_formula(x) for x in node_order([output])):
         return None
     same = [as_size(d) for d in output.shape] == [as_size(d) for d in shapes[-1]]
     return Program(inputs, {OUTPUT: output}) if same and output.dtype == node.outputs[0][1] else None
+
+
+def _is_formula(node: Node) -> bool:
+    """Whether a node of a definition is one that can be unfolded: of numbers, only a single one."""
+    return isinstance(node, (Input, View, Compute)) or (isinstance(node, Constant) and node.array.size == 1)
 
 
 def _held(output: Tensor, free: Collection[Term]) -> set[Term]:

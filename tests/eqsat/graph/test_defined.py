@@ -151,11 +151,12 @@ def sum_and_greatest(x: eq.Tensor) -> eq.Tensor:
     return x.sum(1) + x.max(1)
 
 
-@define("own_sum_of_known")
-def sum_of_known(x: eq.Tensor) -> eq.Tensor:
-    """Sums of exp(x - its greatest), where that is finite or infinite, but is not looked at for NaN."""
-    top = eq.where(eq.isinf(x.max(1, keepdims=True)), 0.0, x.max(1, keepdims=True))
-    return (x - top).exp().sum(1)
+@define("own_sum_less_greatest")
+def sum_less_greatest(x: eq.Tensor, least: float) -> eq.Tensor:
+    """Sums of exp(x - its greatest), which is 0 where it is not a number, or not larger than one."""
+    top = x.max(1, keepdims=True)
+    odd = eq.logical_or(eq.isinf(top), eq.isnan(top)) if least == 0 else top < least
+    return (x - eq.where(odd, 0.0, top)).exp().sum(1)
 
 
 @define("own_sum_in_numbers")
@@ -170,7 +171,8 @@ EDGE = ((0, 0), (0, 2))
 OWN: dict[str, tuple[eq.Tensor, bool]] = {
     "one of two sees it": (operator("own_sum_and_greatest", [X.pad(EDGE, 0.0)])[0], False),
     "none sees it": (operator("own_sum_and_greatest", [abs(X).pad(EDGE, 0.0)])[0], True),
-    "NaN": (operator("own_sum_of_known", [X.pad(EDGE, -INF)])[0], False),
+    "less a number": (operator("own_sum_less_greatest", [X.pad(EDGE, -INF)], {"least": 0.0})[0], True),
+    "less what may be inf": (operator("own_sum_less_greatest", [X.pad(EDGE, -INF)], {"least": 2.0})[0], False),
     "numbers": (operator("own_sum_in_numbers", [X.pad(EDGE, 0.0)])[0], False),
 }
 
