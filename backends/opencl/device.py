@@ -128,6 +128,7 @@ def profile_of(device: Any) -> Profile:
         exact_division=bool(single & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT),
         images=images,
         alignment=max(64, device.mem_base_addr_align // 8),
+        whole_vectors=not device.host_unified_memory,
         largest=device.max_mem_alloc_size,
     )
 

@@ -9,7 +9,7 @@ from eqsat.backends.c.expr import ATOM, CAST, COMPARED, Expressions, Scope, Text
 from eqsat.backends.c.math import MATH
 from eqsat.backends.c.types import helper
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
-from eqsat.backends.opencl.image import Image, read_pixel
+from eqsat.backends.opencl.image import SAMPLER, Image, read_pixel
 from eqsat.ir.dtypes import BOOL
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, int_value
@@ -74,13 +74,15 @@ def helper_texts(helpers: Collection[str], text: str) -> list[str]:
     """The helper functions that a text calls, each before it is used."""
     found = [LANES[h] if h in LANES else spell(helper(h)) for h in helpers]
     every = "\n".join([*found, text])
-    return [*(body for name, body in HALVES.items() if f"{name}(" in every), *found]
+    sampler = [SAMPLER] if "read_image" in every else []
+    return [*sampler, *(body for name, body in HALVES.items() if f"{name}(" in every), *found]
 
 
 class ClExpressions(Expressions):
     """Prints the terms of one kernel; loads from images have a row, a column and a channel as their indices.
 
-    `exact` says whether float division and square root round correctly; else they are computed in double.
+    `exact` says whether float division and square root round correctly; else they are computed in double, of numbers
+    that no float is: compilers make an operation in float of one whose operands and result are floats.
     """
 
     def __init__(
@@ -123,6 +125,8 @@ class ClExpressions(Expressions):
         if node.op == "erf" or f"{node.op}_{dtype}" in MATH:
             return f"{node.op}({args[0][0]})", ATOM
         if not self.exact and dtype == "float32" and node.op in ("div", "sqrt"):
-            wide = [f"(double){wrap(a, CAST)}" for a in args]
-            return f"(float)({wide[0]} / {wide[1]})" if node.op == "div" else f"(float)sqrt({wide[0]})", CAST
+            wide = [f"(double){wrap(a, CAST)} * 0x1p-600" for a in args]
+            if node.op == "div":
+                return f"(float)(({wide[0]}) / ({wide[1]}))", CAST
+            return f"(float)(sqrt({wide[0]}) * 0x1p300)", CAST
         return super()._float_in(dtype, node, args)

@@ -67,13 +67,15 @@ class Image:
         return f"image2d_t of {self.width} x {self.rows} pixels {order} {self.channel_type}"
 
 
-def read_pixel(kind: str, image: str, column: str, row: str) -> str:
-    """The text that reads a pixel, a vector of four.
+SAMPLER = """\
+__constant sampler_t exact_pixel = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;"""
+"""How pixels are read. A constant of the program: where the call spells it, NVIDIA's driver 580 reads the first pixel
+from everywhere, and without a sampler, 0 where only the first channel is used."""
 
-    With a sampler, spelled in the call: without one, NVIDIA's driver 580 reads 0 where only the first channel is used.
-    """
-    sampler = "CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST"
-    return f"read_image{kind}({image}, {sampler}, (int2)({column}, {row}))"
+
+def read_pixel(kind: str, image: str, column: str, row: str) -> str:
+    """The text that reads a pixel, a vector of four, in a program with `SAMPLER`."""
+    return f"read_image{kind}({image}, exact_pixel, (int2)({column}, {row}))"
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from eqsat.backends.opencl.arrays import check_device_array, on_device, same_mem
 from eqsat.backends.opencl.code import ClUnit, print_cl
 from eqsat.backends.opencl.device import OpenDevice, open_device
 from eqsat.backends.opencl.image import Image, plan_images, stage
-from eqsat.backends.opencl.local_transpose import printers
 from eqsat.backends.opencl.profile import Profile
 from eqsat.backends.opencl.runner import ClRunner
+from eqsat.backends.opencl.steps import printers
 from eqsat.backends.opencl.tune import tuned_profile
 from eqsat.backends.separators import separators
 from eqsat.backends.specialised import Sizes, Specialised

@@ -12,19 +12,17 @@ How large a tile is, and where the cell of a row and a column lies in local memo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from eqsat.backends.c.expr import Scope
-from eqsat.backends.interface import HostCall
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
-from eqsat.backends.lowering.lowered import Lowered
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.opencl.code import KernelPrinter, Launch, digits
-from eqsat.backends.opencl.image import Image
 from eqsat.backends.opencl.local_tiles import cells, layout, shape
-from eqsat.backends.opencl.move_nests import address, as_nests, rectangles, transposed_loop, value
+from eqsat.backends.opencl.move_nests import address, inside, transposed_loop, value
 from eqsat.backends.opencl.profile import Profile
+from eqsat.backends.opencl.wide import WORD, aligned, at, indented, vector
 from eqsat.ir.dtypes import BOOL, itemsize
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -45,6 +43,8 @@ class Tile:
     rows: int
     columns: int
     layout: IndexMap
+    words: tuple[int, int]
+    """How many neighbours are read, along a row, and written, along a column, at once."""
 
     @property
     def cells(self) -> int:
@@ -60,9 +60,23 @@ def tile_of(move: Move, profile: Profile) -> Tile | None:
         return None
     size = itemsize(move.out.dtype)
     rows, columns = shape(move.extents[-1], move.extents[along], size)
-    found = Tile(along, rows, columns, layout(profile.tile, rows, columns, size))
+    found = Tile(
+        along, rows, columns, layout(profile.tile, rows, columns, size), _words(move, along, rows, columns, profile)
+    )
     small = move.extents[-1] < SHORTEST or rows * columns < 2 * GROUP
     return None if small or found.cells * size > profile.local_bytes else found
+
+
+def _words(move: Move, along: int, rows: int, columns: int, profile: Profile) -> tuple[int, int]:
+    """How many elements of less than a word are read and written at once: a word of them, or one."""
+    lanes, last = WORD // itemsize(move.out.dtype), len(move.extents) - 1
+    if lanes < 2 or not profile.whole_vectors:
+        return 1, 1
+    # Swizzled rows do not keep the words of their columns together.
+    reads = move.is_copy and not move.boxed and profile.tile != "swizzled" and columns % lanes == 0
+    reads = reads and aligned(move.operands[0], along, move.extents[along], lanes)
+    writes = rows % lanes == 0 and aligned(move.out, last, move.extents[last], lanes)
+    return (lanes if reads else 1), (lanes if writes else 1)
 
 
 class LocalTransposePrinter(KernelPrinter):
@@ -74,6 +88,7 @@ class LocalTransposePrinter(KernelPrinter):
         self.tile = tile
         self.sides = {tile.along: tile.columns, len(move.extents) - 1: tile.rows}
         self.counts = [-(-n // self.sides.get(k, 1)) for k, n in enumerate(move.extents)]
+        self.element = self.type_of(move.out.dtype)
 
     @property
     def launch(self) -> Launch:
@@ -85,79 +100,67 @@ class LocalTransposePrinter(KernelPrinter):
         index, move = self.index, self.move
         axes = [t.ax(k, n) for k, n in enumerate(move.extents)]
         self.expressions.axes.update({axis: f"i{k}" for k, axis in enumerate(axes)})
+        reads, writes = self.tile.words
+        in_words = f" __attribute__((aligned({WORD})))" if reads > 1 else ""
         body = [
-            f"__local {self.type_of(move.out.dtype)} tile[{self.tile.cells}];",
+            f"__local {self.element} tile[{self.tile.cells}]{in_words};",
             f"const {index} group = ({index})get_group_id(0);",
         ]
         for k, position in enumerate(digits("group", self.counts)):
-            name, scale = (f"start{k}", f" * {self.sides[k]}") if k in self.sides else (f"i{k}", "")
-            body.append(f"const {index} {name} = {position}{scale};")
-        scope = Scope()
-        read, place = self.expressions.print_terms([value(move, axes), self.place()], scope)
-        if move.out.dtype == BOOL:
-            read = f"(uint8_t)({read})"
-        write = f"tile[{place}] = {self.expressions.narrowed(move.out.dtype, read)};"
-        body += self.sweep("row", "column", self.tile.columns, [*scope.lines, write])
+            scale = f" * {self.sides[k]}" if k in self.sides and position != "0" else ""
+            body.append(f"const {index} {'start' if k in self.sides else 'i'}{k} = {position}{scale};")
+        body += self.sweep("row", "column", self.tile.columns, reads, self.read(axes, reads))
         body.append("barrier(CLK_LOCAL_MEM_FENCE);")
-        scope = Scope()
-        cell, place = self.expressions.print_terms([address(move.out, axes), self.place()], scope)
-        write = f"{self.names[move.out.buffer]}[{cell}] = tile[{place}];"
-        body += self.sweep("column", "row", self.tile.rows, [*scope.lines, write])
-        return self.kernel([f"    {line}" for line in body])
+        body += self.sweep("column", "row", self.tile.rows, writes, self.write(axes, writes))
+        return self.kernel(indented(body))
 
-    def place(self) -> Term:
-        """Where the cell of `row` and `column` lies in local memory."""
+    def read(self, axes: Sequence[Term], lanes: int) -> list[str]:
+        """What brings the cell of a row and a column, and neighbours along the row, into the tile."""
+        move, dtype = self.move, self.move.out.dtype
+        if lanes > 1:
+            (source,) = move.operands
+            cell, place = self.expressions.print_terms([address(source, axes), self.place()], scope := Scope())
+            read = at("__global const", self.element, lanes, f"{self.names[source.buffer]} + {cell}")
+            return [*scope.lines, f"{at('__local', self.element, lanes, f'tile + {place}')} = {read};"]
+
+        def held(term: Term) -> list[str]:
+            text, place = self.expressions.print_terms([term, self.place()], scope := Scope())
+            text = f"(uint8_t)({text})" if dtype == BOOL else text
+            return [*scope.lines, f"tile[{place}] = {self.expressions.narrowed(dtype, text)};"]
+
+        if move.fill is None or not move.boxed:
+            return held(value(move, axes))
+        (condition,) = self.expressions.print_terms([inside(move, axes)], scope := Scope())
+        parts = indented(held(value(move, axes))), indented(held(move.fill))
+        return [*scope.lines, f"if ({condition}) {{", *parts[0], "} else {", *parts[1], "}"]
+
+    def write(self, axes: Sequence[Term], lanes: int) -> list[str]:
+        """What brings the cell of a row and a column, and neighbours along the column, out of the tile."""
+        places = [self.place(k) for k in range(lanes)]
+        cell, *texts = self.expressions.print_terms([address(self.move.out, axes), *places], scope := Scope())
+        target, found = self.names[self.move.out.buffer], [f"tile[{place}]" for place in texts]
+        if lanes == 1:
+            return [*scope.lines, f"{target}[{cell}] = {found[0]};"]
+        whole = f"({vector(self.element, lanes)})({', '.join(found)})"
+        return [*scope.lines, f"{at('__global', self.element, lanes, f'{target} + {cell}')} = {whole};"]
+
+    def place(self, below: int = 0) -> Term:
+        """Where the cell of `row` and `column`, or one so many rows below, lies in local memory."""
         rank = len(self.move.extents)
-        cell = t.ax(rank, self.tile.rows), t.ax(rank + 1, self.tile.columns)
-        self.expressions.axes.update(zip(cell, ("row", "column"), strict=True))
-        (found,) = self.tile.layout.map_indices(cell)
+        row, column = t.ax(rank, self.tile.rows), t.ax(rank + 1, self.tile.columns)
+        self.expressions.axes.update({row: "row", column: "column"})
+        (found,) = self.tile.layout.map_indices((row + below, column))
         return found
 
-    def sweep(self, outer: str, inner: str, length: int, lines: Sequence[str]) -> list[str]:
-        """A loop in which the group visits every cell of the tile that the move has, neighbours along `inner`."""
+    def sweep(self, outer: str, inner: str, length: int, lanes: int, lines: Sequence[str]) -> list[str]:
+        """A loop in which the group visits every cell of the tile that the move has, neighbours along `inner`, or the
+        first of so many neighbours."""
         index, extents, last = self.index, self.move.extents, len(self.move.extents) - 1
         names = {self.tile.along: "column", last: "row"}
-        inside = [f"const {index} {outer} = n / {length}, {inner} = n % {length};"]
-        inside += [f"const {index} i{k} = start{k} + {name};" for k, name in names.items()]
+        wide = f" * {lanes}" if lanes > 1 else ""
+        body = [f"const {index} {outer} = n / {length // lanes}, {inner} = n % {length // lanes}{wide};"]
+        body += [f"const {index} i{k} = start{k} + {name};" for k, name in names.items()]
         guard = " && ".join(f"i{k} < {extents[k]}" for k in names if extents[k] % self.sides[k])
-        if guard:
-            inside += [f"if ({guard}) {{", *(f"    {line}" for line in lines), "}"]
-        else:
-            inside += lines
-        count = self.tile.rows * self.tile.columns
-        head = f"for ({index} n = ({index})get_local_id(0); n < {count}; n += {GROUP}) {{"
-        return [head, *(f"    {line}" for line in inside), "}"]
-
-
-def printers(
-    lowered: Lowered, profile: Profile, images: dict[str, Image], simplifier: IndexSimplifier
-) -> list[KernelPrinter | HostCall]:
-    """The kernels of a program, with its data movement as suits the device."""
-    found: list[KernelPrinter | HostCall] = []
-    for step in lowered.steps:
-        moves = () if isinstance(step, HostCall) else lowered.moves.get(step.name, ())
-        if isinstance(step, HostCall):
-            found.append(step)
-        elif images.keys() & set(step.params) or all(transposed_loop(m) is None for m in moves):
-            found.append(KernelPrinter(step, simplifier, profile, images))
-        elif profile.kind == "cpu":
-            found.append(KernelPrinter(as_nests(step, moves, tile=True), simplifier, profile, images))
-        else:
-            found += _for_gpu(step, rectangles(moves), simplifier, profile)
-    return found
-
-
-def _for_gpu(
-    func: PrimFunc, moves: Sequence[Move], simplifier: IndexSimplifier, profile: Profile
-) -> list[KernelPrinter]:
-    """A kernel for each move that local memory helps, and one for the others."""
-    tiles = [tile_of(move, profile) for move in moves]
-    rest = [move for move, tile in zip(moves, tiles, strict=True) if tile is None]
-    found: list[KernelPrinter] = []
-    if rest:
-        found.append(KernelPrinter(as_nests(func, rest, tile=False), simplifier, profile, {}))
-    for move, tile in zip(moves, tiles, strict=True):
-        if tile is not None:
-            part = replace(as_nests(func, [move], tile=False), name=f"{func.name}_tile{len(found) - bool(rest)}")
-            found.append(LocalTransposePrinter(part, move, tile, simplifier, profile))
-    return found
+        body += [f"if ({guard}) {{", *indented(lines), "}"] if guard else lines
+        count = self.tile.rows * self.tile.columns // lanes
+        return [f"for ({index} n = ({index})get_local_id(0); n < {count}; n += {GROUP}) {{", *indented(body), "}"]

@@ -16,7 +16,7 @@ from operator import itemgetter
 from eqsat.backends.lowering.moves import Access, Move, slab, without_border
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import For, Stmt, Store, seq
+from eqsat.ir.statements.stmt import For, If, Stmt, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
 from eqsat.ir.terms.walk import transform
@@ -69,14 +69,27 @@ def value(move: Move, axes: Sequence[Term]) -> Term:
     return transform(move.body, change)
 
 
-def as_nests(func: PrimFunc, moves: Sequence[Move], tile: bool) -> PrimFunc:
-    """The function as loop nests in the order of the result, or tile after tile in the order of the source."""
-    return replace(func, body=seq([nest for move in rectangles(moves) for nest in _nests(move, tile)]))
+def inside(move: Move, axes: Sequence[Term]) -> Term:
+    """Whether a position of the loops is in the box."""
+    ends = [(axes[k], move.extents[k], *move.box[k]) for k in move.boxed]
+    low = [t.index_const(start) <= a for a, _, start, _ in ends if start]
+    high = [a < stop for a, extent, _, stop in ends if stop < extent]
+    return t.logical_and(*low, *high)
 
 
-def _nests(move: Move, tile: bool) -> list[Stmt]:
+def as_nests(func: PrimFunc, moves: Sequence[Move]) -> PrimFunc:
+    """The function as loop nests in the order of the result, each with its border."""
+    return replace(func, body=seq([_nest(move, {}) for move in moves]))
+
+
+def as_tiles(func: PrimFunc, moves: Sequence[Move]) -> PrimFunc:
+    """The function as loop nests tile after tile in the order of the source, and nests that fill borders."""
+    return replace(func, body=seq([nest for move in rectangles(moves) for nest in _tiles(move)]))
+
+
+def _tiles(move: Move) -> list[Stmt]:
     along, last = transposed_loop(move), len(move.extents) - 1
-    if along is None or not tile:
+    if along is None:
         return [_nest(move, {})]
     parts = [move]
     for loop in (along, last):
@@ -111,7 +124,10 @@ def _nest(move: Move, tiles: dict[int, int]) -> Stmt:
         digit = loop(step)
         inner.append(digit)
         places.append(axis * step + digit)
-    stmt: Stmt = Store(move.out.buffer, (address(move.out, places),), value(move, places))
+    cell = (address(move.out, places),)
+    stmt: Stmt = Store(move.out.buffer, cell, value(move, places))
+    if move.fill is not None and move.boxed:
+        stmt = If(inside(move, places), stmt, Store(move.out.buffer, cell, move.fill))
     for axis in reversed([*(axis for _, axis in sorted(outer, key=itemgetter(0))), *inner]):
         if axis.op == "axis":
             stmt = For(axis, stmt)

@@ -17,7 +17,7 @@ import numpy as np
 from eqsat.backends import cache
 from eqsat.backends.opencl.arrays import image_format
 from eqsat.backends.opencl.device import OpenDevice, build, driver_identity, failures, opencl
-from eqsat.backends.opencl.image import Image, read_pixel
+from eqsat.backends.opencl.image import SAMPLER, Image, read_pixel
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import BackendError
 
@@ -54,7 +54,7 @@ def trial_source(image: Image) -> str:
     """The kernels that try an image."""
     read = read_pixel(image.kind, "image", "column", "row")
     gets = [GET.replace("READ", read).replace("LANE", lane) for lane in LANES[: image.channels]]
-    text = "\n".join([*gets, PUT])
+    text = "\n".join([SAMPLER, *gets, PUT])
     numbers = {"COUNT": str(image.rows * image.width), "WIDTH": str(image.width)}
     facts = {"ELEMENT": image.vector[:-1], "VECTOR": image.vector, "KIND": image.kind, **numbers}
     for name, fact in facts.items():

@@ -24,6 +24,8 @@ class Profile:
     """The largest width and height of an image, where there are images."""
     alignment: int = 64
     """Bytes at which a part of a buffer may start."""
+    whole_vectors: bool = False
+    """Whether every buffer begins at a multiple of 16 bytes: memory of the device, never the host's own arrays."""
     largest: int = 1 << 62
     """Bytes of the largest buffer."""
     tile: str = "padded"

@@ -191,6 +191,53 @@ def test_a_work_item_of_a_busy_gpu_takes_several_positions() -> None:  # feature
         np.testing.assert_array_equal(out, want, name)
 
 
+def wide_cases(dtype: str) -> dict[str, tuple[Tensor, str]]:
+    """Moves for a GPU whose buffers begin at whole vectors, and what their kernels have ("" where that depends)."""
+    x = input("x", (6, 10, 24), dtype)
+    fill = True if dtype == "bool" else 1
+    narrow = dtype not in ("float32", "float64")
+    turned = "tile + " if narrow else "tile["
+    return {
+        "pad": (x.pad(((0, 0), (1, 1), (2, 2)), fill), "lanes["),
+        "pad of rows": (x.pad(((1, 2), (0, 2), (0, 0)), fill), "const"),
+        "odd pad": (x.pad(((0, 1), (1, 0), (1, 0)), fill), ""),
+        "flip": (x.flip(2), "lanes[" if narrow else ""),
+        "crop": (x.slice((1, 0, 8), (5, 10, 16)), "__global const"),
+        "crop at odd places": (x.slice((0, 0, 3), (6, 10, 16)), "lanes[" if narrow else ""),
+        "swap of rows": (x.permute_dims((1, 0, 2)), "__global const"),
+        "arithmetic": ((x | True if dtype == "bool" else -x).pad(((0, 0), (0, 0), (0, 8)), fill), "lanes["),
+        "turn": (x.reshape((60, 24)).permute_dims((1, 0)), turned),
+        "turn of odd rows": (x.reshape((16, 90)).slice((0, 0), (16, 89)).permute_dims((1, 0)), "tile["),
+        "turn with borders": (x.reshape((6, 240)).permute_dims((1, 0)).pad(((3, 0), (0, 10)), fill), "} else {"),
+        "turn with whole borders": (x.reshape((6, 240)).permute_dims((1, 0)).pad(((8, 8), (0, 2)), fill), "} else {"),
+        "side by side": (reductions.concat([x, x.flip(0)], 1), ""),
+        "part": (reductions.concat([x.slice((0, 0, 0), (3, 1, 5)).reshape((15,)), x.reshape((1440,))], 0), ""),
+        "parts": (reductions.concat([x.reshape((1440,)), x.flip(0).reshape((1440,))], 0), ""),
+    }
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float16", "float32", "float64"])
+def test_vectors_where_buffers_begin_at_whole_ones(dtype: str) -> None:  # feature: K4
+    """Pads in one pass, rows and words of narrow elements in vectors; the same bits, and no vector at an odd place."""
+    where, feed = open_device(), sample((6, 10, 24), dtype)
+    profile = replace(where.profile, kind="gpu", units=0, group=max(where.profile.group, 256), whole_vectors=True)
+    cases = wide_cases(dtype)
+    for name, (y, text) in cases.items():
+        source, plain = (
+            make_unit(program_of({"y": y}), {}, {}, p)[1].source
+            for p in (profile, replace(profile, whole_vectors=False))
+        )
+        assert text in source, (name, source)
+        assert not any(part in plain for part in ("lanes[", "tile + ", "*(__global"))
+    program = program_of({name: y for name, (y, _) in cases.items()})
+    want = evaluate_outputs(program, {"x": feed})
+    out = {name: np.full(array.shape, 1, dtype) for name, array in want.items()}
+    ClRunner(*make_unit(program, {}, {}, profile), where).run({"x": feed}, out)
+    for name, array in want.items():
+        assert_same(out[name], array, False, name)
+
+
 def test_only_what_is_proved_independent_is_divided() -> None:
     x = input("x", (64, 100), "float32")
     assert "6400 work-items" in ClKernel(program_of({"y": x.flip(1)}), kind="gpu").header
