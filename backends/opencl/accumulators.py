@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from eqsat.backends.opencl.image import PixelStore
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
@@ -45,12 +46,14 @@ def _of_lane(stmt: Stmt, name: str, lane: Term, inside: bool) -> Stmt | None:
         return None if body is None else replace(stmt, body=body)
     if not isinstance(stmt, Store) or not inside or any(place is not lane for place in _places(stmt, name)):
         return None
+    if isinstance(stmt, PixelStore) and stmt.more:
+        return None  # of several accumulators
 
     def change(node: Term) -> Term | None:
         return load(name, [t.index_const(0)], node.dtype) if node.op == "load" and node.payload == name else None
 
     index = (t.index_const(0),) if stmt.buffer == name else stmt.index
-    return Store(stmt.buffer, index, transform(stmt.value, change))
+    return replace(stmt, index=index, value=transform(stmt.value, change))
 
 
 def _put(stmt: Stmt, axis: Term, lane: Term) -> Stmt:

@@ -69,13 +69,16 @@ class Image:
 
 SAMPLER = """\
 __constant sampler_t exact_pixel = CLK_NORMALIZED_COORDS_FALSE | CLK_ADDRESS_CLAMP_TO_EDGE | CLK_FILTER_NEAREST;"""
-"""How pixels are read. A constant of the program: where the call spells it, NVIDIA's driver 580 reads the first pixel
-from everywhere, and without a sampler, 0 where only the first channel is used."""
+"""How pixels are read. A constant of the program: where a call spells it, NVIDIA's driver 580 reads the first pixel
+from everywhere."""
 
 
 def read_pixel(kind: str, image: str, column: str, row: str) -> str:
-    """The text that reads a pixel, a vector of four, in a program with `SAMPLER`."""
-    return f"read_image{kind}({image}, exact_pixel, (int2)({column}, {row}))"
+    """The text that reads a pixel, a vector of four, in a program with `SAMPLER`.
+
+    At its middle, in float: at integers that come of a difference, such as 5 - i, NVIDIA's driver 580 reads row 0.
+    """
+    return f"read_image{kind}({image}, exact_pixel, (float2)({column}, {row}) + 0.5f)"
 
 
 @dataclass(frozen=True)

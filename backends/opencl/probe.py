@@ -35,11 +35,12 @@ __kernel void get_LANE(__read_only image2d_t image, __global ELEMENT *restrict p
         const int row = item / WIDTH;
         const int column = item % WIDTH;
         pixels[WIDTH * row + column] = READ.LANE;
+        pixels[WIDTH * row + column + COUNT] = BACK.LANE;
     }
 }
 """
 """A kernel for each channel, in the form of those that programs get: a driver may be wrong where no other is used,
-and right where a kernel asks for an image's width."""
+right where a kernel asks for an image's width, and wrong again where coordinates are differences."""
 
 PUT = """\
 __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
@@ -53,7 +54,9 @@ __kernel void put(__global const VECTOR *pixels, __write_only image2d_t image)
 def trial_source(image: Image) -> str:
     """The kernels that try an image."""
     read = read_pixel(image.kind, "image", "column", "row")
-    gets = [GET.replace("READ", read).replace("LANE", lane) for lane in LANES[: image.channels]]
+    back = read_pixel(image.kind, "image", f"{image.width - 1} - column", f"{image.rows - 1} - row")
+    get = GET.replace("READ", read).replace("BACK", back)
+    gets = [get.replace("LANE", lane) for lane in LANES[: image.channels]]
     text = "\n".join([SAMPLER, *gets, PUT])
     numbers = {"COUNT": str(image.rows * image.width), "WIDTH": str(image.width)}
     facts = {"ELEMENT": image.vector[:-1], "VECTOR": image.vector, "KIND": image.kind, **numbers}
@@ -131,7 +134,8 @@ def _tried(where: OpenDevice, image: Image) -> str:
         made: Any = cl.create_image(where.context, flags, wanted, shape=(image.width, image.rows))
         region = {"origin": (0, 0), "region": (image.width, image.rows), "is_blocking": True}
         element = {"f": "float32", "i": "int32", "ui": "uint32"}[image.kind]
-        wide, got = np.zeros((image.rows, image.width, 4), element), np.zeros((image.rows, image.width), element)
+        shape = (image.rows, image.width, 4)
+        wide, got = np.zeros((2, *shape), element), np.zeros((2, *shape[:2]), element)
         pixels = cl.Buffer(where.context, flags, wide.nbytes)
         items = (image.width * image.rows,)
 
@@ -140,9 +144,10 @@ def _tried(where: OpenDevice, image: Image) -> str:
             kernels[f"get_{lane}"](where.queue, items, None, made, pixels)
             cl.enqueue_copy(where.queue, got, pixels)
             wide[..., channel] = got
-        wrong = [] if np.array_equal(wide[..., : image.channels], given.astype(element)) else ["reads"]
+        right = given.astype(element), given[::-1, ::-1].astype(element)
+        wrong = [] if np.array_equal(wide[..., : image.channels], right) else ["reads"]
 
-        wide[..., : image.channels] = given
+        wide[0, ..., : image.channels] = given
         cl.enqueue_copy(where.queue, pixels, wide)
         cl.enqueue_copy(where.queue, made, np.zeros_like(given), **region)
         kernels["put"](where.queue, items, None, pixels, made)

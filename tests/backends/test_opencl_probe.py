@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kernel_checks import program_of
+from kernel_checks import sample as numbers
+from kernel_views import VIEWS
 
 from eqsat.backends.compile import compile
 from eqsat.backends.opencl import probe as opencl_probe
 from eqsat.backends.opencl.device import open_device
 from eqsat.backends.opencl.image import CHANNEL_TYPES, Image
+from eqsat.backends.opencl.kernel import ClKernel
 from eqsat.backends.opencl.probe import check_images, sample
 from eqsat.ir.errors import BackendError
 from eqsat.ir.layouts.buffer import Buffer
+from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import input
 
 pytestmark = pytest.mark.opencl
@@ -37,24 +42,57 @@ def test_an_image_is_right_or_refused(dtype: str, channels: int) -> None:
     shape = (6, 8) if channels == 1 else (6, 2, 4)
     x = input("x", shape, dtype)
     array = np.resize(sample(Image(6, 8, channels, dtype)).reshape(-1), shape)
-    for name in ("x", "out"):
-        rows = {name: Buffer(name, shape, dtype, axis_separators=(1,))}
+    outputs = {"rows": (0,), "columns": (1,), "both": (0, 1)}
+    program = program_of({name: x.flip(axes) for name, axes in outputs.items()})
+    for images in (["x"], list(outputs)):
+        rows = {name: Buffer(name, shape, dtype, axis_separators=(1,)) for name in images}
         try:
-            kernel = compile(x.flip((0,)), "opencl", buffers=rows)
+            got = compile(program, "opencl", buffers=rows)(x=array)
         except BackendError as error:
             text = str(error)
             assert "wrongly" in text and "image2d_t of" in text and "AXIS_SEPARATOR" in text and "driver" in text
             continue
-        np.testing.assert_array_equal(kernel(x=array), array[::-1])
+        for name, axes in outputs.items():
+            np.testing.assert_array_equal(got[name], np.flip(array, axes), name)
 
 
-@pytest.mark.parametrize("wrong", ["reads", "writes", "reads and writes", ""])
-def test_the_trial_notices_each_fault(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind, dtype, last", [("cpu", "int32", 5), ("gpu", "uint8", 4)])
+def test_views_of_images(kind: str, dtype: str, last: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of kernel reads one, and writes one where its result has two axes; pixels of one channel, of four."""
+    monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")  # most of the time is the compiler's
+    x = input("x", (2, 8, 7, last), dtype)
+    wide = x.pad(((0, 0), (0, 0), (0, 0), (0, 5 - last)))
+    outputs = {name: make(wide) for name, make in VIEWS.items()}
+    program, feeds = program_of(outputs), {"x": numbers((2, 8, 7, last), dtype)}
+    ends = {n: y for n, y in outputs.items() if y.rank > 1 and y.dtype in CHANNEL_TYPES and all(y.shape)}
+    rows = {n: Buffer(n, y.shape, y.dtype, axis_separators=(1,)) for n, y in {"x": x, **ends}.items()}
+    kernel = ClKernel(program, kind=kind, buffers=rows)
+    want = evaluate_outputs(program, feeds, undef=0)
+    for name, array in kernel(feeds).items():
+        np.testing.assert_array_equal(array, want[name], name)
+
+
+COLUMN = ("GET", "column = item % WIDTH", "column = 0")
+DIFFERENCE = ("GET", "BACK", "READ")
+STORE = ("PUT", "pixels[item]", "pixels[item ^ 1]")
+
+
+@pytest.mark.parametrize(
+    "wrong, faults",
+    [
+        ("reads", [COLUMN]),
+        ("reads", [DIFFERENCE]),
+        ("writes", [STORE]),
+        ("reads and writes", [COLUMN, STORE]),
+        ("", []),
+    ],
+)
+def test_the_trial_notices_each_fault(
+    wrong: str, faults: list[tuple[str, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A device that reads or writes another pixel, in a format that this one has right."""
-    if "reads" in wrong:
-        monkeypatch.setattr(opencl_probe, "GET", opencl_probe.GET.replace("column = item % WIDTH", "column = 0"))
-    if "writes" in wrong:
-        monkeypatch.setattr(opencl_probe, "PUT", opencl_probe.PUT.replace("pixels[item]", "pixels[item ^ 1]"))
+    for name, right, other in faults:
+        monkeypatch.setattr(opencl_probe, name, getattr(opencl_probe, name).replace(right, other))
     images = {"x": Image(3, 40, 4, "float32")}
     if not wrong:
         check_images(open_device(), images)
