@@ -75,12 +75,11 @@ def definition_of(node: Opaque) -> Definition | None:
                 named[name] = (*named.get(name, ()), free.get(x, extents[x]))
             kept = frozenset[Name](bundles[x] for x in reduced if x in free)
             return Definition(made, dims, named, kept) if kept else None
-        if made is None:  # then of the numbers of positions that nothing is combined over, none is left open
-            free = {x: s for x, s in free.items() if x in reduced}
-        else:
-            free = {x: s for x, s in free.items() if s not in held}
-        if reduced.isdisjoint(free):
+        # A definition may need numbers: then those of positions that nothing is combined over, as of a 1 x 1 kernel.
+        fewer = {x: s for x, s in free.items() if (x in reduced if made is None else s not in held)}
+        if len(fewer) == len(free) or reduced.isdisjoint(fewer):
             return None
+        free = fewer
     return None
 
 

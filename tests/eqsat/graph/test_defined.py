@@ -94,6 +94,8 @@ GONE: dict[str, ModelProto] = {
         ("Conv", [WEIGHTS], SAME),
     ),
     "channels": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
+    "channels of points": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :1, :1]], {})),
+    "channels of columns": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :, :1]], {"pads": [1, 0, 1, 0]})),
     "channels of any batch": model(["N", 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
     "channels at every other position": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], {**SAME, "strides": [2, 2]})),
 }
