@@ -2,8 +2,8 @@
 the inputs' cells, the same number for the same function. It shares nothing with the search and its normal forms: index
 terms are evaluated, data moves as numbers, and two outputs are equal where the numbers are.
 
-What is known of data: operations on constants are carried out, sums and products commute, a reduction that is not
-ordered is one of a multiset (of a set for max and min).
+What is known of data: operations on constants are carried out, sums and products commute, a negation undoes itself,
+0 and 1 are neutral, a reduction that is not ordered is one of a multiset (of a set for max and min).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.ir import clock
-from eqsat.ir.dtypes import INDEX, NDArray, has_floats, is_float
+from eqsat.ir.dtypes import INDEX, NDArray, has_floats, highest, is_float, lowest
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, input, node_order
 from eqsat.ir.terms import term as t
@@ -31,6 +31,11 @@ UNDEFINED = 0
 _COMMUTATIVE = ("add", "mul", "eq", "ne", "bitand", "bitor", "bitxor")
 _COMMUTATIVE_EXACT = ("min", "max")  # of 0.0 and -0.0 the language does not say which is taken
 _IDEMPOTENT = ("min", "max", "bitand", "bitor", "and", "or")
+_INVOLUTIONS = ("neg", "bitnot", "not")
+_NEUTRAL = {
+    "add": 0, "sub": 0, "mul": 1, "div": 1, "floordiv": 1, "truncdiv": 1, "bitor": 0, "bitxor": 0, "shl": 0, "shr": 0,
+}  # fmt: skip
+_OF_EQUALS = {"lt": False, "ne": False, "le": True, "eq": True, "sub": 0, "bitxor": 0}
 _LAZY = ("where", "given", "and", "or")
 
 
@@ -44,6 +49,8 @@ class ValueNumbers:
     def __init__(self) -> None:
         self.table: dict[Any, int] = {}
         self.constants: dict[int, Any] = {}
+        self.undone: dict[tuple[str, int], int] = {}
+        """What an operation that undoes itself gives for a value that it has made."""
         self.partial: set[int] = {UNDEFINED}
         self.count = 1
 
@@ -285,13 +292,35 @@ class Unfolding:
         exact = not any(is_float(a.dtype) for a in x.args)
         if op in _COMMUTATIVE or (op in _COMMUTATIVE_EXACT and exact) or (op in ("and", "or") and sure):
             row = tuple(sorted(row))
+        if op in _OF_EQUALS and sure and len(set(row)) == 1 and (exact or op == "lt"):
+            return int(values.literal(np.asarray(_OF_EQUALS[op], x.dtype)))
         if op in ("mul", "bitand", "prod") and exact and sure:
             zero = next((v for v in row if v in values.constants and not values.constants[v]), None)
             if zero is not None:
                 return zero
+        kept = values.undone.get((op, row[0]), self.kept(op, row, x.dtype))
+        if kept is not None:
+            return kept
         payload = x.payload if op != "sum" else (x.payload[0], tuple(x.payload[1]))
         types = tuple(a.dtype for a in x.args)
-        return values.of((op, payload, x.dtype, types, row), partial=not sure or self.may_fail(x, row))
+        found = values.of((op, payload, x.dtype, types, row), partial=not sure or self.may_fail(x, row))
+        if op in _INVOLUTIONS:
+            values.undone[op, found] = row[0]
+        return found
+
+    def kept(self, op: str, row: tuple[int, ...], dtype: str) -> int | None:
+        """The operand that an operation with a constant leaves as it is."""
+        neutral_element = lowest(dtype) if op == "max" else highest(dtype) if op == "min" else _NEUTRAL.get(op)
+        if len(row) != 2 or neutral_element is None:
+            return None
+        for value, other in (row, row[::-1]) if op in (*_COMMUTATIVE, "min", "max") else (row,):
+            constant = self.values.constants.get(other)
+            if constant is None or constant != neutral_element:
+                continue
+            # x + 0.0 and x - -0.0 make 0.0 of -0.0.
+            if op not in ("add", "sub") or not is_float(dtype) or np.signbit(constant) == (op == "add"):
+                return value
+        return None
 
     def lazy(self, op: str, row: tuple[int, ...]) -> int | None:
         """An operation that does not look at all of its operands, where it is known at which it does."""

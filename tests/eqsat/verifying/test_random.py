@@ -60,7 +60,50 @@ def rows_of(x: Tensor, k: int) -> Tensor:
 
 
 X = input("x", (4, 6), "float32")
+
+
+def twice(op: str, x: Tensor) -> Tensor:
+    """A unary operation and itself, in one formula."""
+
+    def cell(i: Term, j: Term) -> Term:
+        return t.make(op, (t.make(op, (x[i, j],), None, x.dtype),), None, x.dtype)
+
+    return compute(x.shape, cell)
+
+
+def plain(op: str, x: Tensor, number: float) -> Tensor:
+    """An operation with a constant, as no constructor simplifies it."""
+    return compute(x.shape, lambda i, j: t.make(op, (x[i, j], t.const(number, x.dtype)), None, x.dtype))
+
+
+BITS, FLAGS = input("bits", (4, 6), "int8"), input("flags", (4, 6), "bool")
 EQUAL: list[tuple[str, Tensor, Tensor]] = [
+    ("negated twice", twice("neg", X).pad(1), X.pad(1)),
+    ("inverted twice", twice("bitnot", BITS).pad(1), BITS.pad(1)),
+    *(
+        (f"{op} {c}", plain(op, BITS, c).pad(1), BITS.pad(1))
+        for op, c in (
+            ("truncdiv", 1),
+            ("floordiv", 1),
+            ("mul", 1),
+            ("add", 0),
+            ("bitxor", 0),
+            ("shl", 0),
+            ("max", -128),
+            ("min", 127),
+        )
+    ),
+    *(
+        (f"{op} {c} in float", plain(op, X, c).pad(1), X.pad(1))
+        for op, c in (("div", 1.0), ("mul", 1.0), ("sub", 0.0), ("add", -0.0))
+    ),
+    (
+        "less than itself",
+        compute((4, 6), lambda i, j: t.where(t.make("lt", (X[i, j], X[i, j]), None, "bool"), X[0, 0], X[i, j])),
+        X,
+    ),
+    ("less itself", compute((4, 6), lambda i, j: t.make("sub", (BITS[i, j], BITS[i, j]), None, "int8")), BITS * 0),
+    ("not twice", twice("not", FLAGS).pad(1, False), FLAGS.pad(1, False)),
     ("row of a transpose", rows_of(X.permute_dims((1, 0)), 2), compute((4,), lambda i: X[i, 2])),
     ("softmax", X.softmax(1).permute_dims((1, 0)), X.permute_dims((1, 0)).softmax(0)),
     ("max over all", X.max(), X.reshape((24,)).max(0)),
@@ -85,6 +128,13 @@ def test_cells_prove(before: Tensor, after: Tensor) -> None:
 
 
 DIFFERENT: list[tuple[str, Tensor, Tensor]] = [
+    ("abs twice", twice("abs", X), X),
+    ("0.0 is not neutral", plain("add", X, 0.0), X),
+    ("-0.0 is not neutral", plain("sub", X, -0.0), X),
+    ("0 before", compute((4, 6), lambda i, j: t.make("sub", (t.const(0, "int8"), BITS[i, j]), None, "int8")), BITS),
+    ("0 is not the least", plain("max", BITS, 0), BITS),
+    ("inf less inf", compute((4, 6), lambda i, j: t.make("sub", (X[i, j], X[i, j]), None, "float32")), X.relu() * 0.0),
+    ("not", twice("not", FLAGS), compute((4, 6), lambda i, j: t.logical_not(FLAGS[i, j]))),
     ("a row and a column", compute((4,), lambda i: X[i, 2]), compute((4,), lambda i: X[2, i])),
     ("adding zero", X + 0.0, X),
     ("order of subtraction", X - X.relu(), X.relu() - X),
