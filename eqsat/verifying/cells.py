@@ -298,7 +298,8 @@ class Unfolding:
             zero = next((v for v in row if v in values.constants and not values.constants[v]), None)
             if zero is not None:
                 return zero
-        kept = values.undone.get((op, row[0]), self.kept(op, row, x.dtype))
+        alike = all(a.dtype == x.dtype for a in x.args)
+        kept = values.undone.get((op, row[0]), self.kept(op, row, x.dtype) if alike else None)
         if kept is not None:
             return kept
         payload = x.payload if op != "sum" else (x.payload[0], tuple(x.payload[1]))
@@ -311,8 +312,8 @@ class Unfolding:
     def kept(self, op: str, row: tuple[int, ...], dtype: str) -> int | None:
         """The operand that an operation with a constant leaves as it is."""
         neutral_element = lowest(dtype) if op == "max" else highest(dtype) if op == "min" else _NEUTRAL.get(op)
-        if len(row) != 2 or neutral_element is None:
-            return None
+        if len(row) != 2 or neutral_element is None or (op in ("floordiv", "truncdiv") and is_float(dtype)):
+            return None  # division with a rest, of 1.5 by 1.0, does not keep it
         for value, other in (row, row[::-1]) if op in (*_COMMUTATIVE, "min", "max") else (row,):
             constant = self.values.constants.get(other)
             if constant is None or constant != neutral_element:

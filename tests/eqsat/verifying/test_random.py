@@ -129,6 +129,7 @@ def test_cells_prove(before: Tensor, after: Tensor) -> None:
 
 DIFFERENT: list[tuple[str, Tensor, Tensor]] = [
     ("abs twice", twice("abs", X), X),
+    ("floor", plain("floordiv", X, 1.0), X),
     ("0.0 is not neutral", plain("add", X, 0.0), X),
     ("-0.0 is not neutral", plain("sub", X, -0.0), X),
     ("0 before", compute((4, 6), lambda i, j: t.make("sub", (t.const(0, "int8"), BITS[i, j]), None, "int8")), BITS),
