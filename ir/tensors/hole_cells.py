@@ -1,4 +1,5 @@
-"""Which cells of a tensor may hold the value of a hole: asked where cells decide what is read, which a hole may not."""
+"""Which cells of a tensor may depend on a hole: asked where cells decide what is read, which a hole may not, and where
+outputs are compared."""
 
 from __future__ import annotations
 
@@ -44,6 +45,23 @@ def reads_a_hole(body: Term, shape: Shape, reduce: Shape, operands: Sequence[Ten
     except _Unknown:
         return None
     return None
+
+
+def cells_of_holes(x: Tensor) -> NDArray | None:
+    """For every cell of a tensor whether it may depend on a hole; None where sizes are symbolic or large.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (3,), "float32")
+    >>> cells_of_holes(x.pad((0, 2), eq.UNDEF).relu())
+    array([False, False, False,  True,  True])
+    """
+    if not _has_holes(x):
+        found = static_shape(x.shape)
+        return None if found is None else np.zeros(found, bool)
+    try:
+        return _mask(x, {})
+    except _Unknown:
+        return None
 
 
 def _reads(term: Term) -> bool:

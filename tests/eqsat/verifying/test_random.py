@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 import eqsat as eq
 from eqsat import testing
+from eqsat.graph.fill_holes import fill_holes, holes_of
 from eqsat.graph.rebuild import rebuilt
 from eqsat.ir.decide import Proof
-from eqsat.ir.errors import EqsatError
+from eqsat.ir.errors import EqsatError, TypeMismatch
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program, compute, input
 from eqsat.ir.terms import term as t
@@ -217,6 +219,46 @@ def test_equal_cells_are_equal_values(program: Program, pick: int) -> None:
             before, after = evaluate_outputs(program, feeds), evaluate_outputs(other, feeds)
         for name in before:
             assert np.allclose(before[name], after[name], rtol=1e-3, atol=1e-3, equal_nan=True), name
+
+
+def with_holes(program: Program) -> Program:
+    """The program whose padding is a hole, another one at every place."""
+
+    def change(node: Node) -> Node | None:
+        if not isinstance(node, View) or node.fill is None:
+            return None
+        shape = node.outputs[0][0]
+        axes = [t.ax(n, extent) for n, extent in enumerate(shape)]
+        hole = t.hole(next(numbers), node.fill.dtype, axes)
+        return View(node.source, shape, node.gather, node.valid, hole, node.tag)
+
+    numbers = count(1)
+    return rebuilt(program, change)
+
+
+@settings(max_examples=200)
+@given(testing.programs(dtypes=DTYPES))
+def test_what_fills_a_hole_is_no_difference(program: Program) -> None:  # feature: E2
+    """A program refines itself with its holes filled."""
+    try:
+        holed = with_holes(program)
+    except TypeMismatch:
+        return  # what is read depends on the padding
+    holes = holes_of(holed)
+    for n in (0, 1) if holes else ():
+        numbers = {k: np.asarray(n * (k % 2), x.dtype)[()] for k, x in holes.items()}
+        filled, _ = fill_holes(holed, {k: t.const(numbers[k], x.dtype) for k, x in holes.items()})
+        assert compare(holed, filled).witness is None
+
+
+def test_a_difference_beside_holes_is_found() -> None:
+    x = input("x", (N, 4), "int32")
+    bounded = (x & 7).pad(((0, 0), (0, 2)), eq.UNDEF)
+    zeros = (x & 0).pad(((0, 0), (0, 2)), 1)
+    assert verify((bounded > 100).cast("int32"), zeros).verdict == "unknown"  # it holds: holes may be large
+    assert verify((bounded > 5).cast("int32"), zeros).verdict == "refuted"
+    assert verify(bounded.sum(1), (x & 7).sum(1)).verdict == "proved"
+    assert verify(bounded.crop((0, 0), (N, 4)).sum(1), (x & 7).sum(1) + 1).verdict == "refuted"
 
 
 def test_a_proof_is_not_believed_against_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

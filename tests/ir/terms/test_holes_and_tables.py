@@ -81,10 +81,17 @@ def test_zero_times_a_hole_is_zero_for_integers() -> None:  # feature: E2
     assert eq.simplify(hole * t.const(0, "int32")) is t.const(0, "int32")
     zeros = eq.Program([X], {"out": eq.constant(np.zeros(6, "int32"))})
     assert eq.verify(PADDED * 0, zeros).verdict == "proved"
-    assert eq.verify(PADDED - PADDED, zeros).verdict == "unknown"
     floats = input("x", (4,), "float32")
     wide = eq.Program([floats], {"out": eq.constant(np.zeros(6, "float32"))})
     assert eq.verify(floats.pad(((0, 2),), eq.UNDEF) * 0.0, wide).verdict == "refuted"
+
+
+def test_a_hole_is_one_number_and_two_holes_are_two() -> None:  # feature: E2
+    other = X.pad(((0, 2),), eq.UNDEF)
+    zeros = eq.Program([X], {"out": eq.constant(np.zeros(6, "int32"))})
+    assert eq.verify(zeros, PADDED - PADDED).verdict == eq.verify(PADDED - PADDED, zeros).verdict == "proved"
+    assert eq.verify(zeros, PADDED - other).verdict == "refuted"
+    assert eq.verify(PADDED - other, zeros).verdict == "unknown"  # it holds: both may be filled alike
 
 
 def test_a_moved_reduction_is_printed_with_no_number_of_another_layout() -> None:
