@@ -194,21 +194,25 @@ class KernelPrinter:
         raise BackendError(f"statement {type(stmt).__name__} of {self.func.name}", "has no OpenCL C")
 
     def store(self, stmt: Store) -> list[str]:
-        scope = Scope()
-        texts = self.expressions.print_terms(self.terms(stmt), scope)
-        target, dtype = self.expressions.buffers[stmt.buffer], stmt.value.dtype
-        if isinstance(stmt, PixelStore):
-            image = self.images[stmt.buffer]
-            row, column, *values = texts
-            if dtype == "float16":
-                values = [f"half_to_float({v})" for v in values]
-            values += ["0"] * (4 - len(values))
-            pixel = f"({image.vector})({', '.join(values)})"
-            return [*scope.lines, f"write_image{image.kind}({target}, (int2)({column}, {row}), {pixel});"]
-        index, value = texts
-        if dtype == BOOL:
-            value = f"(uint8_t)({value})"
-        return [*scope.lines, f"{target}[{index}] = {self.expressions.narrowed(dtype, value)};"]
+        target = self.expressions.buffers[stmt.buffer]
+        if not isinstance(stmt, PixelStore):
+            index, value = self.terms(stmt)
+            return self.assigned(target, value, index)
+        image = self.images[stmt.buffer]
+        row, column, *values = self.expressions.print_terms(self.terms(stmt), scope := Scope())
+        if stmt.value.dtype == "float16":
+            values = [f"half_to_float({v})" for v in values]
+        values += ["0"] * (4 - len(values))
+        pixel = f"({image.vector})({', '.join(values)})"
+        return [*scope.lines, f"write_image{image.kind}({target}, (int2)({column}, {row}), {pixel});"]
+
+    def assigned(self, target: str, value: Term, index: Term | None = None) -> list[str]:
+        """What sets a target, or its element at an index, to a value."""
+        terms = [value] if index is None else [index, value]
+        *at, text = self.expressions.print_terms(terms, scope := Scope())
+        text = f"(uint8_t)({text})" if value.dtype == BOOL else text
+        place = "".join(f"[{i}]" for i in at)
+        return [*scope.lines, f"{target}{place} = {self.expressions.narrowed(value.dtype, text)};"]
 
 
 def digits(number: str, counts: Sequence[int]) -> list[str]:

@@ -18,12 +18,13 @@ from math import prod
 from eqsat.backends.c.expr import Scope
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.moves import Move
-from eqsat.backends.opencl.code import KernelPrinter, Launch, digits
+from eqsat.backends.opencl.code import Launch, digits
 from eqsat.backends.opencl.local_tiles import cells, layout, shape
-from eqsat.backends.opencl.move_nests import address, inside, transposed_loop, value
+from eqsat.backends.opencl.move_nests import address, transposed_loop
+from eqsat.backends.opencl.move_printer import MovePrinter
 from eqsat.backends.opencl.profile import Profile
 from eqsat.backends.opencl.wide import WORD, aligned, at, indented, vector
-from eqsat.ir.dtypes import BOOL, itemsize
+from eqsat.ir.dtypes import itemsize
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.terms import term as t
@@ -79,16 +80,14 @@ def _words(move: Move, along: int, rows: int, columns: int, profile: Profile) ->
     return (lanes if reads else 1), (lanes if writes else 1)
 
 
-class LocalTransposePrinter(KernelPrinter):
+class LocalTransposePrinter(MovePrinter):
     """One move as a kernel in which every group of work-items transposes a tile."""
 
     def __init__(self, func: PrimFunc, move: Move, tile: Tile, simplifier: IndexSimplifier, profile: Profile) -> None:
-        super().__init__(func, simplifier, profile, {})
-        self.move = move
+        super().__init__(func, move, simplifier, profile)
         self.tile = tile
         self.sides = {tile.along: tile.columns, len(move.extents) - 1: tile.rows}
         self.counts = [-(-n // self.sides.get(k, 1)) for k, n in enumerate(move.extents)]
-        self.element = self.type_of(move.out.dtype)
 
     @property
     def launch(self) -> Launch:
@@ -97,9 +96,7 @@ class LocalTransposePrinter(KernelPrinter):
 
     def lines(self) -> list[str]:
         """The kernel."""
-        index, move = self.index, self.move
-        axes = [t.ax(k, n) for k, n in enumerate(move.extents)]
-        self.expressions.axes.update({axis: f"i{k}" for k, axis in enumerate(axes)})
+        index = self.index
         reads, writes = self.tile.words
         in_words = f" __attribute__((aligned({WORD})))" if reads > 1 else ""
         body = [
@@ -109,35 +106,24 @@ class LocalTransposePrinter(KernelPrinter):
         for k, position in enumerate(digits("group", self.counts)):
             scale = f" * {self.sides[k]}" if k in self.sides and position != "0" else ""
             body.append(f"const {index} {'start' if k in self.sides else 'i'}{k} = {position}{scale};")
-        body += self.sweep("row", "column", self.tile.columns, reads, self.read(axes, reads))
+        body += self.sweep("row", "column", self.tile.columns, reads, self.read(reads))
         body.append("barrier(CLK_LOCAL_MEM_FENCE);")
-        body += self.sweep("column", "row", self.tile.rows, writes, self.write(axes, writes))
+        body += self.sweep("column", "row", self.tile.rows, writes, self.write(writes))
         return self.kernel(indented(body))
 
-    def read(self, axes: Sequence[Term], lanes: int) -> list[str]:
+    def read(self, lanes: int) -> list[str]:
         """What brings the cell of a row and a column, and neighbours along the row, into the tile."""
-        move, dtype = self.move, self.move.out.dtype
-        if lanes > 1:
-            (source,) = move.operands
-            cell, place = self.expressions.print_terms([address(source, axes), self.place()], scope := Scope())
-            read = at("__global const", self.element, lanes, f"{self.names[source.buffer]} + {cell}")
-            return [*scope.lines, f"{at('__local', self.element, lanes, f'tile + {place}')} = {read};"]
+        if lanes == 1:
+            return self.moved(lambda term: self.assigned("tile", term, self.place()))
+        (source,) = self.move.operands
+        cell, place = self.expressions.print_terms([address(source, self.axes), self.place()], scope := Scope())
+        read = at("__global const", self.element, lanes, f"{self.names[source.buffer]} + {cell}")
+        return [*scope.lines, f"{at('__local', self.element, lanes, f'tile + {place}')} = {read};"]
 
-        def held(term: Term) -> list[str]:
-            text, place = self.expressions.print_terms([term, self.place()], scope := Scope())
-            text = f"(uint8_t)({text})" if dtype == BOOL else text
-            return [*scope.lines, f"tile[{place}] = {self.expressions.narrowed(dtype, text)};"]
-
-        if move.fill is None or not move.boxed:
-            return held(value(move, axes))
-        (condition,) = self.expressions.print_terms([inside(move, axes)], scope := Scope())
-        parts = indented(held(value(move, axes))), indented(held(move.fill))
-        return [*scope.lines, f"if ({condition}) {{", *parts[0], "} else {", *parts[1], "}"]
-
-    def write(self, axes: Sequence[Term], lanes: int) -> list[str]:
+    def write(self, lanes: int) -> list[str]:
         """What brings the cell of a row and a column, and neighbours along the column, out of the tile."""
         places = [self.place(k) for k in range(lanes)]
-        cell, *texts = self.expressions.print_terms([address(self.move.out, axes), *places], scope := Scope())
+        cell, *texts = self.expressions.print_terms([address(self.move.out, self.axes), *places], scope := Scope())
         target, found = self.names[self.move.out.buffer], [f"tile[{place}]" for place in texts]
         if lanes == 1:
             return [*scope.lines, f"{target}[{cell}] = {found[0]};"]

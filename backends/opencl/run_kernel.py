@@ -14,15 +14,14 @@ from math import prod
 from eqsat.backends.c.expr import Scope
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.moves import Move
-from eqsat.backends.opencl.code import KernelPrinter, Launch, digits
+from eqsat.backends.opencl.code import Launch, digits
 from eqsat.backends.opencl.grid import BUSY, WIDE_GROUP
-from eqsat.backends.opencl.move_nests import address, inside, value
+from eqsat.backends.opencl.move_nests import address
+from eqsat.backends.opencl.move_printer import MovePrinter
 from eqsat.backends.opencl.profile import Profile
 from eqsat.backends.opencl.wide import WORD, aligned, at, indented, vector
-from eqsat.ir.dtypes import BOOL, itemsize
+from eqsat.ir.dtypes import itemsize
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.terms import term as t
-from eqsat.ir.terms.term import Term
 
 LANES = {1: 8, 2: 4, 4: 4, 8: 2}
 """Elements that a work-item writes, by their bytes."""
@@ -51,16 +50,12 @@ def _reads_vectors(move: Move, lanes: int) -> bool:
     return move.is_copy and _in_rows(move, lanes) and aligned(move.operands[0], last, move.extents[last], lanes)
 
 
-class RunPrinter(KernelPrinter):
+class RunPrinter(MovePrinter):
     """One move as a kernel whose work-items write several neighbouring elements each."""
 
     def __init__(self, func: PrimFunc, move: Move, lanes: int, simplifier: IndexSimplifier, profile: Profile) -> None:
-        super().__init__(func, simplifier, profile, {})
-        self.move = move
+        super().__init__(func, move, simplifier, profile)
         self.lanes = lanes
-        self.element = self.type_of(move.out.dtype)
-        self.axes = [t.ax(k, n) for k, n in enumerate(move.extents)]
-        self.expressions.axes.update({axis: f"i{k}" for k, axis in enumerate(self.axes)})
 
     @property
     def launch(self) -> Launch:
@@ -77,7 +72,7 @@ class RunPrinter(KernelPrinter):
         body = [f"{index} i{k} = {place};" for k, place in enumerate(digits(f"({lanes} * item)", move.extents))]
         copied = self.copied(target)
         if copied is None:
-            each = [*self.filled(value(move, self.axes), "lanes[k]"), *self.next_cell()]
+            each = [*self.moved(lambda term: self.assigned("lanes[k]", term)), *self.next_cell()]
             body += [f"{self.element} lanes[{lanes}];", "#pragma unroll", f"for (int k = 0; k < {lanes}; ++k) {{"]
             body += [*indented(each), "}"]
             values = ", ".join(f"lanes[{k}]" for k in range(lanes))
@@ -96,27 +91,7 @@ class RunPrinter(KernelPrinter):
         scope = Scope()
         (cell,) = self.expressions.print_terms([address(source, self.axes)], scope)
         read = at("__global const", self.element, self.lanes, f"{self.names[source.buffer]} + {cell}")
-        return self.bordered([*scope.lines, f"{target} = {read};"], target)
-
-    def filled(self, term: Term, target: str) -> list[str]:
-        """What sets a target to a term in the box, and to what fills it elsewhere."""
-        return self.bordered(self.assigned(term, target), target)
-
-    def bordered(self, lines: list[str], target: str) -> list[str]:
-        """The lines where a position is in the box, and what fills the target elsewhere."""
-        if self.move.fill is None or not self.move.boxed:
-            return lines
-        scope = Scope()
-        (condition,) = self.expressions.print_terms([inside(self.move, self.axes)], scope)
-        border = self.assigned(self.move.fill, target)
-        return [*scope.lines, f"if ({condition}) {{", *indented(lines), "} else {", *indented(border), "}"]
-
-    def assigned(self, term: Term, target: str) -> list[str]:
-        """The statement that sets a target, an element or all of a vector, to a term."""
-        scope = Scope()
-        (text,) = self.expressions.print_terms([term], scope)
-        text = f"(uint8_t)({text})" if self.move.out.dtype == BOOL else text
-        return [*scope.lines, f"{target} = {self.expressions.narrowed(self.move.out.dtype, text)};"]
+        return self.moved(lambda term: self.assigned(target, term), [*scope.lines, f"{target} = {read};"])
 
     def next_cell(self) -> list[str]:
         """What goes from a position to the next one."""

@@ -19,6 +19,7 @@ from eqsat.laws.neutral import left_out
 from eqsat.laws.numbers import same_terms
 from eqsat.laws.plan import Made, Plan
 from eqsat.laws.results import same_results
+from eqsat.operators.definitions import Definition
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned, Reindex
 from eqsat.operators.labels import CanonicalOp
@@ -73,7 +74,7 @@ class LawAnswers:
         """Whether running both sides of the law shows no difference."""
         if match.left_out is None:
             return same_cells(match)
-        defined = self.forms.definitions.get(match.numbers["s"])
+        defined = self._definition(match)
         return same_terms(match) if defined is None else same_results(match, defined)
 
     def _kind_fits(self, match: Match) -> bool:
@@ -136,17 +137,20 @@ class LawAnswers:
             if match.cut is None:
                 raise NoAnswer("law", "the axes of the operator do not say which parts of its operands it reads")
 
+    def _definition(self, match: Match) -> Definition | None:
+        """What the operator of a match is defined by, where it has no formula."""
+        return self.forms.definitions.get(match.numbers["s"])
+
     def _leave_out(self, match: Match) -> None:
         """Find what a reduction need not combine, and its operator without that."""
         if not any(made.kind == "within" for made in match.plan.made):
             return
         names = enumerate(match.plan.values)
         values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
-        defined = self.forms.definitions.get(match.numbers["s"])
+        rules, defined = self.conditions.rules, self._definition(match)
         if defined is None:
-            match.left_out = left_out(self.interned, match.operator, values, self.conditions.rules)
+            match.left_out = left_out(self.interned, match.operator, values, rules)
         else:
-            rules = self.conditions.rules
             match.left_out = left_out_by_definition(self.interned, match.operator, values, defined, rules)
         found = match.left_out
         match.cut = None if found is None else within(found.operator, found.kept)

@@ -33,6 +33,8 @@ _ROUNDED = (
     "exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
     "erf", "pow",
 )  # fmt: skip
+_MIX, _FOLD = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
+"""An odd number with many bits, and half of them."""
 _STEPS = ("lt", "le", "eq", "ne", "floor", "ceil", "round", "trunc", "floordiv", "mod", "truncdiv", "truncmod")
 
 
@@ -98,14 +100,14 @@ def compare(p: Program, q: Program, trials: int = TRIALS) -> Trials:
             return Trials(equal, None, "no sizes fit, or the inputs are too large")
         try:
             with np.errstate(all="ignore"):
-                before = evaluate_outputs(watched, feeds, _filling(1))
+                before = evaluate_outputs(watched, feeds, _filling(trial))
         except EvaluationError as error:
             note = str(error)
             continue
         clock.check()
         try:
             with np.errstate(all="ignore"):
-                after = evaluate_outputs(q, feeds, _filling(3))
+                after = evaluate_outputs(q, feeds, _filling(trials + trial))
         except EvaluationError as error:
             if _can_run(q) and not holes:
                 return Trials(equal, {**feeds}, f"the second program fails: {error}")
@@ -159,13 +161,15 @@ def _with_all(program: Program) -> Program:
 
 
 def _filling(seed: int) -> Any:
-    """Values of holes that differ from seed to seed."""
+    """Values of holes, small numbers that differ from seed to seed, hole to hole and cell to cell."""
 
     def value(number: int, *index: NDArray) -> NDArray:
-        total: NDArray = np.asarray(seed * 7 + number * 3, np.int64)
-        for k, i in enumerate(index):
-            total = total + (k + 1) * i
-        return total % 11 - 5 + seed
+        total = np.zeros(1, np.uint64)  # of a single number, an overflow is warned of
+        for part in (seed, number, *index):
+            total = (total ^ (total >> _FOLD)) * _MIX + np.asarray(part).astype(np.uint64)
+        mixed = (total ^ (total >> _FOLD)) * _MIX
+        small = (mixed >> _FOLD).astype(np.int64) % 13 - 4
+        return small.reshape(np.broadcast_shapes(*(i.shape for i in index)))
 
     return value
 
