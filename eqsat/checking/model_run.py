@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -142,7 +143,9 @@ class _Engine:
         self.live = _tried(lambda: ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]))
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        return _tried(lambda: list(self.live.run(None, dict(feeds))))
+        with warnings.catch_warnings():  # the reference is numpy, which warns of means of nothing and the like
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return _tried(lambda: list(self.live.run(None, dict(feeds))))
 
 
 class _Refused(Exception):
