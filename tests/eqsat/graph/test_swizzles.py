@@ -97,7 +97,7 @@ def check(y: Tensor, target: str) -> None:
             assert np.array_equal(array, found[name]), f"{sizes}\n{program}\n{result.program}"
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(programs(), st.sampled_from(["c", "onnx"]))
 def test_programs_are_right_at_every_size(y: Tensor, target: str) -> None:
     check(y, target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.ir.terms import term as t
@@ -75,6 +75,7 @@ def check(question: Question, answer: Any, truth: Any) -> None:
         assert enumerate_points(claim(question.goal, here).question, 1).verdict == "refuted"
 
 
+@settings(max_examples=50)
 @given(claims(), boxes())
 def test_bits_in_series_agree_with_all_points(goal: Term, box: Any) -> None:  # feature: J2
     question = claim(goal, box).question

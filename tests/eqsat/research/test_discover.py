@@ -113,7 +113,7 @@ def test_the_grammars_cover_four_fifths_of_the_index_rules() -> None:  # feature
         ("bits", ["bits-or-zero", "bits-and-absorbs"]),
         ("choices", ["where-and", "where-or"]),
         ("truncation", ["truncdiv-of-positive", "abs-factor"]),
-        ("strict", ["or-different"]),
+        pytest.param("strict", ["or-different"], marks=pytest.mark.slow),
         pytest.param("own", ["le-own-remainder", "le-above-remainder"], marks=pytest.mark.slow),
         ("parity", ["half-and-parity"]),
         ("by-negatives", ["truncdiv-by-one"]),
