@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import prod
+
+import numpy as np
 
 from eqsat.graph.encode import Encoded
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.flat.formula import valid_at
 from eqsat.ir.flat.map import Digit, FlatMap, from_digits
-from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.size_samples import sampled, symbol_sample
+from eqsat.ir.flat.size_terms import as_extent, as_size, shape_size
 from eqsat.ir.flat.sizes import Size, add, mul, number, product
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
+from eqsat.ir.flat.split import maps_of_view
+from eqsat.ir.flat.table import Map
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, View, input
+from eqsat.ir.tensors.views import pad
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import symbols
 from eqsat.operators.interned import Reindex
 
 Pads = tuple[tuple[int, int], ...]
+SAMPLE = 4
+"""What unknown sizes count as where a padding is looked for."""
+MOST_CELLS = 1 << 16
+"""Where sizes are at least that large, none is looked for."""
 
 
-def pads_of(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
+def pads_of(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
     """The shape of the source, and the cells before and after along each axis, of a view that pads to a shape; None
     for any other, and perhaps where an axis of the source has extent 1.
 
@@ -25,6 +41,34 @@ def pads_of(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
     >>> pads_of(from_digits(6, [digit(4, 2, 1, 4), digit(2, 1)], -2), (4, 2))
     ((3, 2), ((1, 0), (0, 0)))
     """
+    found = _pads_in_numbers(m, shape) if isinstance(m, FlatMap) else None
+    return _pads_at_a_sample(m, shape) if found is None else found
+
+
+def _pads_at_a_sample(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
+    """Of a view of unknown sizes, what it pads at a few, if that is what it does at all."""
+    unknown = symbols(*(d for d in shape if isinstance(d, Term)))
+    sizes = {s: symbol_sample(s, SAMPLE) for s in unknown}
+    extents = [sampled(as_size(d), sizes) for d in shape]
+    if not unknown or m.n_out != shape_size(shape) or prod(extents) > MOST_CELLS:
+        return None
+    cells = t.ax(0, prod(extents))
+    places = {cells: np.arange(prod(extents)), **{s: np.asarray(n) for s, n in sizes.items()}}
+    valid, undefined = evaluate_masked([valid_at(m, cells)], places)[0]
+    inside = np.broadcast_to(valid, prod(extents)).reshape(extents)
+    if undefined is not None or not inside.any():
+        return None
+    read = [np.flatnonzero(inside.any(axis=tuple(j for j in range(len(shape)) if j != k))) for k in range(len(shape))]
+    pads = tuple((int(at[0]), n - 1 - int(at[-1])) for at, n in zip(read, extents, strict=True))
+    if not any(map(any, pads)):
+        return None
+    source = tuple(d - sum(p) for d, p in zip(shape, pads, strict=True))
+    node = pad(input("source", source, "float32"), pads).node
+    return (source, pads) if isinstance(node, View) and maps_of_view(node) == (m,) else None
+
+
+def _pads_in_numbers(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
+    """What a view pads along axes whose extents are numbers, as its windows say it."""
     sizes = [as_size(d) for d in shape]
     if m.n_out != product(sizes):
         return None
@@ -72,7 +116,7 @@ class Slots:
         """The operator of a form over the source of a view that pads its first operand; `operands` in the shapes that
         it takes."""
         origin, read = self.encoded.spelled(self.interned.forms[form].operator).node, self.interned.reindexes[view]
-        assert isinstance(origin, Opaque) and isinstance(read.map, FlatMap)
+        assert isinstance(origin, Opaque)
         found = pads_of(read.map, origin.operands[0].shape)
         if found is None or not isinstance(origin.impl, OperatorImpl):
             return None
@@ -88,7 +132,7 @@ class Slots:
     def _source(self, form: int, view: int) -> Shape | None:
         """The shape of what the operator then reads."""
         read, spelled = self.interned.reindexes[view], self.interned.forms[form]
-        if read.fill is None or not isinstance(read.map, FlatMap) or not self.encoded.in_place(spelled):
+        if read.fill is None or not self.encoded.in_place(spelled):
             return None
         if self.encoded.is_cut(spelled.operator):
             return None

@@ -18,7 +18,7 @@ from eqsat.ir.flat.facts import is_permutation, split_core
 from eqsat.ir.flat.formula import composed
 from eqsat.ir.flat.map import FlatMap, identity
 from eqsat.ir.flat.size_terms import as_extent, shape_size
-from eqsat.ir.flat.sizes import Size
+from eqsat.ir.flat.sizes import Size, at_most, mul
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.term_map import TermMap
@@ -31,10 +31,11 @@ from eqsat.ir.terms.term import Term
 from eqsat.operators import algebra
 from eqsat.operators.bundles import keeps_place, of_opaque
 from eqsat.operators.interned import Form, Hub, Interned, Leaf, Reindex, ValueType, ViewOf
-from eqsat.operators.labels import CanonicalOp, OpaqueKind, OpBuilder, canonicalise, of_compute
+from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind, OpBuilder, canonicalise, of_compute
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.round_trips import MOST_STEPS, SMALL, Chain, formula_of, is_plain
 from eqsat.operators.selections import is_selection, merged, part, selection_operand_sizes
+from eqsat.operators.within import labels_of
 from eqsat.proving.rules import normaliser
 from eqsat.rewriting.rewrite import RuleStep, Session
 
@@ -93,16 +94,37 @@ class Encoded:
         """Whether a law of the graph may be applied while the program is loaded."""
         return fast_paths() and (self.allowed is None or law in self.allowed)
 
-    _like: dict[object, Written] = field(default_factory=dict[object, Written])
+    _like: dict[object, dict[int, Written]] = field(default_factory=dict[object, "dict[int, Written]"])
+    _nearest: dict[int, tuple[int, Written]] = field(default_factory=dict[int, tuple[int, Written]])
     _spelled: dict[int, Written] = field(default_factory=dict[int, Written])
 
     def like(self, operator: int) -> Node:
         """A node of the program with the same kind as an operator in normal form."""
-        return self._like[self.interned.operators[operator].kind].node
+        return next(iter(self._like[self.interned.operators[operator].kind].values())).node
 
     def spelled(self, operator: int) -> Written:
-        """A node of the program that is an operator in normal form, or one over other extents of its axes."""
-        return self._spelled.get(operator) or self._like[self.interned.operators[operator].kind]
+        """A node of the program that is an operator in normal form, or one over other extents of its axes: the one with
+        the fewest others, larger ones if there is a choice."""
+        if operator in self._spelled:
+            return self._spelled[operator]
+        alike = self._like[self.interned.operators[operator].kind]
+        if self._nearest.get(operator, (0, None))[0] != len(alike):
+            wanted = self._extents(operator)
+
+            def others(item: tuple[int, Written]) -> tuple[int, int]:
+                held = self._extents(item[0])
+                small = sum(not at_most(d, held.get(name, 1)) for name, d in wanted.items())
+                return small, sum(d != held.get(name, 1) for name, d in wanted.items())
+
+            self._nearest[operator] = len(alike), min(alike.items(), key=others)[1]
+        return self._nearest[operator][1]
+
+    def _extents(self, operator: int) -> dict[Name, Size]:
+        """The positions of each bundle of an operator."""
+        item, found = self.interned.operators[operator], dict[Name, Size]()
+        for n in labels_of(item):
+            found[item.labels[n].name] = mul(found.get(item.labels[n].name, 1), item.labels[n].extent)
+        return found
 
     def is_cut(self, operator: int) -> bool:
         """Whether the program has an operator over other extents of its axes alone."""
@@ -118,7 +140,7 @@ class Encoded:
         operator = self.interned.forms[form].operator
         self._spelled.setdefault(operator, written)
         kind = self.interned.operators[operator].kind
-        self._like.setdefault(kind, written)
+        self._like.setdefault(kind, {}).setdefault(operator, written)
         self.written.setdefault(form, []).append(written)
 
 

@@ -16,7 +16,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Compute, Constant, Definition, Node, Opaque, OperatorImpl, Tag, Tensor, View, input
-from eqsat.ir.terms.shape import Shape, normalize_axis
+from eqsat.ir.terms.shape import Shape, normalize_axis, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, TensorAttr, Type, items_of, schema_default, symbolic, to_node
 from eqsat.onnx.ops import custom
@@ -229,9 +229,11 @@ class OnnxImpl(OperatorImpl):
         found = lookup(self.call.op, self.call.domain)
         if self.loose or found is None or found.slot is None or len(node.outputs) != 1:
             return super().padded(node, operands, pads, fill)
-        call = replace(opaque_call(node), operands=in_slots(operands, node.attrs[SLOTS]))
-        made = apply(replace(found.slot.padded(call, pads, fill), types=()))[0].node
-        if not isinstance(made, Opaque) or made.outputs != node.outputs:
+        own = opaque_call(node)
+        call = found.slot.padded(replace(own, operands=in_slots(operands, node.attrs[SLOTS])), pads, fill)
+        before, after = (apply(replace(c, types=()))[0] for c in (own, call))
+        made = apply(call)[0].node if same_shape(before.shape, after.shape) else None
+        if not isinstance(made, Opaque) or before.dtype != after.dtype:
             raise Declined(node.op, "does no such padding of its own")
         return made
 

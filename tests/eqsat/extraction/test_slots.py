@@ -5,12 +5,20 @@ from __future__ import annotations
 from math import prod
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eqsat.extraction.slots import pads_of
+from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
+from eqsat.ir.flat.split import maps_of_view
+from eqsat.ir.flat.term_map import cell
+from eqsat.ir.tensors.tensor import View, input
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import Dim, same_shape
+from eqsat.ir.terms.walk import substitute
 
 Pads = list[tuple[int, int]]
 
@@ -60,3 +68,31 @@ def test_nothing_else_is_read(axes: list[tuple[int, int, int]], data: st.DataObj
             values = np.arange(1, prod(source) + 1)
             made = np.pad(values.reshape([int(str(d)) for d in found[0]]), found[1])
             assert np.array_equal(made.reshape(-1), given_.gather(values, 0))
+
+
+N, H = t.sym("N", 1), t.sym("H", 1)
+DIMS = st.sampled_from([N, H, 2 * H, H + 1, 2, 3])
+
+
+@settings(max_examples=25)
+@given(st.lists(st.tuples(DIMS, BEFORE, AFTER), min_size=1, max_size=4), st.data())
+def test_paddings_of_unknown_sizes_are_read(axes: list[tuple[Dim, int, int]], data: st.DataObject) -> None:
+    """All of them where the shape is theirs; in any other, what is read is what the map does at some sizes."""
+    source, pads = tuple(d for d, _, _ in axes), tuple((a, b) for _, a, b in axes)
+    y = input("x", source, "float32").pad(pads)
+    maps = maps_of_view(y.node) if isinstance(y.node, View) else None
+    if maps is None or len(maps) != 1 or not any(map(any, pads)):
+        return
+    (m,) = maps
+    found = pads_of(m, y.shape)
+    assert found is not None and same_shape(found[0], source) and found[1] == pads
+    order = data.draw(st.permutations(range(len(axes))))
+    other = pads_of(m, tuple(y.shape[k] for k in order))
+    for sizes in ({N: 2, H: 3}, {N: 3, H: 1}) if other is not None else ():
+        assert other is not None
+        shape = [int(t.int_value(substitute(t.as_index(d), {k: t.index_const(n) for k, n in sizes.items()})) or 0)
+                 for d in other[0]]  # fmt: skip
+        made = np.pad(np.arange(1, prod(shape) + 1).reshape(shape), other[1]).reshape(-1)
+        places = {cell(m.n_out): np.arange(made.size), **{k: np.asarray(n) for k, n in sizes.items()}}
+        at, valid = (evaluate_masked([f(m, cell(m.n_out))], places)[0][0] for f in (address_at, valid_at))
+        assert np.array_equal(np.where(valid, at + 1, 0), made)

@@ -69,6 +69,9 @@ WEIGHTS = np.random.default_rng(1).normal(size=(8, 16, 3, 3)).astype(np.float32)
 SPOILED = np.where(np.arange(WEIGHTS.size).reshape(WEIGHTS.shape) == WEIGHTS.size - 1, np.float32(INF), WEIGHTS)
 SAME = {"pads": [1, 1, 1, 1]}
 CHANNELS = pad(4, 1, (0, 13), 0.0)
+BORDER = np.array([0, 0, 1, 2, 0, 0, 0, 2])
+AROUND: Step = ("Pad", [BORDER, 0.0], {})
+STEPPED: Step = ("Conv", [WEIGHTS[:, :3]], {"pads": [1, 0, 0, 1], "strides": [2, 1]})
 GONE: dict[str, ModelProto] = {
     "ReduceL2": model([4, 30], pad(2, 1, (0, 2), 0.0), ("ReduceL2", [np.array([1])], {})),
     "ReduceL2 of both": model([4, 30], pad(2, 1, (1, 2), -0.0), ("ReduceL2", [np.array([0, 1])], {})),
@@ -97,9 +100,21 @@ GONE: dict[str, ModelProto] = {
     "channels of points": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :1, :1]], {})),
     "channels of columns": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :, :1]], {"pads": [1, 0, 1, 0]})),
     "channels of any batch": model(["N", 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
+    "channels between convolutions of other sizes": model(
+        [2, 5, 9, 9], ("Conv", [WEIGHTS[:3, :5]], {}), ("Relu", [], {}), CHANNELS, ("Conv", [WEIGHTS], SAME)
+    ),
     "channels at every other position": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], {**SAME, "strides": [2, 2]})),
+    "a border": model([2, 3, 7, 9], AROUND, STEPPED),
+    "a border of one unknown size": model(["N", 3, "H", 9], AROUND, STEPPED),
+    "a border of unknown sizes": model(["N", 3, "H", "W"], AROUND, STEPPED),
+    "a border of means": model(["N", 3, "H", "W"], AROUND, ("AveragePool", [], {"kernel_shape": [3, 4]})),
+    "a border of each channel": model(["N", 8, "H", "W"], AROUND, ("Conv", [WEIGHTS[:, :1]], {"group": 8})),
 }
 STAYS: dict[str, ModelProto] = {
+    "a border of 1": model(["N", 3, "H", "W"], ("Pad", [BORDER, 1.0], {}), ("Conv", [WEIGHTS[:, :3]], {})),
+    "a border of means that are not counted": model(
+        ["N", 3, "H", "W"], AROUND, ("AveragePool", [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]})
+    ),
     "another value": model([4, 30], pad(2, 1, (0, 2), 1.0), ("ReduceL2", [np.array([1])], {})),
     "another value in pieces": model(
         [4, 8, 5],
@@ -142,7 +157,9 @@ def test_other_padding_stays(name: str) -> None:
 
 
 def input_shape(found: ModelProto) -> list[int]:
-    return [d.dim_value or 2 for d in found.graph.input[0].type.tensor_type.shape.dim]
+    return [
+        d.dim_value or {"H": 7, "W": 11}.get(d.dim_param, 2) for d in found.graph.input[0].type.tensor_type.shape.dim
+    ]
 
 
 # -- operators of a user ----------------------------------------------------------------------------------------------
@@ -193,43 +210,52 @@ def test_operators_of_a_user(name: str) -> None:
 # -- random programs --------------------------------------------------------------------------------------------------
 
 
-def drawn(seed: int) -> ModelProto:
+def drawn(seed: int) -> tuple[ModelProto, list[int]]:
+    """A model that reduces what it pads, and a shape of its input; of convolutions there may be two, of any sizes."""
     r, rng = Random(seed), np.random.default_rng(seed)
     op = r.choice(["ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "Conv", "Conv"])
     rank = 4 if op == "Conv" else r.randint(2, 4)
     shape = [r.randint(1, 4) for _ in range(rank)]
     pads = [r.choice([0, 0, 1]) for _ in range(rank)] + [r.choice([0, 0, 1, 3]) for _ in range(rank)]
     value = r.choice([0.0, 0.0, -0.0, -INF, -INF, INF, 1.0])
-    steps: list[Step] = [("Pad", [np.array(pads), value], {})]
-    shape_now = [d + pads[n] + pads[rank + n] for n, d in enumerate(shape)]
+    steps: list[Step] = []
+    now = list(shape)
+    if op == "Conv" and r.random() < 0.5:
+        now[1] = r.randint(1, 4)
+        steps.append((op, [rng.normal(size=(now[1], shape[1], 1, 1)).astype(np.float32)], {}))
+    steps.append(("Pad", [np.array(pads), value], {}))
+    now = [d + pads[n] + pads[rank + n] for n, d in enumerate(now)]
     if r.random() < 0.5:
         steps.append((r.choice(["Relu", "Exp", "Neg", "Abs"]), [], {}))
-    if r.random() < 0.5:
+    moved = r.random() < 0.5
+    if moved:
         perm = r.sample(range(rank), rank)
         steps.append(("Transpose", [], {"perm": perm}))
-        shape_now = [shape_now[n] for n in perm]
+        now = [now[n] for n in perm]
     if op == "Conv":
-        groups = r.choice([1, 1, 1, shape_now[1]])
-        kernel = [1 + (d > 1) for d in shape_now[2:]]
-        weights = rng.normal(size=(2 * groups, shape_now[1] // groups, *kernel)).astype(np.float32)
+        groups = r.choice([1, 1, 1, now[1]])
+        kernel = [1 + (d > 1) for d in now[2:]]
+        weights = rng.normal(size=(2 * groups, now[1] // groups, *kernel)).astype(np.float32)
         weights.flat[-1] = r.choice([1.0, 1.0, 1.0, INF])
         attrs = {"group": groups, "pads": [r.randint(0, 1)] * 4, "strides": [r.randint(1, 2)] * 2}
         steps.append((op, [weights], attrs))
     else:
         axes = np.array(sorted(r.sample(range(rank), r.randint(1, rank))))
         steps.append((op, [axes], {"keepdims": r.randint(0, 1)}))
-    return model(shape, *steps)
+    unknown = op == "Conv" and not moved and r.random() < 0.6
+    sizes = [f"D{n}" if unknown and n != 1 and r.random() < 0.7 else d for n, d in enumerate(shape)]
+    return model(sizes, *steps), shape
 
 
 def differences(seeds: range, gone: Counter[bool]) -> list[int]:
     """The seeds of the programs that compute something else when optimised, on usual numbers or on others."""
     wrong: list[int] = []
     for seed in seeds:
-        before = drawn(seed)
+        before, shape = drawn(seed)
         after = eq.onnx.optimize(before, checked=False).model
         gone["Pad" in operators(after)] += 1
         rng = np.random.default_rng(seed)
-        x = rng.normal(size=input_shape(before)).astype(np.float32)
+        x = rng.normal(size=shape).astype(np.float32)
         odd = np.where(rng.random(x.shape) < 0.2, rng.choice([INF, -INF, np.nan, 0, -0.0]), x).astype(np.float32)
         with np.errstate(all="ignore"):
             same = [np.allclose(values(after, y), values(before, y), 1e-4, 1e-5, equal_nan=True) for y in (x, odd)]
