@@ -17,6 +17,9 @@ from eqsat.ir.terms.walk import postorder, symbols
 
 FAR = 1 << 20
 """Where a size without an upper bound is looked at, too."""
+MOST_SIZES = 30
+"""Of costs in more sizes, of which some are more and others less, nothing is shown: that takes the square of their
+number."""
 
 
 def program_polynomial(program: Program) -> Term:
@@ -46,9 +49,14 @@ def never_more(a: Term, b: Term) -> bool:
     sp: Any = importlib.import_module("sympy")
     sizes: dict[Term, Any] = {}
     difference: Any = sp.expand(_as_sympy(b, sizes) - _as_sympy(a, sizes))
+    left = difference.free_symbols
+    bounds = [(name, *Bounds().of(size)) for size, name in sizes.items() if name in left]
+    if all(c >= 0 for c in difference.as_coefficients_dict().values()) and all((low or 0) >= 0 for _, low, _ in bounds):
+        return True
+    if len(bounds) > MOST_SIZES:
+        return False
     more: list[Any] = []
-    for size, name in [(x, name) for x, name in sizes.items() if name in difference.free_symbols]:
-        low, high = Bounds().of(size)
+    for name, low, high in bounds:
         more.append(u := sp.Dummy())
         least = low or 0
         difference = difference.subs(name, least + u if high is None else (least + high * u) / (1 + u))

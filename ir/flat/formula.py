@@ -7,7 +7,7 @@ digits stay two, for both together say more, and move cells faster, than a formu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -135,8 +135,8 @@ def from_formula(n_in: Size, n_out: Size, address: Term, valid: Term, most: int 
     box = {i: (0, n_out)} if isinstance(n_out, int) else {}
     there = inhabited(n_out)
     back = {twin: leaf for leaf, twin in there.items()}
-    for shorter in (decider().simplify, decider().shortest):
-        found = shorter([substitute(x, there) for x in (address, valid)], box)
+    for shortest in (False, True):
+        found = _shorter([substitute(x, there) for x in (address, valid)], box, shortest)
         address, valid = (substitute(x, back) for x in found)
         if valid is t.FALSE:
             return all_padding(n_in, n_out)
@@ -147,6 +147,28 @@ def from_formula(n_in: Size, n_out: Size, address: Term, valid: Term, most: int 
             break
     kept = dag_size(address, valid) <= most and fits_words([address, valid])
     return TermMap(n_in, n_out, address, valid) if kept else None
+
+
+def _shorter(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]], shortest: bool) -> list[Term]:
+    """Terms in normal form, or in their shortest one: found once for all symbols of which the same is known, so that
+    the blocks of a network share it. Others stand for them, in the order of their names, which count up."""
+    axes = [a for x in terms for a in nodes_of("axis", x)]
+    found = sorted(
+        {*symbols(*terms), *symbols(*(a.args[0] for a in axes))},
+        key=lambda s: (len(s.payload.name), s.payload.name, s.order),
+    )
+    names = {s: t.sym(f"s{n}", *s.payload[1:4], f"stands for {n}") for n, s in enumerate(found)}
+    back = {new: old for old, new in names.items()}
+    known = _shorter_once(tuple(substitute(x, names) for x in terms), tuple(box.items()), shortest)
+    return [substitute(x, back) for x in known]
+
+
+@remembered(1 << 12)
+def _shorter_once(
+    terms: tuple[Term, ...], box: tuple[tuple[Term, tuple[int, int]], ...], shortest: bool
+) -> tuple[Term, ...]:
+    shorter = decider().shortest if shortest else decider().simplify
+    return tuple(shorter(terms, dict(box)))
 
 
 def inhabited(n_out: Size) -> dict[Term, Term]:

@@ -38,6 +38,14 @@ def test_what_is_never_more_is_so_at_every_size(seed: int) -> None:
     assert never_more(a, a + c * n + n * n)
 
 
+def test_costs_in_many_sizes() -> None:
+    """What only grows is compared whatever the sizes are; of others, of so many sizes, nothing is said."""
+    n, *many = (eq.symbol(f"S{k}") for k in range(200))
+    both = sum(many, n)
+    assert never_more(both * n, both * n * 2 + n)
+    assert not never_more(both * n, both * n * 2 - n) and not never_more(both, n)
+
+
 def test_a_size_that_is_no_polynomial_is_one_of_its_own() -> None:
     n = eq.symbol("N")
     assert never_more((n // 2) * 4, (n // 2) * 8) and not never_more((n // 2) * 8, n * 4 - 1)

@@ -32,8 +32,9 @@ from eqsat.ir.tensors.tensor import Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
-from eqsat.ir.terms.walk import dag_size
+from eqsat.ir.terms.walk import dag_size, symbols
 from eqsat.ir.terms.walk import substitute as put
+from eqsat.simplifying import simplify as simplify_module
 
 N = t.sym("N", 1)
 ROWS = monomial(8, N)
@@ -166,3 +167,30 @@ def test_a_map_that_reads_outside_says_so() -> None:
         m.to_array()
     inside = TermMap(12, 16, cell(16) - 4, t.compare("le", 4, cell(16)))
     assert inside.gather(np.arange(12), -7).tolist() == [-7] * 4 + list(range(12))
+
+
+def test_formulas_in_other_symbols_are_shortened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a network have sizes of their own; symbols of which something else is known share nothing."""
+    asked: list[int] = []
+    shortest = simplify_module.simplify_term
+    monkeypatch.setattr(simplify_module, "simplify_term", lambda *a: asked.append(1) or shortest(*a))
+
+    def padded(name: str, *facts: int | None) -> Map:
+        h, w = t.sym(f"{name}_h", *facts), t.sym(f"{name}_w", *facts)
+        return whole(eq.input("x", (N, 3, h, w), "float32").pad(((0, 0), (0, 0), (1, 2), (1, 2))))
+
+    first, count = padded("p", 5), len(asked)
+    assert count > 0
+    others = [padded(name, 5) for name in ("a", "q", "z9", "z10")]
+    assert len(asked) == count and len({first, *others}) == 5
+    padded("r", 6)
+    assert len(asked) > count
+    for m in (first, *others):
+        free = sorted({*symbols(m.address)} - {N}, key=str) if isinstance(m, TermMap) else []
+        sizes = {N: 2, free[0]: 5, free[1]: 6}
+        size = value(m.n_out, sizes)
+        table = {s: t.index_const(n) for s, n in sizes.items()}
+        terms = [put(f(m, cell(size)), table) for f in (address_at, valid_at)]
+        (address, _), (valid, _) = evaluate_masked(terms, {cell(size): np.arange(size)}, load_table)
+        wanted = np.pad(np.arange(6 * 30).reshape(2, 3, 5, 6), ((0, 0), (0, 0), (1, 2), (1, 2)), constant_values=-1)
+        assert np.array_equal(np.where(valid, address, -1), wanted.reshape(-1))
