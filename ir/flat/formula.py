@@ -157,7 +157,10 @@ def _shorter(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]], shortes
         {*symbols(*terms), *symbols(*(a.args[0] for a in axes))},
         key=lambda s: (len(s.payload.name), s.payload.name, s.order),
     )
-    names = {s: t.sym(f"s{n}", *s.payload[1:4], f"stands for {n}") for n, s in enumerate(found)}
+    names: dict[Term, Term] = {}
+    for n, s in enumerate(found):
+        _, lower, upper, multiple, _ = t.symbol_facts(s)
+        names[s] = t.sym(f"s{n}", lower, upper, multiple, f"stands for {n}")
     back = {new: old for old, new in names.items()}
     known = _shorter_once(tuple(substitute(x, names) for x in terms), tuple(box.items()), shortest)
     return [substitute(x, back) for x in known]
