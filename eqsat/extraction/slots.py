@@ -22,6 +22,7 @@ from eqsat.ir.tensors.views import pad
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape
+from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import symbols
 from eqsat.operators.interned import Reindex
@@ -54,7 +55,7 @@ def _pads_at_a_sample(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
         return None
     cells = t.ax(0, prod(extents))
     places = {cells: np.arange(prod(extents)), **{s: np.asarray(n) for s, n in sizes.items()}}
-    valid, undefined = evaluate_masked([valid_at(m, cells)], places)[0]
+    valid, undefined = evaluate_masked([valid_at(m, cells)], places, load_table)[0]
     inside = np.broadcast_to(valid, prod(extents)).reshape(extents)
     if undefined is not None or not inside.any():
         return None

@@ -101,7 +101,7 @@ GONE: dict[str, ModelProto] = {
     "channels of columns": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :, :1]], {"pads": [1, 0, 1, 0]})),
     "channels of any batch": model(["N", 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
     "channels between convolutions of other sizes": model(
-        [2, 5, 9, 9], ("Conv", [WEIGHTS[:3, :5]], {}), ("Relu", [], {}), CHANNELS, ("Conv", [WEIGHTS], SAME)
+        [2, 5, 9, 9], ("Conv", [WEIGHTS[:3, :5]], SAME), ("Relu", [], {}), CHANNELS, ("Conv", [WEIGHTS], SAME)
     ),
     "channels at every other position": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], {**SAME, "strides": [2, 2]})),
     "a border": model([2, 3, 7, 9], AROUND, STEPPED),
@@ -111,6 +111,9 @@ GONE: dict[str, ModelProto] = {
     "a border of each channel": model(["N", 8, "H", "W"], AROUND, ("Conv", [WEIGHTS[:, :1]], {"group": 8})),
 }
 STAYS: dict[str, ModelProto] = {
+    "picked out of a border": model(
+        ["N", 3, 9, 9], AROUND, ("Gather", [np.array([7, 0, 2, 9, 3])], {"axis": 3}), ("Conv", [WEIGHTS[:, :3]], {})
+    ),
     "a border of 1": model(["N", 3, "H", "W"], ("Pad", [BORDER, 1.0], {}), ("Conv", [WEIGHTS[:, :3]], {})),
     "a border of means that are not counted": model(
         ["N", 3, "H", "W"], AROUND, ("AveragePool", [], {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]})
