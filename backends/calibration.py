@@ -31,13 +31,16 @@ from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.locks import fork_safe
 
 KIND = "machines"
-ROWS = 48
+ROWS = 128
 """Rows of the result of which the walk writes a line each in turn."""
 SIZES = tuple(1 << k for k in range(20, 26))
 """Bytes of results that are measured: 1 to 32 MiB."""
-WORK = 64 << 20
+WORK = 192 << 20
 """Bytes that are written of each size in all, at least in ROUNDS rounds."""
 ROUNDS = 5
+MARGIN = 1.2
+"""Powers of two by which the last cache is larger than where the walk begins to gain, before it is rounded. Measured:
+most moves gain later than a walk over many rows; transposes with long rows, which begin at half of it, as it does."""
 PATIENCE = 5.0
 """Seconds that a process waits for another one that measures."""
 SOURCE = r"""
@@ -123,8 +126,9 @@ def calibrate() -> Machine:
 
 
 def _key() -> str:
-    """A digest of all that tells this machine from others."""
-    text = repr((processor(), os.cpu_count(), cache.cache_directory(), SOURCE))
+    """A digest of all that tells this machine, and how it is measured, from others."""
+    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, MARGIN)
+    text = repr((processor(), os.cpu_count(), cache.cache_directory(), how))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -192,13 +196,13 @@ def measured(reported: Machine) -> Machine:
 def last_cache(sizes: Sequence[int], gains: Sequence[float], reported: Machine) -> int:
     """The last cache for schedules, from how many times faster non-temporal stores are for results of these sizes.
 
-    They pay from the size on after which they always do; between two sizes it is found on a logarithmic scale. As much
-    is the last cache: larger results are written past it, and those of transposes with long rows, which gain more than
-    this walk, from half of it on. Where they never pay, the last cache counts as twice the largest size or more.
+    They pay from the size on after which they always do; between two sizes it is found on a logarithmic scale. A power
+    of two about MARGIN above it is the last cache: larger results are written past it, and those of transposes with
+    long rows from half of it on. Where they never pay, the last cache counts as twice the largest size or more.
 
     >>> mb = [1 << 20, 2 << 20, 4 << 20, 8 << 20]
-    >>> last_cache(mb, [0.3, 0.6, 0.8, 1.1], Machine()) >> 20, last_cache(mb, [0.3, 0.4, 0.5, 0.6], Machine()) >> 20
-    (8, 32)
+    >>> last_cache(mb, [0.3, 0.6, 0.8, 1.1], Machine()) >> 20, last_cache(mb, [0.3, 0.9, 1.1, 1.4], Machine()) >> 20
+    (16, 8)
     """
     losing = [k for k, gain in enumerate(gains) if gain < 1]
     if not losing:
@@ -213,8 +217,12 @@ def last_cache(sizes: Sequence[int], gains: Sequence[float], reported: Machine) 
 
 
 def _class(size: float) -> int:
-    """The power of two that is nearest on a logarithmic scale."""
-    return 1 << round(math.log2(size))
+    """The power of two that is nearest, on a logarithmic scale, to what is MARGIN above a size.
+
+    >>> [_class(mb * (1 << 20)) >> 20 for mb in (2.6, 3.5, 4.8, 5.1, 10, 19)]
+    [8, 8, 8, 16, 32, 32]
+    """
+    return 1 << round(math.log2(size) + MARGIN)
 
 
 def _memory(size: int) -> NDArray:

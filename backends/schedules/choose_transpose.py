@@ -3,7 +3,7 @@
 Four cases, by size and shape:
 
 1. The result exceeds the last cache, and a plane of both loops is small and contiguous in it: `contiguous_transpose`.
-2. The result exceeds half of the last cache, and its rows are long: `streaming_transpose`.
+2. The result exceeds half of the last cache or more (`streamed_from`), and its rows are long: `streaming_transpose`.
 3. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
 4. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
 """
@@ -22,8 +22,9 @@ from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, S
 
 HELD_ROWS = 2048
 """Rows of the result of which a streaming transpose holds the unfinished line: 128 KiB, of a second cache."""
-STREAMED = 2
-"""Quarters of the last cache from which on results in long rows are written past it. Measured."""
+STREAMED, STREAMED_STRIPS, STREAMED_BLOCKS = 2, 3, 4
+"""Quarters of the last cache from which on results in long rows are written past it: as a rule, where strips of rows are
+the alternative, and where the source is read line by line, from its beginning to its end. Measured."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
 WHOLE_LINES = 4
@@ -54,6 +55,11 @@ PLANES = 8
 """Planes of the source that the second cache must hold for the next one to be prefetched whole. Measured."""
 CACHED_SHARE = 6
 """A result of up to 1 / CACHED_SHARE of the last cache is found there, besides all else. Measured."""
+STRIP, BYTE_STRIP = 32, 16
+"""Rows of the result that are written side by side, a register block of each in turn; two blocks of bytes, and of words
+in rows of few lines. Measured."""
+COLLECTED_ROWS = 128
+"""Rows of the source of which a register block each is collected, where those of the result meet in a set. Measured."""
 TILE_LINES = 4
 """Lines of a row of a tile, where it is read from a cache or written to one: loops over its blocks are unrolled."""
 
@@ -153,13 +159,13 @@ def choose_transpose(
     move: Move, machine: Machine, threads: int, i: int, j: int
 ) -> TransposeTiles | StreamingTranspose | None:
     """Register transposes, where both runs are long enough for them."""
-    if exceeds_cache(move, machine, STREAMED):
-        it = runs_of(move, threads, i, j, True)
-        chosen = None if it is None else streamed_transpose(it, machine)
+    near = runs_of(move, threads, i, j, False)
+    if exceeds_cache(move, machine, STREAMED if near is None else streamed_from(near)):
+        far = runs_of(move, threads, i, j, True)
+        chosen = None if far is None else streamed_transpose(far, machine)
         if chosen is not None:
             return chosen
-    it = runs_of(move, threads, i, j, False)
-    return None if it is None else cached_transpose(it, machine)
+    return None if near is None else cached_transpose(near, machine)
 
 
 def runs_of(move: Move, threads: int, i: int, j: int, streamed: bool) -> Transpose | None:
@@ -181,10 +187,17 @@ def runs_of(move: Move, threads: int, i: int, j: int, streamed: bool) -> Transpo
     return Transpose(move, i, j, TransposeTiles(run_i, run_j, ti, tj, order=(*loops, TILE_I, TILE_J), threads=threads))
 
 
+def streamed_from(it: Transpose) -> int:
+    """Quarters of the last cache from which on a result in long rows is written past it."""
+    if it.plain.j.size <= it.line:
+        return STREAMED_BLOCKS
+    return STREAMED_STRIPS if strip_rows(it) else STREAMED
+
+
 def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | StreamingTranspose | None:
     """Transposes whose result is written past the caches; None where it had better not be.
 
-    Long rows are, from half of the last cache on: in parts that no cache holds together, ordinary stores wait. Short
+    Long rows are, from `streamed_from` on: in parts that no cache holds together, ordinary stores wait. Short
     ones are as quick either way, and are found in a cache that holds them all.
     """
     move, plain = it.move, it.plain
@@ -243,10 +256,41 @@ def streaming_transpose(it: Transpose, machine: Machine, order: Sequence[int], t
     )  # fmt: skip
 
 
+def begins_within_lines(it: Transpose) -> bool:
+    """Whether rows of the result, of more than half a line, begin anywhere in one, and rows of the source have one."""
+    long = 2 * it.plain.i.size > it.line and it.plain.j.size >= it.line
+    return long and it.row_strides[1] % LINE != 0 and not it.move.boxed
+
+
+def strip_rows(it: Transpose) -> int:
+    """Rows of a strip of the result that begin anywhere in a line; 0 where others serve, or too many meet in a set.
+
+    Their lines are written in parts, soon one after the other, while the next lines of the source arrive: so none is
+    fetched twice, and few stores cross the end of a line.
+    """
+    most = STRIP if it.size > 1 else BYTE_STRIP
+    if not begins_within_lines(it):
+        return 0
+    wanted = ((most, WAYS // 2), (most // 2, WAYS))
+    return next((n for n, ways in wanted if n >= it.e and rows_per_set(it.row_strides[1], n) <= ways), 0)
+
+
 def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     """Transposes of which a cache holds much, so that ordinary stores serve."""
     move, plain, line, e, size = it.move, it.plain, it.line, it.e, it.size
     run_i, run_j = plain.i, plain.j
+    strip = strip_rows(it)
+    if strip:
+        few = size == 1 or (e <= BLOCK // 4 and run_i.size < TILE_LINES * line)
+        tile = replace(plain, ti=min(2 * e if few else e, run_i.size), tj=min(strip, run_j.size))
+        return replace(tile, order=result_order(move, tile))
+    if begins_within_lines(it) and run_i.size >= COLLECTED_ROWS:
+        few = replace(plain, ti=COLLECTED_ROWS, tj=e, stage=True)
+        return replace(few, order=result_order(move, few))
+    if it.row == LINE and e <= BLOCK // 4 and it.plane_is_contiguous and run_i.single and not move.boxed:
+        # A register block has whole lines of the result, which leave from end to end.
+        block = replace(plain, ti=run_i.size, tj=e, stage=True)
+        return replace(block, order=result_order(move, block))
     least, aliased = TILE_LINES if it.row % LINE else 2 * TILE_LINES, any(aliases(step) for step in it.row_strides)
     beyond = 2 * move.points * size > machine.second
     if it.rows_fit(machine) and it.row >= least * LINE and beyond and not aliased:

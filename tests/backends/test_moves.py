@@ -180,6 +180,15 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
     "transpose of whole rows": lambda m, p: (
         isinstance(p, TransposeTiles) and not p.nontemporal and p.ti == p.i.size > 64
     ),
+    "transpose in strips": lambda m, p: (
+        isinstance(p, TransposeTiles) and p.ti < p.i.size and p.ti * m.out.size <= 32 and p.tj > p.ti and not p.stage
+    ),
+    "transpose of a block a row, collected": lambda m, p: (
+        isinstance(p, TransposeTiles) and p.stage and p.tj * m.out.size == 16 and p.ti < p.i.size
+    ),
+    "transpose of blocks of a line": lambda m, p: (
+        isinstance(p, TransposeTiles) and p.stage and p.tj * m.out.size == 16 and p.ti * m.out.size == 64
+    ),
     "transpose of several loops": lambda m, p: isinstance(p, TransposeTiles) and not p.i.single,
     "contiguous transpose": lambda m, p: isinstance(p, TransposeTiles) and p.contiguous,
     "streaming transpose": lambda m, p: isinstance(p, StreamingTranspose),

@@ -105,6 +105,7 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         cases[f"one block wide {dtype}"] = narrow.permute_dims((2, 1, 0))
         page = min(4096 // itemsize(dtype), 2048)
         shapes = {"read": (300, page - 1), "written": (page - 1, 300), "both": (page + 1, page // 2 - 1)}
+        shapes["both, in lines"] = (page, page // 2)
         for name, shape in shapes.items():
             cases[f"crowded when {name} {dtype}"] = input(f"c_{name}_{dtype}", shape, dtype).permute_dims((1, 0))
         short = input(f"a_{dtype}", (31, 5, 3, 4), dtype)

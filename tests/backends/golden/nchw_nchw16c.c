@@ -52,13 +52,32 @@ static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char
 #endif
 }
 
-/* 16 x 42 elements of 4 bytes. */
+#ifdef EQSAT_VECTORS
+typedef long long block16 __attribute__((vector_size(16), aligned(1), may_alias));
+#define C16(d, s) (*(block16 *)(d) = *(const block16 *)(s))
+typedef long long block32 __attribute__((vector_size(32), aligned(1), may_alias));
+#define C32(d, s) (*(block32 *)(d) = *(const block32 *)(s))
+#else
+#define C16(d, s) memcpy(d, s, 16)
+#define C32(d, s) memcpy(d, s, 32)
+#endif
+
+static inline void copy_64(char *restrict d, const char *restrict s)
+{
+    C32(d + 0, s + 0); C32(d + 32, s + 32);
+}
+
+/* 16 x 4 elements of 4 bytes. */
 static inline void kernel_0_tile(const char *restrict s, char *restrict d)
 {
-    for (ptrdiff_t c = 0; c < 11; ++c) {
-        const ptrdiff_t at = 4 * c > 38 ? 38 : 4 * c;
-        transpose_u32_8x4(s + 4 * at, 168, d + 64 * (at), 64);
-        transpose_u32_8x4(s + 4 * at + 168 * 8, 168, d + 64 * (at) + 32, 64);
+    char stage[4 * 64] __attribute__((aligned(64)));
+    {
+        const ptrdiff_t c = 0;
+        transpose_u32_8x4(s + 16 * c, 168, stage + 64 * (4 * c), 64);
+        transpose_u32_8x4(s + 16 * c + 168 * 8, 168, stage + 64 * (4 * c) + 32, 64);
+    }
+    for (ptrdiff_t c = 0; c < 4; ++c) {
+        copy_64(d + 64 * c, stage + 64 * c);
     }
 }
 
@@ -69,9 +88,11 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
         const char *s = (const char *)in0;
         char *d = (char *)out0;
         for (ptrdiff_t i0 = 0; i0 < 8; ++i0) {
-            const ptrdiff_t ti = 0;
-            const ptrdiff_t tj = 0;
-            kernel_0_tile(s + 2688 * i0 + 4 * tj + 168 * ti, d + 2688 * i0 + 4 * ti + 64 * tj);
+            for (ptrdiff_t i1 = 0; i1 < 11; ++i1) {
+                const ptrdiff_t ti = 0;
+                const ptrdiff_t tj = i1 * 4 > 38 ? 38 : i1 * 4;
+                kernel_0_tile(s + 2688 * i0 + 4 * tj + 168 * ti, d + 2688 * i0 + 4 * ti + 64 * tj);
+            }
         }
     }
 }
