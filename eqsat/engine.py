@@ -214,7 +214,7 @@ def _best(setup: _Setup, bound: Limits, initial: Measure) -> Result:
         if setup.table is None and best.final.bytes_moved == 0 and best.final.layout_ops == 0:
             break
     assert best is not None
-    if best.final.rank >= initial.rank:
+    if best.final.rank >= initial.rank or best.final.trades(initial):
         notes = [*setup.frozen.notes, *size_notes(original), *best.notes]
         same = replace(best, program=original, original=original, initial=initial, final=initial, notes=notes)
         return replace(same, assumptions=())

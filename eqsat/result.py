@@ -30,6 +30,10 @@ LAW_SECONDS = 10.0
 """For finding the laws of regions, at most."""
 
 
+PRICE_ERROR = 1e-3
+"""The share of a program's time that prices do not tell from nothing, where more bytes are moved for it."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """The layout operators of a program, the bytes they move, and, where the objective is time, the estimated
@@ -49,6 +53,20 @@ class Measure:
     def rank(self) -> tuple[int, int, int]:
         """What is compared: time where that is the objective, then bytes, then nodes."""
         return self.picoseconds or 0, self.bytes_moved, self.nodes
+
+    def trades(self, other: Measure) -> bool:
+        """Whether it moves more bytes than another one, for less time than prices can tell from nothing.
+
+        >>> before = Measure(3, 30 << 20, 29, 24_134_600_000)
+        >>> Measure(6, 60 << 20, 37, 24_134_100_000).trades(before)
+        True
+        >>> Measure(2, 20 << 20, 28, 24_134_100_000).trades(before)
+        False
+        """
+        if self.picoseconds is None or other.picoseconds is None:
+            return False
+        gained = other.picoseconds - self.picoseconds
+        return self.bytes_moved > other.bytes_moved and gained < PRICE_ERROR * other.picoseconds
 
 
 class RegionLaws(Protocol):

@@ -23,8 +23,8 @@ from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, S
 HELD_ROWS = 2048
 """Rows of the result of which a streaming transpose holds the unfinished line: 128 KiB, of a second cache."""
 STREAMED, STREAMED_STRIPS, STREAMED_BLOCKS = 2, 3, 4
-"""Quarters of the last cache from which on results in long rows are written past it: as a rule, where strips of rows are
-the alternative, and where the source is read line by line, from its beginning to its end. Measured."""
+"""Quarters of the last cache from which on results in long rows are written past it: as a rule; where strips of rows
+are the alternative; where the source is read line by line, from its beginning to its end. Measured."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
 WHOLE_LINES = 4

@@ -468,6 +468,8 @@ def _repeated(
             break  # what there is is right
         if after.cost > final.cost or (after.picoseconds or 0, cost) >= (final.picoseconds or 0, best):
             break
+        if after.trades(final):
+            break
         worth = source.table is None or found.progress.nodes < LARGE or after.cost <= (1 - WORTH) * final.cost
         model, current, best, final = spelled.model, spelled.program, cost, after
         values = spelled.values
