@@ -306,8 +306,9 @@ def extract_program(
     attempt = 0
     while True:
         priced = _dearer(own_prices, dearer)
-        takes, time_for = Slots(encoded).takes, PRICING_SHARE * clock.left()
-        ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, takes, excluded, time_for)
+        slots, time_for = Slots(encoded), PRICING_SHARE * clock.left()
+        takes, apart = slots.takes, slots.apart
+        ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, takes, apart, excluded, time_for)
         table_of_ways = ways.table(snapshot.roots)
         left = min(seconds, clock.left() / 2) / (attempt + 1)
         found = cheapest(table_of_ways, snapshot.roots, left, WORK / (attempt + 1))

@@ -44,6 +44,14 @@ class UsePadded:
     reindex: int
 
 
+@dataclass(frozen=True)
+class Between:
+    """A class that only a form which pads its first operand itself reads: a view of another class."""
+
+    source: ClassId
+    reindex: int
+
+
 Choice = UseLeaf | UseForm | InsertView | UsePadded
 
 
@@ -81,17 +89,19 @@ class Alternatives:
         prices: Prices,
         constant: Callable[[int], bool],
         takes: Callable[[int, Reindex], bool] = lambda form, view: False,
+        apart: Callable[[int, Reindex], tuple[Reindex, Reindex] | None] = lambda form, view: None,
         excluded: Collection[int] = (),
         seconds: float = inf,
     ) -> None:
         """`excluded` are forms that turned out to have no spelling. After so many seconds, views are priced roughly,
         and views of views are left out."""
         self.until = time.monotonic() + seconds
-        self.nodes, self.interned, self.prices, self.takes = nodes, interned, prices, takes
+        self.nodes, self.interned, self.prices, self.takes, self.apart = nodes, interned, prices, takes, apart
         self.excluded = excluded
         self.constants = _constant_classes(nodes, constant)
         self.ahead = _ahead(nodes, self.constants)
         self.produced = self._produced()
+        self._viewed = {(base, m): c for c, views in nodes.views.items() for base, m in views}
         self._origin = cache(self._kind)
         self._behind = cache(self._seen_through)
         self._bridges = cache(self._bridge)
@@ -111,6 +121,8 @@ class Alternatives:
 
     def ways(self, c: ClassId) -> list[Alternative]:
         """Every way to have a class."""
+        if isinstance(c, Between):
+            return self._from(c.source, self._bridges(None, c.reindex))
         nodes = self.nodes
         ways: list[Alternative] = []
         if c in nodes.leaves:
@@ -142,14 +154,31 @@ class Alternatives:
     def _padded(self, spell: UseForm) -> Iterator[Alternative]:
         """The ways of a form whose first operand is a padded view, the padding left to the form."""
         first, rest = spell.operands[:1], spell.operands[1:]
-        for base, m in self.nodes.views.get(first[0], ()) if first else ():
+        for base, m in self._seen(first[0]) if first else ():
             read = self.interned.reindexes[m]
             for p, source in self.produced.get(base, ()) if read.fill is not None else ():
-                view = self._back(p, read)
-                if view is not None and self.takes(spell.form, view):
-                    own = UseForm(spell.form, spell.output, (source, *rest))
-                    choice = UsePadded(own, self.interned.reindexes.number(view))
-                    yield Alternative(choice, self._formed(own), own.operands)
+                view, operand = self._back(p, read), source
+                if view is None:
+                    continue
+                if not self.takes(spell.form, view):
+                    apart = self.apart(spell.form, view)
+                    if apart is None:
+                        continue
+                    operand, view = self._between(source, self.interned.reindexes.number(apart[0])), apart[1]
+                own = UseForm(spell.form, spell.output, (operand, *rest))
+                choice = UsePadded(own, self.interned.reindexes.number(view))
+                yield Alternative(choice, self._formed(own), own.operands)
+
+    def _seen(self, c: ClassId) -> Iterator[tuple[ClassId, int]]:
+        """The views that a class is, also as one of what is behind another."""
+        for base, m in self.nodes.views.get(c, ()):
+            yield base, m
+            for below, inner in self.nodes.views.get(base, ()):
+                yield from ((below, whole) for whole, then in self._behind(inner, m) if then is None)
+
+    def _between(self, source: ClassId, m: int) -> ClassId:
+        """The class of a view, which the e-graph may have as well."""
+        return self._viewed.get((source, m), Between(source, m))
 
     def _formed(self, spell: UseForm) -> int:
         """What a form over some classes costs."""

@@ -18,13 +18,14 @@ from eqsat.ir.flat.sizes import Size, add, mul, number, product
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, View, input
-from eqsat.ir.tensors.views import pad
+from eqsat.ir.tensors.views import pad, slice_
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import symbols
+from eqsat.operators.algebra import compose
 from eqsat.operators.interned import Reindex
 
 Pads = tuple[tuple[int, int], ...]
@@ -43,11 +44,43 @@ def pads_of(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
     ((3, 2), ((1, 0), (0, 0)))
     """
     found = _pads_in_numbers(m, shape) if isinstance(m, FlatMap) else None
-    return _pads_at_a_sample(m, shape) if found is None else found
+    if found is not None:
+        return found
+    found = _pads_at_a_sample(m, shape)
+    return found if found is not None and _map_of(pad(input("source", found[0], "float32"), found[1])) == m else None
+
+
+def split_padding(view: Reindex, shape: Shape) -> tuple[Reindex, Reindex] | None:
+    """A view that pads cells of another view to a shape, as these two; None for any other.
+
+    >>> from eqsat.ir.flat.map import digit
+    >>> m = from_digits(6, [digit(4, 1, 1, 3), digit(3, 2)], -1)
+    >>> inner, outer = split_padding(Reindex(m, t.const(0, "int8"), "int8"), (4, 3))
+    >>> print(inner.map, "|", outer.map)
+    (2:1, 3:2) of 6 | (12:1[3,9)) + -3 of 6
+    """
+    m = view.map
+    found = _pads_by_windows(m, shape) if isinstance(m, FlatMap) else _pads_at_a_sample(m, shape)
+    if found is None or view.fill is None:
+        return None
+    source, pads = found
+    around = _map_of(pad(input("source", source, view.dtype), pads))
+    inside = _map_of(slice_(input("whole", shape, view.dtype), [before for before, _ in pads], source))
+    if around is None or inside is None:
+        return None
+    inner, outer = compose(view, Reindex(inside, None, view.dtype)), Reindex(around, view.fill, view.dtype)
+    if inner is None or inner.fill is not None:
+        return None
+    return (inner, outer) if compose(inner, outer) == view else None
+
+
+def _map_of(x: Tensor) -> Map | None:
+    maps = maps_of_view(x.node) if isinstance(x.node, View) else None
+    return maps[0] if maps is not None and len(maps) == 1 else None
 
 
 def _pads_at_a_sample(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
-    """Of a view of unknown sizes, what it pads at a few, if that is what it does at all."""
+    """What a view of unknown sizes pads at a few of them, if what it reads is a box."""
     unknown = symbols(*(d for d in shape if isinstance(d, Term)))
     sizes = {s: symbol_sample(s, SAMPLE) for s in unknown}
     extents = [sampled(as_size(d), sizes) for d in shape]
@@ -61,15 +94,11 @@ def _pads_at_a_sample(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
         return None
     read = [np.flatnonzero(inside.any(axis=tuple(j for j in range(len(shape)) if j != k))) for k in range(len(shape))]
     pads = tuple((int(at[0]), n - 1 - int(at[-1])) for at, n in zip(read, extents, strict=True))
-    if not any(map(any, pads)):
-        return None
-    source = tuple(d - sum(p) for d, p in zip(shape, pads, strict=True))
-    node = pad(input("source", source, "float32"), pads).node
-    return (source, pads) if isinstance(node, View) and maps_of_view(node) == (m,) else None
+    return (tuple(d - sum(p) for d, p in zip(shape, pads, strict=True)), pads) if any(map(any, pads)) else None
 
 
-def _pads_in_numbers(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
-    """What a view pads along axes whose extents are numbers, as its windows say it."""
+def _pads_by_windows(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
+    """What a view pads along axes whose extents are numbers, as its windows say it, whatever it reads inside."""
     sizes = [as_size(d) for d in shape]
     if m.n_out != product(sizes):
         return None
@@ -91,19 +120,25 @@ def _pads_in_numbers(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
         else:
             pads.insert(0, (number(lo) // number(inside), number(size) - number(hi) // number(inside)))
     source = [s if p == (0, 0) else number(s) - sum(p) for s, p in zip(sizes, pads, strict=True)]
-    if product(source) != m.n_in or not any(map(any, pads)):
+    return (tuple(as_extent(s) for s in source), tuple(pads)) if any(map(any, pads)) else None
+
+
+def _pads_in_numbers(m: FlatMap, shape: Shape) -> tuple[Shape, Pads] | None:
+    """What a view pads along axes whose extents are numbers, where that is all that it does."""
+    found = _pads_by_windows(m, shape)
+    if found is None or shape_size(found[0]) != m.n_in:
         return None
     digits: list[Digit] = []
     offset: Size | None = 0
     stride: Size = 1
-    for s, rest, (before, after) in reversed(list(zip(sizes, source, pads, strict=True))):
+    for s, rest, (before, after) in reversed(
+        list(zip(map(as_size, shape), map(as_size, found[0]), found[1], strict=True))
+    ):
         hi = s if not after else number(s) - after
         digits.insert(0, Digit(s, stride, before, hi))
         offset = None if offset is None else add(offset, mul(-before, stride))
         stride = mul(stride, rest)
-    if offset is None or from_digits(m.n_in, digits, offset) != m:
-        return None
-    return tuple(as_extent(s) for s in source), tuple(pads)
+    return None if offset is None or from_digits(m.n_in, digits, offset) != m else found
 
 
 class Slots:
@@ -129,6 +164,16 @@ class Slots:
     def takes(self, form: int, view: Reindex) -> bool:
         """Whether the operator of a form does the padding of a view of its first operand itself."""
         return self.source(form, self.interned.reindexes.number(view)) is not None
+
+    def apart(self, form: int, view: Reindex) -> tuple[Reindex, Reindex] | None:
+        """A view that pads another view, as these two, where the operator of a form does such a padding itself."""
+        spelled = self.interned.forms[form]
+        if view.fill is None or not self.encoded.in_place(spelled):
+            return None
+        origin = self.encoded.spelled(spelled.operator).node
+        assert isinstance(origin, Opaque)
+        found = split_padding(view, origin.operands[0].shape)
+        return found if found is not None and self.takes(form, found[1]) else None
 
     def _source(self, form: int, view: int) -> Shape | None:
         """The shape of what the operator then reads."""

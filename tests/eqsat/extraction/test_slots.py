@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.extraction.slots import pads_of
+from eqsat.extraction.slots import pads_of, split_padding
 from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
@@ -19,6 +19,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Dim, same_shape
 from eqsat.ir.terms.walk import substitute
+from eqsat.operators.algebra import compose as composed_views
+from eqsat.operators.interned import Reindex
 
 Pads = list[tuple[int, int]]
 
@@ -68,6 +70,28 @@ def test_nothing_else_is_read(axes: list[tuple[int, int, int]], data: st.DataObj
             values = np.arange(1, prod(source) + 1)
             made = np.pad(values.reshape([int(str(d)) for d in found[0]]), found[1])
             assert np.array_equal(made.reshape(-1), given_.gather(values, 0))
+
+
+@given(AXES, st.data())
+def test_paddings_are_split_from_what_they_pad(axes: list[tuple[int, int, int]], data: st.DataObject) -> None:
+    """Whatever the order of axes before the padding and behind it: the two are the view again, and only one pads."""
+    source, pads = [d for d, _, _ in axes], [(a, b) for _, a, b in axes]
+    shape = [d + a + b for d, a, b in axes]
+    order = data.draw(st.permutations(range(len(shape))))
+    strides = [prod(shape[n + 1 :]) for n in range(len(shape))]
+    m = compose(padding(source, pads), from_digits(prod(shape), [digit(shape[k], strides[k]) for k in order]))
+    if m is None:
+        return
+    view = Reindex(m, t.const(0, "int8"), "int8")
+    found = split_padding(view, tuple(shape[k] for k in order))
+    assert (found is not None) == any(map(any, pads)) or 1 in source
+    if found is not None:
+        inner, outer = found
+        assert inner.fill is None and composed_views(inner, outer) == view
+        values = np.arange(1, prod(source) + 1)
+        assert isinstance(m, FlatMap) and isinstance(inner.map, FlatMap) and isinstance(outer.map, FlatMap)
+        assert np.array_equal(outer.map.gather(inner.map.gather(values, 0), 0), m.gather(values, 0))
+        assert 0 not in inner.map.gather(values, 0)
 
 
 N, H = t.sym("N", 1), t.sym("H", 1)

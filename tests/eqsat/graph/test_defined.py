@@ -71,6 +71,8 @@ SAME = {"pads": [1, 1, 1, 1]}
 CHANNELS = pad(4, 1, (0, 13), 0.0)
 BORDER = np.array([0, 0, 1, 2, 0, 0, 0, 2])
 AROUND: Step = ("Pad", [BORDER, 0.0], {})
+AROUND_LAST: Step = ("Pad", [np.array([0, 1, 2, 0, 0, 0, 2, 0]), 0.0], {})
+MOVED: Step = ("Transpose", [], {"perm": [0, 3, 1, 2]})
 STEPPED: Step = ("Conv", [WEIGHTS[:, :3]], {"pads": [1, 0, 0, 1], "strides": [2, 1]})
 GONE: dict[str, ModelProto] = {
     "ReduceL2": model([4, 30], pad(2, 1, (0, 2), 0.0), ("ReduceL2", [np.array([1])], {})),
@@ -108,6 +110,16 @@ GONE: dict[str, ModelProto] = {
     "a border of one unknown size": model(["N", 3, "H", 9], AROUND, STEPPED),
     "a border of unknown sizes": model(["N", 3, "H", "W"], AROUND, STEPPED),
     "a border of means": model(["N", 3, "H", "W"], AROUND, ("AveragePool", [], {"kernel_shape": [3, 4]})),
+    "a border behind a transpose": model([2, 7, 9, 3], AROUND_LAST, MOVED, STEPPED),
+    "a border of any batch behind a transpose": model(["N", 7, 9, 3], AROUND_LAST, MOVED, STEPPED),
+    "a border behind a transpose and a reshape": model(
+        [2, 7, 36, 3],
+        AROUND_LAST,
+        ("Reshape", [np.array([1, 2, 8, 40, 3])], {}),
+        ("Transpose", [], {"perm": [0, 1, 4, 2, 3]}),
+        ("Reshape", [np.array([2, 3, 8, 40])], {}),
+        STEPPED,
+    ),
     "a border of each channel": model(["N", 8, "H", "W"], AROUND, ("Conv", [WEIGHTS[:, :1]], {"group": 8})),
 }
 STAYS: dict[str, ModelProto] = {
