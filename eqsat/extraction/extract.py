@@ -75,6 +75,10 @@ class Prices:
     rough: Callable[[Reindex], int]
 
 
+Apart = Callable[[int, Reindex, Reindex | None], tuple[Reindex, Reindex] | None]
+"""Of a view, or a view of a view, what pads it, such that a form does that itself, and the view without padding."""
+
+
 class Alternatives:
     """Every way to have the classes that a program may need; made from the roots down.
 
@@ -89,7 +93,7 @@ class Alternatives:
         prices: Prices,
         constant: Callable[[int], bool],
         takes: Callable[[int, Reindex], bool] = lambda form, view: False,
-        apart: Callable[[int, Reindex], tuple[Reindex, Reindex] | None] = lambda form, view: None,
+        apart: Apart = lambda form, view, then: None,
         excluded: Collection[int] = (),
         seconds: float = inf,
     ) -> None:
@@ -154,31 +158,31 @@ class Alternatives:
     def _padded(self, spell: UseForm) -> Iterator[Alternative]:
         """The ways of a form whose first operand is a padded view, the padding left to the form."""
         first, rest = spell.operands[:1], spell.operands[1:]
-        for base, m in self._seen(first[0]) if first else ():
+        for base, m in self.nodes.views.get(first[0], ()) if first else ():
             read = self.interned.reindexes[m]
-            for p, source in self.produced.get(base, ()) if read.fill is not None else ():
-                view, operand = self._back(p, read), source
-                if view is None:
-                    continue
-                if not self.takes(spell.form, view):
-                    apart = self.apart(spell.form, view)
-                    if apart is None:
-                        continue
-                    operand, view = self._between(source, self.interned.reindexes.number(apart[0])), apart[1]
-                own = UseForm(spell.form, spell.output, (operand, *rest))
-                choice = UsePadded(own, self.interned.reindexes.number(view))
-                yield Alternative(choice, self._formed(own), own.operands)
-
-    def _seen(self, c: ClassId) -> Iterator[tuple[ClassId, int]]:
-        """The views that a class is, also as one of what is behind another."""
-        for base, m in self.nodes.views.get(c, ()):
-            yield base, m
+            if read.fill is not None:
+                for p, source in self.produced.get(base, ()):
+                    view = self._back(p, read)
+                    if view is not None and self.takes(spell.form, view):
+                        yield self._pads_itself(spell, (source, *rest), view)
+                    elif view is not None:
+                        yield from self._padded_behind(spell, source, self.apart(spell.form, view, None))
             for below, inner in self.nodes.views.get(base, ()):
-                yield from ((below, whole) for whole, then in self._behind(inner, m) if then is None)
+                padded = self.interned.reindexes[inner]
+                if padded.fill is not None and read.fill is None:
+                    yield from self._padded_behind(spell, below, self.apart(spell.form, padded, read))
 
-    def _between(self, source: ClassId, m: int) -> ClassId:
-        """The class of a view, which the e-graph may have as well."""
-        return self._viewed.get((source, m), Between(source, m))
+    def _padded_behind(
+        self, spell: UseForm, source: ClassId, apart: tuple[Reindex, Reindex] | None
+    ) -> Iterator[Alternative]:
+        if apart is not None:
+            m = self.interned.reindexes.number(apart[0])
+            operand = self._viewed.get((source, m), Between(source, m))
+            yield self._pads_itself(spell, (operand, *spell.operands[1:]), apart[1])
+
+    def _pads_itself(self, spell: UseForm, operands: tuple[ClassId, ...], view: Reindex) -> Alternative:
+        own = UseForm(spell.form, spell.output, operands)
+        return Alternative(UsePadded(own, self.interned.reindexes.number(view)), self._formed(own), operands)
 
     def _formed(self, spell: UseForm) -> int:
         """What a form over some classes costs."""

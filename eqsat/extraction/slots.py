@@ -10,13 +10,14 @@ import numpy as np
 
 from eqsat.graph.encode import Encoded
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.flat.formula import valid_at
+from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.map import Digit, FlatMap, from_digits
 from eqsat.ir.flat.size_samples import sampled, symbol_sample
 from eqsat.ir.flat.size_terms import as_extent, as_size, shape_size
 from eqsat.ir.flat.sizes import Size, add, mul, number, product
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.term_map import cell
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, View, input
 from eqsat.ir.tensors.views import pad, slice_
 from eqsat.ir.terms import term as t
@@ -72,6 +73,46 @@ def split_padding(view: Reindex, shape: Shape) -> tuple[Reindex, Reindex] | None
     if inner is None or inner.fill is not None:
         return None
     return (inner, outer) if compose(inner, outer) == view else None
+
+
+def split_behind(view: Reindex, then: Reindex, shape: Shape) -> tuple[Reindex, Reindex] | None:
+    """The same of a view that pads and another view behind it, to a shape, that puts whole axes in another order.
+
+    >>> padded = Reindex(from_digits(6, [Digit(12, 1, 3, 9)], -3), t.const(0, "int8"), "int8")
+    >>> turned = Reindex(_map_of(input("y", (4, 3), "int8").permute_dims((1, 0))), None, "int8")
+    >>> inner, outer = split_behind(padded, turned, (3, 4))
+    >>> print(inner.map, "|", outer.map)
+    (3:1, 2:3) of 6 | (3:2, 4:1[1,3)) + -1 of 6
+    """
+    order = _order_of(then.map, shape)
+    if order is None or view.fill is None or then.fill is not None:
+        return None
+    found = pads_of(view.map, tuple(shape[order.index(n)] for n in range(len(order))))
+    if found is None:
+        return None
+    moved = input("source", found[0], view.dtype).permute_dims(order)
+    inside, around = _map_of(moved), _map_of(pad(moved, [found[1][n] for n in order]))
+    if inside is None or around is None:
+        return None
+    return Reindex(inside, None, view.dtype), Reindex(around, view.fill, then.dtype)
+
+
+def _order_of(m: Map, shape: Shape) -> tuple[int, ...] | None:
+    """The axes that a view to a shape puts in this order, where it does nothing else."""
+    sizes = {s: symbol_sample(s, SAMPLE) for s in symbols(*(d for d in shape if isinstance(d, Term)))}
+    extents = [sampled(as_size(d), sizes) for d in shape]
+    if m.n_out != shape_size(shape) or prod(extents) > MOST_CELLS:
+        return None
+    at = [prod(extents[n + 1 :]) if d > 1 else 0 for n, d in enumerate(extents)]
+    places = {cell(m.n_out): np.array(at), **{s: np.asarray(n) for s, n in sizes.items()}}
+    read, undefined = evaluate_masked([address_at(m, cell(m.n_out))], places, load_table)[0]
+    if undefined is not None:
+        return None
+    strides = [int(n) for n in np.broadcast_to(read, len(at))]
+    outside_in = sorted(range(len(shape)), key=lambda n: (-strides[n], n))
+    order = tuple(outside_in.index(n) for n in range(len(shape)))
+    whole = input("whole", tuple(shape[n] for n in outside_in), "int8")
+    return order if order != tuple(range(len(order))) and _map_of(whole.permute_dims(order)) == m else None
 
 
 def _map_of(x: Tensor) -> Map | None:
@@ -165,14 +206,18 @@ class Slots:
         """Whether the operator of a form does the padding of a view of its first operand itself."""
         return self.source(form, self.interned.reindexes.number(view)) is not None
 
-    def apart(self, form: int, view: Reindex) -> tuple[Reindex, Reindex] | None:
-        """A view that pads another view, as these two, where the operator of a form does such a padding itself."""
+    def apart(self, form: int, view: Reindex, then: Reindex | None) -> tuple[Reindex, Reindex] | None:
+        """A view that pads (and one behind it), as a view and a padding of that which the operator of a form does."""
         spelled = self.interned.forms[form]
         if view.fill is None or not self.encoded.in_place(spelled):
             return None
         origin = self.encoded.spelled(spelled.operator).node
         assert isinstance(origin, Opaque)
-        found = split_padding(view, origin.operands[0].shape)
+        shape = origin.operands[0].shape
+        found = split_padding(view, shape) if then is None else split_behind(view, then, shape)
+        if found is None and then is not None:
+            whole = compose(view, then)
+            found = None if whole is None else split_padding(whole, shape)
         return found if found is not None and self.takes(form, found[1]) else None
 
     def _source(self, form: int, view: int) -> Shape | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.flat.sizes import Size, add, at_most, div, mul
+from eqsat.ir.flat.sizes import Size, add, at_most, div, mul, signed_total
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
@@ -99,10 +99,10 @@ class Reader:
         raise NoDigits
 
     def add(self, a: Sum, b: Sum) -> Sum:
-        constant = add(a.constant, b.constant)
+        constant = signed_total(a.constant, b.constant)
         parts = dict(a.parts)
         for p, k in b.parts.items():
-            total = add(parts[p], k) if p in parts else k
+            total = signed_total(parts[p], k) if p in parts else k
             if total is None:
                 raise NoDigits
             if total == 0:

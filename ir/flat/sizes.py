@@ -144,22 +144,43 @@ def total(a: Size, b: Size) -> Size:
     return size_of(_term(a) + _term(b))
 
 
+def signed_total(a: Size, b: Size) -> Size | None:
+    """The sum as one size, where all unknown extents that are at least 1 make it positive, or make it negative; None
+    where it is neither for certain.
+
+    >>> n, c = monomial(1, t.sym("N")), monomial(2, t.sym("C"))
+    >>> str(signed_total(n, 2)), str(signed_total(mul(-1, n), -2)), signed_total(n, -2), str(signed_total(n, c))
+    ('N + 2', '-N - 2', None, '2*C + N')
+    """
+    found = add(a, b)
+    if found is not None:
+        return found
+    signs = {(x if isinstance(x, int) else x.coef) > 0 for x in (a, b)}
+    return total(a, b) if len(signs) == 1 else None
+
+
 def _term(a: Size) -> Term:
     return t.index_const(a) if isinstance(a, int) else a.term
 
 
 def size_of(term: Term) -> Size:
-    """The size of an index term: a product of its factors, or one unknown extent.
+    """The size of an index term: a product of its factors, or one unknown extent, times what divides all its numbers.
 
     >>> n = t.sym("N")
-    >>> size_of(4 * n) == monomial(4, n), size_of(n + 1) == monomial(1, n + 1)
-    (True, True)
+    >>> size_of(4 * n) == monomial(4, n), size_of(n + 1) == monomial(1, n + 1), size_of(-4 * n - 4) == monomial(-4, n + 1)
+    (True, True, True)
     """
     constant, parts = t.linear_parts(term)
     if not parts:
         return constant
     if constant or len(parts) != 1:
-        return monomial(1, term)
+        divisor = math.gcd(constant, *(c for c, _ in parts))
+        if constant <= 0 and all(c < 0 for c, _ in parts):
+            divisor = -divisor
+        if divisor == 1:
+            return monomial(1, term)
+        rest = sum((c // divisor * body for c, body in parts), t.index_const(constant // divisor))
+        return monomial(divisor, rest)
     coefficient, body = parts[0]
     return monomial(coefficient, *(body.args if body.op == "prod" else (body,)))
 

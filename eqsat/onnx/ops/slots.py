@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from eqsat.ir.dtypes import is_float, lowest
+from eqsat.ir.tensors.tensor import Constant, Tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined, ints
@@ -21,6 +24,12 @@ def least(dtype: str) -> Any:
     """The number in padded cells of a maximum of integers; onnxruntime tells other cells of a float window from padded
     ones: a window of -inf alone has the least finite maximum, and a NaN counts by its place."""
     return None if is_float(dtype) else lowest(dtype)
+
+
+def _has_no_number(x: Tensor | None) -> bool:
+    """Whether a constant holds a NaN or an infinity."""
+    node = None if x is None else x.node
+    return isinstance(node, Constant) and is_float(node.array.dtype.name) and not bool(np.isfinite(node.array).all())
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ class Slot:
             raise Declined(call.op, "does not pad like this")
         if call.get("auto_pad", "NOTSET") not in ("NOTSET", "") or call.get("ceil_mode", 0):
             raise Declined(call.op, "its windows follow the operand's extents")
+        if any(_has_no_number(y) for y in call.tensors[1:]):
+            raise Declined(call.op, "0 times such weights is no 0, which onnxruntime does not compute for its own padding")
         own = ints(call.get("pads", ()), call.op) or [0] * (2 * count)
         attrs = dict(call.attrs)
         if self.counted and not attrs.get(self.counted, 0):
