@@ -46,7 +46,8 @@ class TensorAttr:
 class Call:
     """An operator applied to operands (by input slot, None where absent) with parameters by name.
 
-    `types` are the types of the outputs where they are known from elsewhere; `count` is the number of outputs up to the
+    `types` are the types of the outputs where they are known from elsewhere; inference made up the symbols in them that
+    have the serials `open`; `count` is the number of outputs up to the
     last one that is in use, or that every node of the operator has; `listed` the number of all that the node names.
     """
 
@@ -58,6 +59,7 @@ class Call:
     types: tuple[Type | None, ...] = ()
     count: int = 1
     listed: int = 1
+    open: frozenset[int] = frozenset()
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:

@@ -10,7 +10,7 @@ import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Dim, Shape
+from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.models.guarded import infer_shapes, shaped
 from eqsat.models.package import dtype_name, element_type
@@ -94,6 +94,19 @@ class Types:
                         d.dim_param = name
                         self.symbols[name] = t.sym(name, lower=0)
                         self.unknown.add(name)
+
+    def open(self, known: Iterable[tuple[Shape, str] | None]) -> frozenset[int]:
+        """The serials of the symbols in types that inference made up."""
+        made = {x.serial for name in self.unknown if (x := self.symbols.get(name)) is not None}
+        return frozenset(d.serial for k in known if k is not None for d in k[0] if isinstance(d, Term)) & made
+
+    def learn(self, name: str, shape: Shape) -> None:
+        """Take over extents of a value that inference only made up symbols for."""
+        proto = self.protos[name]
+        for d, found in zip(proto.tensor_type.shape.dim, shape, strict=True):
+            if d.dim_param in self.unknown and not same_dim(self._dim(d), found):
+                self.unknown.discard(d.dim_param)
+                self.symbols[d.dim_param] = t.as_index(found)
 
     def vague(self, name: str) -> bool:
         """Whether the rank of a value or one of its extents is unknown."""

@@ -123,6 +123,7 @@ class _Reader:
         self.env: dict[str, Tensor] = {}
         self.named: dict[str, list[Sequence[Node]]] = {}
         self.sizes: dict[str, Sizes] = {}
+        self.told: set[int] = set()  # serials of extents that values have already
         self.loose: dict[str, TensorProto | SparseTensorProto] = {}  # constants of types that programs do not model
         graph = model.graph
         constants = {x.name for x in graph.initializer}
@@ -144,6 +145,7 @@ class _Reader:
             if known is not None:
                 self.env[name] = Tensor(Input(name, *known))
                 arguments.append(self.env[name])
+                self.told |= _extents(self.env[name])
         nodes = list(graph.node)
         uses: dict[str, int] = {}
         for node in nodes:
@@ -183,7 +185,7 @@ class _Reader:
 
     def scout(self, nodes: list[NodeProto]) -> None:
         """Find out types that inference has not, by reading all nodes one by one, before islands are formed."""
-        known, sizes = dict(self.env), dict(self.sizes)
+        known, sizes, told = dict(self.env), dict(self.sizes), set(self.told)
         for node in nodes:
             reads = node_inputs(node)
             if all(n in self.env for n in reads):
@@ -197,7 +199,7 @@ class _Reader:
                         self.types.fix_unknown([self.types.protos[name]])
                 elif found is not None:
                     self.env[name] = Tensor(Input(name, *found))
-        self.env, self.sizes, self.named = known, sizes, {}
+        self.env, self.sizes, self.named, self.told = known, sizes, {}, told
 
     # -- one node ------------------------------------------------------------------------------------------------------
 
@@ -220,9 +222,12 @@ class _Reader:
             if carry:
                 self.island([node])
             return
-        for name, x in zip(node.output, made, strict=False):
+        for name, x, known in zip(node.output, made, types, strict=False):
             if name:
                 self.env[name] = x
+            if name and call.open and known is not None and len(known[0]) == x.rank:
+                self.types.learn(name, x.shape)
+            self.told |= _extents(x)
         self.name(node, _made(made, call.tensors))
 
     def name(self, node: NodeProto, made: Sequence[Node]) -> None:
@@ -289,7 +294,8 @@ class _Reader:
             operands.pop()
         last = max((k + 1 for k, o in enumerate(node.output) if o in self.used), default=0)
         count = max(1, last, int(spec.min_output))
-        return Call(node.op_type, tuple(operands), attrs, opset, domain, tuple(types), count, len(node.output))
+        own, listed = self.types.open(types) - self.told, len(node.output)
+        return Call(node.op_type, tuple(operands), attrs, opset, domain, tuple(types), count, listed, own)
 
     def custom(self, node: NodeProto, domain: str, opset: int, types: list[Type | None]) -> Call:
         """A node of a domain of which a signature was told."""
@@ -363,6 +369,7 @@ class _Reader:
         )
         for k, name in enumerate(outputs):
             self.env[name] = Tensor(made, k)
+            self.told |= _extents(self.env[name])
         for node in nodes:
             self.name(node, [made])
 
@@ -380,6 +387,11 @@ class _Reader:
         defaults = tuple(x for x in self.model.graph.initializer if x.name in self.overridable)
         names = {x.key: name for name, x in self.env.items()}
         return Envelope(shell, names, self.named, defaults, tuple(self.loose.values()))
+
+
+def _extents(x: Tensor) -> set[int]:
+    """The serials of the extents of a value that are not known."""
+    return {d.serial for d in x.shape if isinstance(d, Term)}
 
 
 def _made(outputs: Iterable[Tensor], operands: Iterable[Tensor]) -> list[Node]:

@@ -79,7 +79,7 @@ def window(
         raise ShapeError(what, f"stride {stride}, dilation {dilation} or padding ({before}, {after}) is too small")
     reach = (t.as_index(kernel) - 1) * dilation
     room = t.as_index(extent) + (before + after) - reach - 1
-    count = -(-room // stride) + 1 if ceil else room // stride + 1
+    count = room + 1 if stride == 1 else -(-room // stride) + 1 if ceil else room // stride + 1
     if ceil:
         count = t.where(t.compare("lt", (count - 1) * stride, t.as_index(extent) + before), count, count - 1)
     number = t.int_value(count)

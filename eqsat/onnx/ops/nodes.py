@@ -12,12 +12,14 @@ from functools import lru_cache
 from typing import Any, TypedDict, Unpack, cast
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.ranges.bounds import bounds
 from eqsat.ir.tensors.incidence import signature_of
 from eqsat.ir.tensors.pointwise import cast as cast_tensor
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Constant, Tensor, input
-from eqsat.ir.terms.shape import normalize_axis, same_dim, same_shape
-from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.shape import Dim, normalize_axis, same_dim, same_shape
+from eqsat.ir.terms.sums import linear_parts
+from eqsat.ir.terms.term import Term, sym
 from eqsat.onnx.call import Call, Declined, Type
 from eqsat.onnx.ops.slots import Slot
 from eqsat.onnx.ops.table import BySignature, define, lookup, merged, opaque, operator_names
@@ -57,6 +59,7 @@ class Formula:
         own = replace(call, operands=slots)
         made = _made(_Use(_key(own), self, own))
         known = (*call.types, *((None,) * call.count))[: call.count]
+        known = _settled(known, made.types, call.open) if made is not None else known
         if made is not None and all(k is None or _alike(k, t) for k, t in zip(known, made.types, strict=True)):
             types = [k or t for k, t in zip(known, made.types, strict=True)]
             return opaque(call, made.signature, types, tied, Definition(self, own))
@@ -159,6 +162,31 @@ def _stand_in(slot: int, x: Tensor, parameter: bool) -> Tensor:
 
 def _alike(a: Type, b: Type) -> bool:
     return a[1] == b[1] and same_shape(a[0], b[0])
+
+
+def _settled(known: Sequence[Type | None], made: Sequence[Type], unknown: frozenset[int]) -> Sequence[Type | None]:
+    """Types with what a formula says of extents that inference only made up a symbol for."""
+
+    def one(k: Type, t: Type) -> Type:
+        dims = [
+            _better(a, b) if isinstance(a, Term) and a.serial in unknown else a
+            for a, b in zip(k[0], t[0], strict=False)
+        ]
+        return (tuple(dims), k[1]) if len(k[0]) == len(t[0]) else k
+
+    return [k if k is None else one(k, t) for k, t in zip(known, made, strict=True)] if unknown else known
+
+
+def _better(symbol: Term, d: Dim) -> Dim:
+    """An extent where it is as plain as a size; else the symbol, at least 1 where the extent is. Other extents would
+    grow from layer to layer, or be negative for small sizes."""
+    if isinstance(d, int):
+        return d
+    constant, parts = linear_parts(d)
+    if constant >= 0 and all(n > 0 and body.op == "sym" for n, body in parts):
+        return d
+    least = bounds(d)[0]
+    return sym(symbol.payload.name, lower=1) if least is not None and least >= 1 else symbol
 
 
 def _leading(operands: Sequence[Tensor], known: Type, count: int) -> Signature:

@@ -54,7 +54,7 @@ class Slot:
         if call.get("auto_pad", "NOTSET") not in ("NOTSET", "") or call.get("ceil_mode", 0):
             raise Declined(call.op, "its windows follow the operand's extents")
         if any(_has_no_number(y) for y in call.tensors[1:]):
-            raise Declined(call.op, "0 times such weights is no 0, which onnxruntime does not compute for its own padding")
+            raise Declined(call.op, "its own padding is not multiplied by infinite weights")
         own = ints(call.get("pads", ()), call.op) or [0] * (2 * count)
         attrs = dict(call.attrs)
         if self.counted and not attrs.get(self.counted, 0):

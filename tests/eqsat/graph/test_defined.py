@@ -106,6 +106,13 @@ GONE: dict[str, ModelProto] = {
     "channels of points": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :1, :1]], {})),
     "channels of columns": model([2, 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS[:, :, :, :1]], {"pads": [1, 0, 1, 0]})),
     "channels of any batch": model(["N", 3, 9, 9], CHANNELS, ("Conv", [WEIGHTS], SAME)),
+    "channels of unknown sizes": model(["N", 3, "H", "W"], CHANNELS, ("Conv", [WEIGHTS], SAME)),
+    "channels behind a step of unknown sizes": model(
+        ["N", 5, "H", "W"],
+        ("Conv", [WEIGHTS[:3, :5]], {**SAME, "strides": [2, 2]}),
+        CHANNELS,
+        ("Conv", [WEIGHTS], SAME),
+    ),
     "channels between convolutions of other sizes": model(
         [2, 5, 9, 9], ("Conv", [WEIGHTS[:3, :5]], SAME), ("Relu", [], {}), CHANNELS, ("Conv", [WEIGHTS], SAME)
     ),
