@@ -134,7 +134,8 @@ class Types:
             if len(old.tensor_type.shape.dim) != len(proto.tensor_type.shape.dim):
                 return
             for d, new in zip(old.tensor_type.shape.dim, proto.tensor_type.shape.dim, strict=True):
-                if d.dim_param in self.unknown and (new.HasField("dim_value") or new.dim_param):
+                known = new.HasField("dim_value") and new.dim_value >= 0  # windows that do not fit make it negative
+                if d.dim_param in self.unknown and (known or new.dim_param):
                     d.CopyFrom(new)
             return
         self.protos[name] = proto

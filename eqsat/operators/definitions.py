@@ -66,6 +66,8 @@ def definition_of(node: Opaque) -> Definition | None:
         return None
     free = {x: t.sym(f"any{n}", 1) for n, x in enumerate(bundles) if x in reduced or signature.role(x) == "map"}
     for _ in range(MOST_ROUNDS):
+        if any(isinstance(d, Term) and d.op != "sym" for x, d in extents.items() if x not in free):
+            return None  # such an extent is no number of positions by itself
         made = _built(node, {**extents, **free})
         held = set[Term]() if made is None else _held(made.outputs[OUTPUT], set(free.values()))
         if made is not None and not held:

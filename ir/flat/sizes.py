@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.sums import content
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 
@@ -176,13 +177,7 @@ def size_of(term: Term) -> Size:
     if not parts:
         return constant
     if constant or len(parts) != 1:
-        divisor = math.gcd(constant, *(c for c, _ in parts))
-        if constant <= 0 and all(c < 0 for c, _ in parts):
-            divisor = -divisor
-        if divisor == 1:
-            return monomial(1, term)
-        rest = sum((c // divisor * body for c, body in parts), t.index_const(constant // divisor))
-        return monomial(divisor, rest)
+        return monomial(*content(term))
     coefficient, body = parts[0]
     return monomial(coefficient, *(body.args if body.op == "prod" else (body,)))
 

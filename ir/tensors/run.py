@@ -256,12 +256,27 @@ def bind_sizes(program: Program, feeds: Mapping[str, NDArray]) -> dict[Term, NDA
             if isinstance(d, int):
                 continue
             missing = [s for s in symbols(d) if s not in sizes]
-            if missing:
+            if len(missing) == 1 and (solved := _solved(d, missing[0], int(extent), sizes)) is not None:
+                _check_symbol(missing[0], solved, f"input {x.name!r}")
+                sizes[missing[0]] = np.asarray(solved, np.int64)
+            elif missing:
                 raise EvaluationError(f"input {x.name!r}", f"axis {n} needs {missing[0]}, which is no extent by itself")
             expected = int(evaluate_masked([d], sizes)[0][0])
             if expected != extent:
                 raise EvaluationError(f"input {x.name!r}", f"axis {n} has extent {extent}, {d} is {expected}")
     return sizes
+
+
+def _solved(d: Term, symbol: Term, extent: int, sizes: Mapping[Term, NDArray]) -> int | None:
+    """The value of a symbol from that of an extent, a sum of whole multiples of it and others of known value."""
+    factors = [c for c, body in t.linear_parts(d)[1] if body is symbol]
+    if len(factors) != 1:
+        return None
+    rest = d - factors[0] * symbol
+    if any(s is symbol for s in symbols(rest)):
+        return None
+    known = int(evaluate_masked([rest], sizes)[0][0])
+    return (extent - known) // factors[0] if (extent - known) % factors[0] == 0 else None
 
 
 def _check_symbol(symbol: Term, value: int, what: str) -> None:

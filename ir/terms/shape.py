@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.sums import content
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.ir.terms.walk import postorder, symbols
@@ -78,8 +79,19 @@ def require_static(shape: Shape, operation: str) -> tuple[int, ...]:
 
 
 def size_term(shape: Shape) -> Term:
-    """The number of elements as an index term."""
-    return t.product([t.as_index(d) for d in shape]) if shape else t.index_const(1)
+    """The number of elements as an index term, the same whichever extent a number divides.
+
+    >>> n, c = t.sym("N"), t.sym("C")
+    >>> size_term((n, 3, 10 * c + 10)), size_term((30, c + 1, n))
+    (30*N*(C + 1), 30*N*(C + 1))
+    """
+    number = 1
+    rest: list[Term] = []
+    for d in shape:
+        factor, body = content(t.as_index(d))
+        number *= factor
+        rest.append(body)
+    return t.product([t.index_const(number), *rest])
 
 
 def size(shape: Sequence[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import gcd
 
 from eqsat.ir.terms.leaves import index_const
 from eqsat.ir.terms.node import Term, make
@@ -47,6 +48,22 @@ def linear_parts(term: Term) -> tuple[int, tuple[tuple[int, Term], ...]]:
         constant, coefficients = term.payload
         return constant, tuple(zip(coefficients, term.args, strict=True))
     return 0, ((1, term),)
+
+
+def content(term: Term) -> tuple[int, Term]:
+    """A sum as what divides all its numbers, negative where all of them are, and the rest; (1, term) for other terms.
+
+    >>> from eqsat.ir.terms.term import sym
+    >>> n = sym("N")
+    >>> content(10 * n + 20), content(-2 * n - 2), content(2 * n - 1)
+    ((10, N + 2), (-2, N + 1), (1, 2*N - 1))
+    """
+    constant, parts = linear_parts(term)
+    if not parts:
+        return 1, term
+    divisor = gcd(constant, *(c for c, _ in parts))
+    divisor = -divisor if constant <= 0 and all(c < 0 for c, _ in parts) else divisor
+    return divisor, linear(constant // divisor, [(c // divisor, body) for c, body in parts])
 
 
 def product(factors: Iterable[Term]) -> Term:

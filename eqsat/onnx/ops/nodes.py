@@ -181,7 +181,7 @@ def _better(symbol: Term, d: Dim) -> Dim:
     """An extent where it is as plain as a size; else the symbol, at least 1 where the extent is. Other extents would
     grow from layer to layer, or be negative for small sizes."""
     if isinstance(d, int):
-        return d
+        return d if d >= 0 else symbol
     constant, parts = linear_parts(d)
     if constant >= 0 and all(n > 0 and body.op == "sym" for n, body in parts):
         return d
