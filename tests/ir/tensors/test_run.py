@@ -64,6 +64,18 @@ def test_symbols_are_read_from_shapes() -> None:
         eq.evaluate(half.relu(), {"h": h})
 
 
+def test_symbols_are_solved_from_sums() -> None:
+    h, w = eq.symbol("H"), eq.symbol("W")
+    x = eq.input("x", (h + 2, 2 * w + h), "float32")
+    y = x.slice((0, 0), (h, w))
+    a = np.arange(45, dtype="float32").reshape(5, 9)
+    assert eq.evaluate(y, {"x": a}).tolist() == a[:3, :3].tolist()
+    with pytest.raises(EvaluationError, match="no extent by itself"):
+        eq.evaluate(y, {"x": np.zeros((5, 8), np.float32)})
+    with pytest.raises(EvaluationError, match="H = -1"):
+        eq.evaluate(y, {"x": np.zeros((1, 9), np.float32)})
+
+
 def test_a_size_that_only_an_operator_knows_is_learned() -> None:
     k = eq.symbol("K", lower=0)
     x = eq.input("x", (4,), "float32")

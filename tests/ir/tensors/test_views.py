@@ -227,3 +227,11 @@ def test_the_default_pad_is_the_zero_of_every_type() -> None:
         assert padded.dtype == dtype and padded.tolist() == [0, 1, 1, 0]
     with pytest.raises(TypeMismatch, match="does not fit bool"):
         eq.input("x", (2,), "bool").pad(1, 1)
+
+
+def test_reshapes_whichever_extent_a_number_divides() -> None:
+    n, h = eq.symbol("N"), eq.symbol("H")
+    x = eq.input("x", (n, 3, 10 * h + 10), "float32")
+    assert x.reshape((30 * n * (h + 1),)).reshape((10, h + 1, 3 * n)).rank == 3
+    with pytest.raises(eq.EqsatError, match="do not fit"):
+        x.reshape((30 * n * (h + 2),))
