@@ -282,10 +282,10 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     strip = strip_rows(it)
     if strip:
         few = size == 1 or (e <= BLOCK // 4 and run_i.size < TILE_LINES * line)
-        tile = replace(plain, ti=min(2 * e if few else e, run_i.size), tj=min(strip, run_j.size))
+        tile = replace(plain, ti=min(2 * e if few else e, run_i.size), tj=tile_extent(run_j.size, strip, e))
         return replace(tile, order=result_order(move, tile))
     if begins_within_lines(it) and run_i.size >= COLLECTED_ROWS:
-        few = replace(plain, ti=COLLECTED_ROWS, tj=e, stage=True)
+        few = replace(plain, ti=tile_extent(run_i.size, COLLECTED_ROWS, e), tj=e, stage=True)
         return replace(few, order=result_order(move, few))
     if it.row == LINE and e <= BLOCK // 4 and it.plane_is_contiguous and run_i.single and not move.boxed:
         # A register block has whole lines of the result, which leave from end to end.

@@ -75,4 +75,4 @@ def tile_extent(size: int, whole: int, e: int) -> int:
             + (MISALIGNED if tile % (4 * e) else 0)
         )
 
-    return min(range(whole // 2 // e * e, whole + whole // 2 + 1, e), key=lambda t: (work(t), -t))
+    return min(range(max(e, whole // 2 // e * e), whole + whole // 2 + 1, e), key=lambda t: (work(t), -t))
