@@ -160,6 +160,13 @@ def test_where_streaming_pays(gains: list[float], last: int) -> None:
     assert last_cache(SIZES, gains, Machine(second=512 << 10, last=16 * MB)) == last
 
 
+@pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "MARGIN"])
+def test_what_was_measured_otherwise_is_measured_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = calibration._key()  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(calibration, name, getattr(calibration, name) + 1)
+    assert calibration._key() != before  # pyright: ignore[reportPrivateUsage]
+
+
 def test_noise_does_not_change_the_class() -> None:
     """Times that are some percent off give the same machine."""
     random = np.random.default_rng(0)

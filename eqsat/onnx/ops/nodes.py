@@ -186,7 +186,13 @@ def _better(symbol: Term, d: Dim) -> Dim:
     if constant >= 0 and all(n > 0 and body.op == "sym" for n, body in parts):
         return d
     least = bounds(d)[0]
-    return sym(symbol.payload.name, lower=1) if least is not None and least >= 1 else symbol
+    return _inhabited(symbol) if least is not None and least >= 1 else symbol
+
+
+@lru_cache(maxsize=4096)
+def _inhabited(symbol: Term) -> Term:
+    """A symbol of that name which is at least 1: one and the same wherever the other stands."""
+    return sym(symbol.payload.name, lower=1)
 
 
 def _leading(operands: Sequence[Tensor], known: Type, count: int) -> Signature:

@@ -14,6 +14,8 @@ ort: Any = pytest.importorskip("onnxruntime")
 from onnx import ModelProto, helper, numpy_helper  # noqa: E402
 
 from eqsat import onnx as front  # noqa: E402
+from eqsat.ir.terms import term as t  # noqa: E402
+from eqsat.onnx.ops.nodes import _better as better  # noqa: E402 # pyright: ignore[reportPrivateUsage]
 
 SIZES = ({"n": 1, "h": 5, "w": 8}, {"n": 3, "h": 2, "w": 3}, {"n": 2, "h": 9, "w": 9}, {"n": 1, "h": 1, "w": 1})
 
@@ -86,9 +88,78 @@ def run(model: ModelProto, x: np.ndarray[Any, Any]) -> Any:
     return ort.InferenceSession(model.SerializeToString(), options).run(None, {"x": x})[0]
 
 
+Step = tuple[str, list[Any], dict[str, Any]]
+
+
+def listed(shape: list[int | str], *steps: Step) -> Network:
+    """A network of given nodes."""
+    made = Network(0)
+    made.shape, made.nodes, made.constants, made.last = shape, [], [], "x"
+    for op, operands, attrs in steps:
+        made.node(op, *operands, **attrs)
+    return made
+
+
+def weights(count: int, channels: int, taps: int) -> list[Any]:
+    return [np.random.default_rng(taps).normal(size=(count, channels, taps, taps)).astype(np.float32)]
+
+
+def cells(channels: int, around: int) -> list[Any]:
+    return [np.array([0, 0, around, around, 0, channels, around, around])]
+
+
+HALVED: Step = ("MaxPool", [], {"kernel_shape": [2, 2], "strides": [2, 2]})
+FOUND = {
+    "windows that do not fit": listed(
+        ["n", 4, 7, "w"],
+        HALVED,
+        ("MaxPool", [], {**HALVED[2], "ceil_mode": 1}),
+        ("MaxPool", [], {**HALVED[2], "ceil_mode": 1}),
+        ("Conv", weights(2, 4, 3), {"pads": [1, 0, 0, 1], "dilations": [2, 1]}),
+    ),
+    "sums of sizes as positions": listed(
+        [2, "h", "w", 4],
+        ("Transpose", [], {"perm": [0, 3, 1, 2]}),
+        ("AveragePool", [], {"kernel_shape": [2, 2], "pads": [1] * 4}),
+        ("Pad", cells(2, 0), {}),
+        ("Relu", [], {}),
+        ("Conv", weights(4, 6, 1), {}),
+    ),
+    "extents that get smaller": listed(
+        ["n", 3, "h", "w"],
+        ("Conv", weights(8, 3, 3), {}),
+        ("Pad", cells(8, 0), {}),
+        ("Relu", [], {}),
+        ("Conv", weights(4, 16, 3), {"pads": [1] * 4}),
+        ("Pad", cells(0, 1), {}),
+        ("Conv", weights(4, 4, 3), {}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_networks_that_were_given_back(name: str) -> None:
+    assert wrong_with(FOUND[name]) == []
+
+
+def test_what_a_formula_says_of_an_open_extent() -> None:
+    """Plain extents are taken; of one that may be negative, or that divides, at most that it is 1 or more."""
+    n, unknown = t.sym("h"), t.sym("u", lower=0)
+    for plain in (7, n, 2 * n + 3):
+        assert better(unknown, plain) is plain
+    for smaller in (-2, n - 2, n // 2):
+        assert better(unknown, smaller) is unknown
+    found = better(unknown, (n - 1) // 2 + 1)
+    assert isinstance(found, t.Term) and (found.payload.name, found.payload.lower) == ("u", 1)
+    assert better(unknown, (n + 5) // 2) is found, "equal extents stay equal"
+
+
 def differences(seed: int) -> list[str]:
+    return wrong_with(Network(seed))
+
+
+def wrong_with(drawn: Network) -> list[str]:
     """What is wrong with the optimised network: a defect, another shape, other numbers."""
-    drawn = Network(seed)
     before = drawn.model
     found = front.optimize(before, checked=False)
     wrong = ["a defect"] if "a defect" in found.summary() else list[str]()
