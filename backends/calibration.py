@@ -1,10 +1,12 @@
-"""What this machine really is, measured: from which size on results are better written past the caches.
+"""What this machine really is, measured: when results are better written past the caches, and in which strips.
 
 The kernel of a guest tells the last cache of its host, and how much of it is ours depends on the others: no number that
 is reported says when non-temporal stores begin to pay, which decides more than all else that schedules choose. So it is
 measured, once for each processor: a transpose-like walk writes lines of many rows in turn, by ordinary and by
 non-temporal stores, and what it wrote is read again. The answer is a power of two, so that noise does not change it,
-and is kept in the cache. Until it is there, and where nothing can be measured, `eqsat.backends.machine` is asked.
+and is kept in the cache. So is the number of rows of a transposed result that are best written side by side where they
+begin anywhere in a line: the wrong one takes up to twice the time, another one on each make of processor. Until the
+answers are there, and where nothing can be measured, `eqsat.backends.machine` is asked.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import math
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +28,7 @@ from eqsat.backends import cache
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.runner import address
 from eqsat.backends.interface import ALIGNMENT
-from eqsat.backends.machine import Machine, chosen_machine, machine_of, processor, reported_machine
+from eqsat.backends.machine import CHOICES, Machine, chosen_machine, machine_of, processor, reported_machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.locks import fork_safe
@@ -41,6 +44,11 @@ ROUNDS = 5
 MARGIN = 1.2
 """Powers of two by which the last cache is larger than where the walk begins to gain, before it is rounded. Measured:
 most moves gain later than a walk over many rows; transposes with long rows, which begin at half of it, as it does."""
+PLANES, PLANE_ROWS, PLANE_COLUMNS = 8, 197, 768
+"""The transpose by which strips are measured: a source that no second cache holds, rows that begin anywhere."""
+STRIP_ROUNDS = 25
+STRIP_GAIN = 1.15
+"""How many times faster strips of many rows must be to be chosen."""
 PATIENCE = 5.0
 """Seconds that a process waits for another one that measures."""
 SOURCE = r"""
@@ -82,6 +90,48 @@ long long walk(char *d, const char *s, size_t rows, size_t lines, int past) {
   if (past) _mm_sfence();
 #endif
   return read_all(d, rows * lines * LINE);
+}
+
+typedef int four __attribute__((vector_size(16)));
+typedef int any_four __attribute__((vector_size(16), aligned(1), may_alias));
+#if defined(__has_builtin) && defined(__GNUC__)
+#if __has_builtin(__builtin_shufflevector)
+#define PICK __builtin_shufflevector
+#endif
+#endif
+
+#ifdef PICK
+/* Four rows of four words, transposed. */
+static void block(char *d, size_t to, const char *s, size_t from) {
+  const four a = *(const any_four *)s, b = *(const any_four *)(s + from);
+  const four c = *(const any_four *)(s + 2 * from), e = *(const any_four *)(s + 3 * from);
+  const four p = PICK(a, b, 0, 4, 1, 5), q = PICK(a, b, 2, 6, 3, 7);
+  const four r = PICK(c, e, 0, 4, 1, 5), t = PICK(c, e, 2, 6, 3, 7);
+  *(any_four *)d = PICK(p, r, 0, 1, 4, 5), *(any_four *)(d + to) = PICK(p, r, 2, 3, 6, 7);
+  *(any_four *)(d + 2 * to) = PICK(q, t, 0, 1, 4, 5), *(any_four *)(d + 3 * to) = PICK(q, t, 2, 3, 6, 7);
+}
+
+/* Transpose planes of words, strips of rows of the result in turn, pieces of so many words of each; read the result. */
+long long strips(char *d, const char *s, size_t planes, size_t rows, size_t columns, size_t strip, size_t piece) {
+  const size_t from = 4 * columns, to = 4 * rows, plane = rows * from;
+  for (size_t p = 0; p < planes; p++)
+    for (size_t j = 0; j < columns; j += strip)
+      for (size_t i = 0; i < rows; i += piece)
+        for (size_t c = j; c < j + strip; c += 4)
+          for (size_t r = i; r < i + piece; r += 4) {
+            const size_t at = r + 4 > rows ? rows - 4 : r;
+            block(d + p * plane + c * to + 4 * at, to, s + p * plane + at * from + 4 * c, from);
+          }
+  return read_all(d, planes * plane / LINE * LINE);
+}
+#endif
+
+int has_strips(void) {
+#ifdef PICK
+  return 1;
+#else
+  return 0;
+#endif
 }
 
 int streams(void) {
@@ -127,7 +177,7 @@ def calibrate() -> Machine:
 
 def _key() -> str:
     """A digest of all that tells this machine, and how it is measured, from others."""
-    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, MARGIN)
+    how = (SOURCE, ROWS, SIZES, WORK, ROUNDS, MARGIN, STRIP_GAIN)
     text = repr((processor(), os.cpu_count(), cache.cache_directory(), how))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -163,34 +213,60 @@ def _measured_once(key: str) -> Machine | None:
 
 
 def measured(reported: Machine) -> Machine:
-    """The reported machine with the last cache that measurements tell.
+    """The reported machine with the last cache and the strips that measurements tell.
 
     Errors: BackendError where there is no compiler, or no memory.
     """
     library = load_library(SOURCE)
-    if not library.streams():
-        return reported
-    walk = library.walk
-    walk.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2 + [ctypes.c_int]
-    walk.restype = ctypes.c_longlong
     try:
         source, result = (_memory(max(SIZES)) for _ in range(2))
     except MemoryError as error:
         raise BackendError(
             "calibration", "there is no memory for it", f"{2 * max(SIZES) >> 20} MiB are needed"
         ) from error
+    found = reported
+    if library.streams():
+        found = replace(found, last=last_cache(SIZES, _streaming_gains(library, source, result), reported))
+    if library.has_strips():
+        many = _gain_of_many_rows(library, source, result) >= STRIP_GAIN
+        found = replace(found, strip=CHOICES["strip"][many])
+    return found
+
+
+def _streaming_gains(library: ctypes.CDLL, source: NDArray, result: NDArray) -> list[float]:
+    """For each of SIZES, how many times faster the walk is with non-temporal stores."""
+    walk = library.walk
+    walk.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 2 + [ctypes.c_int]
+    walk.restype = ctypes.c_longlong
     gains: list[float] = []
     for size in SIZES:
         lines = size // 64 // ROWS
         lines -= 1 - lines % 2  # odd, so that rows do not meet in the sets of a cache
-        times: tuple[list[float], list[float]] = ([], [])
-        for _ in range(max(ROUNDS, WORK // size)):
-            for past in (0, 1):
-                begun = time.thread_time()
-                walk(address(result), address(source), ROWS, lines, past)
-                times[past].append(time.thread_time() - begun)
-        gains.append(min(times[0]) / min(times[1]))
-    return replace(reported, last=last_cache(SIZES, gains, reported))
+        gains.append(
+            _ratio(partial(walk, address(result), address(source), ROWS, lines), (0,), (1,), max(ROUNDS, WORK // size))
+        )
+    return gains
+
+
+def _gain_of_many_rows(library: ctypes.CDLL, source: NDArray, result: NDArray) -> float:
+    """How many times faster strips of many rows are, in pieces of two blocks, than those of few, a block of each."""
+    strips = library.strips
+    strips.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 5
+    strips.restype = ctypes.c_longlong
+    few, many = CHOICES["strip"]
+    call = partial(strips, address(result), address(source), PLANES, PLANE_ROWS, PLANE_COLUMNS)
+    return _ratio(call, (few, 4), (many, 8), STRIP_ROUNDS)
+
+
+def _ratio(call: Callable[..., object], one: tuple[int, ...], other: tuple[int, ...], rounds: int) -> float:
+    """The least time of a call with some arguments, in those of the call with others: both in turns."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        for arguments, taken in zip((one, other), times, strict=True):
+            begun = time.thread_time()
+            call(*arguments)
+            taken.append(time.thread_time() - begun)
+    return min(times[0]) / min(times[1])
 
 
 def last_cache(sizes: Sequence[int], gains: Sequence[float], reported: Machine) -> int:

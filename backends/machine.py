@@ -1,4 +1,4 @@
-"""Facts about the processor that schedules depend on: vector width and cache sizes.
+"""Facts about the processor that schedules depend on: vector width, cache sizes, how rows are best written.
 
 They come from $EQSAT_MACHINE, the name of a machine here or a file that describes one; else from what the kernel tells,
 where nothing that cannot be is believed. `eqsat.backends.calibration` corrects them by measuring.
@@ -24,15 +24,18 @@ BLOCK = 16
 
 @dataclass(frozen=True)
 class Machine:
-    """What schedules ask about a processor, in bytes; by default what many servers have at least.
+    """What schedules ask about a processor; by default what many servers have at least.
 
-    vector: a vector register. first, second: the data caches of one core. last: the last cache, which cores share.
+    vector: bytes of a vector register. first, second: those of the data caches of one core. last: those of the last
+    cache, which cores share. strip: rows of a transposed result that are written side by side where they begin anywhere
+    in a line: few, so that the parts of a line follow each other soon, or many, so that rows of the source are read on.
     """
 
     vector: int = 32
     first: int = 32 << 10
     second: int = 512 << 10
     last: int = 32 << 20
+    strip: int = 32
 
 
 MACHINES: Mapping[str, Machine] = {
@@ -40,11 +43,13 @@ MACHINES: Mapping[str, Machine] = {
     "desktop": Machine(32, 48 << 10, 1 << 20, 24 << 20),
     "laptop": Machine(32, 32 << 10, 256 << 10, 4 << 20),
     "avx512-guest": Machine(64, 48 << 10, 2 << 20, 8 << 20),
+    "avx512-epyc": Machine(64, 32 << 10, 1 << 20, 16 << 20, strip=128),
     "arm": Machine(16, 64 << 10, 1 << 20, 32 << 20),
 }
 """Machines by name: what $EQSAT_MACHINE may say, and what choices can be looked at for on any other machine."""
 
-VECTORS = (16, 32, 64)
+CHOICES = {"vector": (16, 32, 64), "strip": (32, 128)}
+"""What facts can be that are no sizes of caches."""
 SHARE = 8 << 20
 """Bytes of the last cache for each processor that we may use, at most: a guest is told the size of its host's, which
 other guests use as well."""
@@ -74,8 +79,9 @@ def machine_of(data: Any, what: str) -> Machine:
             raise wrong(f"{name!r} is no fact; these are {', '.join(names)}")
         if type(value) is not int:  # pyright: ignore[reportUnknownArgumentType]
             raise wrong(f"{name} is {value!r}, not a whole number")
-        if name == "vector" and value not in VECTORS:
-            raise wrong(f"vector is {value}, not one of {', '.join(map(str, VECTORS))}")
+        choices = CHOICES.get(str(name), (value,))  # pyright: ignore[reportUnknownArgumentType]
+        if value not in choices:
+            raise wrong(f"{name} is {value}, not one of {', '.join(map(str, choices))}")
         low, high = RANGES.get(str(name), (0, 1 << 40))  # pyright: ignore[reportUnknownArgumentType]
         if not low <= value <= high:
             raise wrong(f"{name} is {value}, not from {low} to {high}")

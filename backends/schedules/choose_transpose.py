@@ -41,6 +41,8 @@ WRITTEN_LINES = 2
 one at half of that; more make its stages larger. Measured."""
 PREFETCHED_TILES = 2
 """Tiles between the one that a streaming transpose reads and the one that is prefetched. Measured."""
+PREFETCHED_BLOCKS = 8
+"""The same where a tile is all of a part of the source that is read from its beginning to its end. Measured."""
 ALONG_ROW = 512
 """Rows of the source of so many bytes are prefetched along the row; shorter ones, where the next loop goes."""
 LINES = 16
@@ -57,7 +59,11 @@ CACHED_SHARE = 6
 """A result of up to 1 / CACHED_SHARE of the last cache is found there, besides all else. Measured."""
 STRIP, BYTE_STRIP = 32, 16
 """Rows of the result that are written side by side, a register block of each in turn; two blocks of bytes, and of words
-in rows of few lines. Measured."""
+in rows of few lines. Measured; where a machine likes strips of many rows, it says of how many."""
+HIGH_STRIP = 8
+"""Rows of the source of strips of many rows, at least. Measured."""
+HALVED = 16
+"""Lines of the result that are collected where half of each comes from a register block. Measured."""
 COLLECTED_ROWS = 128
 """Rows of the source of which a register block each is collected, where those of the result meet in a set. Measured."""
 TILE_LINES = 4
@@ -160,7 +166,7 @@ def choose_transpose(
 ) -> TransposeTiles | StreamingTranspose | None:
     """Register transposes, where both runs are long enough for them."""
     near = runs_of(move, threads, i, j, False)
-    if exceeds_cache(move, machine, STREAMED if near is None else streamed_from(near)):
+    if exceeds_cache(move, machine, STREAMED if near is None else streamed_from(near, machine)):
         far = runs_of(move, threads, i, j, True)
         chosen = None if far is None else streamed_transpose(far, machine)
         if chosen is not None:
@@ -187,11 +193,11 @@ def runs_of(move: Move, threads: int, i: int, j: int, streamed: bool) -> Transpo
     return Transpose(move, i, j, TransposeTiles(run_i, run_j, ti, tj, order=(*loops, TILE_I, TILE_J), threads=threads))
 
 
-def streamed_from(it: Transpose) -> int:
+def streamed_from(it: Transpose, machine: Machine) -> int:
     """Quarters of the last cache from which on a result in long rows is written past it."""
     if it.plain.j.size <= it.line:
         return STREAMED_BLOCKS
-    return STREAMED_STRIPS if strip_rows(it) else STREAMED
+    return STREAMED_STRIPS if strip_rows(it, machine) else STREAMED
 
 
 def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | StreamingTranspose | None:
@@ -247,11 +253,14 @@ def streaming_transpose(it: Transpose, machine: Machine, order: Sequence[int], t
     )
     # Rows that alias are read two lines at a time: fewer visits to each. Short runs make two tiles, which overlap.
     tj = 2 * line if pack else line
-    tj = min(tj, max(e, -(-run_j.size // (2 * e)) * e))
+    # Rows of no more than a line are read whole.
+    short = run_j.size <= line
+    tj = min(tj, max(e, -(-run_j.size // (e if short else 2 * e)) * e))
+    ahead = 1 if pack else PREFETCHED_BLOCKS if short else PREFETCHED_TILES
     blocks = max(-(-run_j.size // HELD_ROWS), -(-BLOCKS_PER_THREAD * threads // turns) if threads > 1 else 1)
     blocks = min(blocks, max(run_j.size // (TILE_LINES * line), 1))
     return StreamingTranspose(
-        run_i, run_j, tj, blocks, WRITTEN_LINES, pack, 1 if pack else PREFETCHED_TILES,
+        run_i, run_j, tj, blocks, WRITTEN_LINES, pack, ahead,
         order=(*outer, TILE_J), threads=threads, nontemporal=True,
     )  # fmt: skip
 
@@ -262,38 +271,55 @@ def begins_within_lines(it: Transpose) -> bool:
     return long and it.row_strides[1] % LINE != 0 and not it.move.boxed
 
 
-def strip_rows(it: Transpose) -> int:
+def likes_many_rows(machine: Machine) -> bool:
+    """Whether reading on along the rows of the source is worth more than parts of a line soon after each other."""
+    return machine.strip > STRIP
+
+
+def strip_rows(it: Transpose, machine: Machine) -> int:
     """Rows of a strip of the result that begin anywhere in a line; 0 where others serve, or too many meet in a set.
 
     Their lines are written in parts, soon one after the other, while the next lines of the source arrive: so none is
     fetched twice, and few stores cross the end of a line.
     """
-    most = STRIP if it.size > 1 else BYTE_STRIP
     if not begins_within_lines(it):
         return 0
+    if likes_many_rows(machine):
+        return machine.strip
+    most = STRIP if it.size > 1 else BYTE_STRIP
     wanted = ((most, WAYS // 2), (most // 2, WAYS))
     return next((n for n, ways in wanted if n >= it.e and rows_per_set(it.row_strides[1], n) <= ways), 0)
+
+
+def strip_height(it: Transpose, machine: Machine) -> int:
+    """Rows of the source that a tile of such a strip has, a register block or more."""
+    if likes_many_rows(machine):
+        return max(2 * it.e, HIGH_STRIP)
+    two = it.size == 1 or (it.e <= BLOCK // 4 and it.plain.i.size < TILE_LINES * it.line)
+    return 2 * it.e if two else it.e
 
 
 def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     """Transposes of which a cache holds much, so that ordinary stores serve."""
     move, plain, line, e, size = it.move, it.plain, it.line, it.e, it.size
     run_i, run_j = plain.i, plain.j
-    strip = strip_rows(it)
+    strip = strip_rows(it, machine)
     if strip:
-        few = size == 1 or (e <= BLOCK // 4 and run_i.size < TILE_LINES * line)
-        tile = replace(plain, ti=min(2 * e if few else e, run_i.size), tj=tile_extent(run_j.size, strip, e))
+        tile = replace(plain, ti=min(strip_height(it, machine), run_i.size), tj=tile_extent(run_j.size, strip, e))
         return replace(tile, order=result_order(move, tile))
     if begins_within_lines(it) and run_i.size >= COLLECTED_ROWS:
-        few = replace(plain, ti=tile_extent(run_i.size, COLLECTED_ROWS, e), tj=e, stage=True)
-        return replace(few, order=result_order(move, few))
+        collected = replace(plain, ti=tile_extent(run_i.size, COLLECTED_ROWS, e), tj=e, stage=True)
+        return replace(collected, order=result_order(move, collected))
     if it.row == LINE and e <= BLOCK // 4 and it.plane_is_contiguous and run_i.single and not move.boxed:
-        # A register block has whole lines of the result, which leave from end to end.
-        block = replace(plain, ti=run_i.size, tj=e, stage=True)
+        # A register block has whole lines of the result, which leave from end to end; half of them where rows of the
+        # source meet in a set that holds half of them.
+        halves = rows_per_set(abs(it.row_strides[0]), line) >= 2 * (machine.first // PERIOD)
+        block = replace(plain, ti=line // 2, tj=HALVED) if halves else replace(plain, ti=run_i.size, tj=e)
+        block = replace(block, stage=True)
         return replace(block, order=result_order(move, block))
     least, aliased = TILE_LINES if it.row % LINE else 2 * TILE_LINES, any(aliases(step) for step in it.row_strides)
     beyond = 2 * move.points * size > machine.second
-    if it.rows_fit(machine) and it.row >= least * LINE and beyond and not aliased:
+    if it.rows_fit(machine) and it.row >= least * LINE and beyond and not aliased and not likes_many_rows(machine):
         # Whole rows are collected, a line of each of the source, and leave from end to end: so their stores are of
         # whole lines wherever they begin, and one after the other.
         rows = replace(plain, ti=run_i.size, tj=min(line, run_j.size), stage=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 import eqsat as eq
 from eqsat.backends import cache, calibration
 from eqsat.backends import machine as machine_module
+from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.calibration import last_cache, measured, this_machine
 from eqsat.backends.lowering.lower import lower
@@ -117,6 +119,7 @@ def test_a_machine_is_data(name: str, machine: Machine, tmp_path: Path, monkeypa
         ([], "not an object"), ({"vectors": 32}, "'vectors' is no fact"), ({"last": "8M"}, "not a whole number"),
         ({"last": True}, "not a whole number"), ({"vector": 48}, "not one of 16, 32, 64"), ({"last": 0}, "not from"),
         ({"last": 1 << 60}, "not from"), ({"second": 8 * MB, "last": 4 * MB}, "get smaller"),
+        ({"strip": 64}, "strip is 64, not one of 32, 128"),
     ],
 )  # fmt: skip
 def test_descriptions_that_are_none(data: Any, words: str) -> None:
@@ -160,7 +163,7 @@ def test_where_streaming_pays(gains: list[float], last: int) -> None:
     assert last_cache(SIZES, gains, Machine(second=512 << 10, last=16 * MB)) == last
 
 
-@pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "MARGIN"])
+@pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "MARGIN", "STRIP_GAIN"])
 def test_what_was_measured_otherwise_is_measured_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = calibration._key()  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(calibration, name, getattr(calibration, name) + 1)
@@ -244,7 +247,31 @@ def test_the_measurement_itself() -> None:
     reported = Machine(32, second=1 << 20)
     found = measured(reported)
     assert found.last.bit_count() == 1 and MB <= found.last <= 64 * MB
+    assert found.strip in (32, 128)
     assert (found.vector, found.first, found.second) == (32, reported.first, reported.second)
+
+
+@pytest.mark.parametrize(("many", "strip"), [(1.3, 128), (1.1, 32), (0.6, 32)])
+def test_strips_of_many_rows_only_where_they_are_faster(
+    many: float, strip: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gain(*_: object) -> float:
+        return many
+
+    monkeypatch.setattr(calibration, "_gain_of_many_rows", gain)
+    assert measured(Machine()).strip == strip
+
+
+@pytest.mark.parametrize(("strip", "piece"), [(32, 4), (128, 8)])
+def test_the_strips_that_are_measured_are_a_transpose(strip: int, piece: int) -> None:
+    """The last rows, which are fewer than a piece has, included."""
+    library = load_library(calibration.SOURCE)
+    shape = (2, 197, 256)
+    x = np.random.default_rng(0).integers(0, 1 << 30, shape, np.int32)
+    y = np.zeros((2, 256, 197), np.int32)
+    sizes = [ctypes.c_size_t(n) for n in (*shape, strip, piece)]
+    library.strips(ctypes.c_void_p(y.ctypes.data), ctypes.c_void_p(x.ctypes.data), *sizes)
+    np.testing.assert_array_equal(y, x.transpose(0, 2, 1))
 
 
 def test_calibrate_shows_the_machine(
