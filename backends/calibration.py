@@ -28,7 +28,7 @@ from eqsat.backends import cache
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.runner import address
 from eqsat.backends.interface import ALIGNMENT
-from eqsat.backends.machine import CHOICES, Machine, chosen_machine, machine_of, processor, reported_machine
+from eqsat.backends.machine import STRIPS, Machine, chosen_machine, machine_of, processor, reported_machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.ir.locks import fork_safe
@@ -229,7 +229,7 @@ def measured(reported: Machine) -> Machine:
         found = replace(found, last=last_cache(SIZES, _streaming_gains(library, source, result), reported))
     if library.has_strips():
         many = _gain_of_many_rows(library, source, result) >= STRIP_GAIN
-        found = replace(found, strip=CHOICES["strip"][many])
+        found = replace(found, strip=STRIPS[many])
     return found
 
 
@@ -253,7 +253,7 @@ def _gain_of_many_rows(library: ctypes.CDLL, source: NDArray, result: NDArray) -
     strips = library.strips
     strips.argtypes = [ctypes.c_void_p] * 2 + [ctypes.c_size_t] * 5
     strips.restype = ctypes.c_longlong
-    few, many = CHOICES["strip"]
+    few, many = STRIPS
     call = partial(strips, address(result), address(source), PLANES, PLANE_ROWS, PLANE_COLUMNS)
     return _ratio(call, (few, 4), (many, 8), STRIP_ROUNDS)
 

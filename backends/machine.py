@@ -48,7 +48,8 @@ MACHINES: Mapping[str, Machine] = {
 }
 """Machines by name: what $EQSAT_MACHINE may say, and what choices can be looked at for on any other machine."""
 
-CHOICES = {"vector": (16, 32, 64), "strip": (32, 128)}
+STRIPS = (32, 128)
+CHOICES = {"vector": (16, 32, 64), "strip": STRIPS}
 """What facts can be that are no sizes of caches."""
 SHARE = 8 << 20
 """Bytes of the last cache for each processor that we may use, at most: a guest is told the size of its host's, which
