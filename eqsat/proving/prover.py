@@ -24,6 +24,7 @@ from eqsat.ir.terms.text import point_names
 from eqsat.ir.terms.walk import postorder, substitute
 from eqsat.proving.bits import bits_equal, bits_injective, bitwise_equal
 from eqsat.proving.cache import cache_clear, cache_get, cache_info, cache_key, cache_put
+from eqsat.proving.congruence import congruence_claim
 from eqsat.proving.digits import digits_injective, peeled_injective
 from eqsat.proving.isl import isl_claim, isl_injective
 from eqsat.proving.period import period_claim
@@ -239,6 +240,7 @@ class Portfolio:
                 lambda q: period_claim(q, min(budget.points, 8 * budget.few_points)),
                 *([rules_claim] if budget.rules else []),
                 serial_claim,
+                congruence_claim,
                 self._z3_claim,
             ],
         )

@@ -1,0 +1,91 @@
+"""Congruences with unknown divisors: proved where polynomials divide, and nothing else is."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import eqsat as eq
+from eqsat.ir.terms.text import parse_expr
+from eqsat.proving.congruence import congruence_claim
+from eqsat.proving.question import claim
+from eqsat.proving.range import settled
+
+POSITIVE = "c > 0 and m > 0"
+
+
+def verdict(text: str, given: str = "") -> str:
+    known = " and ".join(filter(None, (POSITIVE, given)))
+    return congruence_claim(settled(claim(parse_expr(text), {}, parse_expr(known)).question)).verdict
+
+
+# feature: J2
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("(k*(x % m) + y) % c == (k*x + y) % c", "k*m % c == 0"),
+        ("(x + c*y*y) % c == x % c", ""),
+        ("x*c*m % (c*m) == 0", ""),
+        ("(x % (c*m) + y) % c == (x + y) % c", ""),
+        ("(x*x - y*y) % c == 0", "(x - y) % c == 0"),
+        ("(3*x + y) % c == 0", "(x + m) % c == 0 and (y - 3*m) % c == 0"),
+        ("x*y % c == 0", "y % (c*m) == 0"),
+        ("(x % m) % c == x % c", "m % c == 0"),
+    ],
+)
+def test_what_divides_is_proved(text: str, given: str) -> None:
+    assert verdict(text, given) == "proved"
+    assert eq.prove(text, assuming=f"{POSITIVE} and {given}" if given else POSITIVE)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("(k*(x % m) + y) % c == (k*x + y) % c", "2*k*m % c == 0"),
+        ("(k*(x % m) + y) % c == (k*x + y) % c", "k*m % (c + 1) == 0"),
+        ("(x + c*y) % (c*m) == x % (c*m)", ""),
+        ("x % c == y % c", "2*(x - y) % c == 0"),
+        ("x*y % (c*m) == 0", "y % c == 0"),
+        ("x % c == x % m", ""),
+        ("(x % c) + (y % c) == 0", "(x + y) % c == 0"),
+    ],
+)
+def test_what_does_not_divide_is_not(text: str, given: str) -> None:
+    assert verdict(text, given) == "unknown"
+
+
+def _polynomial(draw: random.Random, depth: int = 2) -> str:
+    if depth == 0 or draw.random() < 0.2:
+        return draw.choice(["x", "y", "k", "c", "m", "2", "3", "x % m", "y % c", "x // m", "y % (c*m)"])
+    a, b = (_polynomial(draw, depth - 1) for _ in range(2))
+    return f"({a}) {draw.choice('++-**')} ({b})"
+
+
+def _value(text: str, env: dict[str, int]) -> int:
+    return eval(text, {}, env)  # a text of our own, over integers
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_wrong_is_proved(seed: int) -> None:
+    """Random claims under random facts, beside the integers of Python; most random claims are made true at first."""
+    draw = random.Random(seed)
+    proved = 0
+    for _ in range(150):
+        divisor = draw.choice(["c", "m", "c*m"])
+        fact = f"({_polynomial(draw, 1)}) % ({draw.choice(['c', 'm', 'c*m'])}) == 0"
+        left = _polynomial(draw)
+        right = f"{left} + ({_polynomial(draw, 1)}) * ({draw.choice(['c', 'm', 'k*m', 'c*m', 'y'])})"
+        text = f"({left}) % ({divisor}) == ({right}) % ({divisor})"
+        if verdict(text, fact) != "proved":
+            continue
+        proved += 1
+        for _ in range(300):
+            env = {n: draw.randint(-9, 9) for n in "xyk"} | {n: draw.randint(1, 6) for n in "cm"}
+            assert not _value(fact, env) or _value(text, env), (text, fact, env)
+    assert proved >= 10
+
+
+def test_long_polynomials_are_left_alone() -> None:
+    factors = "*".join(f"(x + {n}*y + z)" for n in range(1, 9))
+    assert verdict(f"{factors} % c == 0") == "unknown"
