@@ -91,8 +91,20 @@ def summands(a: Term) -> tuple[int, list[tuple[int, Term]]]:
     return constant, list(items)
 
 
+def sizes(a: Coefficient) -> Coefficient:
+    """The number and those symbolic factors that are sizes.
+
+    >>> from eqsat.ir.terms.term import sym, var
+    >>> sizes(of_term(4 * sym("N") * var("x")))
+    (4, (N,))
+    """
+    number, factors = parts(a)
+    return make(number, (f for f in factors if f.op == "sym"))
+
+
 def divisors(wanted: Coefficient | None, coefficients: Iterable[Coefficient], most: int = 16) -> list[Coefficient]:
-    """What can be drawn out of some summands: common divisors of coefficients (and of `wanted`), greatest first."""
+    """What can be drawn out of some summands: common divisors of coefficients (and of `wanted`), greatest first; of
+    those of one alone also its sizes, where nothing is wanted."""
     found: dict[tuple[int, tuple[int, ...]], Coefficient] = {}
 
     def add(c: Coefficient) -> None:
@@ -102,6 +114,8 @@ def divisors(wanted: Coefficient | None, coefficients: Iterable[Coefficient], mo
 
     for c in coefficients:
         add(c if wanted is None else divisor(c, wanted))
+        if wanted is None:
+            add(sizes(c))
     if wanted is not None:
         add(wanted)
     basis = list(found.values())[:most]

@@ -226,6 +226,8 @@ class Summands(Constants, ABC):
         def step(state: State, s: Term, go: Go) -> Found | None:
             for k in self._candidates(state, factor, s):
                 number, factors = co.parts(k)
+                if not number:  # a parameter that another place has bound to zero: nothing is a multiple of it
+                    continue
                 key = (s.serial, number, *(f.serial for f in factors), fitting, reduce, edges)
                 ways = state.memo.get(key)
                 if ways is None:

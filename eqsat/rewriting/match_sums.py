@@ -144,7 +144,7 @@ def splits(
         add(large, small, floor)
         if fitting:
             add(large, small, 0)
-            if not isinstance(k, int) and constant < 0:
+            if not isinstance(k, int):
                 add(large, small, -1)
         if edges and isinstance(k, int):
             for end in bounds(t.linear(0, large)):

@@ -175,7 +175,7 @@ class Bounds:
     def _through_extents(self, term: Term) -> End:
         """An upper bound found by replacing each unbounded axis by its extent - 1, where the term grows with it."""
         constant, parts = t.linear_parts(term)
-        replaced: list[tuple[int, Term]] = []
+        replaced: list[tuple[int, list[Term]]] = []
         changed = False
         for c, x in parts:
             factors = list(x.args) if x.op == "prod" else [x]
@@ -183,10 +183,10 @@ class Bounds:
             if grows and any(self._is_open(f) for f in factors):
                 factors = [t.add(f.args[0], -1) if self._is_open(f) else f for f in factors]
                 changed = True
-            replaced.append((c, _expand(factors)))
+            replaced.append((c, factors))
         if not changed:
             return math.inf
-        largest = t.linear(constant, replaced)
+        largest = t.linear(constant, [(c, _expand(factors)) for c, factors in replaced])
         return self._linear(*t.linear_parts(largest))[1]
 
     def _is_open(self, factor: Term) -> bool:
