@@ -248,6 +248,9 @@ def rules_discover(
     known: Annotated[
         str, typer.Option(metavar="[default|none|MODULE]", help="Rules that need not be found: ours, none, a module's.")
     ] = "default",
+    without: Annotated[
+        str, typer.Option(metavar="NAME,NAME", help="Known rules to leave out: are they found again?")
+    ] = "",
     seconds: Annotated[float, typer.Option(metavar="S", min=1.0, help="How long to look.")] = 60.0,
     most: Annotated[int, typer.Option(metavar="N", min=1, help="How many rules to find.")] = 1_000,
     json: Json = False,
@@ -255,7 +258,7 @@ def rules_discover(
     """Find true rules that do not follow from those that are known; print them ready to paste."""
     from eqsat.cli.research import run_discover
 
-    return run_discover(grammar, known, seconds, most, Output(json))
+    return run_discover(grammar, known, without, seconds, most, Output(json))
 
 
 @rules_app.command("minimize")

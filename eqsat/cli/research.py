@@ -16,9 +16,9 @@ from eqsat.ir.rule import Rule
 from eqsat.proving.ranges_text import ranges_of
 from eqsat.research.derive import Deriver, derivation, minimize
 from eqsat.research.discover import discover
+from eqsat.research.discover_moves import discover_moves
 from eqsat.research.grammars import GRAMMARS
 from eqsat.research.move_rules import to_paste
-from eqsat.research.moves import discover_moves
 from eqsat.research.picture import graph_picture
 from eqsat.research.plots import plot
 from eqsat.research.profile import corpus_of, profile
@@ -58,7 +58,7 @@ def run_profile(asked: Profiling, out: Output) -> int:
 LAYOUTS = "layouts"  # no grammar of terms: chains of moves of tensors
 
 
-def run_discover(grammar: str, known: str, seconds: float, most: int, out: Output) -> int:
+def run_discover(grammar: str, known: str, without: str, seconds: float, most: int, out: Output) -> int:
     """Print the rules that are found."""
     if grammar == LAYOUTS:
         with out.progress("looking for laws") as show:
@@ -69,7 +69,12 @@ def run_discover(grammar: str, known: str, seconds: float, most: int, out: Outpu
     if grammar not in GRAMMARS:
         names = ", ".join((*GRAMMARS, LAYOUTS))
         raise EqsatError(f"--grammar {grammar!r}", "there is none of this name", f"one of {names}")
-    rules = None if known == "default" else [] if known == "none" else _scalars(rules_of(known))
+    rules = list(scalar_rules()) if known == "default" else [] if known == "none" else _scalars(rules_of(known))
+    gone = [name.strip() for name in without.split(",") if name.strip()]
+    missing = [name for name in gone if name not in {r.name for r in rules}]
+    if missing:
+        raise EqsatError(f"--without {without!r}", f"{missing[0]!r} is none of the known rules", "`eqsat rules list`")
+    rules = [r for r in rules if r.name not in gone]
     with out.progress("looking for rules") as show:
         found = discover(GRAMMARS[grammar], rules, seconds=seconds, most=most, progress=show)
     out.answer(found.data(), str(found))

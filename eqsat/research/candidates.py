@@ -33,6 +33,13 @@ class Candidate:
         """What tells candidates apart, and in which order, whatever they look like."""
         return self.left.digest, self.right.digest, *(c.digest for c in self.conditions)
 
+    @property
+    def directions(self) -> tuple[tuple[Term, Term], ...]:
+        """From left to right, and from right to left where that says what the variables are."""
+        there, back = (self.left, self.right), (self.right, self.left)
+        same = set(nodes_of("var", self.left)) == set(nodes_of("var", self.right))
+        return (there, back) if same and self.right.op not in ("var", "const") else (there,)
+
     @cached_property
     def rank(self) -> tuple[int, int, int, bytes]:
         """The more general and the shorter, the earlier: fewer conditions, less to match, more saved."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from eqsat.explaining.chain import Chain, explain, joined
 from eqsat.explaining.rewrites import Rewrites, plain_name
-from eqsat.ir.dtypes import BOOL
+from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.order import decreases
 from eqsat.ir.rule import Instance, Kind, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -20,8 +21,9 @@ from eqsat.proving.prover import prove_equal
 from eqsat.proving.question import LEAVES
 from eqsat.proving.read import Ranges, read
 from eqsat.rewriting.context import Context
-from eqsat.rewriting.rewrite import RuleStep, Session
+from eqsat.rewriting.rewrite import Rewriter, RuleStep, Session
 from eqsat.rulebook.acting import why_idle
+from eqsat.rules import scalar_rules
 
 MOST_TERMS = 250
 SECONDS = 1.0
@@ -57,7 +59,10 @@ class Deriver:
 
     def __init__(self, rules: Sequence[Rule], cases: int = CASES) -> None:
         self.cases = cases
-        self.rewrites = Rewrites([r for r in rules if not why_idle(r)])
+        usable = [r for r in rules if not why_idle(r)]
+        self.rewrites = Rewrites(usable)
+        ours = {id(r) for r in scalar_rules()}
+        self.ending = Rewriter([r for r in usable if id(r) in ours or "normal" in r.tags or _ends(r)])
 
     def derive(self, rule: Rule) -> Derivation:
         """Whether all theorems of a rule follow, and from which rules."""
@@ -72,10 +77,20 @@ class Deriver:
     def by(
         self, rule: Rule, instance: Instance, most: int = MOST_TERMS, seconds: float = SECONDS
     ) -> tuple[str, ...] | None:
-        """The rules that join the two sides of a theorem, or None."""
+        """The rules that join the two sides of a theorem, perhaps with a summand on the other side; or None."""
         table = _sizes(rule, instance)
         left, right = substitute(instance.left, table), substitute(instance.right, table)
         given = [substitute(c, table) for c in instance.conditions]
+        for one, other in ((left, right), *_moved(left, right)):
+            found = self._joined(one, other, given, most, seconds)
+            if found is not None:
+                return found
+        return None
+
+    def _joined(
+        self, left: Term, right: Term, given: Sequence[Term], most: int, seconds: float
+    ) -> tuple[str, ...] | None:
+        """The rules that join two terms where the conditions hold, or None."""
         guard = t.logical_and(*given) if given else None
         for cases in dict.fromkeys((0, self.cases)):
             used = self._alike(left, right, guard, cases)
@@ -96,7 +111,7 @@ class Deriver:
         """The rules by which two terms have one normal form where the guard holds, or in each of two cases by a
         predicate that occurs in them, and so on, so often; None where that is not so."""
         log: list[RuleStep] = []
-        session = Session(self.rewrites.forward, {}, guard)
+        session = Session(self.ending, {}, guard)
         one, two = session.normal(left, log), session.normal(right, log)
         used = [s.rule for s in log if s.rule in self.rewrites.rules]
         if one is two:
@@ -110,6 +125,23 @@ class Deriver:
             else:
                 return used
         return None
+
+
+def _ends(rule: Rule) -> bool:
+    """Whether rewriting by a rule comes to an end: every instance makes a term smaller."""
+    fixed = {variable(p, i.dtype) for i in rule.instances for p in rule.parameters if p.kind is Kind.POS}
+    return all(decreases(i.left, i.right, fixed) for i in rule.instances)
+
+
+def _moved(left: Term, right: Term) -> Iterator[tuple[Term, Term]]:
+    """An equation of sums with one summand of a side on the other side."""
+    for one, other in ((left, right), (right, left)):
+        if one.op == "sum" and one.dtype == other.dtype == INDEX:
+            constant, coefficients = one.payload
+            parts = [c * a for c, a in zip(coefficients, one.args, strict=True)]
+            if constant:
+                parts.append(t.index_const(constant))
+            yield from ((one - part, other - part) for part in parts if len(parts) > 1)
 
 
 def _predicates(*terms: Term) -> list[Term]:

@@ -183,16 +183,18 @@ class _Search:
         self.deriver = Deriver([*(r for r, _ in self.kept), *self.base], cases=0)
 
     def rule(self, candidate: Candidate) -> Rule | None:
-        """The candidate as a rule, from the larger side to the smaller one where one is."""
-        named = set(nodes_of("var", candidate.left))
-        parameters = tuple(Parameter(str(v.payload), k) for v, k in self.kinds.items() if v in named)
-        fixed = {v for v, k in self.kinds.items() if k is Kind.POS}
-        ends = decreases(candidate.left, candidate.right, fixed, ())
-        instance = Instance(candidate.left, candidate.right, candidate.conditions)
-        law = f"{candidate.left} = {candidate.right}"
-        tags = frozenset(("normal",) if ends else ())
-        made = Rule(f"found-{len(self.kept) + 1}", law, parameters, (instance,), "", tags, "found")
-        return None if why_idle(made) else made
+        """The candidate as a rule, from the larger side to the smaller one where one is, unless only the smaller one
+        can be matched; None: neither can."""
+        for left, right in candidate.directions:
+            named = set(nodes_of("var", left))
+            parameters = tuple(Parameter(str(v.payload), k) for v, k in self.kinds.items() if v in named)
+            fixed = {v for v, k in self.kinds.items() if k is Kind.POS}
+            tags = frozenset(("normal",) if decreases(left, right, fixed, ()) else ())
+            instance = Instance(left, right, candidate.conditions)
+            made = Rule(f"found-{len(self.kept) + 1}", f"{left} = {right}", parameters, (instance,), "", tags, "found")
+            if not why_idle(made):
+                return made
+        return None
 
     def follows(self, rule: Rule) -> bool:
         """Whether a rule follows from those that are known or kept; one under conditions perhaps without them."""

@@ -67,6 +67,13 @@ UP = Grammar(
 BELOW_ZERO = Grammar(_indices("x", "c"), (-1, 1), ("floordiv", "mod", "add"), 2, ((-C <= X, X < ZERO),))
 SINGLE = Grammar(_indices("xyz"), (), ("le", "lt", "and", "where"), 4, ((t.compare("eq", Z, Y + 1),),))
 MARGINS = Grammar(_indices("xy", "c"), (1,), ("le", "add", "sub", "mul", "floordiv"), 5, (), (), True)
+_OPPOSITE_OF_THREE, _NEXT_OF_FOUR = (t.compare("eq", (X + Y - k) % n, ZERO) for k, n in ((0, 3), (1, 4)))
+UNITS = Grammar(_indices("x", "ac"), (), ("truncmod", "mul"), 2, ((t.compare("eq", A % C, t.index_const(1)),),))
+PRODUCT_UNITS = Grammar(
+    _indices("x", "abc"), (), ("truncmod", "mul"), 3, ((t.compare("eq", A * B % C, ZERO),),), (A * B,)
+)
+THIRDS = Grammar(_indices("xy"), (1, 3), ("add", "sub", "floordiv", "mod"), 4, ((_OPPOSITE_OF_THREE,),))
+QUARTERS = Grammar(_indices("xy"), (1, 2, 4), ("sub", "mul", "mod"), 3, ((_NEXT_OF_FOUR,),))
 TURNED = {
     name: Grammar(_indices("xyzw", "", "p"), (), ("where", "not", op), 4, ())
     for name, op in (("sum", "add"), ("difference", "sub"), ("least", "min"), ("greatest", "max"))
@@ -79,6 +86,7 @@ GRAMMARS = {
     "greatest-part": GREATEST_PART, "choices": CHOICES, "chosen": CHOSEN, "bounded-choices": BOUNDED_CHOICES,
     "cases": CASES, "single": SINGLE, "predicates": PREDICATES, "order": ORDER, "least": LEAST,
     "greatest": GREATEST, "not-zero": NOT_ZERO, "tests": TESTS, "spelled": SPELLED, "two-sides": TWO_SIDES,
-    "strict": STRICT, "margins": MARGINS, "own": OWN, "parity": PARITY,
+    "strict": STRICT, "margins": MARGINS, "own": OWN, "parity": PARITY, "units": UNITS,
+    "product-units": PRODUCT_UNITS, "thirds": THIRDS, "quarters": QUARTERS,
     **{f"turned-{name}": grammar for name, grammar in TURNED.items()},
 }  # fmt: skip

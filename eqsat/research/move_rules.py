@@ -1,4 +1,5 @@
-"""Laws of layout moves as rules of indices to paste: what a chain of moves reads, and where it shows padding."""
+"""Laws of layout moves as rules of indices to paste: what a chain of moves reads, and where it shows padding; where it
+reduces, in which cell of the result each cell of the source counts."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from eqsat.ir.rule import Instance, Kind, Parameter, Rule, variable
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.research.moves import AXES, M, MoveLaw, N
+from eqsat.research.discover_moves import MoveLaw
+from eqsat.research.moves import AXES, M, N, both_moved
 from eqsat.research.paste import HEAD, rule_text
 from eqsat.rulebook import check_rule
 
@@ -30,15 +32,15 @@ def index_rules(law: MoveLaw, name: str) -> list[Rule]:
     ...     print(rule)
     rolls: ((i - b) % n - a) % n = (i - a - b) % n
     """
-    first, second = law.left.moved(), law.right.moved()
+    first, second = both_moved(law.left, law.right)
     if first is None or second is None:
         return []
     given = [*law.conditions, *law.left.fits()]
-    for axis, size in zip(AXES, first.sizes, strict=False):
+    for axis, size in zip(AXES, first.box, strict=False):
         given += [axis >= ZERO, axis < size]
     pairs = [(first.inside, second.inside, given)]
     inside = [*given, *(first.inside.args if first.inside.op == "and" else (first.inside,))]
-    pairs += [(a, b, inside) for a, b in zip(first.source, second.source, strict=True)]
+    pairs += [(a, b, inside) for a, b in zip(first.cell, second.cell, strict=True)]
     found: list[Rule] = []
     for left, right, conditions in pairs:
         made = _proved(name if not found else f"{name}-{len(found) + 1}", left, right, conditions)

@@ -1,33 +1,31 @@
-"""Finding laws of layout moves: chains of pads, crops, rolls, flips, permutes and reshapes of tensors of any size.
+"""Chains of layout moves of tensors of any size: pads, crops, rolls, flips, permutes, reshapes, and reductions.
 
-A chain is run on numbers by numpy, which tells chains apart, and written as a formula of indices, of which equality is
-proved for all sizes and all amounts.
+A chain is run on numbers by numpy, which tells chains apart, and written as formulas of indices, of which equality is
+proved for all sizes and all amounts: where each cell of the result reads the source; where a chain reduces, in which
+cell of the result each cell of the source counts, if in any. So what is proved of sums, whose padding is zero, holds of
+every reduction by an operation that is associative and commutative, with its neutral element as the padding.
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from eqsat.engine import optimize
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.tensor import Tensor, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.proving.prover import Portfolio
-from eqsat.rules import tensor_laws
 
-NOTHING = -1  # what stands in padding
+NOTHING = 0  # what stands in padding: what sums do not count
 N, M = t.sym("n", 1), t.sym("m", 1)
 A, B = t.var("a"), t.var("b")
 AXES = (t.var("i"), t.var("j"))
+Cell = tuple[Term, ...]
 ZERO = t.index_const(0)
 GIVEN = ((ZERO <= A, ZERO <= B, A + B <= N), (ZERO <= A, ZERO <= B, B <= A, A <= N))
 NUMBERS = (
@@ -44,22 +42,26 @@ SHAPES: dict[str, tuple[Term, ...]] = {"n": (N,), "n, m": (N, M), "n*m": (N * M,
 
 @dataclass(frozen=True)
 class Moved:
-    """A tensor as what it reads: its sizes, where it reads the source, and at which index."""
+    """A chain as formulas: the sizes of its result; for each cell of a box of these sizes, whether and to which cell it
+    leads: from the result to the source, or, where it reduces, from the source to the result."""
 
     sizes: tuple[Term, ...]
+    box: tuple[Term, ...]
     inside: Term
-    source: tuple[Term, ...]
+    cell: Cell
 
 
 @dataclass(frozen=True)
 class Move:
-    """A move: on arrays, as a map from its indices to those before, and as a method. amounts: whether it has one."""
+    """A move: on arrays, on sizes, as a map from its cells to those before (None: it reduces) and from these to its
+    own, each with whether there is one, and as a method. amounts: whether it has one."""
 
     name: str
     amounts: bool
     on_array: Callable[[NDArray, int, Mapping[str, int]], NDArray | None]
     on_sizes: Callable[[tuple[Term, ...], Term], tuple[Term, ...] | None]
-    on_index: Callable[[tuple[Term, ...], tuple[Term, ...], Term], tuple[Term, tuple[Term, ...]]]
+    back: Callable[[tuple[Term, ...], Cell, Term], tuple[Term, Cell]] | None
+    forth: Callable[[tuple[Term, ...], Cell, Term], tuple[Term, Cell]]
     method: Callable[[Tensor, int, Mapping[str, int]], Tensor]
 
 
@@ -74,28 +76,45 @@ def _cut(x: Any, amount: int, front: bool) -> Any:
 
 
 def _padding(name: str, front: bool) -> Move:
-    def on_index(sizes: tuple[Term, ...], at: tuple[Term, ...], k: Term) -> tuple[Term, tuple[Term, ...]]:
+    def back(sizes: tuple[Term, ...], at: Cell, k: Term) -> tuple[Term, Cell]:
         return (at[0] >= k, (at[0] - k, *at[1:])) if front else (at[0] < sizes[0], at)
 
     return Move(
         name, True,
-        lambda x, k, _: None if k < 0 else np.pad(x, _pair(k, x.ndim, front), constant_values=NOTHING),
-        lambda sizes, k: (sizes[0] + k, *sizes[1:]),
-        on_index,
+        lambda x, k, _: None if k < 0 or not x.ndim else np.pad(x, _pair(k, x.ndim, front), constant_values=NOTHING),
+        lambda sizes, k: (sizes[0] + k, *sizes[1:]) if sizes else None,
+        back,
+        lambda sizes, at, k: (t.TRUE, (at[0] + k, *at[1:]) if front else at),
         lambda x, k, _: x.pad(_pair(k, len(x.shape), front)),
     )  # fmt: skip
 
 
 def _cropping(name: str, front: bool) -> Move:
-    def on_index(sizes: tuple[Term, ...], at: tuple[Term, ...], k: Term) -> tuple[Term, tuple[Term, ...]]:
+    def back(sizes: tuple[Term, ...], at: Cell, k: Term) -> tuple[Term, Cell]:
         return t.TRUE, (at[0] + k, *at[1:]) if front else at
+
+    def forth(sizes: tuple[Term, ...], at: Cell, k: Term) -> tuple[Term, Cell]:
+        return (at[0] >= k, (at[0] - k, *at[1:])) if front else (at[0] < sizes[0] - k, at)
 
     return Move(
         name, True,
-        lambda x, k, _: None if k < 0 or k > x.shape[0] else _cut(x, k, front),
-        lambda sizes, k: (sizes[0] - k, *sizes[1:]),
-        on_index,
+        lambda x, k, _: None if k < 0 or not x.ndim or k > x.shape[0] else _cut(x, k, front),
+        lambda sizes, k: (sizes[0] - k, *sizes[1:]) if sizes else None,
+        back,
+        forth,
         lambda x, k, _: _cut(x, k, front),
+    )  # fmt: skip
+
+
+def _summing(name: str, last: bool) -> Move:
+    """A sum over the first axis, or over the last one of two."""
+    return Move(
+        name, False,
+        lambda x, k, _: None if x.ndim < 1 + last else np.asarray(x.sum(x.ndim - 1 if last else 0)),
+        lambda sizes, k: None if len(sizes) < 1 + last else sizes[:-1] if last else sizes[1:],
+        None,
+        lambda sizes, at, k: (t.TRUE, at[:-1] if last else at[1:]),
+        lambda x, k, _: x.sum(len(x.shape) - 1 if last else 0),
     )  # fmt: skip
 
 
@@ -106,15 +125,17 @@ def _factors(size: Term) -> tuple[Term, Term] | None:
 MOVES = (
     Move(
         "roll", True,
-        lambda x, k, _: np.roll(x, k, 0),
-        lambda sizes, k: sizes if sizes[0].op == "sym" else None,
+        lambda x, k, _: np.roll(x, k, 0) if x.ndim else None,
+        lambda sizes, k: sizes if sizes and sizes[0].op == "sym" else None,
         lambda sizes, at, k: (t.TRUE, ((at[0] - k) % sizes[0], *at[1:])),
+        lambda sizes, at, k: (t.TRUE, ((at[0] + k) % sizes[0], *at[1:])),
         lambda x, k, _: x.roll(k, 0),
     ),
     Move(
         "flip", False,
-        lambda x, k, _: x[::-1],
-        lambda sizes, k: sizes,
+        lambda x, k, _: x[::-1] if x.ndim else None,
+        lambda sizes, k: sizes or None,
+        lambda sizes, at, k: (t.TRUE, (sizes[0] - 1 - at[0], *at[1:])),
         lambda sizes, at, k: (t.TRUE, (sizes[0] - 1 - at[0], *at[1:])),
         lambda x, k, _: x.flip((0,)),
     ),
@@ -125,6 +146,7 @@ MOVES = (
         lambda x, k, _: x.T if x.ndim == 2 else None,
         lambda sizes, k: (sizes[1], sizes[0]) if len(sizes) == 2 else None,
         lambda sizes, at, k: (t.TRUE, (at[1], at[0])),
+        lambda sizes, at, k: (t.TRUE, (at[1], at[0])),
         lambda x, k, _: x.permute_dims((1, 0)),
     ),
     Move(
@@ -132,6 +154,7 @@ MOVES = (
         lambda x, k, _: x.reshape(-1) if x.ndim == 2 else None,
         lambda sizes, k: (sizes[0] * sizes[1],) if len(sizes) == 2 and sizes[1].op == "sym" else None,
         lambda sizes, at, k: (t.TRUE, (at[0] // sizes[1], at[0] % sizes[1])),
+        lambda sizes, at, k: (t.TRUE, (at[0] * sizes[1] + at[1],)),
         lambda x, k, _: x.reshape((-1,)),
     ),
     Move(
@@ -139,11 +162,12 @@ MOVES = (
         lambda x, k, env: x.reshape(-1, env["m"]) if x.ndim == 1 and x.shape[0] == env["n"] * env["m"] else None,
         lambda sizes, k: _factors(sizes[0]) if len(sizes) == 1 else None,
         lambda sizes, at, k: (t.TRUE, (at[0] * M + at[1],)),
+        lambda sizes, at, k: (t.TRUE, (at[0] // M, at[0] % M)),
         lambda x, k, env: x.reshape((-1, env["m"])),
     ),
+    _summing("sum", False), _summing("sum_last", True),
 )  # fmt: skip
 
-_AMOUNT_FREE = ""
 Step = tuple[Move, str]  # a move, and its amount as a text of `AMOUNTS`
 
 
@@ -158,34 +182,57 @@ class Chain:
         return "".join(["x", *(f".{move.name}({amount})" for move, amount in self.steps)])
 
     @property
-    def rank(self) -> tuple[int, int, str]:
-        """The shorter, and the simpler its amounts, the earlier."""
-        return len(self.steps), sum(len(amount) for _, amount in self.steps), str(self)
+    def size(self) -> tuple[int, int]:
+        """The number of moves, and how many come before the last reduction: these move what is not yet reduced."""
+        reducing = [n for n, (move, _) in enumerate(self.steps) if move.back is None]
+        return len(self.steps), max(reducing, default=0)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether a move of it reduces."""
+        return any(move.back is None for move, _ in self.steps)
+
+    @property
+    def rank(self) -> tuple[tuple[int, int], int, str]:
+        """The smaller, and the simpler its amounts, the earlier."""
+        return self.size, sum(len(amount) for _, amount in self.steps), str(self)
 
     def run(self, env: Mapping[str, int]) -> NDArray | None:
-        """The numbers of the cells that it reads, padding as `NOTHING`; None where a move does not fit."""
+        """The chain on cells of which no two sums are alike, by all odds; None where a move does not fit."""
         sizes = [_number(size, env) for size in SHAPES[self.shape]]
-        x: NDArray | None = np.arange(int(np.prod(sizes))).reshape(sizes)
+        x: NDArray | None = np.random.default_rng(0).integers(1, 1 << 40, sizes)
         for move, amount in self.steps:
             if x is None:
                 return None
             x = move.on_array(x, _number(AMOUNTS[amount], env) if amount else 0, env)
         return x
 
-    def moved(self) -> Moved | None:
-        """What it reads, as formulas."""
-        stages = [SHAPES[self.shape]]
+    def stages(self) -> list[tuple[Term, ...]] | None:
+        """The sizes before each move, and of the result; None where a move does not fit."""
+        found = [SHAPES[self.shape]]
         for move, amount in self.steps:
-            sizes = move.on_sizes(stages[-1], AMOUNTS.get(amount, ZERO))
+            sizes = move.on_sizes(found[-1], AMOUNTS.get(amount, ZERO))
             if sizes is None:
                 return None
-            stages.append(sizes)
-        at: tuple[Term, ...] = AXES[: len(stages[-1])]
+            found.append(sizes)
+        return found
+
+    def moved(self, forth: bool = False) -> Moved | None:
+        """The chain as formulas from the result to the source, or `forth`; None where there are none."""
+        stages = self.stages()
+        if stages is None:
+            return None
+        box = stages[0] if forth else stages[-1]
+        at: Cell = AXES[: len(box)]
         inside: Term = t.TRUE
-        for (move, amount), before in zip(reversed(self.steps), reversed(stages[:-1]), strict=True):
-            holds, at = move.on_index(before, at, AMOUNTS.get(amount, ZERO))
-            inside = t.logical_and(holds, inside)
-        return Moved(stages[-1], inside, at)
+        steps = list(zip(self.steps, stages[:-1], strict=True))
+        for (move, amount), before in steps if forth else steps[::-1]:
+            way = move.forth if forth else move.back
+            if way is None:
+                return None
+            holds, at = way(before, at, AMOUNTS.get(amount, ZERO))
+            inside = t.logical_and(inside, holds) if forth else t.logical_and(holds, inside)
+        return Moved(stages[-1], box, inside, at)
 
     def fits(self) -> list[Term]:
         """What has to hold for every move to have a meaning: no amount of a pad or crop below zero, none crops more
@@ -222,168 +269,27 @@ def _leaves(term: Term) -> list[Term]:
     return [term] if term.op in ("var", "sym") else [x for a in term.args for x in _leaves(a)]
 
 
-@dataclass(frozen=True)
-class MoveLaw:
-    """Two chains that are equal for all sizes and amounts for which the conditions hold, all of which are needed.
-
-    by: the laws of eqsat that make the left side as cheap as the right one at some sizes; None: they do not.
-    """
-
-    left: Chain
-    right: Chain
-    conditions: tuple[Term, ...]
-    method: str
-    by: tuple[str, ...] | None
-
-    def __str__(self) -> str:
-        follows = "new" if self.by is None else f"follows: {', '.join(self.by)}"
-        given = f", when {', '.join(map(str, self.conditions))}" if self.conditions else ""
-        return f"{self.left} = {self.right}  for x of ({self.left.shape}){given}  # {follows} [{self.method}]"
-
-
-@dataclass(frozen=True)
-class MoveLaws:
-    """The laws that were found, the shortest first, and how many pairs came to what."""
-
-    laws: tuple[MoveLaw, ...]
-    chains: int
-    pairs: int
-    unknown: int
-    seconds: float
-    complete: bool
-
-    def data(self) -> dict[str, Any]:
-        """The laws as plain data."""
-        rows = [
-            {
-                "left": str(w.left),
-                "right": str(w.right),
-                "shape": w.left.shape,
-                "conditions": [str(c) for c in w.conditions],
-                "by": w.by,
-            }
-            for w in self.laws
-        ]
-        return {"laws": rows, "chains": self.chains, "pairs": self.pairs, "unknown": self.unknown,
-                "complete": self.complete, "seconds": round(self.seconds, 2)}  # fmt: skip
-
-    def to_json(self) -> str:
-        """The laws as JSON."""
-        return json.dumps(self.data(), indent=1)
-
-    def __str__(self) -> str:
-        return "\n".join([*map(str, self.laws), self.tail])
-
-    @property
-    def tail(self) -> str:
-        """How many were looked at, as a comment."""
-        end = "" if self.complete else " (the time was over before all were looked at)"
-        return f"# {self.pairs} pairs of {self.chains} chains: {len(self.laws)} laws, {self.unknown} unknown{end}"
-
-
-def discover_moves(
-    longest: int = 2,
-    seconds: float = 60.0,
-    shapes: Sequence[str] = tuple(SHAPES),
-    progress: Callable[[str], None] | None = None,
-) -> MoveLaws:
-    """Laws of chains of moves of tensors of these shapes (of `SHAPES`), true for all sizes and amounts.
-
-    longest: moves of a chain; one that has a part to which a law applies is left out. seconds: in all.
-
-    >>> discover_moves(1).laws
-    ()
-    """
-    begun = time.monotonic()
-    found: list[MoveLaw] = []
-    chains = pairs = unknown = 0
-    complete = True
-    for given in GIVEN:
-        for shape in shapes:
-            classes = _classes(shape, longest, given)
-            chains += sum(len(group) for group in classes)
-            for left, right in sorted(_pairs(classes), key=lambda p: (p[0].rank, p[1].rank)):
-                if time.monotonic() - begun > seconds:
-                    complete = False
-                    break
-                if any(_within(law.left.steps, left.steps) for law in found):
-                    continue
-                pairs += 1
-                if progress is not None:
-                    progress(f"{left} = {right}, {len(found)} laws")
-                method = prove_chains(left, right, given)
-                if method is None:
-                    unknown += 1
-                    continue
-                needed = conditions_needed(left, right, given)
-                found.append(MoveLaw(left, right, needed, method, _reached(left, right, given)))
-    return MoveLaws(tuple(found), chains, pairs, unknown, time.monotonic() - begun, complete)
-
-
-def _fitting(given: Sequence[Term]) -> list[Mapping[str, int]]:
-    """Numbers for which conditions hold."""
-    return [env for env in NUMBERS if all(value_at(c, env) for c in given)]
-
-
-def _classes(shape: str, longest: int, given: Sequence[Term]) -> list[list[Chain]]:
-    """Chains with the same values at all numbers, the simplest of each class first."""
-    envs = _fitting(given)
-    groups: dict[tuple[Any, ...], list[Chain]] = {}
-    level = [Chain(shape)]
-    for length in range(longest + 1):
-        grown: list[Chain] = []
-        for chain in level:
-            values = [chain.run(env) for env in envs]
-            if any(v is None for v in values) or chain.moved() is None:
-                continue
-            key = tuple((v.shape, v.tobytes()) for v in values if v is not None)
-            groups.setdefault(key, []).append(chain)
-            if length < longest:
-                amounts = AMOUNTS if length + 1 < longest or longest == 1 else ("a", "b")
-                grown += [Chain(shape, (*chain.steps, step)) for step in _steps(amounts)]
-        level = grown
-    return [sorted(group, key=lambda c: c.rank) for group in groups.values()]
-
-
-def _steps(amounts: Sequence[str] | Mapping[str, Term]) -> Iterator[Step]:
-    for move in MOVES:
-        yield from ((move, amount) for amount in (amounts if move.amounts else (_AMOUNT_FREE,)))
-
-
-def _pairs(classes: Sequence[Sequence[Chain]]) -> Iterator[tuple[Chain, Chain]]:
-    """Each chain with plain amounts, and the simplest with the same values."""
-    for group in classes:
-        for chain in group[1:]:
-            if all(amount in ("", "a", "b") for _, amount in chain.steps) and len(group[0].steps) < len(chain.steps):
-                yield chain, group[0]
-
-
-def _within(pattern: Sequence[Step], steps: Sequence[Step]) -> bool:
-    """Whether some of the steps in a row are those of a pattern, whatever its amounts are called."""
-    for k in range(len(steps) - len(pattern) + 1):
-        names: dict[str, str] = {}
-        window = steps[k : k + len(pattern)]
-        same = all(p is q for (p, _), (q, _) in zip(pattern, window, strict=True))
-        if same and all(names.setdefault(x, y) == y for (_, x), (_, y) in zip(pattern, window, strict=True)):
-            return True
-    return False
+def both_moved(left: Chain, right: Chain) -> tuple[Moved | None, Moved | None]:
+    """Two chains as formulas in the same direction."""
+    forth = left.reduces or right.reduces
+    return left.moved(forth), right.moved(forth)
 
 
 def prove_chains(left: Chain, right: Chain, given: Sequence[Term]) -> str | None:
     """How the chains are proved equal for all sizes, and the right one to fit where the left one does; None: not."""
-    first, second = left.moved(), right.moved()
+    first, second = both_moved(left, right)
     if first is None or second is None or len(first.sizes) != len(second.sizes):
         return None
     portfolio = Portfolio()
-    box = {AXES[k]: (0, None) for k in range(len(first.sizes))}
+    box = {AXES[k]: (0, None) for k in range(len(first.box))}
     all_given = t.logical_and(*given, *left.fits())
-    known = t.logical_and(all_given, *(v < size for v, size in zip(box, first.sizes, strict=True)))
+    known = t.logical_and(all_given, *(v < size for v, size in zip(box, first.box, strict=True)))
     inside = t.logical_and(known, first.inside)
     proofs = [portfolio.prove(condition, {}, all_given) for condition in right.fits()]
     proofs += [portfolio.equal(a, b, {}, all_given) for a, b in zip(first.sizes, second.sizes, strict=True)]
     for a, b in ((first.inside, second.inside), (second.inside, first.inside)):
         proofs.append(portfolio.prove(t.logical_or(t.logical_not(a), b), box, known))
-    proofs += [portfolio.equal(a, b, box, inside) for a, b in zip(first.source, second.source, strict=True)]
+    proofs += [portfolio.equal(a, b, box, inside) for a, b in zip(first.cell, second.cell, strict=True)]
     return "; ".join(dict.fromkeys(p.method for p in proofs)) if all(proofs) else None
 
 
@@ -395,16 +301,3 @@ def conditions_needed(left: Chain, right: Chain, given: Sequence[Term]) -> tuple
         if prove_chains(left, right, rest) is not None:
             kept = rest
     return tuple(kept)
-
-
-def _reached(left: Chain, right: Chain, given: Sequence[Term]) -> tuple[str, ...] | None:
-    """The laws by which eqsat makes the left side as cheap as the right one, at the first numbers that fit."""
-    env = _fitting(given)[0]
-    try:
-        result, goal = optimize(left.tensor(env)), optimize(right.tensor(env))
-    except EqsatError:
-        return None
-    if result.cost_after > goal.cost_after:
-        return None
-    used = {*result.progress.matches, *result.progress.loaded}
-    return tuple(law.name for law in tensor_laws() if law.name in used)

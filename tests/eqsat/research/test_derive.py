@@ -2,7 +2,7 @@
 
 import pytest
 
-from eqsat.ir.rule import Elem, Family, Idx, Pred, Rule, Total, when
+from eqsat.ir.rule import Elem, Family, Idx, Pos, Pred, Rule, Total, when
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.research.derive import Deriver
@@ -55,9 +55,22 @@ def or_exhaustive(x: Idx, y: Idx):
     return t.logical_or(nonneg(x), nonneg(y)), True, when(x + y >= -1)
 
 
+@rule("le-split")
+def le_split(x: Idx, y: Idx, c: Pos):
+    """A comparison of a sum of digits is decided by the high digit, and by the low one where the high one is zero."""
+    high = t.logical_or(x > 0, t.logical_and(t.compare("eq", ZERO, x), nonneg(y)))
+    return nonneg(c * x + y), high, when(-c <= y, y < c)
+
+
+@rule("split-rest-moved")
+def split_rest_moved(x: Idx, c: Pos):
+    """What is left of a number is its remainder: the law of digits with a summand on the other side."""
+    return x - c * (x // c), x % c
+
+
 @pytest.fixture(scope="module")
 def deriver() -> Deriver:
-    return Deriver(list(scalar_rules()))
+    return Deriver([r for r in scalar_rules() if r.name != "split-rest"])
 
 
 @pytest.mark.parametrize("gone", list(FOLLOW), ids=lambda gone: gone.name)
@@ -73,6 +86,13 @@ rule_wrong = WRONG.rule
 def and_not_implied(x: Idx, y: Idx):
     """Not true where only y is below zero."""
     return t.logical_and(nonneg(x), nonneg(y)), nonneg(x), when(x <= y + 1)
+
+
+@rule_wrong("split-beyond")
+def split_beyond(x: Idx, y: Idx, c: Pos):
+    """Not true where y is c or more, or below -c."""
+    high = t.logical_or(x > 0, t.logical_and(t.compare("eq", ZERO, x), nonneg(y)))
+    return nonneg(c * x + y), high, when(-c - 1 <= y, y <= c)
 
 
 @rule_wrong("where-same")

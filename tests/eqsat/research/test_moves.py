@@ -11,19 +11,9 @@ import pytest
 
 from eqsat.cli import main
 from eqsat.ir.rule import Rule
+from eqsat.research.discover_moves import MoveLaw, MoveLaws, discover_moves
 from eqsat.research.move_rules import to_paste
-from eqsat.research.moves import (
-    GIVEN,
-    MOVES,
-    SHAPES,
-    Chain,
-    MoveLaw,
-    MoveLaws,
-    conditions_needed,
-    discover_moves,
-    prove_chains,
-    value_at,
-)
+from eqsat.research.moves import GIVEN, MOVES, SHAPES, Chain, conditions_needed, prove_chains, value_at
 from eqsat.rulebook import check_rules
 
 BY_NAME = {move.name: move for move in MOVES}
@@ -72,6 +62,38 @@ def test_wrong_laws_are_not(left: str, right: str) -> None:  # feature: J5
     assert prove_chains(chain(left), chain(right), GIVEN[0]) is None
 
 
+SUMS = [
+    ("roll a, sum", "sum"), ("flip, sum", "sum"), ("pad_front a, sum", "sum"), ("transpose, sum", "sum_last"),
+    ("merge, sum", "sum, sum"), ("sum_last, sum", "sum, sum"), ("pad_end a, sum_last", "sum_last, pad_end a"),
+    ("crop_front a, sum_last", "sum_last, crop_front a"), ("roll b, pad_front a, sum", "sum"),
+]  # fmt: skip
+NO_SUMS = [
+    ("crop_front a, sum", "sum"), ("sum_last", "sum"), ("pad_front a, sum_last", "sum_last"),
+    ("crop_end a, sum_last", "sum_last, crop_front a"), ("roll a, sum_last", "sum_last"), ("sum", "sum, sum"),
+    ("transpose, crop_front a, sum", "crop_front a, sum_last"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left", "right"), SUMS)
+def test_laws_of_reductions_are_proved(left: str, right: str) -> None:  # feature: J5
+    one, other = chain(left, "n, m"), chain(right, "n, m")
+    assert prove_chains(one, other, GIVEN[0]) and prove_chains(other, one, GIVEN[0])
+
+
+@pytest.mark.parametrize(("left", "right"), NO_SUMS)
+def test_wrong_laws_of_reductions_are_not(left: str, right: str) -> None:  # feature: J5
+    assert prove_chains(chain(left, "n, m"), chain(right, "n, m"), GIVEN[0]) is None
+
+
+def test_reductions_come_first() -> None:  # feature: J5
+    """Laws over matrices: what is summed is not moved before, and what is moved is what is left of it."""
+    found = discover_moves(shapes=["n, m"], seconds=120)
+    said = {f"{law.left} = {law.right}" for law in found.laws}
+    assert {"x.transpose().sum() = x.sum_last()", "x.flip().sum_last() = x.sum_last().flip()"} <= said
+    assert found.complete and not found.unknown
+    sound(found)
+
+
 def test_conditions_are_those_that_are_needed() -> None:  # feature: J5
     left, right = chain("pad_front a, crop_front b"), chain("pad_front a - b")
     assert [str(c) for c in conditions_needed(left, right, GIVEN[1])] == ["b <= a"]
@@ -94,6 +116,8 @@ def test_what_is_printed_can_be_pasted() -> None:  # feature: J5
         ("roll a, roll b", "roll a + b", "n"),
         ("pad_front a, crop_front a", "", "n"),
         ("merge, split", "", "n, m"),
+        ("roll a, sum_last", "sum_last, roll a", "n, m"),
+        ("merge, sum", "sum, sum", "n, m"),
     ]
     laws = [MoveLaw(chain(left, n), chain(right, n), (), "", ()) for left, right, n in pairs]
     scope: dict[str, Any] = {}
