@@ -116,10 +116,11 @@ class LawAnswers:
             if any(name in match.values for name in names):
                 continue
             # A view that pads nothing is the other laws'; padding two operands for one result moves more, not less.
-            if target is None or len(match.positions) != 1 or len(match.operator.operands) != 1:
+            held = {k: x for k, x in match.unvarying.items() if x is not None}
+            if target is None or len(match.positions) != 1 or len(match.operator.operands) != 1 + len(held):
                 return False
             tried = self.interned.pad_values
-            found = fills_for(match.operator, self.forms.operand_dtypes(match.operator.kind), target, tried)
+            found = fills_for(match.operator, self.forms.operand_dtypes(match.operator.kind), target, tried, held)
             if found is None:
                 return False
             match.values |= {name: found[k] for name, k in zip(names, match.positions, strict=True)}

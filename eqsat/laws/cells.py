@@ -159,6 +159,7 @@ class Sides:
         self.fills: dict[Term, int] = {}
         self.known: dict[str, Map] = {}
         self.tensors: dict[str, int] = {}
+        self.constants = {f"v{k}": held for k, held in match.unvarying.items()}
 
     def stated(self, words: Words) -> NDArray:
         """The cells that are fills, or cells of tensors (-1: of the operator) that a hypothesis is about."""
@@ -210,6 +211,9 @@ class Sides:
     def run(self, tree: Tree, cells: NDArray) -> Words:
         """The words of a term at some cells, none of which is outside."""
         if isinstance(tree, Class):
+            held = self.constants.get(tree.name)
+            if held is not None:
+                return self._padded(cells, held)
             name = self.tensors.setdefault(tree.name, len(self.tensors))
             none = np.full(cells.shape, -1)
             return Words(_mixed(np.asarray(name + 1, np.uint64), cells), none, np.full(cells.shape, name))

@@ -155,6 +155,11 @@ class Match:
         """The operand of the graph's operator that each operand of the law is."""
         return (self.numbers["k"],) if "k" in self.numbers else self.plan.positions
 
+    @property
+    def unvarying(self) -> dict[int, Term | None]:
+        """What the operands without axes hold, if that is known."""
+        return {k: self.interned.scalar(self.numbers[f"u{k}"]) for k in self.plan.unvarying}
+
     def dtype_of(self, e: Expr) -> str:
         """The dtype of a tensor of the right side."""
         if e.op != "tensor":
@@ -191,11 +196,9 @@ class Match:
         parts = e.args[1]
         assert isinstance(parts, tuple)
         found = [self.value(x) for x in parts]
-        known = [x for x in found if x is not None]
-        if len(known) < len(found):
-            return None
-        ordered = [x for _, x in sorted(zip(self.positions, known, strict=True), key=lambda pair: pair[0])]
-        return applied(self.operator, ordered)
+        at = dict(zip(self.positions, found, strict=True)) | self.unvarying
+        known = [x for _, x in sorted(at.items()) if x is not None]
+        return applied(self.operator, known) if len(known) == len(at) else None
 
     def map(self, e: Expr, dtype: str) -> Reindex:
         """A map of the right side, for a view of a tensor of this dtype."""

@@ -83,11 +83,20 @@ class Plan:
         return operator is not None and Expr("tensor", (tensor,)) in map(operand, operands(operator))
 
     @property
+    def unvarying(self) -> tuple[int, ...]:
+        """The operands without axes, where the right side has the operator's value at constants: what they hold is
+        asked, too."""
+        if self.shape is None or not any(e.op == "applied" for e in nodes(self.law.right)):
+            return ()
+        return tuple(k for k in range(self.shape.arity) if k not in self.shape.varying)
+
+    @property
     def question(self) -> tuple[str, ...]:
         """The names of what a match knows, in order."""
         operator = operator_of(self.law.left)
         own = () if operator is None else ("s", "o", "k") if self.shape is None else ("s", "o")
-        return (*self.maps, *own, *(f"n{k}" for k in range(len(self.values))))
+        values = (*(f"n{k}" for k in range(len(self.values))), *(f"u{k}" for k in self.unvarying))
+        return (*self.maps, *own, *values)
 
     @property
     def answer(self) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ class _Matcher:
         self.match(plan.left, "e")
         for k, name in enumerate(plan.values):
             self.atoms.append(f"(= n{k} (vid {plan.classes[name]}))")
+        self.atoms += [f"(= u{k} (vid v{k}))" for k in plan.unvarying]
 
     def match(self, tree: Tree, at: str, below: str = "") -> None:
         if isinstance(tree, Class):

@@ -259,14 +259,22 @@ def applied(operator: CanonicalOp, values: Sequence[Term]) -> Term | None:
 
 
 def fills_for(
-    operator: CanonicalOp, dtypes: Sequence[str], fill: Term, more: Sequence[float] = ()
+    operator: CanonicalOp,
+    dtypes: Sequence[str],
+    fill: Term,
+    more: Sequence[float] = (),
+    held: Mapping[int, Term] | None = None,
 ) -> list[Term] | None:
-    """Constants, of one value, for all operands of an element-wise operator that it takes to `fill`, bit by bit; tried
-    are some numbers of the type, the constants of the formula, and more."""
-    kind = operator.kind
-    own = [] if not isinstance(kind, ComputeKind) else [x for x in nodes_of("const", kind.body) if x.dtype == dtypes[0]]
-    for number in (*_candidates(dtypes[0], fill), *own, *_negatives(own), *_in_type(more, dtypes[0])):
-        values = [t.const(np.asarray(t.const_value(number)).astype(d)[()], d) for d in dtypes]
+    """Constants, of one value, for all operands of an element-wise operator (but those of which is known what they
+    hold) that it takes to `fill`, bit by bit; tried are some numbers of the type, the constants that it computes with,
+    and more."""
+    kind, held = operator.kind, held or {}
+    dtype = next(d for k, d in enumerate(dtypes) if k not in held)
+    used = [*held.values(), *(nodes_of("const", kind.body) if isinstance(kind, ComputeKind) else ())]
+    own = [x for x in used if x.dtype == dtype]
+    for number in (*_candidates(dtype, fill), *own, *_negatives(own), *_in_type(more, dtype)):
+        cast = [t.const(np.asarray(t.const_value(number)).astype(d)[()], d) for d in dtypes]
+        values = [held.get(k, x) for k, x in enumerate(cast)]
         if applied(operator, values) is fill:
             return values
     return None
