@@ -18,7 +18,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.formula import address_at, valid_at
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_terms import as_extent
-from eqsat.ir.flat.sizes import Size, add, monomial, mul
+from eqsat.ir.flat.sizes import Size, add, monomial, mul, total
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.law import (
@@ -217,15 +217,17 @@ def _in_place(m: Map) -> bool | None:
     if m.is_identity or any(d.lo == d.hi for d in m.digits):
         return True
     weight: Size = 1
-    apart: Size | None = m.offset  # source minus own position at the first valid cell
+    apart = m.offset  # source minus own position at the first valid cell
     for d in reversed(m.digits):
         if d.stride != weight:
             if d.width != 1:
                 return False
             step = add(d.stride, mul(-1, weight))
-            apart = None if apart is None or step is None else add(apart, mul(step, d.lo))
+            if step is None:
+                return None
+            apart = total(apart, mul(step, d.lo))
         weight = mul(weight, d.extent)
-    return apart == 0
+    return apart == 0 or (False if isinstance(apart, int) else None)
 
 
 def _nowhere(match: Match, h: Expr) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from eqsat.index_graph.linear import LARGEST_MODULUS, coprime_split
 from eqsat.ir.layouts.digits import Digit, read_digit
-from eqsat.ir.ranges.map_bounds import at_least, bounds, distributed, exact_quotient, floor_div, merged, modulo
+from eqsat.ir.ranges.map_bounds import at_least, bounds, exact_quotient, floor_div, merged, modulo
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
@@ -156,7 +156,7 @@ class _Solver:
             if part is None:
                 return False
             parts.append(part)
-            known = known + distributed(part.coefficient, part.high * -1 if part.falling else part.low)
+            known = known + t.distributed(part.coefficient, part.high * -1 if part.falling else part.low)
         ordered = _ordered(parts)
         if ordered is None:
             return False
@@ -166,7 +166,7 @@ class _Solver:
             return False
         for n, (part, (unit, tight)) in enumerate(zip(ordered, units, strict=True)):
             if n == len(ordered) - 1:
-                reach = distributed(part.coefficient, part.extent)
+                reach = t.distributed(part.coefficient, part.extent)
                 tight = known is _ZERO and equation.extent is not None and at_least(reach - equation.extent)
             self.learn(part, unit, tight, equation.origin)
         if ordered[0].coefficient is not _ONE:
@@ -207,7 +207,7 @@ class _Solver:
             whole = [k for k in here if k.digit.modulus is None]
             chosen = whole[0] if whole else max(here, key=_radix)
             used.append(chosen)
-            total = total + distributed(weight, chosen.value)
+            total = total + t.distributed(weight, chosen.value)
             top = chosen.digit.modulus is None
             if chosen.digit.modulus is not None:
                 weight = weight * chosen.digit.modulus
@@ -255,7 +255,7 @@ class _Solver:
         bound = None if part is None else bounds(part, self.box)
         if part is None or bound is None or not at_least(modulus - (bound.high - bound.low + 1)):
             return None
-        scaled = distributed(residue - known, t.index_const(pow(factor, -1, number)))
+        scaled = t.distributed(residue - known, t.index_const(pow(factor, -1, number)))
         return part, bound.low + modulo(scaled - bound.low, modulus)
 
 

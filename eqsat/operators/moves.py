@@ -13,7 +13,7 @@ from eqsat.ir.flat.formula import composed
 from eqsat.ir.flat.map import Digit, FlatMap, from_digits
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.refine import Part, refine
-from eqsat.ir.flat.sizes import Size, add, mul
+from eqsat.ir.flat.sizes import Size, mul, total
 from eqsat.ir.flat.table import Listed, Map, TableMap, rows_in
 from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.flat.term_map import TermMap
@@ -219,19 +219,19 @@ def _operand_view(
     for i in reversed(order):
         weights[axis_of[i]] = inner
         inner = mul(inner, operator.labels[i].extent)
-    offset: Size | None = 0
+    offset: Size = 0
     digits: list[Digit] = []
     for axis, weight in weights.items():
-        offset = None if offset is None else add(offset, mul(start[axis], weight))
+        offset = total(offset, mul(start[axis], weight))
     for n in own:
         p = parts[n]
         stride = mul(p.steps[0][1], weights[_axis(p)]) if _axis(p) in weights else 0
-        first: Size | None = p.lo
+        first = p.lo
         if p.reverse:
-            stride, first = mul(-1, stride), add(p.hi, -1)
-        offset = None if offset is None or first is None else add(offset, mul(-1, mul(stride, first)))
+            stride, first = mul(-1, stride), total(p.hi, -1)
+        offset = total(offset, mul(-1, mul(stride, first)))
         digits.append(Digit(p.extent, stride, p.lo, p.hi))
-    return None if offset is None else from_digits(inner, digits, offset)
+    return from_digits(inner, digits, offset)
 
 
 # -- constants ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import INDEX, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, rebuild
-from eqsat.ir.terms.walk import conjuncts, postorder, transform
+from eqsat.ir.terms.walk import conjuncts, expanded, postorder
 from eqsat.proving.apart import MOST_SECONDS, Packed, apart, is_tame, pack, timed, unpack
 from eqsat.proving.points import UNKNOWN, Answer, confirms
 from eqsat.proving.question import Question
@@ -113,22 +113,6 @@ def _witness(numerator: Term, divisor: Term) -> Term | None:
     return t.linear(0, found) if found else None
 
 
-def _expanded(term: Term) -> Term:
-    """Products of sums as sums of products."""
-
-    def change(node: Term) -> Term | None:
-        if node.op != "prod" or all(f.op != "sum" for f in node.args):
-            return None
-        total: list[tuple[int, tuple[Term, ...]]] = [(1, ())]
-        for factor in node.args:
-            constant, parts = t.linear_parts(factor)
-            choices = [*((c, (x,)) for c, x in parts), *([(constant, ())] if constant else [])]
-            total = [(a * b, (*x, *y)) for a, x in total for b, y in choices]
-        return t.linear(0, ((c, t.product(x)) for c, x in total)) if len(total) <= 32 else None
-
-    return transform(term, change)
-
-
 def _witnesses(roots: Sequence[Term]) -> dict[tuple[Term, ...], Term]:
     """For divisions by unknowns (numerator, divisor): the quotient their spelling suggests, inner ones replaced."""
     found: dict[tuple[Term, ...], Term] = {}
@@ -139,10 +123,10 @@ def _witnesses(roots: Sequence[Term]) -> dict[tuple[Term, ...], Term]:
         args = [guess.get(a, a) for a in node.args]
         same = all(a is b for a, b in zip(args, node.args, strict=True))
         if node.op in ("floordiv", "mod") and node.args[1].op != "const":
-            quotient = _witness(_expanded(args[0]), args[1])
+            quotient = _witness(expanded(args[0]), args[1])
             if quotient is not None:
                 found[node.args] = quotient
-                guess[node] = quotient if node.op == "floordiv" else _expanded(args[0] - quotient * args[1])
+                guess[node] = quotient if node.op == "floordiv" else expanded(args[0] - quotient * args[1])
                 continue
         if not same:
             guess[node] = rebuild(node, args)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from eqsat.ir.errors import LayoutError, ShapeError
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
-from eqsat.ir.flat.sizes import Size, add, at_most, mul, number, product
+from eqsat.ir.flat.sizes import Size, add, at_most, leaves_room, mul, number, product, total
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.tabled import from_array, widened
 
@@ -57,9 +57,9 @@ def pad(shape: Sequence[Size], before: Sequence[Size], after: Sequence[Size]) ->
     for extent, low, high, stride in zip(shape, before, after, weights(shape), strict=True):
         if not (at_most(0, low) and at_most(0, high)):
             raise ShapeError(f"pad by {low}, {high}", "is negative", "crop instead")
-        end = _sum("pad", low, extent)
-        digits.append(Digit(_sum("pad", end, high), stride, low, end))
-        offset = _sum("pad", offset, mul(-1, mul(low, stride)))
+        end = total(low, extent)
+        digits.append(Digit(total(end, high), stride, low, end))
+        offset = total(offset, mul(-1, mul(low, stride)))
     return from_digits(product(shape), digits, offset)
 
 
@@ -77,12 +77,12 @@ def slice_(shape: Sequence[Size], starts: Sequence[Size], sizes: Sequence[Size],
             digits.append(digit(extent, stride))
             continue
         if length != 0:
-            last = _sum("slice", start, mul(step, _sum("slice", length, -1)))
+            last = total(start, mul(step, total(length, -1)))
             low, high = (start, last) if step >= 0 else (last, start)
-            if not (at_most(0, low) and at_most(_sum("slice", high, 1), extent)):
+            if not (at_most(0, low) and leaves_room(total(high, 1), extent)):
                 raise ShapeError(f"slice start {start}, size {length}, step {step}", f"leaves an axis of {extent}")
         digits.append(digit(length, mul(step, stride)))
-        offset = _sum("slice", offset, mul(start, stride))
+        offset = total(offset, mul(start, stride))
     return from_digits(product(shape), digits, offset)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from eqsat.ir.flat.map import Digit, IntArray, all_padding, digit
 from eqsat.ir.flat.recognise import BoolArray, Rows, Sets
 from eqsat.ir.flat.refine import Part, pulled, refine, stays, step_on
-from eqsat.ir.flat.sizes import Size, add, common, div, mul, numbers
+from eqsat.ir.flat.sizes import Size, add, common, div, mul, numbers, signed_total, total
 from eqsat.ir.flat.table import Listed, rows_in
 from eqsat.ir.flat.tabled import tabled
 
@@ -286,17 +286,17 @@ def moved_digit(
         stride = None if stride is None else add(stride, mul(step, weight))
     if stride is None:
         return None
-    first: Size | None = p.lo
+    first = p.lo
     if p.reverse:
-        first, stride = add(p.hi, -1), mul(-1, stride)
+        first, stride = total(p.hi, -1), mul(-1, stride)
     if stride != 0 and first != 0:
-        offset = None if offset is None or first is None else add(offset, mul(-1, mul(stride, first)))
+        offset = None if offset is None else total(offset, mul(-1, mul(stride, first)))
     lo: Size | None = p.lo
     hi: Size | None = p.hi
     low, high = bounds
     if low != 0 or high != p.width:
         if p.reverse:
-            lo, hi = add(p.hi, mul(-1, high)), add(p.hi, mul(-1, low))
+            lo, hi = signed_total(p.hi, mul(-1, high)), signed_total(p.hi, mul(-1, low))
         else:
-            lo, hi = add(p.lo, low), add(p.lo, high)
+            lo, hi = signed_total(p.lo, low), signed_total(p.lo, high)
     return None if lo is None or hi is None or offset is None else (Digit(p.extent, stride, lo, hi), offset)

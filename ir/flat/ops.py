@@ -13,7 +13,7 @@ from eqsat.ir.flat.join import compose_rows, moved_digit
 from eqsat.ir.flat.map import Digit, FlatMap, all_padding, canonical, digit
 from eqsat.ir.flat.recognise import Rows
 from eqsat.ir.flat.refine import pulled, refine, step_on
-from eqsat.ir.flat.sizes import Size, add, common, mul, numbers, product
+from eqsat.ir.flat.sizes import Size, add, common, mul, numbers, product, total
 from eqsat.ir.flat.table import IntTable, Listed, Lookup, Map, TableMap, cells_of, narrowed, surroundings
 from eqsat.ir.flat.tabled import widened
 from eqsat.ir.flat.term_map import TermMap
@@ -92,10 +92,10 @@ def _compose_digits(f: FlatMap, g: FlatMap) -> FlatMap | None:
             empty = pulled(d, start[axis], reach, bounds)
             if empty is None or empty:
                 return None if empty is None else all_padding(f.n_in, g.n_out)
-    offset: Size | None = f.offset
+    offset = f.offset
     for position, d in zip(start, f.digits, strict=True):
         if position != 0:
-            offset = None if offset is None else add(offset, mul(d.stride, position))
+            offset = total(offset, mul(d.stride, position))
     digits: list[Digit] = []
     for part, allowed in zip(parts, bounds, strict=True):
         made = moved_digit(part, [(step, f.digits[axis].stride) for axis, step in part.steps], allowed, offset)
@@ -103,7 +103,7 @@ def _compose_digits(f: FlatMap, g: FlatMap) -> FlatMap | None:
             return None
         digits.append(made[0])
         offset = made[1]
-    return None if offset is None else canonical(f.n_in, digits, offset)
+    return canonical(f.n_in, digits, offset)
 
 
 def _compose_tables(f: Listed, g: Listed, table_limit: int) -> Listed | None:

@@ -12,19 +12,27 @@ from dataclasses import dataclass
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
 from eqsat.ir.flat.reader import NoDigits, Piece, Reader, Sum, plus, with_cuts
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.flat.sizes import Size, at_most, mul
+from eqsat.ir.flat.sizes import Size, at_most, leaves_room, mul
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import conjuncts
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What is said of a valid cell: that a sum is at least 0; `strict`: more than 0."""
+
+    room: Sum
+    strict: bool
+
+
+@dataclass(frozen=True)
 class Reading:
-    """Formulas read under fitting cuts: the source address, and the claims (each: sum >= 0) of a valid cell."""
+    """Formulas read under fitting cuts: the source address, and the claims of a valid cell."""
 
     reader: Reader
     address: Sum
-    claims: tuple[Sum, ...]
+    claims: tuple[Claim, ...]
 
 
 def read_formulas(shape: Shape, address: Term, valid: Term, grown: bool = False) -> Reading | None:
@@ -38,37 +46,44 @@ def read_formulas(shape: Shape, address: Term, valid: Term, grown: bool = False)
     return with_cuts(len(extents), read)
 
 
-def _claims(reader: Reader, valid: Term) -> Iterator[Sum]:
-    """The sums that are at least 0 exactly where a conjunction of comparisons holds."""
+def _claims(reader: Reader, valid: Term) -> Iterator[Claim]:
+    """The claims that all are true exactly where a conjunction of comparisons holds."""
     for claim in conjuncts(valid):
         if claim.op == "const" and claim.payload:
             continue
-        if claim.op not in ("lt", "le"):
-            raise NoDigits
-        room = reader.add(reader.read(claim.args[1]), reader.scale(reader.read(claim.args[0]), -1))
-        yield room if claim.op == "le" else Sum(plus(room.constant, -1), room.parts)
+        yield claim_of(reader, claim)
 
 
-def windows(reader: Reader, claims: Iterable[Sum]) -> dict[Piece, tuple[Size, Size]]:
+def claim_of(reader: Reader, comparison: Term) -> Claim:
+    """What a comparison says. NoDigits where it is none that sums can say."""
+    if comparison.op not in ("lt", "le"):
+        raise NoDigits
+    low, high = (reader.read(a) for a in comparison.args)
+    return Claim(reader.add(high, reader.scale(low, -1)), comparison.op == "lt")
+
+
+def windows(reader: Reader, claims: Iterable[Claim]) -> dict[Piece, tuple[Size, Size]]:
     """The window of each piece, for claims on single pieces."""
     found: dict[Piece, tuple[Size, Size]] = {}
-    for room in claims:
-        if len(room.parts) != 1:
+    for claim in claims:
+        if len(claim.room.parts) != 1:
             raise NoDigits
-        ((p, k),) = room.parts.items()
-        slack, extent = room.constant, reader.pieces[p][0]
+        ((p, k),) = claim.room.parts.items()
+        slack, extent = claim.room.constant, reader.pieces[p][0]
         lo, hi = found.get(p, (0, extent))
         if k == 1:
-            start = mul(-1, slack)
+            start = plus(mul(-1, slack), int(claim.strict))
             lo = start if at_most(lo, start) else lo if at_most(start, lo) else _give_up()
         elif k == -1:
-            stop = plus(slack, 1)
+            stop = plus(slack, int(not claim.strict))
             hi = stop if at_most(stop, hi) else hi if at_most(hi, stop) else _give_up()
         else:
             if not isinstance(k, int) or not isinstance(slack, int):
                 raise NoDigits
-            lo, hi = _int_window(k, slack, lo, hi)
-        if not (at_most(lo, hi) and at_most(0, lo)):
+            lo, hi = _int_window(k, slack - claim.strict, lo, hi)
+        # Where an extent of 0 leaves no cells, windows up to it may be anything.
+        ordered = at_most(lo, hi) if hi == extent else leaves_room(lo, hi)
+        if not (ordered and at_most(0, lo)):
             raise NoDigits
         found[p] = (lo, hi)
     return found

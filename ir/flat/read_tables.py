@@ -15,7 +15,7 @@ import numpy as np
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.flat.join import summed
 from eqsat.ir.flat.map import Digit, IntArray, all_padding, digit
-from eqsat.ir.flat.read import windows
+from eqsat.ir.flat.read import Claim, claim_of, windows
 from eqsat.ir.flat.reader import Cut, NoDigits, Piece, Reader, Sum, with_cuts
 from eqsat.ir.flat.recognise import BoolArray, Rows, Sets
 from eqsat.ir.flat.size_terms import as_size
@@ -119,12 +119,12 @@ def tables_of(shape: Shape, n_in: Size, address: Term, valid: Term) -> Listed | 
 
 def _read(reader: _TableReader, n_in: Size, address: Term, valid: Term) -> Listed | None:
     at = reader.read(address)
-    rooms: list[Sum] = []
+    claims: list[Claim] = []
     masks: list[tuple[tuple[int, ...], BoolArray]] = []
-    for claim in conjuncts(valid):
-        room = _room(reader, claim)
-        if room is None:
-            axes, (truth, defined) = reader.values(claim)
+    for comparison in conjuncts(valid):
+        claim = _claim(reader, comparison)
+        if claim is None:
+            axes, (truth, defined) = reader.values(comparison)
             if not bool(np.all(defined)):
                 raise NoDigits
             if not bool(np.any(truth)):
@@ -132,8 +132,8 @@ def _read(reader: _TableReader, n_in: Size, address: Term, valid: Term) -> Liste
             if not bool(np.all(truth)):
                 masks.append((axes, truth.astype(np.bool_).reshape(-1)))
         else:
-            rooms.append(room)
-    bounds = windows(reader, rooms)
+            claims.append(claim)
+    bounds = windows(reader, claims)
     pieces = [p for p in sorted(reader.pieces) if p[0] >= 0]
     place = {p: n for n, p in enumerate(pieces)}
     digits = [Digit(reader.pieces[p][0], at.parts.get(p, 0), *bounds.get(p, (0, reader.pieces[p][0]))) for p in pieces]
@@ -150,18 +150,14 @@ def _read(reader: _TableReader, n_in: Size, address: Term, valid: Term) -> Liste
     return found if found is not None and _inside(found) else None
 
 
-def _room(reader: _TableReader, claim: Term) -> Sum | None:
-    """The sum that is at least 0 where a claim holds, if it is of one piece."""
-    if claim.op not in ("lt", "le"):
-        return None
+def _claim(reader: _TableReader, comparison: Term) -> Claim | None:
+    """What a comparison says of one piece, if it does."""
     try:
-        low, high = (reader.read(a) for a in claim.args)
-        room = reader.add(high, reader.scale(low, -1))
-        room = room if claim.op == "le" else reader.add(room, Sum(-1, {}))
-        windows(reader, [room])
+        claim = claim_of(reader, comparison)
+        windows(reader, [claim])
     except NoDigits:
         return None
-    return room if all(p[0] >= 0 for p in room.parts) else None
+    return claim if all(p[0] >= 0 for p in claim.room.parts) else None
 
 
 def _apart(digits: Sequence[Digit], rows: Sequence[Rows]) -> tuple[list[Digit], list[Rows]] | None:

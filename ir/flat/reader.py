@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.flat.sizes import Size, add, at_most, div, mul, signed_total
+from eqsat.ir.flat.sizes import Size, at_most, div, mul, signed_total
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
@@ -179,7 +179,7 @@ def _multiple(extent: Size, stride: Size) -> Size:
 
 
 def plus(a: Size, b: Size) -> Size:
-    total = add(a, b)
+    total = signed_total(a, b)
     if total is None:
         raise NoDigits
     return total

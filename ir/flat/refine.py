@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from eqsat.ir.flat.map import Digit
-from eqsat.ir.flat.sizes import Size, add, at_most, div, mul, numbers
+from eqsat.ir.flat.sizes import Size, add, at_most, div, divided, leaves_room, mul, numbers, signed_total, total
 
 
 class Part(NamedTuple):
@@ -40,13 +40,13 @@ def refine(digits: Sequence[Digit], offset: Size, shape: Sequence[Size]) -> tupl
     >>> [(p.extent, p.steps) for p in parts], start
     ([(3, ((0, 1),)), (4, ((1, 1),))], [0, 0])
     """
-    corner: Size | None = offset
+    corner = offset
     for _, stride, lo, hi in digits:
         if stride != 0:
-            lowest = lo if at_most(0, stride) else add(hi, -1)
+            lowest = lo if at_most(0, stride) else total(hi, -1)
             if lowest != 0:
-                corner = None if lowest is None or corner is None else add(corner, mul(stride, lowest))
-    start = None if corner is None else _positions(corner, shape)
+                corner = total(corner, mul(stride, lowest))
+    start = _positions(corner, shape)
     if start is None:
         return None
     parts: list[Part] = []
@@ -86,9 +86,11 @@ def _positions(index: Size, shape: Sequence[Size]) -> list[Size] | None:
         above = div(index, extent)
         if above is None:
             more = add(index, 1)
-            if axis and (more is None or not at_most(more, extent)):
+            below = more is not None and at_most(more, extent)
+            parts = (0, index) if below or not axis else divided(index, extent)
+            if parts is None:
                 return None
-            result[axis], above = index, 0
+            above, result[axis] = parts
         index = above
     return result
 
@@ -165,6 +167,21 @@ def stays(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool
     >>> stays(1, [(1, 2), (3, n)], mul(3, n)), stays(2, [(1, 2), (3, n)], mul(3, n))
     (True, False)
     """
+    return _nest(start, moves, extent) or _reach(start, moves, extent)
+
+
+def _reach(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool:
+    """Whether the last position of all, in symbols, is certain to be inside."""
+    if all(isinstance(x, int) for x in (start, extent, *(x for move in moves for x in move))):
+        return False
+    last = start
+    for step, count in moves:
+        last = total(last, mul(step, total(count, -1)))
+    return leaves_room(total(last, 1), extent)
+
+
+def _nest(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool:
+    """Whether each move is a step over all that smaller ones reach, and the last ends inside."""
     below = add(start, 1)  # all positions so far are below this
     for step, count in sorted(moves, key=lambda move: order_key(move[0])):
         if isinstance(below, int) and isinstance(step, int) and isinstance(count, int):
@@ -213,7 +230,9 @@ def _intersect(a: tuple[Size, Size], b: tuple[Size, Size]) -> tuple[Size, Size] 
     high = a[1] if at_most(a[1], b[1]) else b[1] if at_most(b[1], a[1]) else None
     if low is None or high is None:
         return None
-    return (0, 0) if at_most(high, low) else (low, high) if at_most(low, high) else None
+    if (low, high) in (a, b):
+        return low, high
+    return (0, 0) if at_most(high, low) else (low, high) if leaves_room(low, high) else None
 
 
 def _pull_window(lo: Size, hi: Size, start: Size, reach: list[Reach]) -> list[Cut] | None:
@@ -229,8 +248,13 @@ def _pull_window(lo: Size, hi: Size, start: Size, reach: list[Reach]) -> list[Cu
         return _pull_numbers(known[0], known[1], known[2], known[3:])
     # With symbols the steps are nested: the smaller ones together never reach the next multiple of the largest.
     index, step, _ = reach[0]
+    if start != 0:
+        first, stop = (signed_total(x, mul(-1, start)) for x in (lo, hi))
+        if len(reach) > 1 or first is None or stop is None:
+            return None
+        lo, hi = first, stop
     low, high = div(lo, step), div(hi, step)
-    return [(index, low, high)] if start == 0 and low is not None and high is not None else None
+    return [(index, low, high)] if low is not None and high is not None else None
 
 
 def _pull_numbers(lo: int, hi: int, start: int, reach: list[int]) -> list[Cut] | None:

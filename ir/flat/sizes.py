@@ -17,7 +17,7 @@ from eqsat.ir.errors import LayoutError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.sums import content
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
+from eqsat.ir.terms.walk import expanded, substitute
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,6 +116,36 @@ def div(a: Size, b: Size) -> Size | None:
     return None if min(rest.values()) < 0 else monomial(a.coef // b.coef, *rest.elements())
 
 
+MOST_STEPS = 16
+
+
+def divided(a: Size, b: Size) -> tuple[Size, Size] | None:
+    """The quotient and the remainder of a by b as polynomials, where the remainder is certain to be in [0, b).
+
+    >>> n = t.sym("N")
+    >>> quotient, remainder = divided(size_of(2 * n + 7), size_of(n + 3))
+    >>> quotient, remainder, divided(size_of(2 * n + 5), size_of(n + 3))
+    (2, 1, None)
+    """
+    rest, whole = (expanded(_term(x)) for x in (a, b))
+    lead, quotient = max(_monomials(whole), key=lambda x: (len(x[1]), [f.order for f in x[1]])), t.index_const(0)
+    for _ in range(MOST_STEPS):
+        found = (div(monomial(k, *factors), monomial(lead[0], *lead[1])) for k, factors in _monomials(rest))
+        step = next((_term(x) for x in found if x is not None and x != 0), None)
+        if step is None:
+            break
+        quotient, rest = quotient + step, expanded(rest - step * whole)
+    left = size_of(rest)
+    return (size_of(quotient), left) if leaves_room(0, left) and leaves_room(total(left, 1), b) else None
+
+
+def _monomials(x: Term) -> list[tuple[int, tuple[Term, ...]]]:
+    """The summands of an expanded term: a number, and what it multiplies."""
+    constant, parts = t.linear_parts(x)
+    found = [(k, body.args if body.op == "prod" else (body,)) for k, body in parts]
+    return [*found, (constant, ())] if constant or not found else found
+
+
 def add(a: Size, b: Size) -> Size | None:
     """The sum, or None where it is not one size.
 
@@ -138,11 +168,18 @@ def total(a: Size, b: Size) -> Size:
     >>> n = monomial(1, t.sym("N"))
     >>> total(2, 3), str(total(n, 3)), total(total(n, 3), -3) == n
     (5, 'N + 3', True)
+    >>> str(total(mul(n, total(n, 4)), mul(-2, n)))
+    'N*(N + 2)'
     """
     found = add(a, b)
     if found is not None:
         return found
-    return size_of(_term(a) + _term(b))
+    shared = common(a, b)
+    if isinstance(shared, int):
+        return size_of(_term(a) + _term(b))
+    unit = monomial(1, *shared.factors)
+    parts = [part for x in (a, b) if (part := div(x, unit)) is not None]
+    return mul(unit, total(*parts))
 
 
 def signed_total(a: Size, b: Size) -> Size | None:
@@ -152,12 +189,27 @@ def signed_total(a: Size, b: Size) -> Size | None:
     >>> n, c = monomial(1, t.sym("N")), monomial(2, t.sym("C"))
     >>> str(signed_total(n, 2)), str(signed_total(mul(-1, n), -2)), signed_total(n, -2), str(signed_total(n, c))
     ('N + 2', '-N - 2', None, '2*C + N')
+    >>> str(signed_total(total(n, 2), -1))
+    'N + 1'
     """
     found = add(a, b)
     if found is not None:
         return found
     signs = {(x if isinstance(x, int) else x.coef) > 0 for x in (a, b)}
-    return total(a, b) if len(signs) == 1 else None
+    whole = total(a, b)
+    return whole if len(signs) == 1 or isinstance(whole, int) or all(map(_is_positive, whole.factors)) else None
+
+
+def _is_positive(factor: Term) -> bool:
+    """Whether a size is a sum, without a minus, of unknown extents that are at least 0."""
+    constant, parts = t.linear_parts(factor)
+    bodies = [x for _, body in parts for x in (body.args if body.op == "prod" else (body,))]
+    return constant >= 0 and all(k > 0 for k, _ in parts) and all(map(_is_extent, bodies))
+
+
+def _is_extent(x: Term) -> bool:
+    low = _least(x) if x.op == "sym" else None
+    return _is_positive(x) if x.op == "sum" else low is not None and low >= 0
 
 
 def _term(a: Size) -> Term:
@@ -188,6 +240,8 @@ def at_most(a: Size, b: Size) -> bool:
     >>> n = t.sym("N")
     >>> at_most(3, 4), at_most(2, monomial(2, n)), at_most(monomial(2, n), 8)
     (True, True, False)
+    >>> at_most(size_of(n + 1), size_of(n + 2)), at_most(size_of(n + 2), size_of(n + 1))
+    (True, False)
     """
     if isinstance(a, int) and isinstance(b, int):
         return a <= b
@@ -195,9 +249,43 @@ def at_most(a: Size, b: Size) -> bool:
     high, high_factors = (b, ()) if isinstance(b, int) else (b.coef, b.factors)
     if low <= 0 <= high:
         return True
-    if low > 0:
-        return low <= high and not Counter(low_factors) - Counter(high_factors)
-    return low <= high and not Counter(high_factors) - Counter(low_factors)
+    fewer, more = (low_factors, high_factors) if low > 0 else (high_factors, low_factors)
+    if low <= high and not Counter(fewer) - Counter(more):
+        return True
+    return any(f.op == "sum" for f in (*low_factors, *high_factors)) and leaves_room(a, b)
+
+
+def leaves_room(a: Size, b: Size) -> bool:
+    """Whether a <= b is certain for all symbols that keep their bounds, extents of 0 included.
+
+    >>> n, m = t.sym("N", lower=0), t.sym("M", lower=1)
+    >>> leaves_room(1, monomial(1, n)), leaves_room(1, monomial(1, m)), leaves_room(size_of(n + 1), size_of(n * m + 1))
+    (False, True, False)
+    >>> leaves_room(size_of(m - 3), monomial(1, m)), leaves_room(size_of(2 * n), size_of((n + 1) * (n + 2)))
+    (True, True)
+    """
+    room = total(b, mul(-1, a))
+    if isinstance(room, int):
+        return room >= 0
+    known = _least(room.term)
+    known = _least(expanded(room.term)) if known is None or known < 0 else known
+    return known is not None and known >= 0
+
+
+def _least(x: Term) -> int | None:
+    """A number that symbols within their bounds do not fall below, by the signs of the summands."""
+    if x.op == "sym":
+        return t.symbol_facts(x).lower
+    constant, parts = t.linear_parts(x)
+    if len(parts) == 1 and parts[0][1] is x:
+        known = [_least(f) for f in x.args] if x.op == "prod" else [None]
+        return None if any(k is None or k < 0 for k in known) else math.prod(k for k in known if k is not None)
+    for k, body in parts:
+        low = _least(body) if k > 0 else None
+        if low is None:
+            return None
+        constant += k * low
+    return constant
 
 
 def common(a: Size, b: Size) -> Size:

@@ -352,11 +352,9 @@ def _transpose(draft: _Draft, parts: list[Part], order: list[int], moving: list[
 
 def _gathered(m: FlatMap, src: Shape, dst: Shape) -> _Draft | None:
     """Read what m reads by a gather, in output order, then expand and pad."""
-    offset: Size | None = m.offset
+    offset = m.offset
     for d in m.digits:
-        offset = None if offset is None else add(offset, mul(d.stride, d.lo))
-    if offset is None:
-        return None
+        offset = total(offset, mul(d.stride, d.lo))
     reads = from_digits(m.n_in, [digit(d.width, d.stride) for d in m.digits if d.stride != 0], offset)
     core = _core(reads)
     if core is None:

@@ -21,7 +21,7 @@ from eqsat.ir.flat.reader import NoDigits, Piece, plus
 from eqsat.ir.flat.recognise import SMALL
 from eqsat.ir.flat.refine import order_key
 from eqsat.ir.flat.size_terms import as_size, shape_size
-from eqsat.ir.flat.sizes import Size, at_most, div, mul, numbers, product
+from eqsat.ir.flat.sizes import Size, at_most, div, leaves_room, mul, numbers, product
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import View
 from eqsat.ir.tensors.views import flatten
@@ -121,10 +121,11 @@ def _numbers(reading: Reading) -> list[_Number]:
     """The numbers that are bounded: no piece is in two, and each is mixed radix."""
     found: dict[tuple[tuple[Piece, int], ...], _Number] = {}
     for claim in reading.claims:
-        if not claim.parts and not at_most(0, claim.constant):
+        room = claim.room
+        if not room.parts and not leaves_room(int(claim.strict), room.constant):
             raise NoDigits
-        if len(claim.parts) > 1:
-            parts = {p: _int(k) for p, k in claim.parts.items()}
+        if len(room.parts) > 1:
+            parts = {p: _int(k) for p, k in room.parts.items()}
             smallest = min(map(abs, parts.values()))
             unit = smallest if max(parts.values(), key=abs) > 0 else -smallest
             if any(k % unit for k in parts.values()):
@@ -133,7 +134,7 @@ def _numbers(reading: Reading) -> list[_Number]:
             key = tuple(factors.items())
             if key not in found:
                 found[key] = _number(factors, {p: _int(reading.reader.pieces[p][0]) for p in factors})
-            found[key].narrow(unit, _int(claim.constant))
+            found[key].narrow(unit, _int(room.constant) - claim.strict)
     used = [p for key in found for p, _ in key]
     if len(set(used)) < len(used) or any(n.lo >= n.hi for n in found.values()):
         raise NoDigits
@@ -157,7 +158,7 @@ def _number(factors: dict[Piece, int], extents: Mapping[Piece, int]) -> _Number:
 
 
 def _single(reading: Reading) -> dict[Piece, tuple[Size, Size]]:
-    return windows(reading.reader, [c for c in reading.claims if len(c.parts) == 1])
+    return windows(reading.reader, [c for c in reading.claims if len(c.room.parts) == 1])
 
 
 def _read(reading: Reading, n_in: Size) -> FlatMap:

@@ -16,7 +16,7 @@ from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, ShapeError, Ty
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.buffer_index import as_ramp, fused
 from eqsat.ir.ranges.bounds import bounds, fits_int32, overflowing
-from eqsat.ir.ranges.map_bounds import at_least, distributed
+from eqsat.ir.ranges.map_bounds import at_least
 from eqsat.ir.shown import card
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, as_dim, as_shape, format_shape
@@ -197,7 +197,7 @@ class Buffer:
         step = t.index_const(1)
         for n in reversed(group):
             steps.insert(0, step)
-            step = distributed(step, t.as_index(self.shape[n]))
+            step = t.distributed(step, t.as_index(self.shape[n]))
         return steps
 
     def _spans(self) -> list[tuple[Term, Term]]:
@@ -209,7 +209,7 @@ class Buffer:
             for n, step in zip(group, self._steps(group), strict=True):
                 extent = self.shape[n]
                 empty = empty or (isinstance(extent, int) and extent == 0)
-                reach = distributed(step, t.as_index(extent) - 1)
+                reach = t.distributed(step, t.as_index(extent) - 1)
                 low, high = (low, high + reach) if at_least(step) else (low + reach, high)
             result.append((self.elem_offset, self.elem_offset) if empty else (low, high + 1))
         return result

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eqsat.ir.layouts.digits import Digit, read_digit
-from eqsat.ir.ranges.map_bounds import distributed
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
@@ -50,7 +49,7 @@ def _joined(step: Term, high: Digit, low_step: Term, low: Digit) -> Term | None:
     """x // (d*m) [% M] * (s*m) + x // d % m * s is s times x // d [% (M*m)]."""
     if low.modulus is None or high.source is not low.source:
         return None
-    if distributed(low_step, low.modulus) is not step or distributed(low.divisor, low.modulus) is not high.divisor:
+    if t.distributed(low_step, low.modulus) is not step or t.distributed(low.divisor, low.modulus) is not high.divisor:
         return None
     value = low.source if t.is_const(low.divisor, 1) else t.binary("floordiv", low.source, low.divisor)
-    return value if high.modulus is None else t.binary("mod", value, distributed(high.modulus, low.modulus))
+    return value if high.modulus is None else t.binary("mod", value, t.distributed(high.modulus, low.modulus))

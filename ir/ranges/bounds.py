@@ -186,7 +186,7 @@ class Bounds:
             replaced.append((c, factors))
         if not changed:
             return math.inf
-        largest = t.linear(constant, [(c, _expand(factors)) for c, factors in replaced])
+        largest = t.linear(constant, [(c, t.distributed(*factors)) for c, factors in replaced])
         return self._linear(*t.linear_parts(largest))[1]
 
     def _is_open(self, factor: Term) -> bool:
@@ -209,17 +209,6 @@ class Bounds:
         if op == "ne":
             never, always = always, never
         return int(always), int(not never)
-
-
-def _expand(factors: Sequence[Term]) -> Term:
-    """The product, distributed over sums while it is small."""
-    total = t.index_const(1)
-    for f in factors:
-        (c, left), (d, right) = t.linear_parts(total), t.linear_parts(f)
-        parts = [(p * q, t.product((x, y))) for p, x in left for q, y in right]
-        parts += [(p * d, x) for p, x in left] + [(c * q, y) for q, y in right]
-        total = t.linear(c * d, parts) if len(parts) <= 64 else t.product((total, f))
-    return total
 
 
 def _merge_digits(node: Term) -> Term:

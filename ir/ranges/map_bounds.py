@@ -147,17 +147,6 @@ def exact_quotient(a: Term, b: Term) -> Term | None:
     return result
 
 
-def distributed(a: Term, b: Term) -> Term:
-    """The product of two terms, multiplied out over their sums."""
-    constant_a, parts_a = t.linear_parts(a)
-    constant_b, parts_b = t.linear_parts(b)
-    result = b * constant_a + a * constant_b - constant_a * constant_b
-    for c, x in parts_a:
-        for d, y in parts_b:
-            result = result + t.product([t.index_const(c * d), x, y])
-    return result
-
-
 def _monomial(term: Term) -> tuple[int, list[Term]]:
     constant, parts = t.linear_parts(term)
     if not parts:
@@ -322,7 +311,7 @@ def _bound(node: Term, args: list[Bound]) -> Bound | None:
 def _product_bound(args: list[Bound]) -> Bound | None:
     low, high = args[0].low, args[0].high
     for a in args[1:]:
-        ends = [distributed(x, y) for x in (low, high) for y in (a.low, a.high)]
+        ends = [t.distributed(x, y) for x in (low, high) for y in (a.low, a.high)]
         values = [t.int_value(e) for e in ends]
         numbers = [v for v in values if v is not None]
         if len(numbers) == len(ends):

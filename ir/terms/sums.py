@@ -85,3 +85,20 @@ def product(factors: Iterable[Term]) -> Term:
         return index_const(coefficient)
     body = rest[0] if len(rest) == 1 else make("prod", tuple(sorted(rest, key=lambda t: t.order)))
     return linear(0, ((coefficient, body),))
+
+
+def distributed(*factors: Term, most: int = 64) -> Term:
+    """The product, multiplied out over sums while it has no more than `most` summands.
+
+    >>> from eqsat.ir.terms.term import sym
+    >>> n = sym("N")
+    >>> distributed(n + 1, n - 1)
+    N*N - 1
+    """
+    total = index_const(1)
+    for f in factors:
+        (c, left), (d, right) = linear_parts(total), linear_parts(f)
+        parts = [(p * q, product((x, y))) for p, x in left for q, y in right]
+        parts += [(p * d, x) for p, x in left] + [(c * q, y) for q, y in right]
+        total = linear(c * d, parts) if len(parts) <= most else product((total, f))
+    return total

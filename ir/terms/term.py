@@ -46,7 +46,7 @@ from eqsat.ir.terms.node import (
     TermLike,
     make,
 )
-from eqsat.ir.terms.sums import linear, linear_parts, product
+from eqsat.ir.terms.sums import distributed, linear, linear_parts, product
 
 __all__ = [
     "BITWISE",
@@ -76,6 +76,7 @@ __all__ = [
     "compare",
     "const",
     "const_value",
+    "distributed",
     "fold_index",
     "given",
     "holds_facts",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from eqsat.ir import clock
-from eqsat.ir.terms.term import Term, load, rebuild
+from eqsat.ir.terms.term import Term, distributed, load, rebuild
 
 
 def postorder(*roots: Term, done: Container[Term] = ()) -> Iterator[Term]:
@@ -48,6 +48,22 @@ def transform(term: Term, change: Callable[[Term], Term | None], memo: dict[Term
 
 def _is_part(term: Term, args: list[Term]) -> bool:
     return any(term is a or any(term is b for b in a.args) for a in args)
+
+
+def expanded(term: Term) -> Term:
+    """A term with products of sums as sums of products, where these are not long.
+
+    >>> from eqsat.ir.terms.term import sym
+    >>> n = sym("N")
+    >>> expanded((n + 1) * (n + 2) // 2)
+    (3*N + N*N + 2) // 2
+    """
+
+    def change(node: Term) -> Term | None:
+        is_product = node.op == "prod" and any(f.op == "sum" for f in node.args)
+        return distributed(*node.args, most=32) if is_product else None
+
+    return transform(term, change)
 
 
 def substitute(term: Term, table: Mapping[Term, Term]) -> Term:

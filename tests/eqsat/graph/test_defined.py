@@ -41,7 +41,7 @@ def model(shape: Sequence[int | str], *steps: Step) -> ModelProto:
     last = "x"
     for n, (op, operands, attrs) in enumerate(steps):
         names = [f"c{n}_{k}" for k in range(len(operands))]
-        arrays = [a if isinstance(a, np.ndarray) else np.asarray(a, np.float32) for a in operands]
+        arrays = [_array(a) for a in operands]
         constants += [numpy_helper.from_array(a, name) for a, name in zip(arrays, names, strict=True)]
         nodes.append(helper.make_node(op, [last, *names], [f"t{n}"], **attrs))
         last = f"t{n}"
@@ -49,6 +49,10 @@ def model(shape: Sequence[int | str], *steps: Step) -> ModelProto:
     graph = helper.make_graph(nodes, "g", *ends, constants)
     graph.output[0].type.tensor_type.elem_type = 7 if steps[-1][0] == "ArgMax" else 1
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def _array(operand: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(operand, None if isinstance(operand, np.ndarray) else np.float32)
 
 
 def pad(rank: int, axis: int, cells: tuple[int, int], value: float) -> Step:
@@ -71,6 +75,7 @@ def values(wanted: ModelProto, x: np.ndarray[Any, Any]) -> Any:
 
 WEIGHTS = np.random.default_rng(1).normal(size=(8, 16, 3, 3)).astype(np.float32)
 SPOILED = np.where(np.arange(WEIGHTS.size).reshape(WEIGHTS.shape) == WEIGHTS.size - 1, np.float32(INF), WEIGHTS)
+FACTORS = np.array([2, INF, 1], np.float32).reshape(3, 1, 1)
 SAME = {"pads": [1, 1, 1, 1]}
 CHANNELS = pad(4, 1, (0, 13), 0.0)
 BORDER = np.array([0, 0, 1, 2, 0, 0, 0, 2])
@@ -133,9 +138,13 @@ GONE: dict[str, ModelProto] = {
         ("Reshape", [np.array([2, 3, 8, 40])], {}),
         STEPPED,
     ),
+    "a border of unknown sizes before a function, behind a transpose": model(
+        ["N", "H", "W", 3], MOVED, AROUND, ("Relu", [], {}), STEPPED
+    ),
+    "two borders of unknown sizes": model(["N", 3, "H", "W"], AROUND, ("Relu", [], {}), AROUND, STEPPED),
     "a border times a number": model(["N", 3, "H", "W"], AROUND, ("Mul", [2.0], {}), STEPPED),
     "a border that numbers take to 0": model(
-        [2, 7, 9, 3], ("Pad", AROUND_LAST[1][:1] + [2.0], {}), MOVED, ("Sub", [2.0], {}), ("Div", [[3.0]], {}), STEPPED
+        [2, 7, 9, 3], ("Pad", [*AROUND_LAST[1][:1], 2.0], {}), MOVED, ("Sub", [2.0], {}), ("Div", [[3.0]], {}), STEPPED
     ),
     "channels times a number": model([2, 3, 9, 9], CHANNELS, ("Mul", [-2.0], {}), ("Conv", [WEIGHTS], SAME)),
     "a border of each channel": model(["N", 8, "H", "W"], AROUND, ("Conv", [WEIGHTS[:, :1]], {"group": 8})),
@@ -160,9 +169,7 @@ STAYS: dict[str, ModelProto] = {
     "a function makes it 1": model([4, 30], pad(2, 1, (0, 2), 0.0), ("Exp", [], {}), ("ReduceL2", [np.array([1])], {})),
     "positions count": model([4, 30], pad(2, 1, (2, 0), -INF), ("ArgMax", [], {"axis": 1})),
     "a number makes it 1": model([2, 3, 7, 9], AROUND, ("Add", [1.0], {}), ("Conv", [WEIGHTS[:, :3]], {})),
-    "an unknown factor": model(
-        [2, 3, 7, 9], AROUND, ("Mul", [np.array([[[2]], [[INF]], [[1]]], np.float32)], {}), ("Conv", [WEIGHTS[:, :3]], {})
-    ),
+    "an unknown factor": model([2, 3, 7, 9], AROUND, ("Mul", [FACTORS], {}), ("Conv", [WEIGHTS[:, :3]], {})),
     "times infinity": model([2, 3, 7, 9], AROUND, ("Mul", [INF], {}), ("Conv", [WEIGHTS[:, :3]], {})),
     "a border of infinite weights": model([2, 3, 7, 9], AROUND, ("Conv", [SPOILED[:, -3:]], {})),
     "infinite weights": model([2, 3, 9, 9], CHANNELS, ("Conv", [SPOILED], SAME)),

@@ -181,15 +181,15 @@ def test_formulas_in_other_symbols_are_shortened_once(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(simplify_module, "simplify_term", counted)
 
-    def padded(name: str, least: int) -> Map:
+    def rolled(name: str, least: int) -> Map:
         h, w = t.sym(f"{name}_h", least), t.sym(f"{name}_w", least)
-        return whole(eq.input("x", (N, 3, h, w), "float32").pad(((0, 0), (0, 0), (1, 2), (1, 2))))
+        return whole(eq.roll(eq.input("x", (N, 3, h, w), "float32"), 1, 2))
 
-    first, count = padded("p", 5), len(asked)
+    first, count = rolled("p", 5), len(asked)
     assert count > 0
-    others = [padded(name, 5) for name in ("a", "q", "z9", "z10")]
+    others = [rolled(name, 5) for name in ("a", "q", "z9", "z10")]
     assert len(asked) == count and len({first, *others}) == 5
-    padded("r", 6)
+    rolled("r", 6)
     assert len(asked) > count
     for m in (first, *others):
         free = sorted({*symbols(m.address)} - {N}, key=str) if isinstance(m, TermMap) else []
@@ -198,5 +198,5 @@ def test_formulas_in_other_symbols_are_shortened_once(monkeypatch: pytest.Monkey
         table = {s: t.index_const(n) for s, n in sizes.items()}
         terms = [put(f(m, cell(size)), table) for f in (address_at, valid_at)]
         (address, _), (valid, _) = evaluate_masked(terms, {cell(size): np.arange(size)}, load_table)
-        wanted = np.pad(np.arange(6 * 30).reshape(2, 3, 5, 6), ((0, 0), (0, 0), (1, 2), (1, 2)), constant_values=-1)
+        wanted = np.roll(np.arange(6 * 30).reshape(2, 3, 5, 6), 1, 2)
         assert np.array_equal(np.where(valid, address, -1), wanted.reshape(-1))

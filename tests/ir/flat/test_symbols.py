@@ -15,7 +15,22 @@ from eqsat.ir.flat.align import align
 from eqsat.ir.flat.facts import inverse, is_bijective, is_injective, is_surjective, split_core
 from eqsat.ir.flat.map import FlatMap, digit, from_digits, identity, substitute
 from eqsat.ir.flat.ops import compose, compose_parts
-from eqsat.ir.flat.sizes import Size, add, at_most, common, div, monomial, mul, number, product, value
+from eqsat.ir.flat.sizes import (
+    Size,
+    add,
+    at_most,
+    common,
+    div,
+    divided,
+    leaves_room,
+    monomial,
+    mul,
+    number,
+    product,
+    signed_total,
+    total,
+    value,
+)
 from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
 from eqsat.ir.flat.table import Map, TableMap
@@ -34,27 +49,60 @@ VALUES = st.fixed_dictionaries({n: st.integers(1, 4), m: st.integers(1, 4)})
 def test_size_arithmetic(a: Size, b: Size, env: dict[Term, int]) -> None:
     x, y = value(a, env), value(b, env)
     assert value(mul(a, b), env) == x * y
-    quotient, total = div(a, b), add(a, b)
+    quotient, added = div(a, b), add(a, b)
     assert quotient is None or value(quotient, env) * y == x
-    assert total is None or value(total, env) == x + y
+    assert added is None or value(added, env) == x + y
+    assert value(total(a, b), env) == x + y
     assert not at_most(a, b) or x <= y
     shared = value(common(a, b), env)
     assert (x == y == 0) if shared == 0 else x % shared == 0 == y % shared
     assert (a == b) == (str(a) == str(b)) and (a != b or hash(a) == hash(b))
 
 
+o = sym("O", lower=0)
+PARTS: st.SearchStrategy[Size] = st.sampled_from([(n,), (o,), (n, o), (n, n), (o, o)]).flatmap(
+    lambda factors: st.integers(-3, 4).map(lambda coef: monomial(coef, *factors))
+)
+SUMS = st.tuples(PARTS, PARTS, st.integers(-6, 6)).map(lambda parts: total(total(parts[0], parts[1]), parts[2]))
+BOUNDED = st.fixed_dictionaries({n: st.integers(1, 4), o: st.integers(0, 3)})
+
+
+@given(SUMS, SUMS, BOUNDED)
+def test_sums_of_sizes(a: Size, b: Size, env: dict[Term, int]) -> None:
+    """Whatever their signs, and for extents of 0 where symbols may be that."""
+    x, y = value(a, env), value(b, env)
+    assert value(total(a, b), env) == x + y
+    assert not leaves_room(a, b) or x <= y
+    signed = signed_total(a, b)
+    assert signed is None or value(signed, env) == x + y
+    parts = divided(a, b) if b != 0 else None
+    assert parts is None or (value(parts[0], env), value(parts[1], env)) == divmod(x, y)
+
+
+@given(SIZES, SIZES, st.integers(0, 6), st.integers(0, 6), VALUES)
+def test_extents_that_are_sums(a: Size, b: Size, more: int, less: int, env: dict[Term, int]) -> None:
+    """Products of extents and of extents that a padding made larger."""
+    x, y = mul(a, total(N, more)), mul(b, total(N, less))
+    assert not at_most(x, y) or value(x, env) <= value(y, env)
+
+
 @st.composite
 def symbolic_views(draw: st.DrawFn, shape: Shape) -> tuple[Map, Shape]:
     """One view of a tensor with symbolic extents; numbers are cut and padded, symbols moved, split and repeated."""
     fixed = [isinstance(e, int) for e in shape]
-    kind = draw(st.sampled_from(["permute", "permute", "pad", "slice", "tile", "roll"]))
+    kind = draw(st.sampled_from(["permute", "permute", "pad", "pad", "crop", "slice", "tile", "roll"]))
     if kind == "permute":
         axes = draw(st.permutations(range(len(shape))))
         return build.permute(shape, axes), tuple(shape[a] for a in axes)
     if kind == "pad":
-        widths = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) if number_ else (0, 0) for number_ in fixed]
+        widths = [(draw(st.integers(0, 2)), draw(st.integers(0, 2))) for _ in shape]
         m = build.pad(shape, [w[0] for w in widths], [w[1] for w in widths])
-        return m, tuple(e + sum(w) if isinstance(e, int) else e for e, w in zip(shape, widths, strict=True))
+        return m, tuple(total(e, sum(w)) for e, w in zip(shape, widths, strict=True))
+    if kind == "crop":  # what a padding made larger
+        most = [isinstance(e, int) or all(f.op == "sum" for f in e.factors) for e in shape]
+        starts = [draw(st.integers(0, 1)) if some and e != 0 else 0 for e, some in zip(shape, most, strict=True)]
+        sizes = tuple(total(e, -start) for e, start in zip(shape, starts, strict=True))
+        return build.crop(shape, starts, sizes), sizes
     if kind == "slice":
         cuts = [
             range(e)[draw(st.integers(0, 2)) :: draw(st.integers(1, 2))] if isinstance(e, int) else e for e in shape
@@ -109,14 +157,14 @@ def numeric(spelling: Spelling, env: dict[Term, int]) -> Spelling:
 def test_symbols_agree_with_numbers(data: st.DataObject, env: dict[Term, int]) -> None:
     shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 6, N, M, monomial(2, n)]), min_size=1, max_size=4)))
     start = shape
-    total: Map = identity(product(shape))
-    expected: Map = at(total, env)
+    whole: Map = identity(product(shape))
+    expected: Map = at(whole, env)
     for _ in range(data.draw(st.integers(1, 4))):
         try:
             view, result = data.draw(symbolic_views(shape))
         except LayoutError:
             break
-        step = compose_parts(total, view)
+        step = compose_parts(whole, view)
         direct = compose_parts(expected, at(view, env))
         assert direct is not None
         if step is None:
@@ -124,20 +172,20 @@ def test_symbols_agree_with_numbers(data: st.DataObject, env: dict[Term, int]) -
         assert np.array_equal(at(step.map, env).to_array(), direct.map.to_array())
         if all(v > 1 for v in env.values()):
             assert (step.outer_pads, step.inner_pads) == (direct.outer_pads, direct.inner_pads)
-        total, expected, shape = step.map, direct.map, result
+        whole, expected, shape = step.map, direct.map, result
     array = expected.to_array()
-    back = inverse(total)
-    if is_bijective(total):
+    back = inverse(whole)
+    if is_bijective(whole):
         assert is_bijective(expected)
     assert back is None or np.array_equal(array[at(back, env).to_array()], np.arange(len(array)))
-    assert not is_injective(total) or is_injective(expected)
-    assert not is_surjective(total) or is_surjective(expected)
-    core, layout = split_core(total)
+    assert not is_injective(whole) or is_injective(expected)
+    assert not is_surjective(whole) or is_surjective(expected)
+    core, layout = split_core(whole)
     joined = compose(at(core, env), at(layout, env))
     assert joined is not None and np.array_equal(joined.to_array(), array)
-    spelling = spell(total, start, shape)
+    spelling = spell(whole, start, shape)
     if spelling is not None:
-        made = run_steps(numeric(spelling, env), np.arange(1, value(total.n_in, env) + 1), -7)
+        made = run_steps(numeric(spelling, env), np.arange(1, value(whole.n_in, env) + 1), -7)
         assert np.array_equal(made.reshape(-1), np.where(array >= 0, array + 1, -7))
 
 
@@ -165,10 +213,22 @@ def test_a_symbolic_batch_is_as_good_as_a_number() -> None:
     assert names(spell(rolled, image, image)) == ["Gather"]
 
 
+def test_borders_of_unknown_sizes_are_digits() -> None:
+    """Behind a transpose, around each other, cut off again: one map each."""
+    last, first = (N, M, N, 3), (N, 3, M, N)
+    around = build.pad(first, (0, 0, 1, 2), (0, 0, 3, 1))
+    larger = (N, 3, total(M, 4), total(N, 3))
+    behind = compose(build.permute(last, (0, 3, 1, 2)), around)
+    assert isinstance(behind, FlatMap) and behind.valid_count == behind.n_in
+    assert names(spell(behind, last, larger)) == ["Transpose", "Pad"]
+    assert compose(around, build.crop(larger, (0, 0, 1, 2), first)) == identity(around.n_in)
+    twice = compose(around, build.pad(larger, (0, 0, 1, 0), (0, 0, 0, 2)))
+    assert twice == build.pad(first, (0, 0, 2, 2), (0, 0, 3, 3))
+
+
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: build.pad((N, 3), (1, 0), (1, 0)),
         lambda: build.flip((N, 3), (0,)),
         lambda: build.roll((N, 3), 0, 1),
         lambda: number(N),
