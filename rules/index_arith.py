@@ -119,6 +119,12 @@ def mod_low(x: Idx, y: Idx, g: Pos, d: Pos):
     return (g * x + y) % (g * d), g * (x % d) + y, when(y >= 0, y < g), lemma
 
 
+@rule("without-digit", tags=["expansive"])
+def without_digit(x: Idx, c: Pos):
+    """A number less its last digit is whole multiples of the radix."""
+    return x - x % c, c * (x // c)
+
+
 @rule("div-add", tags=["normal"])
 def div_add(x: Idx, y: Idx, c: Pos):
     """Whole multiples of the divisor leave a quotient."""
@@ -265,18 +271,6 @@ def div_digit(x: Idx, y: Idx, a: Pos, b: Pos):
     lemmas = hint(t.compare("eq", y // (a * b), y // a // b), t.compare("eq", x // a, y // a + (x - y) // a))
     right = y // a % b + (x - y) // a
     return x // a - b * (y // (a * b)), right, when(t.compare("eq", (x - y) % a, 0)), lemmas
-
-
-@rule("mod-rest", tags=["expansive"])
-def mod_rest(x: Idx, y: Idx, c: Pos):
-    """What is left of a sum without the low digit is the high digit."""
-    return x + y - (x + y) % c, c * ((x + y) // c)
-
-
-@rule("mod-of-rest", tags=["expansive"])
-def mod_of_rest(x: Idx, c: Pos, d: Pos):
-    """The same below a remainder, for any number."""
-    return (x - x % c) % d, c * (x // c) % d
 
 
 @rule("div-cancel", tags=["expansive"])

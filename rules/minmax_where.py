@@ -110,6 +110,30 @@ def where_max_le(x: Idx, y: Idx):
     return t.where(x <= y, y, x), _max(x, y)
 
 
+@rule("where-min-next", tags=["normal"])
+def where_min_next(x: Idx, y: Idx, z: Total):
+    """Selecting the smaller value is min where the limit is the other value, or one more."""
+    return t.where(x < y, x, z), _min(x, z), when(y <= z + 1, z <= y)
+
+
+@rule("where-min-le-next", tags=["normal"])
+def where_min_le_next(x: Idx, y: Idx, z: Total):
+    """Selecting the smaller value is min where the limit is the other value, or one less."""
+    return t.where(x <= y, x, z), _min(x, z), when(y <= z, z <= y + 1)
+
+
+@rule("where-max-next", tags=["normal"])
+def where_max_next(x: Idx, y: Idx, z: Total):
+    """Selecting the greater value is max where the limit is the other value, or one more."""
+    return t.where(x < y, z, x), _max(x, z), when(y <= z + 1, z <= y)
+
+
+@rule("where-max-le-next", tags=["normal"])
+def where_max_le_next(x: Idx, y: Idx, z: Total):
+    """Selecting the greater value is max where the limit is the other value, or one less."""
+    return t.where(x <= y, z, x), _max(x, z), when(y <= z, z <= y + 1)
+
+
 @rule("where-same-else", tags=["normal"])
 def where_same_else(p: Pred, x: Idx, y: Total):
     """A selection between values that are equal where the first is selected is the second."""

@@ -56,6 +56,7 @@ BY_HAND: list[dict[str, Any]] = [
     {"text": "(M - 1 - y % M) // (2*M)", "ranges": {"M": [1, None]}},
     {"text": "x // N % M * N + x % N", "ranges": SIZED},
     {"text": "x // 2 * 2", "assuming": "x % 4 == 2"},
+    *({"text": f"where(x {op} y // z, {a}, {b})"} for op in ("<", "<=") for a, b in (("x", "y // z"), ("y // z", "x"))),
     {"text": "x % 4 <= x"},
     {"text": "x // c", "ranges": {"c": [1, None]}, "assuming": "-c <= x and x < 0"},
     {"text": "x <= x % c", "ranges": {"c": [1, None]}},
