@@ -28,7 +28,7 @@ demo: $(VENV)/.installed-demo
 	$(BIN)/python -m eqsat.demo --strict $(ARGS)
 
 test: $(VENV)/.installed-test
-	$(BIN)/pytest -n 2 -m "not slow" $(ARGS)
+	$(BIN)/pytest -n 2 --dist worksteal -m "not slow" $(ARGS)
 
 lint: $(VENV)/.installed-lint
 	$(BIN)/ruff check

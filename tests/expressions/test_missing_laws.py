@@ -92,7 +92,7 @@ def test_a_law_that_is_missing(rule: Rule) -> None:  # feature: J5
     [
         ("units", ["truncmod-unit"]),
         pytest.param("product-units", ["truncmod-of-multiple"], marks=pytest.mark.slow),  # a proof of a second
-        ("quarters", ["turned-quarters"]),
+        pytest.param("quarters", ["turned-quarters"], marks=pytest.mark.slow),
         pytest.param("thirds", ["turned-thirds"], marks=pytest.mark.slow),
     ],
 )
