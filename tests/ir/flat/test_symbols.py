@@ -15,6 +15,7 @@ from eqsat.ir.flat.align import align
 from eqsat.ir.flat.facts import inverse, is_bijective, is_injective, is_surjective, split_core
 from eqsat.ir.flat.map import FlatMap, digit, from_digits, identity, substitute
 from eqsat.ir.flat.ops import compose, compose_parts
+from eqsat.ir.flat.read import digits_of
 from eqsat.ir.flat.sizes import (
     Size,
     add,
@@ -35,7 +36,7 @@ from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
 from eqsat.ir.flat.table import Map, TableMap
 from eqsat.ir.flat.tabled import with_numbers
-from eqsat.ir.terms.term import Term, sym
+from eqsat.ir.terms.term import Term, ax, compare, logical_and, sym
 
 n, m = sym("N"), sym("M")
 N, M = monomial(1, n), monomial(1, m)
@@ -187,6 +188,28 @@ def test_symbols_agree_with_numbers(data: st.DataObject, env: dict[Term, int]) -
     if spelling is not None:
         made = run_steps(numeric(spelling, env), np.arange(1, value(whole.n_in, env) + 1), -7)
         assert np.array_equal(made.reshape(-1), np.where(array >= 0, array + 1, -7))
+
+
+ROWS = monomial(1, o)
+FROM_ONE = from_digits(total(ROWS, 2), [digit(total(ROWS, 2), 1, 1)])
+UP_TO_ROWS = from_digits(total(ROWS, 2), [digit(total(ROWS, 5), 1, 0, ROWS)])
+
+
+@pytest.mark.parametrize("size", range(4))
+def test_windows_between_unknown_ends(size: int) -> None:
+    """From 1 up to an extent that may be 0, in a box that has cells then, is no window of a digit: there it would end
+    before it begins. What is one has the cells that there are in numbers."""
+    read = digits_of((o + 5,), total(ROWS, 2), ax(0, o + 5), between(1, ax(0, o + 5), o))
+    for m in (read, compose(FROM_ONE, UP_TO_ROWS)):
+        expected = [k if 1 <= k < size else -1 for k in range(size + 5)]
+        assert m is None or at(m, {o: size}).to_array().tolist() == expected
+    known = digits_of((n + 2,), N, ax(0, n + 2), between(1, ax(0, n + 2), n))
+    assert known is not None, "n is at least 1"
+    assert (at(known, {n: size + 1}).to_array() >= 0).sum() == size
+
+
+def between(low: int, i: Term, high: Term) -> Term:
+    return logical_and(compare("le", low, i), compare("lt", i, high))
 
 
 def names(spelling: Spelling | None) -> list[str]:
