@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits, identity
+from eqsat.ir.flat.map import Digit, FlatMap, canonical, digit, from_digits, identity
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.recognise import Rows
 from eqsat.ir.flat.refine import refine, step_on
@@ -218,7 +218,7 @@ def _sorted_digits(m: FlatMap) -> tuple[FlatMap, FlatMap]:
         weights[j] = weight
         weight = mul(weight, digits[j].extent)
     layout = from_digits(m.n_out, [digit(d.extent, weights[j]) for j, d in enumerate(digits)])
-    return from_digits(m.n_in, [digits[j] for j in order], m.offset), layout
+    return canonical(m.n_in, [digits[j] for j in order], m.offset), layout
 
 
 def _sorted_tables(m: TableMap) -> tuple[Map, Map]:

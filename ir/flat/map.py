@@ -26,7 +26,7 @@ import numpy.typing as npt
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.flat.sizes import Size, add, at_most, mul, number, product, total, value
+from eqsat.ir.flat.sizes import Size, add, at_most, leaves_room, mul, number, product, total, value
 from eqsat.ir.terms.term import Term
 
 IntArray = npt.NDArray[np.int64]
@@ -211,7 +211,8 @@ def from_digits(n_in: Size, digits: Iterable[Digit], offset: Size = 0) -> FlatMa
     """
     given = list(digits)
     for d in given:
-        if not (at_most(0, d.lo) and at_most(d.lo, d.hi) and at_most(d.hi, d.extent)):
+        ends = ((0, d.lo), (d.lo, d.hi), (d.hi, d.extent))
+        if not all(at_most(a, b) or leaves_room(a, b) for a, b in ends):
             raise LayoutError(f"digit {d}", f"the window is not inside of [0, {d.extent})")
     result = canonical(n_in, given, offset)
     if n_in == 0 and result.valid_count != 0:

@@ -91,6 +91,18 @@ def test_symbolic_pad_and_back(case: int, lower: int) -> None:  # finding: pad, 
         assert np.array_equal(evaluate(program, {"x": array}), evaluate(result.program, {"x": array}))
 
 
+@pytest.mark.parametrize("lower", [0, 1, 2, 3])
+def test_windows_that_two_views_make(lower: int) -> None:
+    """What is left of a shift of a shift is a window from 2 to N, of whole rows."""
+    n = eq.symbol("N", lower=lower)
+    x = eq.input("x", (n, n), "float32")
+    shifted = x.pad(((1, 0), (0, 0)))[:n].pad(((1, 0), (0, 0)))[:n]
+    result = eq.optimize(shifted)
+    for length in (lower, lower + 1, 5):
+        array = np.arange(length * length, dtype="f4").reshape(length, length) + 1
+        assert np.array_equal(evaluate(shifted, {"x": array}), evaluate(result.program, {"x": array}))
+
+
 @pytest.mark.parametrize("case", range(5))
 def test_sizes_that_may_be_zero_end_the_search(case: int) -> None:  # finding: each view made another, i0 % N % N ...
     """A box with a cell is not empty, so what is read through maps of such boxes has one form."""
