@@ -174,7 +174,9 @@ class LawAnswers:
         for k, x in zip(match.positions, operands(inner), strict=True):
             source = operand(x)
             view = found[k] if above else inverse(found[k])
-            if source.op == "view" and isinstance(source.args[1], Expr) and view is not None:
+            if source.op == "view" and isinstance(source.args[1], Expr):
+                if view is None:
+                    raise NoAnswer("law", "how the positions are put back is not known")
                 match.maps[str(source.args[1].args[0])] = Reindex(view, None, dtypes[k])
         if not above and isinstance(law.right.args[1], Expr):
             view = found[len(operator.operands) + output]
