@@ -11,7 +11,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.flat import steps as steps
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import Size, div
+from eqsat.ir.flat.sizes import Monomial, Size, div, mul, size_of, total
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order
 from eqsat.ir.terms import term as t
@@ -25,6 +25,7 @@ from eqsat.ir.terms.shape import (
     same_shape,
     static_shape,
 )
+from eqsat.ir.terms.sums import unclipped
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, transform
 from eqsat.onnx.call import Call
@@ -36,6 +37,7 @@ from eqsat.onnx.formulas.reduce import Reduction, reduced
 from eqsat.onnx.formulas.run_op import run_op
 from eqsat.onnx.recognise import chain
 from eqsat.onnx.size_names import size_vector
+from eqsat.onnx.slice import BEFORE, BEHIND
 from eqsat.onnx.writer import Cut, Writer
 from eqsat.pricing.steps import chained, fewest_bytes
 from eqsat.pricing.views import timed_steps
@@ -113,7 +115,8 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
             return w.step("Transpose", [name], {"perm": step.perm}, dtype, out)
         case steps.Slice():
             cut = [n for n, (a, b) in enumerate(zip(step.shape, shape, strict=True)) if a != b or step.steps[n] != 1]
-            places: list[Sequence[Size]] = [[step.starts[n] for n in cut], [step.ends[n] for n in cut], cut]
+            starts, ends = zip(*(_cut(step, n, shape[n]) for n in cut), strict=True)
+            places: list[Sequence[Size]] = [starts, ends, cut]
             if any(step.steps[n] != 1 for n in cut):
                 places.append([step.steps[n] for n in cut])
             if all(isinstance(v, int) for row in places for v in row):
@@ -138,6 +141,47 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
             return run_op(w, "Where", [w.constant(valid), name, w.constant(fill)], dtype, out=out)
         case steps.Fill():
             return _shaped(w, "Expand", w.constant(fill), step.shape, dtype, out, ())
+
+
+def _cut(step: steps.Slice, n: int, extent: Size) -> tuple[Size, Size]:
+    """Start and end of a Slice along one axis: numbers where they can be counted from the end of an unknown extent.
+
+    Counted so, a place that is clipped at 0 is clipped by the Slice, and so is the end of a part that has no cells
+    where its number of cells is clipped.
+    """
+    start, end, by = step.starts[n], step.ends[n], step.steps[n]
+    if isinstance(extent, int):
+        return start, end
+    if by < 0:
+        return _from_end(start, extent), BEFORE if end == total(mul(-1, extent), -1) else end
+    if by == 1 and isinstance(start, int):
+        end = total(start, _unclipped(step.shape[n]))
+    whole = by > 0 and total(_by_clips(end), mul(-1, extent)) == 0
+    return _from_end(_unclipped(start), extent, start), BEHIND[-1] if whole else _from_end(end, extent, step.ends[n])
+
+
+def _by_clips(size: Size) -> Size:
+    """A size with minima of a number, min(3, x), as x - max(x - 3, 0)."""
+
+    def change(x: Term) -> Term | None:
+        least, *others = sorted(x.args, key=lambda a: t.int_value(a) is None) if x.op == "min" else [x]
+        if len(others) != 1 or t.int_value(least) is None:
+            return None
+        return others[0] - t.binary("max", others[0] - least, t.index_const(0))
+
+    return size if isinstance(size, int) else size_of(transform(size.term, change))
+
+
+def _unclipped(size: Size) -> Size:
+    found = unclipped(size.term) if isinstance(size, Monomial) else None
+    return size if found is None else size_of(found)
+
+
+def _from_end(place: Size, extent: Size, otherwise: Size | None = None) -> Size:
+    """A place as a number counted from the end of an axis, if it is one; otherwise itself, or as it was."""
+    before = total(place, mul(-1, extent))
+    counted = isinstance(before, int) and before < 0 and not isinstance(place, int)
+    return before if counted else place if otherwise is None else otherwise
 
 
 def _pad_value(w: Writer, fill: NDArray) -> str:

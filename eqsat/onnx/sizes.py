@@ -55,6 +55,8 @@ def _value(call: Call, values: Mapping[int, Sizes]) -> Sizes | None:
         starts, ends, steps = (call.get(k, (1,) if k == "steps" else ()) for k in ("starts", "ends", "steps"))
         if x.ndim != 1 or not len(starts) == len(ends) == len(steps) == 1 or steps[0] == 0:
             return None
+        if not all(isinstance(bound, int) for bound in (starts[0], ends[0])):
+            return None
         first, count = taken(x.size, int(starts[0]), int(ends[0]), int(steps[0]))
         return x[first + int(steps[0]) * np.arange(count)]
     if op == "ReduceProd":

@@ -13,6 +13,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.terms.shape import Dim
 from eqsat.onnx.call import items_of
 
 BEHIND = (2**31 - 1, 2**63 - 1)
@@ -36,6 +37,22 @@ def taken(extent: int, start: int, end: int, step: int) -> tuple[int, int]:
         start, end = min(max(start, 0), extent - 1), min(max(end, -1), extent - 1)
         count = max(0, -((end - start) // -step))
     return (start if count else 0), count
+
+
+def open_slice(start: Dim, end: Dim, step: int) -> slice:
+    """A Slice whose bounds or axis are of unknown size, and reach no further than int32 does, as Python's.
+
+    >>> open_slice(1, 2**63 - 1, 2), open_slice(-1, -(2**63), -1), open_slice(-(2**63), -1, 1)
+    (slice(1, None, 2), slice(None, None, -1), slice(0, -1, 1))
+    """
+    far = 2**31 - 1
+    behind, before = (isinstance(end, int) and end >= far), (isinstance(end, int) and end <= -far)
+    if step > 0:
+        if before or (isinstance(start, int) and start >= far):
+            return slice(0, 0, step)
+        return slice(0 if isinstance(start, int) and start <= -far else start, None if behind else end, step)
+    from_last = isinstance(start, int) and (start == -1 or start >= far)
+    return slice(None if from_last else start, None if behind or before else end, step)
 
 
 def backward_end(end: int, step: int) -> int:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from eqsat.ir.errors import LayoutError, ShapeError
+from eqsat.ir.errors import ShapeError
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
-from eqsat.ir.flat.sizes import Size, add, at_most, leaves_room, mul, number, product, total
+from eqsat.ir.flat.sizes import Size, at_most, leaves_room, mul, number, product, total, where_filled
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.tabled import from_array, widened
 
@@ -70,6 +70,7 @@ def slice_(shape: Sequence[Size], starts: Sequence[Size], sizes: Sequence[Size],
     (2:6, 2:-2) + 10 of 24
     """
     _same_rank("slice", shape, starts, sizes, steps)
+    lows = where_filled(sizes)
     digits: list[Digit] = []
     offset: Size = 0
     for extent, start, length, step, stride in zip(shape, starts, sizes, steps, weights(shape), strict=True):
@@ -79,7 +80,7 @@ def slice_(shape: Sequence[Size], starts: Sequence[Size], sizes: Sequence[Size],
         if length != 0:
             last = total(start, mul(step, total(length, -1)))
             low, high = (start, last) if step >= 0 else (last, start)
-            if not (at_most(0, low) and leaves_room(total(high, 1), extent)):
+            if not (at_most(0, low) and leaves_room(total(high, 1), extent, lows)):
                 raise ShapeError(f"slice start {start}, size {length}, step {step}", f"leaves an axis of {extent}")
         digits.append(digit(length, mul(step, stride)))
         offset = total(offset, mul(start, stride))
@@ -101,7 +102,7 @@ def flip(shape: Sequence[Size], axes: Sequence[int]) -> FlatMap:
     >>> print(flip((2, 3), (1,)))
     (2:3, 3:-1) + 2 of 6
     """
-    starts = [_sum("flip", e, -1) if a in axes and e != 0 else 0 for a, e in enumerate(shape)]
+    starts = [total(e, -1) if a in axes and e != 0 else 0 for a, e in enumerate(shape)]
     return slice_(shape, starts, shape, [-1 if a in axes else 1 for a in range(len(shape))])
 
 
@@ -187,10 +188,3 @@ def from_gather(shape_in: Sequence[int], indices: Sequence[npt.ArrayLike], valid
 def _same_rank(operation: str, shape: Sequence[Size], *others: Sequence[Size]) -> None:
     if any(len(other) != len(shape) for other in others):
         raise ShapeError(operation, f"{len(shape)} values are needed, one for each axis of {tuple(shape)}")
-
-
-def _sum(operation: str, a: Size, b: Size) -> Size:
-    total = add(a, b)
-    if total is None:
-        raise LayoutError(operation, f"{a} + {b} is not one term")
-    return total

@@ -16,7 +16,7 @@ import numpy as np
 from eqsat.ir.flat.map import Digit, IntArray, all_padding, digit
 from eqsat.ir.flat.recognise import BoolArray, Rows, Sets
 from eqsat.ir.flat.refine import Part, pulled, refine, stays, step_on
-from eqsat.ir.flat.sizes import Size, add, common, div, mul, numbers, signed_total, total
+from eqsat.ir.flat.sizes import Size, add, common, div, mul, numbers, signed_total, total, where_filled
 from eqsat.ir.flat.table import Listed, rows_in
 from eqsat.ir.flat.tabled import tabled
 
@@ -98,6 +98,7 @@ class _Join:
     ) -> None:
         self.f, self.g, self.parts, self.start, self.movers, self.limit = f, g, parts, start, movers, limit
         self.bounds: list[tuple[Size, Size]] = [(0, p.width) for p in parts]
+        self.lows = where_filled(d.extent for d in g.digits)
         self.sets = Sets(len(parts) + len(movers))
         self.masked: set[int] = set()
         self.tables = rows_in(f)
@@ -144,7 +145,7 @@ class _Join:
         nodes = self.on_axis[axis]
         if all(n < len(self.parts) for n in nodes):
             return True  # `refine` says so
-        return stays(self.start[axis], [self._reach(n, axis) for n in nodes], self.f.digits[axis].extent)
+        return stays(self.start[axis], [self._reach(n, axis) for n in nodes], self.f.digits[axis].extent, self.lows)
 
     def _reach(self, n: int, axis: int) -> tuple[Size, Size]:
         """The step of a node on an axis, and how many positions it has there."""
@@ -168,7 +169,7 @@ class _Join:
                 for n in nodes:
                     self.sets.join(nodes[0], n)
                 continue
-            empty = pulled(d, self.start[axis], [(n, *self._reach(n, axis)) for n in nodes], self.bounds)
+            empty = pulled(d, self.start[axis], [(n, *self._reach(n, axis)) for n in nodes], self.bounds, self.lows)
             if empty is None or empty:
                 return empty
         return False

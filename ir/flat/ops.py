@@ -13,7 +13,7 @@ from eqsat.ir.flat.join import compose_rows, moved_digit
 from eqsat.ir.flat.map import Digit, FlatMap, all_padding, canonical, digit
 from eqsat.ir.flat.recognise import Rows
 from eqsat.ir.flat.refine import pulled, refine, step_on
-from eqsat.ir.flat.sizes import Size, add, common, mul, numbers, product, total
+from eqsat.ir.flat.sizes import Size, add, common, mul, numbers, product, total, where_filled
 from eqsat.ir.flat.table import IntTable, Listed, Lookup, Map, TableMap, cells_of, narrowed, surroundings
 from eqsat.ir.flat.tabled import widened
 from eqsat.ir.flat.term_map import TermMap
@@ -86,10 +86,11 @@ def _compose_digits(f: FlatMap, g: FlatMap) -> FlatMap | None:
         return None
     parts, start = refined
     bounds: list[tuple[Size, Size]] = [(0, part.width) for part in parts]
+    lows = where_filled(d.extent for d in g.digits)
     for axis, d in enumerate(f.digits):
         if not d.is_full:
             reach = [(i, step_on(p, axis), p.width) for i, p in enumerate(parts) if any(a == axis for a, _ in p.steps)]
-            empty = pulled(d, start[axis], reach, bounds)
+            empty = pulled(d, start[axis], reach, bounds, lows)
             if empty is None or empty:
                 return None if empty is None else all_padding(f.n_in, g.n_out)
     offset = f.offset

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from eqsat.ir.flat.map import FlatMap, digit, from_digits
-from eqsat.ir.flat.reader import NoDigits, Piece, Reader, Sum, plus, with_cuts
+from eqsat.ir.flat.reader import NoDigits, Piece, Reader, Sum, with_cuts
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.flat.sizes import Size, at_most, leaves_room, mul
+from eqsat.ir.flat.sizes import Size, mul, total
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import conjuncts
@@ -35,12 +35,13 @@ class Reading:
     claims: tuple[Claim, ...]
 
 
-def read_formulas(shape: Shape, address: Term, valid: Term, grown: bool = False) -> Reading | None:
-    """Formulas over the axes of a shape as sums over pieces of these; None where no cuts explain them."""
+def read_formulas(shape: Shape, n_in: Size, address: Term, valid: Term, grown: bool = False) -> Reading | None:
+    """Formulas over the axes of a shape, for a source of `n_in` elements, as sums over pieces of these; None where no
+    cuts explain them."""
     extents = [as_size(d) for d in shape]
 
     def read(cuts: list[list[Size]]) -> Reading:
-        reader = Reader(extents, cuts, grown)
+        reader = Reader(extents, cuts, n_in, grown)
         return Reading(reader, reader.read(address), tuple(_claims(reader, valid)))
 
     return with_cuts(len(extents), read)
@@ -65,6 +66,7 @@ def claim_of(reader: Reader, comparison: Term) -> Claim:
 def windows(reader: Reader, claims: Iterable[Claim]) -> dict[Piece, tuple[Size, Size]]:
     """The window of each piece, for claims on single pieces."""
     found: dict[Piece, tuple[Size, Size]] = {}
+    certain = reader.certain
     for claim in claims:
         if len(claim.room.parts) != 1:
             raise NoDigits
@@ -72,18 +74,16 @@ def windows(reader: Reader, claims: Iterable[Claim]) -> dict[Piece, tuple[Size, 
         slack, extent = claim.room.constant, reader.pieces[p][0]
         lo, hi = found.get(p, (0, extent))
         if k == 1:
-            start = plus(mul(-1, slack), int(claim.strict))
-            lo = start if at_most(lo, start) else lo if at_most(start, lo) else _give_up()
+            start = total(mul(-1, slack), int(claim.strict))
+            lo = start if certain(lo, start) else lo if certain(start, lo) else _give_up()
         elif k == -1:
-            stop = plus(slack, int(not claim.strict))
-            hi = stop if at_most(stop, hi) else hi if at_most(hi, stop) else _give_up()
+            stop = total(slack, int(not claim.strict))
+            hi = stop if certain(stop, hi) else hi if certain(hi, stop) else _give_up()
         else:
             if not isinstance(k, int) or not isinstance(slack, int):
                 raise NoDigits
             lo, hi = _int_window(k, slack - claim.strict, lo, hi)
-        # Where an extent of 0 leaves no cells, windows up to it may be anything.
-        ordered = at_most(lo, hi) if hi == extent else leaves_room(lo, hi)
-        if not (ordered and at_most(0, lo)):
+        if not (certain(lo, hi) and certain(0, lo)):
             raise NoDigits
         found[p] = (lo, hi)
     return found
@@ -107,7 +107,7 @@ def digits_of(shape: Shape, n_in: Size, address: Term, valid: Term) -> FlatMap |
     >>> print(digits_of((6,), 6, ax(0, 6) % 2 * 3 + ax(0, 6) // 2, TRUE))
     (3:1, 2:3) of 6
     """
-    reading = read_formulas(shape, address, valid)
+    reading = read_formulas(shape, n_in, address, valid)
     if reading is None:
         return None
     try:

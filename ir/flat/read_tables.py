@@ -35,17 +35,17 @@ MOST_ROWS = 1 << 16
 class _TableReader(Reader):
     """A reading in which functions of few axes are pieces: (-1 - number, 0), counted from their least value."""
 
-    def __init__(self, shape: Shape, cuts: Sequence[Sequence[Size]]) -> None:
+    def __init__(self, shape: Shape, cuts: Sequence[Sequence[Size]], n_in: Size) -> None:
         self.sizes = [as_size(d) for d in shape]
-        super().__init__(self.sizes, cuts)
+        super().__init__(self.sizes, cuts, n_in)
         self.axes = output_axes(shape)
         self.cuts = cuts
         self.tables: list[tuple[tuple[int, ...], IntArray]] = []
         self.known: dict[Term, Sum] = {}
 
     def read(self, term: Term) -> Sum:
-        done: dict[Term, Sum] = {}
-        for node in postorder(term):
+        done = {axis: self.axis(axis.payload[1]) for axis in nodes_of("axis", term)}
+        for node in postorder(term, done=done):
             if node.dtype == INDEX:
                 done[node] = self.node(node, done)
         if term not in done:
@@ -114,7 +114,7 @@ def tables_of(shape: Shape, n_in: Size, address: Term, valid: Term) -> Listed | 
     >>> print(tables_of((3, t.sym("N")), as_size(3 * t.sym("N")), (i + 2) % 3 * t.sym("N") + j, t.TRUE))
     (3:table, N:1) by table of 0 in steps of N of 3*N
     """
-    return with_cuts(len(shape), lambda cuts: _read(_TableReader(shape, cuts), n_in, address, valid))
+    return with_cuts(len(shape), lambda cuts: _read(_TableReader(shape, cuts, n_in), n_in, address, valid))
 
 
 def _read(reader: _TableReader, n_in: Size, address: Term, valid: Term) -> Listed | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from eqsat.ir.flat.size_terms import as_size
-from eqsat.ir.flat.sizes import Size, at_most, div, mul, signed_total
+from eqsat.ir.flat.sizes import Size, at_most, div, factors, least, leaves_room, mul, signed_total, total, where_filled
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import nodes_of, postorder
 
 MOST_CUTS = 64
 Read = TypeVar("Read")
@@ -40,11 +40,16 @@ class Sum:
 class Reader:
     """One reading of formulas under given cuts: strides per axis, ascending, the first is 1.
 
-    Where `grown`, an axis that its cuts do not divide is read as if it ran on to the next multiple.
+    Where `grown`, an axis that its cuts do not divide is read as if it ran on to the next multiple. What is read is
+    asked of cells alone: the extents of the shape are at least 1 there, and those of the source, whose number of
+    elements is `n_in`, at least 0.
     """
 
-    def __init__(self, shape: Sequence[Size], cuts: Sequence[Sequence[Size]], grown: bool = False) -> None:
+    def __init__(self, shape: Sequence[Size], cuts: Sequence[Sequence[Size]], n_in: Size, grown: bool = False) -> None:
         self.grown = grown
+        self.filled = {f for extent in shape for f in factors(extent)}
+        self.lows = where_filled(shape)
+        self.whole = {*self.filled, *factors(n_in)}
         self.shape = [_multiple(e, strides[-1]) if grown else e for e, strides in zip(shape, cuts, strict=True)]
         self.pieces: dict[Piece, tuple[Size, Size]] = {}  # extent, stride within the axis
         for axis, (extent, strides) in enumerate(zip(self.shape, cuts, strict=True)):
@@ -58,37 +63,58 @@ class Reader:
         return Sum(0, {p: stride for p, (_, stride) in self.pieces.items() if p[0] == n})
 
     def read(self, term: Term) -> Sum:
-        done: dict[Term, Sum] = {}
-        for node in postorder(term):
+        axes = nodes_of("axis", term)
+        done = {axis: self.axis(axis.payload[1]) for axis in axes}
+        for node in postorder(term, done=done):
             done[node] = self.node(node, done)
         return done[term]
 
     def node(self, node: Term, done: Mapping[Term, Sum]) -> Sum:
         if node.op == "const":
             return Sum(node.payload, {})
-        if node.op == "axis":
-            return self.axis(node.payload[1])
         if node.op == "sym":
             return Sum(as_size(node), {})
         if node.op == "sum":
             constant, coefficients = node.payload
-            total = Sum(constant, {})
+            result = Sum(constant, {})
             for c, a in zip(coefficients, node.args, strict=True):
-                total = self.add(total, self.scale(done[a], c))
-            return total
+                result = self.add(result, self.scale(done[a], c))
+            return result
         if node.op == "prod":
-            total = done[node.args[0]]
+            result = done[node.args[0]]
             for a in node.args[1:]:
-                total = self.multiply(total, done[a])
-            return total
+                result = self.multiply(result, done[a])
+            return result
         if node.op in ("floordiv", "mod"):
             divisor = done[node.args[1]]
-            if divisor.parts or not at_most(1, divisor.constant):
+            if divisor.parts or not self.certain(1, divisor.constant):
                 raise NoDigits
             return self.divide(done[node.args[0]], divisor.constant, node.op == "floordiv")
+        if node.op in ("min", "max") and not any(done[a].parts for a in node.args):
+            return Sum(as_size(node), {})
+        raise NoDigits
+
+    def certain(self, a: Size, b: Size) -> bool:
+        """Whether a <= b is certain where there are cells."""
+        named = [f for f in (*factors(a), *factors(b)) if f not in self.filled]
+        low = [least(f, self.lows) for f in named]
+        if all(k is not None and k >= 1 for k in low):
+            return at_most(a, b)
+        if 0 in (a, b) and all(f in self.whole or (k is not None and k >= 0) for f, k in zip(named, low, strict=True)):
+            return at_most(a, b)
+        return leaves_room(a, b, self.lows)
+
+    def sign(self, k: Size) -> int:
+        """1 where a coefficient is at least 0 for certain, -1 where it is at most 0."""
+        if self.certain(0, k):
+            return 1
+        if self.certain(k, 0):
+            return -1
         raise NoDigits
 
     def scale(self, a: Sum, c: Size) -> Sum:
+        if a.parts:
+            self.sign(c)
         return Sum(mul(a.constant, c), {p: mul(k, c) for p, k in a.parts.items()} if c != 0 else {})
 
     def multiply(self, a: Sum, b: Sum) -> Sum:
@@ -99,19 +125,16 @@ class Reader:
         raise NoDigits
 
     def add(self, a: Sum, b: Sum) -> Sum:
-        constant = signed_total(a.constant, b.constant)
         parts = dict(a.parts)
         for p, k in b.parts.items():
-            total = signed_total(parts[p], k) if p in parts else k
-            if total is None:
+            joint = signed_total(parts[p], k) if p in parts else k
+            if joint is None:
                 raise NoDigits
-            if total == 0:
+            if joint == 0:
                 del parts[p]
             else:
-                parts[p] = total
-        if constant is None:
-            raise NoDigits
-        return Sum(constant, parts)
+                parts[p] = joint
+        return Sum(total(a.constant, b.constant), parts)
 
     def divide(self, a: Sum, c: Size, quotient: bool) -> Sum:
         """a // c or a % c, where the part of a below c does not carry."""
@@ -129,23 +152,23 @@ class Reader:
             exact = div(a.constant, c)
             high, low = (exact, 0) if exact is not None else (0, a.constant)
         bottom, top = self.reach(rest, low)
-        if not (at_most(0, bottom) and at_most(plus(top, 1), c)):
+        if not (self.certain(0, bottom) and self.certain(total(top, 1), c)):
             self.ask_cut(rest, c)
         return Sum(high, whole) if quotient else Sum(low, rest)
 
     def reach(self, parts: Mapping[Piece, Size], start: Size) -> tuple[Size, Size]:
         bottom = top = start
         for p, k in parts.items():
-            last = mul(k, plus(self.pieces[p][0], -1))
-            if at_most(0, k):
-                top = plus(top, last)
+            last = mul(k, total(self.pieces[p][0], -1))
+            if self.sign(k) > 0:
+                top = total(top, last)
             else:
-                bottom = plus(bottom, last)
+                bottom = total(bottom, last)
         return bottom, top
 
     def ask_cut(self, rest: Mapping[Piece, Size], c: Size) -> None:
         for p, k in rest.items():
-            below = div(c, k) if at_most(1, k) else None
+            below = div(c, k) if self.certain(1, k) else None
             extent, stride = self.pieces[p]
             if below is None or below == 1:
                 continue
@@ -176,10 +199,3 @@ def with_cuts(axes: int, read: Callable[[list[list[Size]]], Read]) -> Read | Non
 def _multiple(extent: Size, stride: Size) -> Size:
     """The extent, or the next multiple of the stride, if both are numbers."""
     return -(-extent // stride) * stride if isinstance(extent, int) and isinstance(stride, int) else extent
-
-
-def plus(a: Size, b: Size) -> Size:
-    total = signed_total(a, b)
-    if total is None:
-        raise NoDigits
-    return total

@@ -12,7 +12,20 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from eqsat.ir.flat.map import Digit
-from eqsat.ir.flat.sizes import Size, add, at_most, div, divided, leaves_room, mul, numbers, signed_total, total
+from eqsat.ir.flat.sizes import (
+    NO_LOWS,
+    Lows,
+    Size,
+    add,
+    at_most,
+    div,
+    divided,
+    leaves_room,
+    mul,
+    numbers,
+    total,
+    where_filled,
+)
 
 
 class Part(NamedTuple):
@@ -40,18 +53,20 @@ def refine(digits: Sequence[Digit], offset: Size, shape: Sequence[Size]) -> tupl
     >>> [(p.extent, p.steps) for p in parts], start
     ([(3, ((0, 1),)), (4, ((1, 1),))], [0, 0])
     """
+    # A map without valid cells has none after this either: widths stay.
+    lows = where_filled([*(d.width for d in digits), *shape])
     corner = offset
     for _, stride, lo, hi in digits:
         if stride != 0:
             lowest = lo if at_most(0, stride) else total(hi, -1)
             if lowest != 0:
                 corner = total(corner, mul(stride, lowest))
-    start = _positions(corner, shape)
+    start = _positions(corner, shape, lows)
     if start is None:
         return None
     parts: list[Part] = []
     for d in reversed(digits):
-        pieces = _split(d, start, shape)
+        pieces = _split(d, start, shape, lows)
         if pieces is None:
             return None
         parts += pieces
@@ -60,13 +75,13 @@ def refine(digits: Sequence[Digit], offset: Size, shape: Sequence[Size]) -> tupl
         for axis, extent in enumerate(shape):
             together = [p for p in parts for a, _ in p.steps if a == axis]
             moves = [(step_on(p, axis), p.width) for p in together]
-            if len(together) > 1 and not stays(start[axis], moves, extent):
+            if len(together) > 1 and not stays(start[axis], moves, extent, lows):
                 return None
     parts.reverse()
     return parts, start
 
 
-def _positions(index: Size, shape: Sequence[Size]) -> list[Size] | None:
+def _positions(index: Size, shape: Sequence[Size], lows: Lows = NO_LOWS) -> list[Size] | None:
     """The mixed radix digits of one index that lies inside of the shape; None if not decided.
 
     >>> from eqsat.ir.flat.sizes import monomial
@@ -87,7 +102,7 @@ def _positions(index: Size, shape: Sequence[Size]) -> list[Size] | None:
         if above is None:
             more = add(index, 1)
             below = more is not None and at_most(more, extent)
-            parts = (0, index) if below or not axis else divided(index, extent)
+            parts = (0, index) if below or not axis else divided(index, extent, lows)
             if parts is None:
                 return None
             above, result[axis] = parts
@@ -118,12 +133,12 @@ def _steps(stride: Size, shape: Sequence[Size]) -> list[tuple[int, Size]]:
     return result
 
 
-def _fits(start: Size, step: Size, count: Size, extent: Size) -> bool:
+def _fits(start: Size, step: Size, count: Size, extent: Size, lows: Lows) -> bool:
     """Whether start + step * (count - 1) < extent is certain."""
-    return stays(start, [(step, count)], extent)
+    return stays(start, [(step, count)], extent, lows)
 
 
-def _split(d: Digit, start: list[Size], shape: Sequence[Size]) -> list[Part] | None:
+def _split(d: Digit, start: list[Size], shape: Sequence[Size], lows: Lows) -> list[Part] | None:
     """The pieces of one digit, innermost first."""
     extent, stride, lo, hi = d
     width = d.width
@@ -136,14 +151,14 @@ def _split(d: Digit, start: list[Size], shape: Sequence[Size]) -> list[Part] | N
     while True:
         steps = _steps(stride, shape)
         for axis, step in steps:
-            if not _fits(start[axis], step, width, shape[axis]):
+            if not _fits(start[axis], step, width, shape[axis], lows):
                 break
         else:
             pieces.append(Part(extent, lo, hi, width, reverse, tuple(steps)))
             return pieces
         axis, step = steps[0]  # split where the innermost axis is full
         turn = div(shape[axis], step)
-        if turn is None or turn == 1 or not all(_fits(start[a], s, turn, shape[a]) for a, s in steps):
+        if turn is None or turn == 1 or not all(_fits(start[a], s, turn, shape[a], lows) for a, s in steps):
             return None
         pieces.append(Part(turn, 0, turn, turn, reverse, tuple(steps)))
         outer = [quotient for part in (extent, lo, hi, width) if (quotient := div(part, turn)) is not None]
@@ -158,8 +173,9 @@ def step_on(part: Part, axis: int) -> Size:
     return next(step for a, step in part.steps if a == axis)
 
 
-def stays(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool:
-    """Whether several moves, each of a step and a number of positions, together stay inside of one axis.
+def stays(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size, lows: Lows = NO_LOWS) -> bool:
+    """Whether several moves, each of a step and a number of positions, together stay inside of one axis; `lows`: what
+    symbols are known to be at least.
 
     >>> from eqsat.ir.flat.sizes import monomial
     >>> from eqsat.ir.terms.term import sym
@@ -167,17 +183,17 @@ def stays(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool
     >>> stays(1, [(1, 2), (3, n)], mul(3, n)), stays(2, [(1, 2), (3, n)], mul(3, n))
     (True, False)
     """
-    return _nest(start, moves, extent) or _reach(start, moves, extent)
+    return _nest(start, moves, extent) or _reach(start, moves, extent, lows)
 
 
-def _reach(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool:
+def _reach(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size, lows: Lows) -> bool:
     """Whether the last position of all, in symbols, is certain to be inside."""
     if all(isinstance(x, int) for x in (start, extent, *(x for move in moves for x in move))):
         return False
     last = start
     for step, count in moves:
         last = total(last, mul(step, total(count, -1)))
-    return leaves_room(total(last, 1), extent)
+    return leaves_room(total(last, 1), extent, lows)
 
 
 def _nest(start: Size, moves: Sequence[tuple[Size, Size]], extent: Size) -> bool:
@@ -206,16 +222,19 @@ Cut = tuple[int, Size, Size]
 """A piece (-1: none of them), and the steps [first, stop) of it that stay; none where first == stop."""
 
 
-def pulled(d: Digit, start: Size, reach: Sequence[Reach], bounds: list[tuple[Size, Size]]) -> bool | None:
+def pulled(
+    d: Digit, start: Size, reach: Sequence[Reach], bounds: list[tuple[Size, Size]], lows: Lows = NO_LOWS
+) -> bool | None:
     """Narrow the steps [first, stop) of pieces to those that stay in the window of a digit, counted from `start`.
 
-    Returns whether none do; None where that is not a box.
+    Returns whether none do; None where that is not a box. `lows`: what symbols are at least where the pieces have
+    cells, valid or not: a window that has none at other sizes must not get some.
     """
     cuts = _pull_window(d.lo, d.hi, start, list(reach))
     if cuts is None:
         return None
     for index, low, high in cuts:
-        joint = (low, high) if index < 0 else _intersect(bounds[index], (low, high))
+        joint = (low, high) if index < 0 else _intersect(bounds[index], (low, high), lows)
         if joint is None:
             return None
         if joint[0] == joint[1]:
@@ -225,14 +244,14 @@ def pulled(d: Digit, start: Size, reach: Sequence[Reach], bounds: list[tuple[Siz
     return False
 
 
-def _intersect(a: tuple[Size, Size], b: tuple[Size, Size]) -> tuple[Size, Size] | None:
-    low = a[0] if at_most(b[0], a[0]) else b[0] if at_most(a[0], b[0]) else None
-    high = a[1] if at_most(a[1], b[1]) else b[1] if at_most(b[1], a[1]) else None
+def _intersect(a: tuple[Size, Size], b: tuple[Size, Size], lows: Lows) -> tuple[Size, Size] | None:
+    low = a[0] if leaves_room(b[0], a[0], lows) else b[0] if leaves_room(a[0], b[0], lows) else None
+    high = a[1] if leaves_room(a[1], b[1], lows) else b[1] if leaves_room(b[1], a[1], lows) else None
     if low is None or high is None:
         return None
     if (low, high) in (a, b):
         return low, high
-    return (0, 0) if at_most(high, low) else (low, high) if leaves_room(low, high) else None
+    return (0, 0) if leaves_room(high, low, lows) else (low, high) if leaves_room(low, high) else None
 
 
 def _pull_window(lo: Size, hi: Size, start: Size, reach: list[Reach]) -> list[Cut] | None:
@@ -249,10 +268,9 @@ def _pull_window(lo: Size, hi: Size, start: Size, reach: list[Reach]) -> list[Cu
     # With symbols the steps are nested: the smaller ones together never reach the next multiple of the largest.
     index, step, _ = reach[0]
     if start != 0:
-        first, stop = (signed_total(x, mul(-1, start)) for x in (lo, hi))
-        if len(reach) > 1 or first is None or stop is None:
+        if len(reach) > 1:
             return None
-        lo, hi = first, stop
+        lo, hi = (total(x, mul(-1, start)) for x in (lo, hi))
     low, high = div(lo, step), div(hi, step)
     return [(index, low, high)] if low is not None and high is not None else None
 

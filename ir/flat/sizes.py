@@ -116,16 +116,24 @@ def div(a: Size, b: Size) -> Size | None:
     return None if min(rest.values()) < 0 else monomial(a.coef // b.coef, *rest.elements())
 
 
+Lows = Mapping[Term, int]
+"""What symbols, and maxima of which one operand can be that large, are known to be at least."""
+NO_LOWS: Lows = {}
+
 MOST_STEPS = 16
+"""After how many subtractions a division of polynomials gives up."""
 
 
-def divided(a: Size, b: Size) -> tuple[Size, Size] | None:
-    """The quotient and the remainder of a by b as polynomials, where the remainder is certain to be in [0, b).
+def divided(a: Size, b: Size, lows: Lows = NO_LOWS) -> tuple[Size, Size] | None:
+    """The quotient and the remainder of a by b as polynomials, where the remainder is certain to be in [0, b); `lows`
+    as for :func:`leaves_room`.
 
     >>> n = t.sym("N")
     >>> quotient, remainder = divided(size_of(2 * n + 7), size_of(n + 3))
-    >>> quotient, remainder, divided(size_of(2 * n + 5), size_of(n + 3))
+    >>> quotient, remainder, divided(size_of(3 * n), size_of(n + 5))
     (2, 1, None)
+    >>> [str(x) for x in divided(size_of(2 * n - 1), size_of(n))]
+    ['1', 'N - 1']
     """
     rest, whole = (expanded(_term(x)) for x in (a, b))
     lead, quotient = max(_monomials(whole), key=lambda x: (len(x[1]), [f.order for f in x[1]])), t.index_const(0)
@@ -135,8 +143,10 @@ def divided(a: Size, b: Size) -> tuple[Size, Size] | None:
         if step is None:
             break
         quotient, rest = quotient + step, expanded(rest - step * whole)
-    left = size_of(rest)
-    return (size_of(quotient), left) if leaves_room(0, left) and leaves_room(total(left, 1), b) else None
+    for found, left in ((size_of(quotient), size_of(rest)), (size_of(quotient - 1), size_of(rest + whole))):
+        if leaves_room(0, left, lows) and leaves_room(total(left, 1), b, lows):
+            return found, left
+    return None
 
 
 def _monomials(x: Term) -> list[tuple[int, tuple[Term, ...]]]:
@@ -208,8 +218,10 @@ def _is_positive(factor: Term) -> bool:
 
 
 def _is_extent(x: Term) -> bool:
-    low = _least(x) if x.op == "sym" else None
-    return _is_positive(x) if x.op == "sum" else low is not None and low >= 0
+    if x.op == "sum":
+        return _is_positive(x)
+    low = least(x)
+    return low is not None and low >= 0
 
 
 def _term(a: Size) -> Term:
@@ -255,37 +267,116 @@ def at_most(a: Size, b: Size) -> bool:
     return any(f.op == "sum" for f in (*low_factors, *high_factors)) and leaves_room(a, b)
 
 
-def leaves_room(a: Size, b: Size) -> bool:
-    """Whether a <= b is certain for all symbols that keep their bounds, extents of 0 included.
+def leaves_room(a: Size, b: Size, lows: Lows = NO_LOWS) -> bool:
+    """Whether a <= b is certain for all symbols that keep their bounds, extents of 0 included; `lows` says more of some
+    symbols than that.
 
     >>> n, m = t.sym("N", lower=0), t.sym("M", lower=1)
     >>> leaves_room(1, monomial(1, n)), leaves_room(1, monomial(1, m)), leaves_room(size_of(n + 1), size_of(n * m + 1))
-    (False, True, False)
+    (False, True, True)
     >>> leaves_room(size_of(m - 3), monomial(1, m)), leaves_room(size_of(2 * n), size_of((n + 1) * (n + 2)))
     (True, True)
     """
     room = total(b, mul(-1, a))
     if isinstance(room, int):
         return room >= 0
-    known = _least(room.term)
-    known = _least(expanded(room.term)) if known is None or known < 0 else known
+    known = least(room.term, lows)
+    known = least(expanded(room.term), lows) if known is None or known < 0 else known
     return known is not None and known >= 0
 
 
-def _least(x: Term) -> int | None:
-    """A number that symbols within their bounds do not fall below, by the signs of the summands."""
+def where_filled(counts: Iterable[Size]) -> dict[Term, int]:
+    """What symbols, and maxima that are one of their operands then, are at least, where counts are at least 1.
+
+    >>> n, m = t.sym("N", lower=0), t.sym("M", lower=0)
+    >>> where_filled([size_of(3 * t.binary("max", n - 1, t.index_const(0))), size_of(m)])
+    {M: 1, maximum(N - 1, 0): 1, N: 2}
+    """
+    found: dict[Term, int] = {}
+    stack = [(f, 1) for x in counts for f in factors(x)]
+    while stack:
+        x, low = stack.pop()
+        if x.op == "sym":
+            found[x] = max(low, found.get(x, low))
+        elif x.op == "min":
+            stack += [(a, low) for a in x.args]
+        elif x.op == "max":
+            large = _operands_from(x, low)
+            if len(large) == 1:
+                found[x] = low
+                stack.append((large[0], low))
+        elif x.op == "sum" and len(x.args) == 1:
+            constant, (k,) = x.payload
+            stack += [(a, -((constant - low) // k)) for a in x.args if k > 0]
+    return found
+
+
+def _operands_from(x: Term, low: int) -> list[Term]:
+    """The operands that are not known to be less than a number."""
+    return [a for a in x.args if (known := t.int_value(a)) is None or known >= low]
+
+
+def least(x: Term, lows: Lows = NO_LOWS) -> int | None:
+    """A number that symbols within their bounds do not fall below, by the signs of the summands; None where none is
+    found.
+
+    >>> n, m = t.sym("N", lower=0), t.sym("M")
+    >>> least(3 * n + m + 1), least(n * m + m), least(m - n), least(n - t.binary("min", n, t.index_const(3)))
+    (2, 1, None, 0)
+    >>> least(n * t.binary("max", m - 1, t.index_const(0)) - n * m + n)
+    0
+    """
     if x.op == "sym":
-        return t.symbol_facts(x).lower
+        return max((k for k in (t.symbol_facts(x).lower, lows.get(x)) if k is not None), default=None)
     constant, parts = t.linear_parts(x)
+    choices = [(k, body) for k, body in parts if body.op in ("min", "max")]
+    if choices:
+        return _least_of_choices(x, *choices[0], lows) if len(choices) <= MOST_CHOICES else None
     if len(parts) == 1 and parts[0][1] is x:
-        known = [_least(f) for f in x.args] if x.op == "prod" else [None]
+        known = [least(f, lows) for f in x.args] if x.op == "prod" else [None]
         return None if any(k is None or k < 0 for k in known) else math.prod(k for k in known if k is not None)
+    if constant == 0 and len(parts) > 1 and (shared := _shared(x)) is not None:
+        return least(shared, lows)
     for k, body in parts:
-        low = _least(body) if k > 0 else None
+        low = least(body, lows) if k > 0 else None
         if low is None:
             return None
         constant += k * low
     return constant
+
+
+def _shared(x: Term) -> Term | None:
+    """A sum of products as the product of the factors that all of them have and a sum; None where they have none."""
+    rows = [(k, Counter(bodies)) for k, bodies in _monomials(x)]
+    shared = Counter(rows[0][1])
+    for _, row in rows[1:]:
+        shared &= row
+    if not shared:
+        return None
+    rest = sum((t.product([t.index_const(k), *(row - shared).elements()]) for k, row in rows), t.index_const(0))
+    return t.product([*shared.elements(), rest])
+
+
+MOST_CHOICES = 4
+"""With how many minima and maxima a sum is bounded."""
+
+
+def _least_of_choices(x: Term, k: int, choice: Term, lows: Lows) -> int | None:
+    """A lower bound of a sum with k times a minimum or a maximum: of which one operand is enough, or all are needed."""
+    operands = _operands_from(choice, lows[choice]) if choice in lows else choice.args
+    known = [least(x + k * (a - choice), lows) for a in operands]
+    if (k > 0) == (choice.op == "max"):
+        return max((low for low in known if low is not None), default=None)
+    return None if any(low is None for low in known) else min(low for low in known if low is not None)
+
+
+def factors(a: Size) -> tuple[Term, ...]:
+    """The unknown extents that a size multiplies.
+
+    >>> factors(6), factors(monomial(4, t.sym("N")))
+    ((), (N,))
+    """
+    return () if isinstance(a, int) else a.factors
 
 
 def common(a: Size, b: Size) -> Size:

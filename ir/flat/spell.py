@@ -21,7 +21,7 @@ from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import TABLE_LIMIT, compose
 from eqsat.ir.flat.refine import Part, order_key, refine
 from eqsat.ir.flat.size_samples import sampled
-from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, product, total
+from eqsat.ir.flat.sizes import Size, at_most, common, div, leaves_room, mul, number, product, total
 from eqsat.ir.flat.steps import (
     Expand,
     Fill,
@@ -268,18 +268,18 @@ def _is_whole(first: Size, step: Size, length: Size, extent: Size, reverse: bool
 
 
 def _column(first: Size, step: Size, length: Size, extent: Size, reverse: bool) -> tuple[Size, Size, int, Size] | None:
-    """Start, end, step and length of the slice of one axis."""
-    room = add(length, -1)
-    last = None if room is None else add(first, mul(step, room))
-    end = None if last is None else add(last, 1)
-    if step == 1 and not reverse:
-        end = add(first, length)
-    if end is None or not isinstance(step, int):
+    """Start, end, step and length of the slice of one axis; None where a slice of no cells would be read as others."""
+    if not isinstance(step, int):
         return None
+    last = total(first, mul(step, total(length, -1)))
     if not reverse:
+        known = step == 1 or leaves_room(1, length)
+        end = total(first, length) if step == 1 else total(last, 1) if known else total(first, mul(step, length))
         return first, end, step, length
-    below = add(mul(-1, extent), -1) if first == 0 else add(first, -1)
-    return None if below is None or last is None else (last, below, -step, length)
+    whole = first == 0 and step == 1 and length == extent
+    if not (whole or leaves_room(1, length) or leaves_room(step, first)):
+        return None
+    return last, total(mul(-1, extent), -1) if first == 0 else total(first, -1), -step, length
 
 
 def _arrange(draft: _Draft, parts: list[Part], order: list[int], dst: Shape) -> bool:

@@ -17,11 +17,11 @@ from eqsat.ir.flat.formula import formula_of_view, map_of_view
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.read import Reading, read_formulas, windows
-from eqsat.ir.flat.reader import NoDigits, Piece, plus
+from eqsat.ir.flat.reader import NoDigits, Piece
 from eqsat.ir.flat.recognise import SMALL
 from eqsat.ir.flat.refine import order_key
 from eqsat.ir.flat.size_terms import as_size, shape_size
-from eqsat.ir.flat.sizes import Size, at_most, div, leaves_room, mul, numbers, product
+from eqsat.ir.flat.sizes import Size, at_most, div, leaves_room, mul, numbers, product, total
 from eqsat.ir.flat.table import Map
 from eqsat.ir.tensors.tensor import View
 from eqsat.ir.tensors.views import flatten
@@ -89,11 +89,11 @@ def chain_of_view(view: View) -> tuple[FlatMap, ...] | None:
 def _chain(view: View) -> tuple[FlatMap, ...]:
     """The pad, the digits and the crop that a View is, without those that it does not need."""
     address = flatten(view.gather, view.source.shape)
-    reading = read_formulas(view.outputs[0][0], address, view.valid, grown=True)
+    n_in = shape_size(view.source.shape)
+    reading = read_formulas(view.outputs[0][0], n_in, address, view.valid, grown=True)
     if reading is None or any(extent == 0 for extent, _ in reading.reader.pieces.values()):
         raise NoDigits
     shape, grown = [as_size(d) for d in view.outputs[0][0]], reading.reader.shape
-    n_in = shape_size(view.source.shape)
     numbers = _numbers(reading)
     chain = _padded(reading, numbers, n_in) if numbers else [_read(reading, n_in)]
     if grown != shape:
@@ -182,7 +182,7 @@ def _padded(reading: Reading, numbers: Sequence[_Number], n_in: Size) -> list[Fl
         stride = strides.pop()
         if strides or stride is None:
             raise NoDigits
-        offset = plus(offset, mul(stride, number.low))
+        offset = total(offset, mul(stride, number.low))
         entries.append((Digit(number.extent, stride, number.lo, number.hi), number.factors, number.low))
     bounds = _single(reading)
     outer: dict[Piece, tuple[Size, Size]] = {}
@@ -198,7 +198,7 @@ def _padded(reading: Reading, numbers: Sequence[_Number], n_in: Size) -> list[Fl
     size: Size = 1
     for d, factors, low in reversed(entries):
         weights |= {p: mul(k, size) for p, k in factors.items()}
-        start = plus(start, mul(-low, size))
+        start = total(start, mul(-low, size))
         size = mul(size, d.extent)
     pad = _inside(n_in, [d for d, _, _ in entries], offset)
     if outer and not pad.is_numeric:

@@ -102,3 +102,17 @@ def distributed(*factors: Term, most: int = 64) -> Term:
         parts += [(p * d, x) for p, x in left] + [(c * q, y) for q, y in right]
         total = linear(c * d, parts) if len(parts) <= most else product((total, f))
     return total
+
+
+def unclipped(x: Term) -> Term | None:
+    """y, where a term is max(y, 0).
+
+    >>> from eqsat.ir.terms.term import binary, index_const, sym
+    >>> n = sym("N")
+    >>> unclipped(binary("max", n - 1, index_const(0))), unclipped(n)
+    (N - 1, None)
+    """
+    zero = index_const(0)
+    if x.op != "max" or not any(a is zero for a in x.args):
+        return None
+    return next((a for a in x.args if a is not zero), None)

@@ -123,6 +123,12 @@ def _cut(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:
     return views.slice_(x, starts, _with(x.shape, axis, t.int_value(left) or left), steps)
 
 
+def _part(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:
+    """A part of axes of any extent, clipped where there are fewer cells: numpy's slices."""
+    ends = st.sampled_from([None, None, 0, 1, 2, -1, -2, -3])
+    return x[tuple(slice(draw(ends), draw(ends), draw(st.sampled_from([1, 1, 1, 2]))) for _ in x.shape)]
+
+
 def _flip(draw: st.DrawFn, x: Tensor, pool: Sequence[Tensor]) -> Tensor:
     return views.flip(x, (_axis(draw, x),))
 
@@ -209,6 +215,8 @@ STEPS = (
     _Step("pad", _ranked, _pad),
     _Step("pad_crop", _ranked, _pad_crop),
     _Step("cut", _ranked, _cut),
+    _Step("part", _ranked, _part),
+    _Step("part", _ranked, _part),
     _Step("flip", _ranked, _flip),
     _Step("unary", lambda x: True, _unary),
     _Step("unary", lambda x: True, _unary),

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from eqsat.ir.errors import ShapeError
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import div
+from eqsat.ir.flat.sizes import div, leaves_room
 from eqsat.ir.tensors import pointwise, reductions, views
+from eqsat.ir.tensors.arrays.indexing import sliced
 from eqsat.ir.tensors.tensor import Compute, Tensor, constant, from_body
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import (
@@ -22,11 +24,11 @@ from eqsat.ir.terms.shape import (
     size_term,
     static_shape,
 )
-from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.term import Term, TermLike
 from eqsat.onnx.call import Call, Declined, TensorAttr, ints, items_of
 from eqsat.onnx.ops.signatures import named
 from eqsat.onnx.ops.table import SMALL, define, opaque
-from eqsat.onnx.slice import taken
+from eqsat.onnx.slice import open_slice, taken
 
 EXACT = 1 << 24
 """Whole numbers up to here are exact in float32."""
@@ -150,20 +152,26 @@ def padded(x: Tensor, before: Sequence[int], after: Sequence[int], value: Any) -
 @define("Slice", "data starts ends axes? steps?", "starts ends axes", "starts[] ends[] axes[] steps[]")
 def slice_(c: Call) -> Tensor:
     x = c.one()
-    starts, ends = ints(need(c, "starts"), c.op), ints(need(c, "ends"), c.op)
+    starts, ends = (extents(need(c, name)) for name in ("starts", "ends"))
     axes = normalize_axes(ints(c.get("axes", tuple(range(len(starts)))), c.op), x.rank, c.op)
     steps = ints(c.get("steps", (1,) * len(starts)), c.op)
-    first, sizes, by = [0] * x.rank, list(x.shape), [1] * x.rank
+    first: list[TermLike] = [0] * x.rank
+    sizes, by = list(x.shape), [1] * x.rank
     for axis, low, high, step in zip(axes, starts, ends, steps, strict=True):
         extent = x.shape[axis]
-        if not isinstance(extent, int):
-            if step != 1 or low != 0 or high < 2**31 - 1:
-                raise Declined(c.op, "cuts a symbolic axis")
-            continue
         if step == 0:
             raise Declined(c.op, "a step is 0")
-        first[axis], sizes[axis] = taken(extent, low, high, step)
         by[axis] = step
+        if isinstance(extent, int) and isinstance(low, int) and isinstance(high, int):
+            first[axis], sizes[axis] = taken(extent, low, high, step)
+            continue
+        if not all(isinstance(bound, int) or leaves_room(0, as_size(bound)) for bound in (low, high)):
+            raise Declined(c.op, "a bound may be below 0, and counted from the end then")
+        try:
+            along = sliced(open_slice(low, high, step), extent, c.op)
+        except ShapeError as error:
+            raise Declined(c.op, "takes a part of a symbolic axis backwards") from error
+        first[axis], sizes[axis] = along.start, along.extent
     return views.slice_(x, first, sizes, by)
 
 

@@ -21,6 +21,7 @@ from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View, from_body
 from eqsat.ir.tensors.views import flatten
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape, as_dim, format_shape, output_axes, static_shape
+from eqsat.ir.terms.sums import unclipped
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -69,16 +70,28 @@ class _Along:
     extent: Dim
 
 
-def _bound(value: Any, extent: Dim, what: str) -> Term:
-    """A bound of a slice inside of 0..extent, as Python clips it."""
+def _bound(value: Any, n: Term, what: str) -> tuple[Term, bool]:
+    """A bound of a slice of n cells, and whether it is counted from the end."""
     if isinstance(value, Term):
-        at = t.as_index(value)
-    elif isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        return t.as_index(value), False
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
         number = int(cast(Any, value))
-        at = t.as_index(extent) + number if number < 0 else t.index_const(number)
-    else:
-        raise ShapeError(what, f"the bound {value!r} is not an integer")
-    return _least(_greatest(at, t.index_const(0)), t.as_index(extent))
+        return (n + number, True) if number < 0 else (t.index_const(number), False)
+    raise ShapeError(what, f"the bound {value!r} is not an integer")
+
+
+def _taken(part: slice, n: Term, what: str) -> tuple[Term, Term]:
+    """Where an upward slice of n cells starts, and how many cells it spans, of which fewer than none are none. A start
+    beyond the end needs no clipping, nor does an end before the start."""
+    zero = t.index_const(0)
+    first, first_from_end = (zero, False) if part.start is None else _bound(part.start, n, what)
+    last, last_from_end = (n, True) if part.stop is None else _bound(part.stop, n, what)
+    start = _greatest(first, zero)
+    if first_from_end and last_from_end:
+        return start, _least(last - first, last)
+    if not last_from_end:
+        last = _least(_greatest(last, zero), n)
+    return start, last - start
 
 
 def _greatest(a: Term, b: Term) -> Term:
@@ -87,6 +100,13 @@ def _greatest(a: Term, b: Term) -> Term:
     if low is not None and low >= 0:
         return a
     return b if high is not None and high <= 0 else t.binary("max", a, b)
+
+
+def _clipped(x: Term) -> Term:
+    """A number of cells, or 0 where it is less: one maximum, also of a maximum."""
+    constant, parts = t.linear_parts(x)
+    inner = unclipped(parts[0][1]) if len(parts) == 1 and parts[0][0] == 1 and constant <= 0 else None
+    return _greatest(x if inner is None else inner + constant, t.index_const(0))
 
 
 def _least(a: Term, b: Term) -> Term:
@@ -110,14 +130,13 @@ def sliced(part: slice, extent: Dim, what: str) -> _Along:
         return _Along(t.index_const(numbers.start if len(numbers) else 0), step, len(numbers))
     n = t.as_index(extent)
     if step > 0:
-        start = t.index_const(0) if part.start is None else _bound(part.start, extent, what)
-        stop = n if part.stop is None else _bound(part.stop, extent, what)
-        count = stop - start if step == 1 else (stop - start + (step - 1)) // step
+        start, count = _taken(part, n, what)
+        count = count if step == 1 else (count + (step - 1)) // step
     elif part.start is None and part.stop is None:
         start, count = n - 1, n if step == -1 else (n + (-step - 1)) // -step
     else:
         raise ShapeError(what, "bounds with a negative step on a symbolic extent", "x[a:b][::-1]")
-    return _Along(start, step, as_dim(_greatest(count, t.index_const(0))))
+    return _Along(start, step, as_dim(_clipped(count)))
 
 
 class _Reader:

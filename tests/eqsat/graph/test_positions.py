@@ -184,6 +184,16 @@ def test_a_wrong_answer_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not matches.get("lift-positions") and not matches.get("move-positions")
 
 
+def test_positions_that_nobody_can_put_back_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of formulas an inverse is not always found: then the operator stays where it is."""
+    import eqsat.laws.answers as answers
+
+    y = eq.matmul(eq.input("x", (4, 6), "float32").flip((1,)), _constant((6, 3)))
+    assert _searched(y).progress.matches["lift-positions"]
+    monkeypatch.setattr(answers, "inverse", lambda m: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    assert not _searched(y).progress.matches.get("lift-positions")
+
+
 def _blocks(shifts: list[int]) -> eq.Tensor:
     """Shifted blocks in a row, each with its own weights and a residual."""
     x = eq.input("x", (4, 41, 8), "float32")

@@ -38,7 +38,7 @@ class Network:
         else:
             self.shape = [batch, channels, height, width]
         for _ in range(self.random.randint(1, 5)):
-            pick([self.conv, self.conv, self.more_channels, self.border, self.function, self.pool])()
+            pick([self.conv, self.conv, self.more_channels, self.border, self.function, self.pool, self.part])()
 
     def node(self, op: str, *operands: Any, **attrs: Any) -> None:
         names = [f"c{len(self.constants) + n}" for n in range(len(operands))]
@@ -65,6 +65,16 @@ class Network:
     def border(self) -> None:
         n = self.random.randint(1, 2)
         self.pad([0, 0, n, n, 0, 0, n, n])
+
+    def part(self) -> None:
+        """Rows and columns from some on, up to some, or backwards."""
+        pick = self.random.choice
+        if pick([0, 1, 1]):
+            cuts = [(pick([0, 1, -4]), pick([-1, 6, 2**63 - 1]), pick([1, 1, 2])) for _ in range(2)]
+        else:
+            cuts = [(-1, -(2**63), -1)] * 2
+        starts, ends, steps = zip(*cuts, strict=True)
+        self.node("Slice", np.array(starts), np.array(ends), np.array([2, 3]), np.array(steps))
 
     def function(self) -> None:
         self.node(self.random.choice(["Relu", "Sigmoid"]))

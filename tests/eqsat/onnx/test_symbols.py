@@ -125,3 +125,56 @@ def test_a_zero_extent_beside_a_symbol(shape: list[Any]) -> None:  # finding: in
     for size in (0, 1, 3):
         feeds = {"x": np.ones([d if isinstance(d, int) else size for d in shape], "f4")}
         assert run(found.model, feeds)[0].shape == run(made, feeds)[0].shape
+
+
+FAR = 2**63 - 1
+PARTS: dict[str, tuple[list[Node], dict[str, Any], list[str]]] = {
+    "one after another": (
+        [("Slice", "x a far zero", "p", {}), ("Relu", "p", "q", {}), ("Slice", "q a minus zero", "y", {})],
+        {"a": [1], "far": [FAR], "minus": [-1], "zero": [0]}, ["Slice", "Relu"],
+    ),
+    "between transposes": (
+        [("Transpose", "x", "t", {"perm": [1, 0]}), ("Slice", "t a far zero one", "p", {}),
+         ("Transpose", "p", "y", {"perm": [1, 0]})],
+        {"a": [-3], "far": [FAR], "zero": [0], "one": [1]}, ["Slice"],
+    ),
+    "there and back again": (
+        [("Slice", "x minus before zero minus", "p", {}), ("Relu", "p", "q", {}),
+         ("Slice", "q minus before zero minus", "y", {})],
+        {"minus": [-1], "before": [-FAR - 1], "zero": [0]}, ["Relu"],
+    ),
+    "what a border made larger": (
+        [("Pad", "x w", "p", {}), ("Slice", "p a b zero", "y", {})],
+        {"w": [1, 0, 2, 0], "a": [1], "b": [-2], "zero": [0]}, ["Identity"],
+    ),
+    "up to a size of the model": (
+        [("Shape", "x", "s", {}), ("Gather", "s zero", "n", {}), ("Transpose", "x", "t", {"perm": [1, 0]}),
+         ("Slice", "t zero n one", "p", {}), ("Transpose", "p", "y", {"perm": [1, 0]})],
+        {"zero": [0], "one": [1]}, ["Identity"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_parts_of_axes_of_unknown_extent(case: str) -> None:
+    nodes, constants, expected = PARTS[case]
+    made = model(nodes, {"x": ["H", "W"]}, {"y": [None, None]}, {k: np.array(v) for k, v in constants.items()})
+    found = eq.onnx.optimize(made)
+    assert sorted(n.op_type for n in found.model.graph.node) == sorted(expected)
+    for shape in ((0, 0), (0, 3), (1, 1), (2, 1), (3, 2), (2, 5), (7, 6)):
+        feeds = {"x": np.random.default_rng(0).normal(size=shape).astype("f4")}
+        np.testing.assert_array_equal(run(found.model, feeds)[0], run(made, feeds)[0])
+
+
+def test_a_bound_that_may_be_counted_from_the_end() -> None:
+    """W - 2 is a place of its own where W is 1."""
+    nodes: list[Node] = [
+        ("Shape", "x", "s", {}), ("Gather", "s one", "n", {}), ("Sub", "n two", "k", {}),
+        ("Slice", "x k far zero", "y", {}),
+    ]  # fmt: skip
+    constants = {"one": np.array([1]), "two": np.array([2]), "far": np.array([FAR]), "zero": np.array([0])}
+    made = model(nodes, {"x": ["H", "W"]}, {"y": [None, "W"]}, constants)
+    found = eq.onnx.optimize(made)
+    for shape in ((4, 1), (3, 0), (2, 5), (5, 2)):
+        feeds = {"x": np.random.default_rng(0).normal(size=shape).astype("f4")}
+        np.testing.assert_array_equal(run(found.model, feeds)[0], run(made, feeds)[0])

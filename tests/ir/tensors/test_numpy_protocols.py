@@ -123,6 +123,21 @@ def test_all_slices_of_short_axes() -> None:
             np.testing.assert_array_equal(eq.evaluate(x[part]), a[part], err_msg=f"{part} of {n}")
 
 
+@pytest.mark.parametrize("lower", [0, 1, 3])
+def test_parts_of_an_axis_of_unknown_extent(lower: int) -> None:
+    """As numpy clips them, at every size; extents are clipped once."""
+    x = eq.input("x", (eq.symbol("N", lower=lower),), "float32")
+    ends = [None, 0, 1, 4, -1, -2, -4]
+    for start, stop, step in itertools.product(ends, ends, [1, 2, 3]):
+        part = x[start:stop:step]
+        assert str(part.shape).count("maximum") <= 2
+        for size in range(lower, 8):
+            a = np.arange(size, dtype="float32")
+            found = eq.evaluate(part, {"x": a})
+            np.testing.assert_array_equal(found, a[start:stop:step], err_msg=f"{start}:{stop}:{step} of {size}")
+    assert str(x[1:][1:].shape) == ("(N - 2,)" if lower == 3 else "(maximum(N - 2, 0),)")
+
+
 def test_symbolic_extents() -> None:
     n = eq.symbol("N", lower=0)
     x = eq.input("x", (n, 3), "float32")
