@@ -17,7 +17,7 @@ from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.passes.cells import accesses, has_loads, loads, written
+from eqsat.passes.cells import accesses, loads, written
 from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, places
 from eqsat.passes.flow import context_at
@@ -233,13 +233,14 @@ def _conditions(func: PrimFunc, path: Path, stmt: Stmt) -> list[Term]:
         for load in loads(place.stmt.value):
             for fact in place.context.facts:
                 for where, _ in fact.about(load):
-                    test = context.simplify(t.logical_not(where))
-                    if not has_loads(test) and _axes(test) <= scope and test.op != "const":
-                        found[test] = None
-    for test in _written_later(func, path, stmt):
-        if not has_loads(test) and _axes(test) <= scope and test.op != "const":
-            found[context.simplify(test)] = None
-    return list(found)
+                    found[context.simplify(t.logical_not(where))] = None
+    found |= {context.simplify(test): None for test in _written_later(func, path, stmt)}
+    return [test for test in found if _is_condition(test, scope)]
+
+
+def _is_condition(test: Term, scope: set[Term]) -> bool:
+    """Whether a test may be a branch: of loops around it, without data and without tables, which statements lack."""
+    return test.op != "const" and _axes(test) <= scope and not nodes_of("load", test) and not nodes_of("hole", test)
 
 
 def _axes(term: Term) -> set[Term]:

@@ -23,8 +23,10 @@ from eqsat.scheduling.nest import (
     depends_on_tables,
     find_block,
     find_loop,
+    fresh_name,
     guarded,
     index_map_of,
+    names_of,
     new_names,
     replaced,
     substituted,
@@ -141,14 +143,14 @@ def _built(
     outputs, extents, back, padding = new
     members = [s for s in nest if isinstance(s, For)]
     by_axis = {s.axis: s for s in members}
-    wanted: list[str] = []
+    kept: list[str | None] = []
     reduces: list[bool] = []
-    for n, output in enumerate(outputs):
+    for output in outputs:
         used = [by_axis[v] for v in free_variables(output) if v in by_axis]
-        kept = leaf_name(used[0].axis) if len(used) == 1 and output is used[0].axis else f"p{n}"
-        wanted.append(kept if kept not in wanted else f"p{n}")
+        name = leaf_name(used[0].axis) if len(used) == 1 and output is used[0].axis else None
+        kept.append(None if name in kept else name)
         reduces.append(bool(used) and all(s.reduce for s in used))
-    made = new_names(func, what, names, wanted) if names else _free(func, members, wanted)
+    made = new_names(func, what, names, [f"p{n}" for n in range(len(kept))]) if names else _free(func, members, kept)
     axes = [t.var(n, e) for n, e in zip(made, extents, strict=True)]
     place = dict(zip(back.inputs, axes, strict=True))
     table = {s.axis: substitute(i, place) for s, i in zip(members, back.final_indices, strict=True)}
@@ -162,9 +164,10 @@ def _built(
     return made, body, table
 
 
-def _free(func: PrimFunc, members: Sequence[For], wanted: Sequence[str]) -> list[str]:
-    """Free names; those of the loops that go are free, too, for what is the same loop."""
-    own = {leaf_name(s.axis) for s in members}
-    rest = new_names(func, "", None, [w for w in wanted if w not in own])
-    queue = iter(rest)
-    return [w if w in own else next(queue) for w in wanted]
+def _free(func: PrimFunc, members: Sequence[For], kept: Sequence[str | None]) -> list[str]:
+    """The names of loops that stay, and free ones for the others; those of loops that go are free, too."""
+    taken = {*names_of(func), *(name for name in kept if name)} - ({leaf_name(s.axis) for s in members} - {*kept})
+    made: list[str] = []
+    for n, name in enumerate(kept):
+        made.append(name or fresh_name(f"p{n}", {*taken, *made}))
+    return made

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from compare_tvm import Answer, Row, generated, rows_of
-from features_tvm import FEATURES, Feature
+from features_tvm import Feature
+from schedule_features_tvm import FEATURES
 
 KINDS = ("right", "differs", "refused", "wrong")
 SIZES = ("eqsat fewer", "as many", "TVM fewer")

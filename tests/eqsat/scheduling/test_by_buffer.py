@@ -165,6 +165,16 @@ def test_block_layouts_are_bijective_and_affine(index_map: str, message: str, wi
     assert witness <= set(error.value.witness)
 
 
+def test_new_loops_have_names_of_their_own() -> None:
+    """Also where a loop that stays is named like new ones are; with equal extents they would be one loop."""
+    for extent in (2, 6):
+        text = f"func f(A: int32[6, {extent}], B: int32[6, {extent}])\n  for p1 in {extent}:\n    for p0 in 6:\n"
+        func = eq.PrimFunc.parse(f"{text}      B[p0, p1] = A[p0, p1]\n")
+        s = Schedule(func)
+        assert s.transform_block_layout("B", "i, j -> i, j//3, j%3") == ("p1", "p1_1", "p2") == tuple(s.loops)
+        require_same(func, s)
+
+
 def test_block_layouts_do_not_mix_spatial_and_reduce_loops() -> None:  # feature: C5
     c, r = t.var("co", 4), t.var("rh", 7)
     add = Store("C", (c,), at("C", c) + at("A", c, r))
