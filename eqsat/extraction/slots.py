@@ -105,7 +105,10 @@ def _order_of(m: Map, shape: Shape) -> tuple[int, ...] | None:
         return None
     at = [prod(extents[n + 1 :]) if d > 1 else 0 for n, d in enumerate(extents)]
     places = {cell(m.n_out): np.array(at), **{s: np.asarray(n) for s, n in sizes.items()}}
-    read, undefined = evaluate_masked([address_at(m, cell(m.n_out))], places, load_table)[0]
+    address = address_at(m, cell(m.n_out))
+    if any(s not in sizes for s in symbols(address)):
+        return None  # it also depends on a size that the shape does not have
+    read, undefined = evaluate_masked([address], places, load_table)[0]
     if undefined is not None:
         return None
     strides = [int(n) for n in np.broadcast_to(read, len(at))]
@@ -129,7 +132,10 @@ def _pads_at_a_sample(m: Map, shape: Shape) -> tuple[Shape, Pads] | None:
         return None
     cells = t.ax(0, prod(extents))
     places = {cells: np.arange(prod(extents)), **{s: np.asarray(n) for s, n in sizes.items()}}
-    valid, undefined = evaluate_masked([valid_at(m, cells)], places, load_table)[0]
+    windows = valid_at(m, cells)
+    if any(s not in sizes for s in symbols(windows)):
+        return None
+    valid, undefined = evaluate_masked([windows], places, load_table)[0]
     inside = np.broadcast_to(valid, prod(extents)).reshape(extents)
     if undefined is not None or not inside.any():
         return None

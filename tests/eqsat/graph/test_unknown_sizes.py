@@ -135,6 +135,13 @@ FOUND = {
         ("Relu", [], {}),
         ("Conv", weights(4, 6, 1), {}),
     ),
+    "rows from the end on": listed(
+        [2, 1, "h", "w"],
+        ("Pad", [np.array([0, 0, 2, 2, 0, 0, 2, 2])], {}),
+        ("Slice", [np.array(x) for x in ([-4, 0], [-1, 2**63 - 1], [2, 3])], {}),
+        ("Conv", weights(2, 1, 2), {"pads": [1, 0, 0, 1], "dilations": [2, 1]}),
+        ("Conv", weights(2, 2, 2), {"pads": [1] * 4}),
+    ),
     "extents that get smaller": listed(
         ["n", 3, "h", "w"],
         ("Conv", weights(8, 3, 3), {}),

@@ -50,7 +50,7 @@ class Count:
             return
         s, missed = Schedule(func), 0
         for _ in range(8):
-            name, take = rng.choice([*steps(s, rng), *rng.sample(whole_steps(s, rng), 4)])
+            name, take = rng.choice([*steps(s, rng), *rng.sample(whole_steps(s, rng), 5)])
             if name == "free layout":  # cells of parameters are compared where they lie
                 continue
             before = s.func
