@@ -17,7 +17,7 @@ from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, substitute
 from eqsat.laws.cell_terms import Cells
-from eqsat.laws.neutral import LeftOut, finite_sources, idle_where, outside_of, padded_shapes
+from eqsat.laws.neutral import LeftOut, filled, finite_sources, idle_where, outside_of, padded_shapes
 from eqsat.operators.definitions import OUTPUT, Definition
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind
@@ -47,12 +47,16 @@ def left_out_by_definition(
         return None
     numbers = {a: (0, extent) for a, extent in unfolded.extents.items() if isinstance(extent, int)}
     session, finite = Session(normaliser(rules), numbers), finite_sources(interned)
+    raised = filled(unfolded.extents)
     idle = t.logical_and(
-        *(idle_where(session.normal(x), str(node.combiner), node.outputs[0][1], finite) for node, x in bodies)
+        *(
+            idle_where(session.normal(raised.term(x)), str(node.combiner), node.outputs[0][1], finite)
+            for node, x in bodies
+        )
     )
-    reduced = {n: a for n, a in unfolded.axes.items() if a in numbers}
+    reduced = {n: raised.term(a) for n, a in unfolded.axes.items() if a in numbers}
     least = 2 if any(node.combiner == "sum" for node, _ in bodies) else 1  # -0.0 alone is no sum
-    return outside_of(whole, idle, reduced, unfolded.extents, least)
+    return outside_of(whole, idle, reduced, raised.extents, least)
 
 
 def _reductions(definition: Definition) -> list[Compute]:

@@ -19,13 +19,14 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, COMPLEX, INDEX, NDArray, highest, is_float, lowest
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.size_samples import symbol_sample
-from eqsat.ir.flat.size_terms import as_extent
-from eqsat.ir.flat.sizes import Size
+from eqsat.ir.flat.size_terms import as_extent, as_size
+from eqsat.ir.flat.sizes import Size, where_filled
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, postorder, symbols
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute, symbols
 from eqsat.laws.cell_terms import Cells, source_of
 from eqsat.operators.interned import Hub, Interned, ViewOf
 from eqsat.operators.labels import CanonicalOp, ComputeKind
@@ -71,10 +72,35 @@ def left_out(
     if body is None:
         return None
     session = Session(normaliser(rules), numbers)
-    idle = idle_where(session.normal(body), kind.combiner, kind.dtypes[0], finite_sources(interned))
-    reduced = {n: axes[n] for n in used if whole.labels[n].role == "reduce" and axes[n] in numbers}
+    raised = filled({a: whole.labels[n].extent for n, a in axes.items()})
+    idle = idle_where(session.normal(raised.term(body)), kind.combiner, kind.dtypes[0], finite_sources(interned))
+    reduced = {n: raised.term(axes[n]) for n in used if whole.labels[n].role == "reduce" and axes[n] in numbers}
     least = 2 if kind.combiner == "sum" else 1  # -0.0 alone is no sum
-    return outside_of(whole, idle, reduced, {a: whole.labels[n].extent for n, a in axes.items()}, least)
+    return outside_of(whole, idle, reduced, raised.extents, least)
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The axes of a box that has cells, with their extents, over symbols that are as large as that makes them."""
+
+    symbols: Mapping[Term, Term]
+    extents: Mapping[Term, Size]
+
+    def term(self, x: Term) -> Term:
+        """A term over these symbols."""
+        return substitute(x, self.symbols)
+
+
+def filled(extents: Mapping[Term, Size]) -> Filled:
+    """The axes of a box of which nothing is asked where it has no cells: extents are at least 1 otherwise."""
+    table: dict[Term, Term] = {}
+    for s, low in where_filled(extents.values()).items():
+        if s.op == "sym":
+            name, lower, upper, multiple, _ = t.symbol_facts(s)
+            if (lower is None or lower < low) and (upper is None or upper >= low):
+                table[s] = t.sym(name, low, upper, multiple)
+    sizes = {substitute(a, table): as_size(as_dim(substitute(a.args[0], table))) for a in extents}
+    return Filled(table, sizes)
 
 
 def outside_of(

@@ -147,9 +147,8 @@ class Types:
         if d.dim_param not in self.symbols:
             plain = re.sub(r"\W+", "_", d.dim_param, flags=re.ASCII).strip("_") or "d"
             plain = plain if not plain[0].isdigit() else f"d{plain}"
-            lower = 0 if d.dim_param in self.unknown else 1
             name = plain if plain == d.dim_param else self._free(plain[:40])
-            self.symbols[d.dim_param] = t.sym(name, lower=lower)
+            self.symbols[d.dim_param] = t.sym(name, lower=0)
         return self.symbols[d.dim_param]
 
     def _free(self, wish: str) -> str:

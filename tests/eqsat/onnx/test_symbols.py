@@ -147,6 +147,14 @@ PARTS: dict[str, tuple[list[Node], dict[str, Any], list[str]]] = {
         [("Pad", "x w", "p", {}), ("Slice", "p a b zero", "y", {})],
         {"w": [1, 0, 2, 0], "a": [1], "b": [-2], "zero": [0]}, ["Identity"],
     ),
+    "few rows of what a border made larger": (  # without rows, both are of the border
+        [("Pad", "x w", "p", {}), ("Slice", "p a b zero", "y", {})],
+        {"w": [2, 0, 2, 0], "a": [1], "b": [3], "zero": [0]}, ["Pad", "Slice"],
+    ),
+    "the last row": (  # which is none where there are no rows
+        [("Relu", "x", "r", {}), ("Transpose", "r", "t", {"perm": [1, 0]}), ("Slice", "t minus far zero", "y", {})],
+        {"minus": [-1], "far": [FAR], "zero": [0]}, ["Relu", "Slice", "Transpose"],
+    ),
     "up to a size of the model": (
         [("Shape", "x", "s", {}), ("Gather", "s zero", "n", {}), ("Transpose", "x", "t", {"perm": [1, 0]}),
          ("Slice", "t zero n one", "p", {}), ("Transpose", "p", "y", {"perm": [1, 0]})],

@@ -50,7 +50,7 @@ class Count:
             return
         s, missed = Schedule(func), 0
         for _ in range(8):
-            name, take = rng.choice([*steps(s, rng), *rng.sample(whole_steps(s, rng), 5)])
+            name, take = rng.choice([*steps(s, rng), *rng.sample(whole_steps(s, rng), 4)])
             if name == "free layout":  # cells of parameters are compared where they lie
                 continue
             before = s.func
@@ -91,7 +91,10 @@ def test_what_is_legal_is_accepted() -> None:
 def test_legal_schedules_are_accepted_by_every_primitive() -> None:
     """EQSAT_SCHEDULES, EQSAT_SEED: how many schedules, and from which seed on."""
     count = Count()
-    for seed in range(FIRST, FIRST + SCHEDULES):
+    for seed in range(FIRST, FIRST + 2 * SCHEDULES):
+        rare = SCHEDULES >= 2000 and min(count.taken.values(), default=0) < 100
+        if seed >= FIRST + SCHEDULES and not rare:  # a few more where a primitive was drawn too rarely
+            break
         count.schedule(seed)
     print(f"{count.accepted} of {count.legal} schedules without a legal step refused")
     for name, n in sorted(count.taken.items()):
