@@ -233,14 +233,17 @@ def _conditions(func: PrimFunc, path: Path, stmt: Stmt) -> list[Term]:
         for load in loads(place.stmt.value):
             for fact in place.context.facts:
                 for where, _ in fact.about(load):
-                    found[context.simplify(t.logical_not(where))] = None
-    found |= {context.simplify(test): None for test in _written_later(func, path, stmt)}
+                    test = context.simplify(t.logical_not(where))
+                    if test.op != "const":
+                        found[test] = None
+    later = [test for test in _written_later(func, path, stmt) if test.op != "const"]
+    found |= {context.simplify(test): None for test in later}
     return [test for test in found if _is_condition(test, scope)]
 
 
 def _is_condition(test: Term, scope: set[Term]) -> bool:
     """Whether a test may be a branch: of loops around it, without data and without tables, which statements lack."""
-    return test.op != "const" and _axes(test) <= scope and not nodes_of("load", test) and not nodes_of("hole", test)
+    return _axes(test) <= scope and not nodes_of("load", test) and not nodes_of("hole", test)
 
 
 def _axes(term: Term) -> set[Term]:

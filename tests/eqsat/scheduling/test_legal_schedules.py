@@ -88,6 +88,7 @@ def test_what_is_legal_is_accepted() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(0)
 def test_legal_schedules_are_accepted_by_every_primitive() -> None:
     """EQSAT_SCHEDULES, EQSAT_SEED: how many schedules, and from which seed on."""
     count = Count()
