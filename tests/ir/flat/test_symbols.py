@@ -36,7 +36,7 @@ from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.steps import Expand, Fill, Pad, Reshape, Shape, Slice, Spelling, Step, run_steps
 from eqsat.ir.flat.table import Map, TableMap
 from eqsat.ir.flat.tabled import with_numbers
-from eqsat.ir.terms.term import Term, ax, binary, compare, index_const, logical_and, sym
+from eqsat.ir.terms.term import TRUE, Term, ax, binary, compare, index_const, logical_and, sym
 
 n, m = sym("N"), sym("M")
 N, M = monomial(1, n), monomial(1, m)
@@ -224,6 +224,29 @@ def test_windows_between_unknown_ends(size: int) -> None:
     known = digits_of((n + 2,), N, ax(0, n + 2), between(1, ax(0, n + 2), n))
     assert known is not None, "n is at least 1"
     assert (at(known, {n: size + 1}).to_array() >= 0).sum() == size
+
+
+@pytest.mark.parametrize("step", [-1, 2])
+def test_slices_that_may_have_no_cells(step: int) -> None:
+    """Python counts a bound below 0 from the end: what has no cells must not be spelled as a slice that has some."""
+    whole, length = (ROWS, clipped(total(ROWS, -3))) if step < 0 else (mul(2, ROWS), clipped(total(ROWS, -3)))
+    m = build.crop((whole,), (0,), (mul(2, length) if step > 0 else length,))
+    start = total(length, -1) if step < 0 else 0
+    taken = build.slice_((mul(2, length) if step > 0 else length,), (start,), (length,), (step,))
+    view = compose(m, taken)
+    assert view is not None
+    spelling = spell(view, (whole,), (length,))
+    for size in range(7):
+        expected = at(view, {o: size}).to_array()
+        assert len(expected) == max(size - 3, 0)
+        if spelling is not None:
+            source = np.arange(value(whole, {o: size}))
+            assert run_steps(numeric(spelling, {o: size}), source, -1).tolist() == expected.tolist()
+
+
+def test_strides_of_unknown_sign_are_no_digits() -> None:
+    assert digits_of((2,), total(N, 9), ax(0, 2) * (n - 3) + 2, TRUE) is None
+    assert digits_of((2,), total(N, 9), ax(0, 2) * (n + 3) + 2, TRUE) is not None
 
 
 def between(low: int, i: Term, high: Term) -> Term:
