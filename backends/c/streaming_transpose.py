@@ -9,8 +9,10 @@
 A row of the result is written from its start to its end. Unless it starts at a line, its lines straddle two steps over
 i: `held` keeps the end of the previous step for each row, less than a line.
 
-Two stages take turns: the lines of a tile leave while the next one is transposed. Each of these stores takes several
-cycles to leave its buffer, and where that is full nothing else goes on: so they are spread between the shuffles.
+Interleaved, two stages take turns: the lines of a tile leave while the next one is transposed. Each of these stores
+takes several cycles to leave its buffer, and where that is full nothing else goes on: so they are spread between the
+shuffles. Otherwise a tile leaves once it is transposed; and if that is a line of each row, it is transposed to where its
+rows are held, side by side with what is left of them.
 """
 
 from __future__ import annotations
@@ -47,8 +49,11 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
     ) -> None:
         super().__init__(text, move, schedule, machine, name, buffers)
         self.step = schedule.lines * LINE // self.size
-        self.wide = padded_rows((1 + schedule.lines) * LINE)
+        self.in_place = schedule.lines == 1 and not schedule.interleaved
+        """Whether rows are transposed to where they are held."""
+        self.wide = 2 * LINE if self.in_place else padded_rows((1 + schedule.lines) * LINE)
         """Bytes between rows of a stage, each of which has a line to spare in front."""
+        self.held_row = self.wide if self.in_place else LINE
         # Rows before the first of a stage are those that a narrow last tile transposes once more.
         self.first_row = self.e * self.wide
         self.stage_bytes = self.first_row + schedule.tj * self.wide
@@ -73,8 +78,10 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             define_offsets(text, self.move, schedule.j, out, "column")
         self.define_functions()
         widest = -(-schedule.j.size // schedule.blocks) + self.e
-        text.add(f"char held[{widest * LINE}] __attribute__((aligned({LINE})));")
-        text.add(f"char stages[{(2 if self.steps else 1) * self.stage_bytes}] __attribute__((aligned({LINE})));")
+        text.add(f"char held[{widest * self.held_row}] __attribute__((aligned({LINE})));")
+        if not self.in_place:
+            turns = 2 if self.steps and schedule.interleaved else 1
+            text.add(f"char stages[{turns * self.stage_bytes}] __attribute__((aligned({LINE})));")
         names = {n: text.name("i") for n in schedule.order}
         levels = [Level(names[n], schedule.blocks if n == TILE_J else self.move.extents[n]) for n in schedule.order]
         with nest(text, levels, schedule.threads, BLOCKS_PER_THREAD):
@@ -105,18 +112,21 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
         columns = f"for (ptrdiff_t c = 0; c < {width}; c += {schedule.tj})"
         count = f"const ptrdiff_t n = {width} - c < {schedule.tj} ? {width} - c : {schedule.tj};"
         begin = f".stage = stages + {self.first_row}"
-        text.add(f"{self.tile} now = {{{begin}}};")
+        text.add(f"{self.tile} now{'' if self.in_place else f' = {{{begin}}}'};")
         if self.steps:
-            text.add(f"{self.tile} was = {{{begin} + {self.stage_bytes}}};")
+            if schedule.interleaved:
+                text.add(f"{self.tile} was = {{{begin} + {self.stage_bytes}}};")
             with text.loop("t", self.steps), text.block(columns):
                 text.add(count)
                 following = self.next(width, loops)
                 self.place(first, f"{LINE * schedule.lines} * t")
-                self.call("lines", "t", ["&now", "&was", *following])
-                text.add("char *const free = was.stage;")
-                text.add("was = now, now.stage = free;")
-            again = ["sb", *(["row"] if len(self.next_params) > 1 else [])] if self.next_params else []
-            text.add(f"{self.name}_put({', '.join(['&was', '0', 'was.n', *again])});")
+                self.call("lines", "t", ["&now", *(["&was"] if schedule.interleaved else []), *following])
+                if schedule.interleaved:
+                    text.add("char *const free = was.stage;")
+                    text.add("was = now, now.stage = free;")
+            if schedule.interleaved:
+                again = ["sb", *(["row"] if len(self.next_params) > 1 else [])] if self.next_params else []
+                text.add(f"{self.name}_rest({', '.join(['&was', '0', *again])});")
         with text.block(columns):
             text.add(count)
             self.place(first, str(LINE * schedule.lines * self.steps))
@@ -147,7 +157,8 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
     def place(self, first: str, done: str) -> None:
         """Say where the tile at column c goes, of whose rows so many bytes are done."""
         to = f"db + {self.column} * c" if self.schedule.j.single else "db"
-        parts = [f"now.d = {to}", f"now.held = held + {LINE} * c", "now.n = n", f"now.done = {done}"]
+        where = f"now.{'stage' if self.in_place else 'held'} = held + {self.held_row} * c"
+        parts = [f"now.d = {to}", where, "now.n = n", f"now.done = {done}"]
         if not self.schedule.j.single:
             parts.append(f"now.column = column + {'c' if first == '0' else f'{first} + c'}")
         self.text.add(f"{', '.join(parts)};")
@@ -168,28 +179,35 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
     def define_functions(self) -> None:
         """What a tile is, and the functions that fill its stage, empty it, and write the ends of the rows."""
         column = [] if self.schedule.j.single else ["const ptrdiff_t *column;"]
-        members = " ".join(["char *d;", *column, "char *stage, *held; ptrdiff_t n, done;"])
+        buffers = "char *stage;" if self.in_place else "char *stage, *held;"
+        members = " ".join(["char *d;", *column, buffers, "ptrdiff_t n, done;"])
         self.text.pieces[f"{self.name}_tile"] = (
             "/* Rows of the result from d on, their part in a stage, the ends of what is done of them. */\n"
             f"{self.tile} {{ {members} }};"
         )
         define_nt_copy(self.text, self.vector)
-        self.text.pieces["NOT_INLINE"] = NOT_INLINE
         rows = [] if self.schedule.i.single else ["const ptrdiff_t *restrict row"]
         source = ["const char *restrict s", *rows]
         if self.steps:
             inner = self.begin("tile")
+            if not self.in_place:
+                inner.add("char *const held = tile->held;")
             with inner.block("for (ptrdiff_t c = first; c < last && c < tile->n; ++c)"):
                 self.addresses(inner, "tile")
                 self.prefetch(inner)
                 self.lines(inner)
             params = [f"const {self.tile} *tile", "ptrdiff_t first", "ptrdiff_t last", *self.next_params]
             self.function("put", "Whole lines of some rows of a tile leave.", params, inner)
+            if self.schedule.interleaved:
+                self.define_rest()
             inner = self.filling()
-            params = [*source, f"const {self.tile} *now", f"{self.tile} *was", *self.next_params]
-            self.function("lines", "Some lines of each row, while those of the tile before leave.", params, inner)
+            was, note = [], "Some lines of each row."
+            if self.schedule.interleaved:
+                was, note = [f"{self.tile} *was"], "Some lines of each row, while those of the tile before leave."
+            self.function("lines", note, [*source, f"const {self.tile} *now", *was, *self.next_params], inner)
         inner = self.begin("now")
-        inner.add("char *const stage = now->stage;")
+        if self.rest or not self.in_place:
+            inner.add("char *const stage = now->stage;")
         inner.add("const ptrdiff_t n = now->n;")
         if self.steps:
             self.from_held(inner)
@@ -202,17 +220,30 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             self.ends(inner)
         self.function("ends", "The ends of the rows.", [*source, f"const {self.tile} *now"], inner)
 
-    def function(self, what: str, note: str, params: Sequence[str], inner: Text) -> None:
+    def define_rest(self) -> None:
+        """`put` as a call, for all places but the one between blocks: compilers need not make as many copies of it."""
+        self.text.pieces["NOT_INLINE"] = NOT_INLINE
+        inner = self.text.function()
+        inner.add(f"{self.name}_put(tile, first, tile->n{self.passed});")
+        params = [f"const {self.tile} *tile", "ptrdiff_t first", *self.next_params]
+        self.function("rest", "All rows of a tile leave, from one on.", params, inner, "NOT_INLINE static")
+
+    def function(
+        self, what: str, note: str, params: Sequence[str], inner: Text, kind: str = "static inline"
+    ) -> None:
         """Add a function, of which `inner` has the lines."""
-        # Printed once, called at several places: compilers need not make as many copies.
-        kind = "NOT_INLINE static" if what == "put" else "static inline"
         head = f"{kind} void {self.name}_{what}({', '.join(params)})"
         self.text.pieces[f"{self.name}_{what}"] = "\n".join([f"/* {note} */", head, "{", *inner.lines, "}"])
+
+    @property
+    def passed(self) -> str:
+        """The arguments for `next_params`, in a function that has parameters of these names."""
+        return "".join(f", {param.rpartition(' ')[2].lstrip('*')}" for param in self.next_params)
 
     def begin(self, tile: str) -> Text:
         """The lines of a function that begins with names for the members of a tile."""
         inner = self.text.function()
-        inner.add(f"char *const d = {tile}->d{f', *const held = {tile}->held' if self.steps else ''};")
+        inner.add(f"char *const d = {tile}->d;")
         if self.steps:
             inner.add(f"const ptrdiff_t done = {tile}->done;")
         if not self.schedule.j.single:
@@ -227,30 +258,34 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             inner.add(f"const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & {LINE - 1});")
 
     def filling(self) -> Text:
-        """The lines of the function that fills the stage of one tile and empties that of the one before."""
-        schedule, inner = self.schedule, self.text.function()
-        passed = "".join(f", {param.rpartition(' ')[2].lstrip('*')}" for param in self.next_params)
-        # The same rows once more: what is left of them must be in `held` first.
-        inner.add(f"if (was->held == now->held) {self.name}_put(was, 0, was->n{passed}), was->n = 0;")
-        inner.add("char *const stage = now->stage, *const held = now->held, *const d = now->d;")
-        inner.add("const ptrdiff_t n = now->n, done = now->done;")
+        """The lines of the function that fills the stage of one tile, and empties it or that of the one before."""
+        schedule, inner, passed = self.schedule, self.text.function(), self.passed
+        if schedule.interleaved:
+            # The same rows once more: what is left of them must be in `held` first.
+            inner.add(f"if (was->held == now->held) {self.name}_rest(was, 0{passed}), was->n = 0;")
+        inner.add("char *const stage = now->stage;")
+        inner.add("const ptrdiff_t n = now->n;")
         self.from_held(inner)
+        if not schedule.interleaved:
+            self.transposes(inner, self.step)
+            inner.add(f"{self.name}_put(now, 0, n{passed});")
+            return inner
         inner.add("ptrdiff_t put = 0;")
         blocks = sum(many for _, many, _ in self.bands(self.step)) * -(-schedule.tj // self.e)
         share = -(-schedule.tj // blocks)
         self.transposes(inner, self.step, f"{self.name}_put(was, put, put + {share}{passed}), put += {share};")
-        inner.add(f"{self.name}_put(was, put, was->n{passed});")
+        inner.add(f"{self.name}_rest(was, put{passed});")
         return inner
 
     def from_held(self, inner: Text) -> None:
         """The end of the step before in front of each row of the stage, unless all rows begin at a line: long before it
         is read again, for a load of what is still in the store buffer, in parts, would wait."""
+        if self.in_place:
+            return
         together = self.schedule.j.single and int(self.column) % LINE == 0
-        some = f"done != 0 && ((uintptr_t)d & {LINE - 1}) != 0" if together else "done != 0"
-        each = f"memcpy(stage + {self.wide} * c, held + {LINE} * c, {LINE});"
+        some = f"now->done != 0 && ((uintptr_t)now->d & {LINE - 1}) != 0" if together else "now->done != 0"
+        each = f"memcpy(stage + {self.wide} * c, now->held + {LINE} * c, {LINE});"
         inner.add(f"if ({some}) for (ptrdiff_t c = 0; c < n; ++c) {each}")
-        if not together:
-            inner.add("(void)d;")
 
     def lines(self, inner: Text) -> None:
         """Stores of the whole lines of a row of the stage, and what is left of it into `held`."""
@@ -263,7 +298,8 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
             inner.add(f"else memcpy(to, have + {LINE}, (size_t)({LINE} - off));")
             for k in range(1, many):
                 inner.add(f"NT_STORE_LINE(to + done + {LINE * k} - off, have + {LINE * (k + 1)} - off);")
-            inner.add(f"memcpy(held + {LINE} * c, have + {LINE * many}, {LINE});")
+            left = "have" if self.in_place else f"held + {LINE} * c"
+            inner.add(f"memcpy({left}, have + {LINE * many}, {LINE});")
 
     def ends(self, inner: Text) -> None:
         """Stores of what is left at the end of a row."""
@@ -288,7 +324,7 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
                 # Where a row starts within a line, the previous tile has read that line. Rows that alias would not stay
                 # in the first cache.
                 for at in range(LINE - 1, max(schedule.tj * self.size, LINE), LINE):
-                    inner.add(f"__builtin_prefetch(at + {at}, 0, 2);")
+                    inner.add(f"__builtin_prefetch(at + {at}, 0, {2 if schedule.interleaved else 3});")
 
     def bands(self, rows: int) -> list[tuple[int, int, int]]:
         """(first row, how many, lanes) of the bands that so many rows of a tile are transposed in."""

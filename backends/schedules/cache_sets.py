@@ -19,6 +19,8 @@ WAYS = 8
 """Lines that a set holds, in a first cache of 32 KiB; one of 48 KiB has the same sets, and 12."""
 FEW_SETS = 2
 """Rows alias if they lie in no more sets than this: then 2 * WAYS of them fit."""
+DRIFT = 16
+"""Rows alias nearly if each lies at most so many bytes further on in its set: several stay in one line of it."""
 
 
 def sets_reached(stride: int) -> int:
@@ -37,6 +39,15 @@ def aliases(stride: int) -> bool:
     (True, True, False)
     """
     return sets_reached(stride) <= FEW_SETS
+
+
+def nearly_aliases(stride: int) -> bool:
+    """Whether rows so many bytes apart lie in four sets or fewer, but for a small drift from each to the next.
+
+    >>> nearly_aliases(16380), nearly_aliases(16000), nearly_aliases(21504)
+    (True, False, True)
+    """
+    return min(stride % (PERIOD // 4), -stride % (PERIOD // 4)) <= DRIFT
 
 
 def rows_per_set(stride: int, rows: int) -> int:

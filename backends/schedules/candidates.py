@@ -56,6 +56,7 @@ def _streaming_transposes(move: Move, first: StreamingTranspose) -> Iterator[Sch
         yield replace(first, prefetch_tiles=others)
     yield replace(first, tj=2 * line)
     yield replace(first, pack=not first.pack)
+    yield replace(first, interleaved=not first.interleaved)
 
 
 def _copies(move: Move, first: ContiguousCopy) -> Iterator[Schedule]:

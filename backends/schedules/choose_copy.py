@@ -7,14 +7,18 @@ from math import prod
 
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import LINE, Machine
+from eqsat.backends.schedules.cache_sets import WAYS, rows_per_set
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, exceeds_cache, writes_contiguously
 from eqsat.backends.schedules.schedule import TILE_I, ContiguousCopy
 
 COLLECTED = 1 << 10
 """Bytes from which on a stretch of the result is long enough to be written by non-temporal stores: 16 lines, of which
 the two at its ends may be shared with its neighbours. Measured."""
-SHORT = 512
-"""Runs of fewer bytes are tiled such that so many bytes of the source are read one after the other. Measured."""
+SHORT, READ_ON = 512, 4 << 10
+"""Runs of fewer bytes are tiled such that so many bytes of the source are read one after the other, at most: as a
+rule, and where half of the last cache holds the source and the result. Measured."""
+OVERLAP = 8
+"""The last tile does again at most one in so many of all steps."""
 GROUPED = 4 << 10
 """Bytes of adjacent runs that are prefetched together: a page, beyond which hardware prefetchers do not follow."""
 STRETCH = 32 << 10
@@ -45,7 +49,7 @@ def choose_copy(move: Move, machine: Machine, threads: int) -> ContiguousCopy:
     )
     if nontemporal and count == 2 and outer and not boxed:
         plain = replace(plain, prefetch_group=steps_together(move, machine, outer[-1], inner[0]))
-    return tiled_copy(move, plain) if move.operands and count == 1 and not (nontemporal or boxed) else plain
+    return tiled_copy(move, plain, machine) if move.operands and count == 1 and not (nontemporal or boxed) else plain
 
 
 def steps_together(move: Move, machine: Machine, outer: int, row: int) -> int:
@@ -62,13 +66,30 @@ def steps_together(move: Move, machine: Machine, outer: int, row: int) -> int:
     return max((n for n in range(1, most + 1) if move.extents[outer] % n == 0), default=0)
 
 
-def tiled_copy(move: Move, schedule: ContiguousCopy) -> ContiguousCopy:
+def tiled_copy(move: Move, schedule: ContiguousCopy, machine: Machine) -> ContiguousCopy:
     """Short runs in tiles of a source loop and a result loop, both of which are then walked in longer stretches."""
     *outer, inner = schedule.order
     run = move.extents[inner]
-    tile = SHORT // (run * move.out.size)
     n, k = (next((k for k in outer if a.strides[k] == run), None) for a in (move.operands[0], move.out))
-    if n is None or k is None or n == k or tile < 2 or move.extents[n] < 2 * tile:
+    if n is None or k is None or n == k or 2 * run * move.out.size > SHORT:
+        return schedule
+    near = 4 * move.points * move.out.size <= machine.last
+    most = (READ_ON if near else SHORT) // (run * move.out.size)
+    tile = rows_together(move.extents[n], most, move.out.strides[n] * move.out.size)
+    if tile < 2 or move.extents[n] <= tile:
         return schedule
     others = [m for m in outer if m not in (n, k)]
     return replace(schedule, order=(*others, TILE_I, k, n, inner), tiled=n, tile=tile)
+
+
+def rows_together(rows: int, most: int, stride: int) -> int:
+    """How many of some rows of the result, so many bytes apart, are written a run of each in turn: those that leave half
+    of a cache set to others, and such that the last ones are not many that were written before.
+
+    >>> rows_together(64, 64, 65536), rows_together(63, 32, 64000), rows_together(12, 8, 50432)
+    (4, 32, 6)
+    """
+    for count in range(min(most, rows), 2, -1):
+        if rows_per_set(stride, count) <= WAYS // 2 and OVERLAP * (-rows % count) <= rows:
+            return count
+    return min(2, rows)

@@ -16,15 +16,16 @@ from math import prod
 
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, rows_per_set, sets_reached
+from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, nearly_aliases, rows_per_set, sets_reached
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, contiguous_loops, exceeds_cache, tile_extent
 from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, StreamingTranspose, TransposeTiles
 
-HELD_ROWS = 2048
-"""Rows of the result of which a streaming transpose holds the unfinished line: 128 KiB, of a second cache."""
-STREAMED, STREAMED_STRIPS, STREAMED_BLOCKS = 2, 3, 4
-"""Quarters of the last cache from which on results in long rows are written past it: as a rule; where strips of rows
-are the alternative; where the source is read line by line, from its beginning to its end. Measured."""
+HELD_BYTES = 128 << 10
+"""Bytes, of a second cache, in which a streaming transpose holds the unfinished lines of rows of the result."""
+STREAMED, STREAMED_PLANES, STREAMED_STRIPS, STREAMED_BLOCKS = 2, 3, 3, 4
+"""Quarters of the last cache from which on results are written past it: those in long rows as a rule; planes that are
+one stretch of memory; where strips of rows are the alternative; where the source is read line by line, from its
+beginning to its end. Measured."""
 SHORT_ROW = 512
 """Bytes of rows of the result up to which a plane of them is written as one stretch of memory. Measured."""
 WHOLE_LINES = 4
@@ -37,10 +38,17 @@ LARGEST_PLANE = 512 << 10
 COLLECTED = 1 << 10
 """Bytes of such a stretch that are collected at a time. Measured, as the next three."""
 WRITTEN_LINES = 2
-"""Lines of a row of the result that a streaming transpose writes at a time: two are written at the speed of a stream,
-one at half of that; more make its stages larger. Measured."""
+"""Lines of a row of the result that a streaming transpose writes at a time, each by one store: two are written at the
+speed of a stream, one at half of that; more make its stages larger. Measured."""
 PREFETCHED_TILES = 2
 """Tiles between the one that a streaming transpose reads and the one that is prefetched. Measured."""
+MOST_LINES = 8
+"""Lines that are written at a time at most where each takes several stores, and rows alias. Measured, as the rest."""
+PAGE_LINES = 2
+"""So many where several rows share a page, or lie in WAYS sets or fewer; else one."""
+PREFETCHED, PREFETCHED_FAR = 8 << 10, 24 << 10
+"""Bytes of the source between the tile that is transposed and the one that is prefetched then: where one line is
+written at a time, where several are."""
 PREFETCHED_BLOCKS = 8
 """The same where a tile is all of a part of the source that is read from its beginning to its end. Measured."""
 ALONG_ROW = 512
@@ -195,9 +203,23 @@ def runs_of(move: Move, threads: int, i: int, j: int, streamed: bool) -> Transpo
 
 def streamed_from(it: Transpose, machine: Machine) -> int:
     """Quarters of the last cache from which on a result in long rows is written past it."""
+    if written_as_planes(it, machine):
+        return STREAMED_PLANES
     if it.plain.j.size <= it.line:
         return STREAMED_BLOCKS
     return STREAMED_STRIPS if strip_rows(it, machine) else STREAMED
+
+
+def written_as_planes(it: Transpose, machine: Machine) -> bool:
+    """Whether a plane of both loops is one stretch of the result that is better written as such than row by row."""
+    near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
+    return it.plane_is_contiguous and (it.row <= SHORT_ROW or near) and not written_by_rows(it)
+
+
+def written_by_rows(it: Transpose) -> bool:
+    """Whether the result has rows of whole lines, some or more, that lie wherever they want."""
+    long = not it.move.boxed and it.plain.i.size >= 2 * it.line
+    return long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE
 
 
 def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | StreamingTranspose | None:
@@ -208,15 +230,12 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
     """
     move, plain = it.move, it.plain
     whole = exceeds_cache(move, machine)
-    near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
-    long = not move.boxed and plain.i.size >= 2 * it.line
-    lines = long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE
-    if it.plane_is_contiguous and (it.row <= SHORT_ROW or near) and not lines:
-        return contiguous_transpose(it, machine) if whole else None
-    if not whole and it.rows_fit(machine) and not lines:
+    if written_as_planes(it, machine):
+        return contiguous_transpose(it, machine) if exceeds_cache(move, machine, STREAMED_PLANES) else None
+    if not whole and it.rows_fit(machine) and not written_by_rows(it):
         return None
     order = source_order(move, plain)
-    if long:
+    if not move.boxed and plain.i.size >= 2 * it.line:
         return streaming_transpose(it, machine, order, plain.threads)
     if not whole:
         return None
@@ -248,21 +267,43 @@ def streaming_transpose(it: Transpose, machine: Machine, order: Sequence[int], t
     move, line, e, (run_i, run_j) = it.move, it.line, it.e, (it.plain.i, it.plain.j)
     outer = tuple(k for k in order if k >= 0)
     turns = prod(move.extents[k] for k in outer)
+    # Rows of no more than a line are read whole. Other short ones make two tiles, which overlap.
+    short = run_j.size <= line
+    most = max(e, -(-run_j.size // (e if short else 2 * e)) * e)
     pack = it.source_in_one_set or (
         run_i.single and e > WAYS // 2 and rows_per_set(abs(it.row_strides[0]), line) >= WAYS
     )
-    # Rows that alias are read two lines at a time: fewer visits to each. Short runs make two tiles, which overlap.
-    tj = 2 * line if pack else line
-    # Rows of no more than a line are read whole.
-    short = run_j.size <= line
-    tj = min(tj, max(e, -(-run_j.size // (e if short else 2 * e)) * e))
-    ahead = 1 if pack else PREFETCHED_BLOCKS if short else PREFETCHED_TILES
-    blocks = max(-(-run_j.size // HELD_ROWS), -(-BLOCKS_PER_THREAD * threads // turns) if threads > 1 else 1)
+    interleaved = machine.vector >= LINE
+    if interleaved:
+        # Rows that alias are read two lines at a time: fewer visits to each.
+        tj, lines = min(2 * line if pack else line, most), WRITTEN_LINES
+        ahead = 1 if pack else PREFETCHED_BLOCKS if short else PREFETCHED_TILES
+    else:
+        tj, lines = min(line, most), lines_per_step(it)
+        far = 0 if lines > PAGE_LINES else PREFETCHED if lines == 1 else PREFETCHED_FAR
+        ahead = max(1, far // (lines * LINE * line))
+    held = HELD_BYTES // (LINE if interleaved else 2 * LINE)
+    blocks = max(-(-run_j.size // held), -(-BLOCKS_PER_THREAD * threads // turns) if threads > 1 else 1)
     blocks = min(blocks, max(run_j.size // (TILE_LINES * line), 1))
     return StreamingTranspose(
-        run_i, run_j, tj, blocks, WRITTEN_LINES, pack, ahead,
+        run_i, run_j, tj, blocks, lines, pack, ahead, interleaved,
         order=(*outer, TILE_J), threads=threads, nontemporal=True,
     )  # fmt: skip
+
+
+def lines_per_step(it: Transpose) -> int:
+    """How many lines of a row of the result are written at a time, where each takes several stores.
+
+    One, unless rows alias: then 2 to 8, as divides the row best; more lines at a time mean fewer visits to each of those
+    rows, and what is left of a row is written apart.
+    """
+    row = it.plain.i.size * it.size
+    paged = it.plane_is_contiguous and it.row <= LONG_ROW
+    drifting = it.plain.j.single and nearly_aliases(it.row_strides[1]) and not paged
+    if drifting or any(aliases(step) for step in it.row_strides):
+        counts = (k for k in range(MOST_LINES, 1, -1) if k * LINE <= row)
+        return min(counts, key=lambda k: row % (k * LINE) // LINE, default=1)
+    return PAGE_LINES if paged or any(sets_reached(step) <= WAYS for step in it.row_strides) else 1
 
 
 def begins_within_lines(it: Transpose) -> bool:

@@ -106,7 +106,7 @@ class StreamingTranspose(Schedule):
 
         before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s
         after:   for b, each of `blocks` parts of j, i0 = 0:I:lines * LINE, j0 in the part by tj:
-                     stage = transpose s[b, i0:, j0:]; meanwhile, of the tile before and its stage:
+                     stage = transpose s[b, i0:, j0:]; then (or meanwhile, of the tile before and its stage):
                          d[b, j, whole lines] <-nt- held[j], stage[j]; held[j] = what is left
                          prefetch the rows of the tile `prefetch_tiles` further on
 
@@ -116,6 +116,7 @@ class StreamingTranspose(Schedule):
     lines: cache lines of a row of the result that are written at a time.
     pack: the rows of a tile are first copied side by side, so that they do not meet in one cache set.
     prefetch_tiles: tiles between the one that is transposed and the one that is prefetched; 0: nothing is.
+    interleaved: whether the lines of a tile leave between the shuffles of the next.
     """
 
     i: ContiguousLoops
@@ -125,6 +126,7 @@ class StreamingTranspose(Schedule):
     lines: int = 1
     pack: bool = False
     prefetch_tiles: int = 1
+    interleaved: bool = True
 
 
 @dataclass(frozen=True)

@@ -51,27 +51,22 @@ static inline void nt_copy(char *restrict d, const char *restrict s, ptrdiff_t n
     if (n > 0) memcpy(d, s, (size_t)n);
 }
 
-#ifdef __GNUC__
-#define NOT_INLINE __attribute__((noinline))
-#else
-#define NOT_INLINE
-#endif
-
 /* Whole lines of some rows of a tile leave. */
-NOT_INLINE static void kernel_0_put(const struct kernel_0_tile *tile, ptrdiff_t first, ptrdiff_t last, const char *next)
+static inline void kernel_0_put(const struct kernel_0_tile *tile, ptrdiff_t first, ptrdiff_t last, const char *next)
 {
-    char *const d = tile->d, *const held = tile->held;
+    char *const d = tile->d;
     const ptrdiff_t done = tile->done;
+    char *const held = tile->held;
     for (ptrdiff_t c = first; c < last && c < tile->n; ++c) {
         char *to = d + 640 * c, *have = tile->stage + 192 * c;
         const ptrdiff_t off = (ptrdiff_t)((uintptr_t)to & 63);
         if (2 * c + 0 < 32) {
             const char *at = next + 384 * (2 * c + 0);
-            __builtin_prefetch(at + 63, 0, 2);
+            __builtin_prefetch(at + 63, 0, 3);
         }
         if (2 * c + 1 < 32) {
             const char *at = next + 384 * (2 * c + 1);
-            __builtin_prefetch(at + 63, 0, 2);
+            __builtin_prefetch(at + 63, 0, 3);
         }
         if (off == 0) {
             NT_STORE_LINE(to + done + 0, have + 64);
@@ -129,32 +124,29 @@ static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char
 #endif
 }
 
-/* Some lines of each row, while those of the tile before leave. */
-static inline void kernel_0_lines(const char *restrict s, const struct kernel_0_tile *now, struct kernel_0_tile *was, const char *next)
+/* Some lines of each row. */
+static inline void kernel_0_lines(const char *restrict s, const struct kernel_0_tile *now, const char *next)
 {
-    if (was->held == now->held) kernel_0_put(was, 0, was->n, next), was->n = 0;
-    char *const stage = now->stage, *const held = now->held, *const d = now->d;
-    const ptrdiff_t n = now->n, done = now->done;
-    if (done != 0 && ((uintptr_t)d & 63) != 0) for (ptrdiff_t c = 0; c < n; ++c) memcpy(stage + 192 * c, held + 64 * c, 64);
-    ptrdiff_t put = 0;
+    char *const stage = now->stage;
+    const ptrdiff_t n = now->n;
+    if (now->done != 0 && ((uintptr_t)now->d & 63) != 0) for (ptrdiff_t c = 0; c < n; ++c) memcpy(stage + 192 * c, now->held + 64 * c, 64);
     for (ptrdiff_t k = 0; k < 4; ++k) {
         for (ptrdiff_t c = 0; c < n; c += 4) {
             const ptrdiff_t at = c > n - 4 ? n - 4 : c;
             transpose_u32_8x4(s + 384 * (0 + 8 * k) + 4 * at, 384, stage + 192 * at + 64 + 4 * (0 + 8 * k), 192);
-            kernel_0_put(was, put, put + 1, next), put += 1;
         }
     }
-    kernel_0_put(was, put, was->n, next);
+    kernel_0_put(now, 0, n, next);
 }
 
 /* The ends of the rows. */
 static inline void kernel_0_ends(const char *restrict s, const struct kernel_0_tile *now)
 {
-    char *const d = now->d, *const held = now->held;
+    char *const d = now->d;
     const ptrdiff_t done = now->done;
     char *const stage = now->stage;
     const ptrdiff_t n = now->n;
-    if (done != 0 && ((uintptr_t)d & 63) != 0) for (ptrdiff_t c = 0; c < n; ++c) memcpy(stage + 192 * c, held + 64 * c, 64);
+    if (now->done != 0 && ((uintptr_t)now->d & 63) != 0) for (ptrdiff_t c = 0; c < n; ++c) memcpy(stage + 192 * c, now->held + 64 * c, 64);
     (void)s;
     for (ptrdiff_t c = 0; c < n; ++c) {
         char *to = d + 640 * c, *have = now->stage + 192 * c;
@@ -170,25 +162,21 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
         const char *s = (const char *)in0;
         char *d = (char *)out0;
         char held[6400] __attribute__((aligned(64)));
-        char stages[7680] __attribute__((aligned(64)));
+        char stages[3840] __attribute__((aligned(64)));
         {
             const char *const sb = s;
             char *const db = d;
             struct kernel_0_tile now = {.stage = stages + 768};
-            struct kernel_0_tile was = {.stage = stages + 768 + 3840};
             for (ptrdiff_t t = 0; t < 5; ++t) {
                 for (ptrdiff_t c = 0; c < 96; c += 16) {
                     const ptrdiff_t n = 96 - c < 16 ? 96 - c : 16;
-                    const ptrdiff_t u = c / 16 + 2, v = t + u / 6;
+                    const ptrdiff_t u = c / 16 + 12, v = t + u / 6;
                     const ptrdiff_t beyond = v >= 5;
                     const char *const next = sb + 384 * ((beyond ? (v - 5) % 5 : v) * 32) + 64 * (u % 6) + (beyond ? 0 : 0);
                     now.d = db + 640 * c, now.held = held + 64 * c, now.n = n, now.done = 128 * t;
-                    kernel_0_lines(sb + 384 * 32 * t + 4 * c, &now, &was, next);
-                    char *const free = was.stage;
-                    was = now, now.stage = free;
+                    kernel_0_lines(sb + 384 * 32 * t + 4 * c, &now, next);
                 }
             }
-            kernel_0_put(&was, 0, was.n, sb);
             for (ptrdiff_t c = 0; c < 96; c += 16) {
                 const ptrdiff_t n = 96 - c < 16 ? 96 - c : 16;
                 now.d = db + 640 * c, now.held = held + 64 * c, now.n = n, now.done = 640;
