@@ -11,7 +11,7 @@ i: `held` keeps the end of the previous step for each row, less than a line.
 
 Interleaved, two stages take turns: the lines of a tile leave while the next one is transposed. Each of these stores
 takes several cycles to leave its buffer, and where that is full nothing else goes on: so they are spread between the
-shuffles. Otherwise a tile leaves once it is transposed; and if that is a line of each row, it is transposed to where its
+shuffles. Otherwise a tile leaves once it is transposed; and if that is a line of each row, it is transposed to where
 rows are held, side by side with what is left of them.
 """
 
@@ -228,9 +228,7 @@ class StreamingTransposePrinter(SchedulePrinter[StreamingTranspose]):
         params = [f"const {self.tile} *tile", "ptrdiff_t first", *self.next_params]
         self.function("rest", "All rows of a tile leave, from one on.", params, inner, "NOT_INLINE static")
 
-    def function(
-        self, what: str, note: str, params: Sequence[str], inner: Text, kind: str = "static inline"
-    ) -> None:
+    def function(self, what: str, note: str, params: Sequence[str], inner: Text, kind: str = "static inline") -> None:
         """Add a function, of which `inner` has the lines."""
         head = f"{kind} void {self.name}_{what}({', '.join(params)})"
         self.text.pieces[f"{self.name}_{what}"] = "\n".join([f"/* {note} */", head, "{", *inner.lines, "}"])

@@ -83,8 +83,9 @@ def tiled_copy(move: Move, schedule: ContiguousCopy, machine: Machine) -> Contig
 
 
 def rows_together(rows: int, most: int, stride: int) -> int:
-    """How many of some rows of the result, so many bytes apart, are written a run of each in turn: those that leave half
-    of a cache set to others, and such that the last ones are not many that were written before.
+    """How many of some rows of the result, so many bytes apart, are written a run of each in turn.
+
+    As many as leave half of a cache set to others, and such that the last ones are not many that were written before.
 
     >>> rows_together(64, 64, 65536), rows_together(63, 32, 64000), rows_together(12, 8, 50432)
     (4, 32, 6)

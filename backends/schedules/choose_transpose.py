@@ -294,8 +294,8 @@ def streaming_transpose(it: Transpose, machine: Machine, order: Sequence[int], t
 def lines_per_step(it: Transpose) -> int:
     """How many lines of a row of the result are written at a time, where each takes several stores.
 
-    One, unless rows alias: then 2 to 8, as divides the row best; more lines at a time mean fewer visits to each of those
-    rows, and what is left of a row is written apart.
+    One, unless rows alias: then 2 to 8, as divides the row best; more lines at a time mean fewer visits to each of
+    those rows, and what is left of a row is written apart.
     """
     row = it.plain.i.size * it.size
     paged = it.plane_is_contiguous and it.row <= LONG_ROW
