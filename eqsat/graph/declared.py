@@ -50,6 +50,8 @@ SCHEMA = """
 
 (relation unabsorbed (i64))
 
+(relation base (V))
+
 (relation shape (i64 i64))
 
 (relation selection (i64))
@@ -95,6 +97,12 @@ SCHEMA = """
 (ruleset layouts)
 
 (rule ((= x (View x m)) (unabsorbed m)) ((subsume (View x m))) :ruleset operands :name "symmetry")
+
+(rule ((= x (Leaf n))) ((base x)) :ruleset operands :name "leaf")
+
+(rule ((= h (Hub s o v))) ((base h)) :ruleset operands :name "result")
+
+(rule ((= x (Form f o v))) ((base x)) :ruleset operands :name "result in a form")
 
 (rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
 

@@ -17,12 +17,14 @@ from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
+from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Opaque, is_ahead
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
+from eqsat.laws.text import composes
 from eqsat.operators.cuts import cut_bundles
 from eqsat.operators.definitions import Definition, definition_of
 from eqsat.operators.forms import FormMaker, Freedom, freedom
@@ -196,6 +198,11 @@ class _Answers:
         self.laws = LawAnswers(interned, forms, rules)
         self.asked: set[tuple[str, tuple[int, ...]]] = set()
 
+    def _loses_digits(self, numbers: tuple[int, ...]) -> bool:
+        """Whether two digit maps compose to none."""
+        first, then, whole = (isinstance(self.layouts.interned.reindexes[n].map, FlatMap) for n in numbers)
+        return first and then and not whole
+
     def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> int:
         """Assert what answers a question; how many facts that are."""
         if (name, question) in self.asked:
@@ -207,10 +214,12 @@ class _Answers:
             graph.facts(facts)
             return len(facts)
         found = self.laws.answer(plan, question)
-        if found is None:
-            return 0
-        graph.answer(plan, question, found)
-        return 1
+        apart = composes(plan) and (found is None or self._loses_digits((*question, found[0])))
+        if apart:
+            graph.stay_apart(plan, question)
+        if found is not None:
+            graph.answer(plan, question, found)
+        return int(apart) + (found is not None)
 
 
 def _iterate(graph: TensorGraph, answers: _Answers, progress: Progress) -> bool:

@@ -6,6 +6,7 @@ declarations (`eqsat.laws`); what is written here is how layouts travel between 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.graph.declared import Declared, shapes_of
@@ -13,7 +14,7 @@ from eqsat.graph.egglog_adapter import Call, Expression
 from eqsat.graph.encode import Encoded
 from eqsat.ir.flat.facts import inverse, is_bijective, is_permutation
 from eqsat.laws.plan import Plan
-from eqsat.laws.text import answers, shape_number
+from eqsat.laws.text import answers, apart, shape_number
 from eqsat.operators.interned import Hub, Interned, Leaf, ViewOf
 from eqsat.operators.moves import is_pointwise
 from eqsat.operators.restrict import is_part
@@ -51,6 +52,7 @@ class TensorGraph:
             if isinstance(value, Leaf):
                 typed = u.types[number]
                 facts.append(Call("lay", (_value(number), u.identity(typed.size, typed.dtype))))
+        facts += [Call("base", (self._laid_out(placed),)) for placed in wanted]
         self.graph.insert(facts)
 
     def mark(self, constants: Sequence[int], in_parts: Sequence[int]) -> None:
@@ -70,6 +72,9 @@ class TensorGraph:
         pairs += [(Call("View", (self._laid_out(a), m)), self._laid_out(b)) for (a, m), b in views.items()]
         pairs += [(self._laid_out(a), self._laid_out(b)) for a, b in same]
         self.graph.unions(pairs)
+        shared = [a for a, count in Counter(a for a, _ in views).items() if count > 1]
+        read = [x for form, values in forms for x in zip(values, self.interned.forms[form].operand_maps, strict=True)]
+        self.graph.insert([Call("base", (self._laid_out(x),)) for x in dict.fromkeys((*shared, *read))])
 
     def _laid_out(self, placed: tuple[int, int]) -> Call:
         value, layout = placed
@@ -132,6 +137,10 @@ class TensorGraph:
     def answer(self, plan: Plan, question: tuple[int, ...], found: Sequence[int]) -> None:
         """Assert the answer to a question of a law."""
         self.graph.insert([Call(answers(plan), (*question, *found))])
+
+    def stay_apart(self, plan: Plan, question: tuple[int, ...]) -> None:
+        """Views of views that are not one view: what lies between them is a base of what follows."""
+        self.graph.insert([Call(apart(plan), question)])
 
     def facts(self, facts: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """Assert answers: relation name and integers."""

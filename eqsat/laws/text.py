@@ -27,6 +27,35 @@ def answers(plan: Plan) -> str:
     return f"found_{relation(plan)}"
 
 
+def apart(plan: Plan) -> str:
+    """The relation of questions about views of views that stay two views."""
+    return f"apart_{relation(plan)}"
+
+
+def composes(plan: Plan) -> bool:
+    """Whether a law says that views of views are views, and nothing else: then it is enough to compose what is read
+    from a *base*: a leaf, a result, what is read elsewhere too, or what does not compose with what is below. All pairs
+    of views in a chain would be its length squared, and three ways to most of them."""
+    left, right = plan.law.left, plan.law.right
+    tree = plan.left
+    return (
+        isinstance(tree, Viewed)
+        and isinstance(tree.source, Viewed)
+        and isinstance(tree.source.source, Class)
+        and right.op == left.op
+        and any(isinstance(x, Expr) and x.op == "compose" for x in right.args)
+    )
+
+
+def _of_base(plan: Plan, body: str, asked: str) -> tuple[str, str, str]:
+    """The body for views of a base; the relation of views that stay two, and the rule that makes a base of the one
+    between them."""
+    (source,) = plan.classes.values()
+    sorts = " ".join("i64" for _ in plan.question)
+    stays = f'(rule ({body} ({apart(plan)} {asked})) ((base c1))\n  :ruleset laws :name "ask base {plan.name}")'
+    return f"{body} (base {source})", f"(relation {apart(plan)} ({sorts}))", stays
+
+
 def is_direct(plan: Plan) -> bool:
     """Whether a law's match says all: nothing is asked."""
     return not plan.made and not plan.law.hypotheses
@@ -46,12 +75,14 @@ def rules(plan: Plan, shape: int | None) -> str:
     if is_direct(plan):
         return f"(rule ({body}) {act})"
     asked, given = " ".join(plan.question), " ".join((*plan.question, *plan.answer))
+    body, *own = _of_base(plan, body, asked) if composes(plan) else (body,)
     sorts = [" ".join("i64" for _ in names.split()) for names in (asked, given)]
     return "\n\n".join([
         f"(relation {need(plan)} ({sorts[0]}))",
         f"(relation {answers(plan)} ({sorts[1]}))",
         f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
         *_acting(plan, f"{body} ({answers(plan)} {given})", act),
+        *own,
     ])  # fmt: skip
 
 
