@@ -4,6 +4,7 @@ kind; orders that are not asked for are completed from those that are."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, cast
 
 from eqsat.backends.targets import target_named
@@ -246,12 +247,13 @@ def _by_bundle(op: OpBuilder, order: Sequence[int]) -> dict[Name, list[int]]:
     return found
 
 
-def _slots(op: OpBuilder) -> dict[Name, list[Name]]:
+@lru_cache(maxsize=64)
+def _slots(kind: Kind) -> Mapping[Name, list[Name]]:
     """For each coordinate of an access the axes that occur in its formula."""
-    if not isinstance(op.kind, ComputeKind):
+    if not isinstance(kind, ComputeKind):
         return {}
     table: dict[Name, list[Name]] = {}
-    for access in accesses(op.kind.body):
+    for access in accesses(kind.body):
         for j, coordinate in enumerate(access.args):
             table[Coordinate(access.payload, j)] = [Slot(a.payload[1]) for a in nodes_of("axis", coordinate)]
     return table
@@ -260,7 +262,7 @@ def _slots(op: OpBuilder) -> dict[Name, list[Name]]:
 def _induced(op: OpBuilder, base: Sequence[int], leading: Sequence[int]) -> list[int]:
     """`base` rearranged to follow another order: labels at the place of their counterpart there, others stay behind
     the label that precedes them."""
-    slots = _slots(op)
+    slots = _slots(op.kind)
     place: dict[int, float] = {i: float(n) for n, i in enumerate(leading)}
     named = {op.labels[i].name: float(n) for n, i in enumerate(leading) if op.labels[i].name}
     reverse = {s: place for k, axes in slots.items() if k in named for s in axes for place in [named[k]]}
