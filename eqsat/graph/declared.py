@@ -52,6 +52,10 @@ SCHEMA = """
 
 (relation base (V))
 
+(relation short ())
+
+(relation layout (i64))
+
 (relation shape (i64 i64))
 
 (relation selection (i64))
@@ -103,6 +107,10 @@ SCHEMA = """
 (rule ((= h (Hub s o v))) ((base h)) :ruleset operands :name "result")
 
 (rule ((= x (Form f o v))) ((base x)) :ruleset operands :name "result in a form")
+
+(rule ((base x) (= y (View x m)) (layout m)) ((base y)) :ruleset laws :name "layout of a base")
+
+(rule ((base y) (= y (View x m)) (layout m)) ((base x)) :ruleset laws :name "base in a layout")
 
 (rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
 

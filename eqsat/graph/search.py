@@ -21,7 +21,7 @@ from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Opaque, is_ahead
+from eqsat.ir.tensors.tensor import Opaque, Program, View, is_ahead
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.conditions import Obligation
 from eqsat.laws.text import composes
@@ -33,6 +33,9 @@ from eqsat.operators.labels import Name
 from eqsat.rules import tensor_laws
 from eqsat.workers.limits import resident_mb
 
+SHORT_CHAIN = 12
+"""Views in a chain up to which all of its parts are composed. Parts that nothing needs are sometimes a cheaper spelling
+on the way to what is needed, but their number is the length squared, and that of ways to them its third power."""
 WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search is limited
 Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "iteration-limit"]
 
@@ -103,6 +106,8 @@ class Task:
     """Values in layouts that are the same by what the program says of its inputs."""
     definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
     """What operators without a formula are defined as, where they reduce something."""
+    short: bool = False
+    """Whether the program has short chains of views alone."""
     fast: bool = field(default_factory=fast_paths)
     """Whether fast paths may be taken."""
 
@@ -148,8 +153,22 @@ def task_of(
     chosen = tuple(tensor_laws() if laws is None else laws)
     wanted = wanted_layouts(encoded)
     constants = tuple(n for n, x in encoded.leaves.items() if is_ahead(x.node))
-    own = encoded.rules, constants, cuts, encoded.same, definitions
+    own = encoded.rules, constants, cuts, encoded.same, definitions, longest_chain(encoded.program) <= SHORT_CHAIN
     return Task(u, list(forms), encoded.viewed, freedoms, wanted, limits, chosen, *own)
+
+
+def longest_chain(program: Program) -> int:
+    """How many views follow each other at most.
+
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (2, 3), "float32")
+    >>> longest_chain(eq.Program([x], {"y": x.permute_dims((1, 0)).pad(1).relu().flip(0)}))
+    2
+    """
+    lengths: dict[int, int] = {}
+    for node in program.nodes():
+        lengths[node.serial] = 1 + lengths[node.source.node.serial] if isinstance(node, View) else 0
+    return max(lengths.values(), default=0)
 
 
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
@@ -171,6 +190,8 @@ def _saturate(task: Task, graph: TensorGraph, start: float, report: Callable[[Sn
     graph.load(task.wanted)
     graph.mark(task.constants, used_in_parts(u, [value for value, _ in task.wanted]))
     graph.load_written(task.written, task.viewed, task.same)
+    if task.short:
+        graph.compose_all()
     graph.facts([fact for f in range(len(u.forms)) for fact in answers.layouts.form_facts(u.forms[f].operator, f)])
     graph.announce()
     progress = Progress()

@@ -60,6 +60,10 @@ class TensorGraph:
         self.graph.insert([Call("constant", (_value(n),)) for n in constants])
         self.graph.insert([Call("in_parts", (_value(n),)) for n in in_parts])
 
+    def compose_all(self) -> None:
+        """Compose views of views whatever they start from."""
+        self.graph.insert([Call("short", ())])
+
     def load_written(
         self,
         forms: Sequence[tuple[int, tuple[int, ...]]],
@@ -121,8 +125,8 @@ class TensorGraph:
             m = u.reindexes[number].map
             facts += [Call("identity", (number,))] if m.is_identity else []
             facts += [Call("bijective", (number,))] if is_bijective(m) else []
+            facts.append(Call("layout" if is_permutation(m) else "unabsorbed", (number,)))
             if not is_permutation(m):
-                facts.append(Call("unabsorbed", (number,)))
                 facts += self._undone(number)
         self.announced = [len(u.operators), len(u.reindexes)]
         self.graph.insert(facts)

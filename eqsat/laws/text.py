@@ -33,9 +33,9 @@ def apart(plan: Plan) -> str:
 
 
 def composes(plan: Plan) -> bool:
-    """Whether a law says that views of views are views, and nothing else: then it is enough to compose what is read
-    from a *base*: a leaf, a result, what is read elsewhere too, or what does not compose with what is below. All pairs
-    of views in a chain would be its length squared, and three ways to most of them."""
+    """Whether a law says that views of views are views, and nothing else. Then it is enough, where chains are long, to
+    compose what is read from a *base*: a leaf, a result, what is read elsewhere too, or what does not compose with what
+    is below, in any layout. All pairs of views in a chain would be its length squared, and three ways to most."""
     left, right = plan.law.left, plan.law.right
     tree = plan.left
     return (
@@ -47,13 +47,11 @@ def composes(plan: Plan) -> bool:
     )
 
 
-def _of_base(plan: Plan, body: str, asked: str) -> tuple[str, str, str]:
-    """The body for views of a base; the relation of views that stay two, and the rule that makes a base of the one
-    between them."""
-    (source,) = plan.classes.values()
+def _staying(plan: Plan, body: str, asked: str) -> tuple[str, str]:
+    """The relation of views of a base that stay two, and the rule that makes a base of what lies between them."""
     sorts = " ".join("i64" for _ in plan.question)
     stays = f'(rule ({body} ({apart(plan)} {asked})) ((base c1))\n  :ruleset laws :name "ask base {plan.name}")'
-    return f"{body} (base {source})", f"(relation {apart(plan)} ({sorts}))", stays
+    return f"(relation {apart(plan)} ({sorts}))", stays
 
 
 def is_direct(plan: Plan) -> bool:
@@ -75,13 +73,25 @@ def rules(plan: Plan, shape: int | None) -> str:
     if is_direct(plan):
         return f"(rule ({body}) {act})"
     asked, given = " ".join(plan.question), " ".join((*plan.question, *plan.answer))
-    body, *own = _of_base(plan, body, asked) if composes(plan) else (body,)
+    own: tuple[str, ...] = ()
+    places = {"": ""}
+    if composes(plan):
+        own = _staying(plan, body, asked)
+        (source,) = plan.classes.values()
+        places = {"": f" (base {source})", " in short chains": " (short)"}
     sorts = [" ".join("i64" for _ in names.split()) for names in (asked, given)]
     return "\n\n".join([
         f"(relation {need(plan)} ({sorts[0]}))",
         f"(relation {answers(plan)} ({sorts[1]}))",
-        f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
-        *_acting(plan, f"{body} ({answers(plan)} {given})", act),
+        *(
+            f'(rule ({body}{at}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}{name}")'
+            for name, at in places.items()
+        ),
+        *(
+            rule
+            for name, at in places.items()
+            for rule in _acting(plan, f"{body}{at} ({answers(plan)} {given})", act[:-1] + f'{name}"')
+        ),
         *own,
     ])  # fmt: skip
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 import eqsat as eq
+from eqsat.graph.search import SHORT_CHAIN, longest_chain
 from eqsat.ir.fast import by_rules_alone
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import term as t
@@ -44,7 +45,7 @@ def turns(length: int) -> Tensor:
 
 @pytest.mark.parametrize("chain", [borders, frames, turns])
 def test_twice_the_chain_is_twice_the_search(chain: Chain) -> None:
-    found = [eq.optimize(chain(length)) for length in (8, 16, 32)]
+    found = [eq.optimize(chain(length)) for length in (16, 32, 64)]
     assert {r.status for r in found} == {"saturated"}
     nodes = [r.progress.nodes for r in found]
     assert nodes[2] - nodes[1] <= 2.1 * (nodes[1] - nodes[0]), nodes
@@ -55,7 +56,7 @@ def test_twice_the_chain_is_twice_the_search(chain: Chain) -> None:
 @pytest.mark.parametrize("chain", [borders, frames, turns])
 def test_parts_that_are_no_view_of_the_source_are_composed_as_well(chain: Chain) -> None:
     """Where loading composes nothing, the search finds what it finds otherwise."""
-    for length in (3, 6, 12):
+    for length in (3, 6, 12, 18):
         with by_rules_alone():
             alone = eq.optimize(chain(length))
         assert alone.cost_after == eq.optimize(chain(length)).cost_after
@@ -66,6 +67,23 @@ def test_what_else_is_read_is_a_base_too() -> None:
     x = eq.input("x", (64, 128, 32), "float32")
     y = x.pad(((1, 1), (1, 1), (0, 0)))
     z = y[:, ::2].flip(0)[3:]
-    found = eq.optimize(eq.Program([x], {"y": y, "z": z}))
+    for k in range(SHORT_CHAIN):
+        z = z.flip(k // 2 % 3)
+    program = eq.Program([x], {"y": y, "z": z})
+    assert longest_chain(program) > SHORT_CHAIN
+    found = eq.optimize(program)
     assert found.cost_after == 8 * (64 * 128 * 32) + 4 * (66 * 130 - 64 * 128) * 32 + 8 * 63 * 65 * 32
     assert found.layout_ops == 2
+
+
+def test_a_base_is_one_in_every_layout() -> None:
+    """A part of what is read in another order is read from that, in its order."""
+    y = x = eq.input("x", (6, 6, 8), "float32")
+    for k in range(SHORT_CHAIN):
+        y = y.flip(k // 2 % 3)
+    padded = y.permute_dims((1, 2, 0)).permute_dims((2, 1, 0)).pad(((1, 0), (0, 2), (0, 0)))
+    rolled = padded.permute_dims((0, 2, 1)).roll(2, 0)
+    part = padded[1:-1, ::2, 1:-1:2].permute_dims((0, 2, 1))
+    found = eq.optimize(eq.Program([x], {"rolled": rolled, "part": part}))
+    assert found.layout_ops == 3  # the padding once, in the order of both
+    assert found.cost_after == 4 * (6 * 6 * 8 + 7 * 6 * 10) + 8 * 7 * 6 * 10 + 8 * 5 * 2 * 5
