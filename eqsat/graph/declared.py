@@ -108,9 +108,11 @@ SCHEMA = """
 
 (rule ((= x (Form f o v))) ((base x)) :ruleset operands :name "result in a form")
 
-(rule ((base x) (= y (View x m)) (layout m)) ((base y)) :ruleset laws :name "layout of a base")
+(rule ((short) (= y (View x m))) ((base y)) :ruleset operands :name "part of a short chain")
 
-(rule ((base y) (= y (View x m)) (layout m)) ((base x)) :ruleset laws :name "base in a layout")
+(rule ((base x) (= y (View x m)) (layout m)) ((base y)) :ruleset laws :name "ask layout of a base")
+
+(rule ((base y) (= y (View x m)) (layout m)) ((base x)) :ruleset laws :name "ask base in a layout")
 
 (rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
 

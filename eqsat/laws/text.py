@@ -74,24 +74,16 @@ def rules(plan: Plan, shape: int | None) -> str:
         return f"(rule ({body}) {act})"
     asked, given = " ".join(plan.question), " ".join((*plan.question, *plan.answer))
     own: tuple[str, ...] = ()
-    places = {"": ""}
     if composes(plan):
         own = _staying(plan, body, asked)
         (source,) = plan.classes.values()
-        places = {"": f" (base {source})", " in short chains": " (short)"}
+        body += f" (base {source})"
     sorts = [" ".join("i64" for _ in names.split()) for names in (asked, given)]
     return "\n\n".join([
         f"(relation {need(plan)} ({sorts[0]}))",
         f"(relation {answers(plan)} ({sorts[1]}))",
-        *(
-            f'(rule ({body}{at}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}{name}")'
-            for name, at in places.items()
-        ),
-        *(
-            rule
-            for name, at in places.items()
-            for rule in _acting(plan, f"{body}{at} ({answers(plan)} {given})", act[:-1] + f'{name}"')
-        ),
+        f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
+        *_acting(plan, f"{body} ({answers(plan)} {given})", act),
         *own,
     ])  # fmt: skip
 
