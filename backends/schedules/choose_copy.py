@@ -7,7 +7,7 @@ from math import prod
 
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import LINE, Machine
-from eqsat.backends.schedules.cache_sets import WAYS, rows_per_set
+from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, rows_per_set
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, exceeds_cache, writes_contiguously
 from eqsat.backends.schedules.schedule import TILE_I, ContiguousCopy
 
@@ -90,7 +90,7 @@ def rows_together(rows: int, most: int, stride: int) -> int:
     >>> rows_together(64, 64, 65536), rows_together(63, 32, 64000), rows_together(12, 8, 50432)
     (4, 32, 6)
     """
-    for count in range(min(most, rows), 2, -1):
+    for count in range(min(most, rows, WAYS // 2 * (PERIOD // LINE)), 2, -1):
         if rows_per_set(stride, count) <= WAYS // 2 and OVERLAP * (-rows % count) <= rows:
             return count
     return min(2, rows)

@@ -2,7 +2,8 @@
 
 Four cases, by size and shape:
 
-1. The result exceeds the last cache, and a plane of both loops is small and contiguous in it: `contiguous_transpose`.
+1. The result exceeds most of the last cache (`streamed_from`), and a plane of both loops is small and contiguous in it:
+   `contiguous_transpose`.
 2. The result exceeds half of the last cache or more (`streamed_from`), and its rows are long: `streaming_transpose`.
 3. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
 4. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
@@ -217,7 +218,7 @@ def written_as_planes(it: Transpose, machine: Machine) -> bool:
 
 
 def written_by_rows(it: Transpose) -> bool:
-    """Whether the result has rows of whole lines, some or more, that lie wherever they want."""
+    """Whether rows of the result are some whole lines each, of which none is shared: such are written one by one."""
     long = not it.move.boxed and it.plain.i.size >= 2 * it.line
     return long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE
 

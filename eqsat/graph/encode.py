@@ -283,7 +283,7 @@ def place(e: Encoded, source: LaidOut, m: Map, fill: Term | None, dtype: str) ->
     base = source
     while True:
         whole = composed(base.layout, m)
-        if whole is None or _loses_digits(base.layout, m, whole):
+        if whole is None or loses_digits(base.layout, m, whole):
             e.cuts += whole is None and not (isinstance(base.layout, FlatMap) and isinstance(m, FlatMap))
             base = LaidOut(_cut(e, base, dtype), identity(m.n_in))
             whole = m
@@ -363,12 +363,12 @@ def _through(e: Encoded, value: int, m: Map, fill: Term | None) -> tuple[LaidOut
     u = e.interned
     first, then = u.reindexes[inner.reindex], Reindex(m, fill, u.types[value].dtype)
     found = algebra.compose(first, then)
-    if found is None or _loses_digits(first.map, m, found.map):
+    if found is None or loses_digits(first.map, m, found.map):
         return None
     return LaidOut(inner.base, identity(found.map.n_in)), found.map, found.fill
 
 
-def _loses_digits(f: Map, g: Map, whole: Map) -> bool:
+def loses_digits(f: Map, g: Map, whole: Map) -> bool:
     """Whether two digit maps compose to none: both together say more than that."""
     return not isinstance(whole, FlatMap) and isinstance(f, FlatMap) and isinstance(g, FlatMap)
 

@@ -11,13 +11,12 @@ from typing import Any, Literal
 
 from eqsat.graph.declared import declared
 from eqsat.graph.egglog_adapter import Call
-from eqsat.graph.encode import Encoded
+from eqsat.graph.encode import Encoded, loses_digits
 from eqsat.graph.layouts import Fact, Layouts, layout_cap
 from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
-from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
@@ -219,11 +218,6 @@ class _Answers:
         self.laws = LawAnswers(interned, forms, rules)
         self.asked: set[tuple[str, tuple[int, ...]]] = set()
 
-    def _loses_digits(self, numbers: tuple[int, ...]) -> bool:
-        """Whether two digit maps compose to none."""
-        first, then, whole = (isinstance(self.layouts.interned.reindexes[n].map, FlatMap) for n in numbers)
-        return first and then and not whole
-
     def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> int:
         """Assert what answers a question; how many facts that are."""
         if (name, question) in self.asked:
@@ -235,7 +229,10 @@ class _Answers:
             graph.facts(facts)
             return len(facts)
         found = self.laws.answer(plan, question)
-        apart = composes(plan) and (found is None or self._loses_digits((*question, found[0])))
+        maps = self.layouts.interned.reindexes
+        apart = composes(plan) and (
+            found is None or loses_digits(*(maps[n].map for n in (question[1], question[0], found[0])))
+        )
         if apart:
             graph.stay_apart(plan, question)
         if found is not None:
