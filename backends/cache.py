@@ -200,12 +200,12 @@ def _holding(kind: str, names: str) -> Holding:
     if base is None:
         return Holding(None)
     where, error = _private(base, kind)
-    if isinstance(error, FileNotFoundError):
-        return Holding(base / kind)
+    files: list[Path] = []
+    if error is None:
+        try:
+            files = [p for p in where.iterdir() if re.fullmatch(names, p.name) and p.is_file() and not p.is_symlink()]
+        except OSError as failed:
+            error = failed
     if error is not None:
-        return Holding(base / kind, problem=_explained(error))
-    try:
-        files = [p for p in where.iterdir() if re.fullmatch(names, p.name) and p.is_file() and not p.is_symlink()]
-    except OSError as error:
-        return Holding(base / kind, problem=_explained(error))
+        return Holding(base / kind, problem=None if isinstance(error, FileNotFoundError) else _explained(error))
     return Holding(base / kind, tuple(sorted(files)), tuple(abandoned(where, DRAFTS, unmarked=True)))

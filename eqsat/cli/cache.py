@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -30,9 +32,10 @@ class Row:
 def _size(path: Path) -> int:
     """The bytes of a file, or of the files in a folder; those that go away meanwhile count as none."""
     size = 0
-    for file in path.rglob("*") if path.is_dir() else [path]:
+    for file in (path, *(Path(folder, name) for folder, _, names in os.walk(path) for name in names)):
         with suppress(OSError):
-            size += file.stat(follow_symlinks=False).st_size
+            found = file.lstat()
+            size += 0 if stat.S_ISDIR(found.st_mode) else found.st_size
     return size
 
 

@@ -271,6 +271,26 @@ def test_a_file_system_that_fails_is_only_slower(
     assert not files(tmp_path / "cache")
 
 
+@posix
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="asks /proc")
+def test_what_goes_away_while_it_is_counted_is_nothing(
+    tmp_path: Path, hanging: Callable[[], str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other processes remove files and folders of the cache between any two calls."""
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    killed_in_compiler(tmp_path / "cache", tmp_path / "hanging-cc", hanging)
+    total, number = 1, 0
+    while number <= total:
+        failing = Failing(tmp_path / "cache", number, errno.ENOENT)
+        with monkeypatch.context() as patch:
+            failing.patch(patch)
+            found = cache("info", capsys=capsys)
+        assert all(row["problem"] is None for row in found.values())
+        assert number or (found["unfinished"]["entries"], found["unfinished"]["bytes"] > 0) == (1, True)
+        total, number = failing.seen, number + 1
+    assert total > 20
+
+
 FULL = """
 import os, resource, sys, warnings, numpy as np, eqsat as eq
 from eqsat.ir.errors import BackendError
