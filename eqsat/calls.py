@@ -109,7 +109,7 @@ def _check_result(what: str, func: PrimFunc, name: str) -> None:
     for axis in reversed(axes):
         before = For(axis, before)
     filled = PrimFunc(func.name, func.params, func.buffer_map, seq([before, func.body]))
-    live = live_after(filled, (0,), accesses(before)[-1], entry(filled).roots)
+    live = live_after(filled.body, (0,), accesses(before)[-1], entry(filled).roots)
     if live is not None:
         cell = live.witness.get("cell")
         where = "" if cell is None else f" at {name}[{', '.join(map(str, cell))}]"

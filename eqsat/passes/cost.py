@@ -44,9 +44,9 @@ def _cost(stmt: Stmt, axes: tuple[Term, ...], condition: Term) -> Term:
     if isinstance(stmt, Assume):
         return t.index_const(0)
     total = t.index_const(0)
-    own = sum(_operations(term) for term in stmt_terms(stmt)) + isinstance(stmt, Store) + BRANCH * isinstance(stmt, If)
+    own = sum(operations(term) for term in stmt_terms(stmt)) + isinstance(stmt, Store) + BRANCH * isinstance(stmt, If)
     if own:
-        total = _count(axes, condition) * own
+        total = count(axes, condition) * own
     for number, child in enumerate(children(stmt)):
         inner, under = axes, condition
         if isinstance(stmt, For):
@@ -57,7 +57,7 @@ def _cost(stmt: Stmt, axes: tuple[Term, ...], condition: Term) -> Term:
     return total
 
 
-def _operations(term: Term) -> int:
+def operations(term: Term) -> int:
     """Operations of a term: a sum of n parts is n - 1 of them and one for each factor."""
     total = 0
     for node in postorder(term):
@@ -71,7 +71,7 @@ def _operations(term: Term) -> int:
     return total
 
 
-def _count(axes: tuple[Term, ...], condition: Term) -> Term:
+def count(axes: tuple[Term, ...], condition: Term) -> Term:
     """How many iterations there are, as far as can be told."""
     extents = [axis.args[0] for axis in axes]
     numbers = [t.int_value(e) for e in extents]

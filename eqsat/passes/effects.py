@@ -7,7 +7,7 @@ before it is written again. Facts are those of the function that has the executi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,19 +118,19 @@ def _harmless(fewer: PrimFunc, path: Path, place: Inner, condition: Term) -> Har
     local = _allocated(at(fewer.body, path), store.buffer)
     guard = t.logical_and(t.logical_not(condition), place.condition)
     changed = accesses(store, guard, place.axes)[-1]
-    live = None if local else live_after(fewer, path, changed, context.roots)
+    live = None if local else live_after(fewer.body, path, changed, context.roots)
     if live is None:
         return Harmless()
-    return _same_value(store, own, context, fewer, path) or Difference(_story(store, live), live.witness)
+    return same_value(store, own, context, _in_any_order(fewer, path)) or Difference(_story(store, live), live.witness)
 
 
-def _same_value(store: Store, own: Term, context: Context, func: PrimFunc, path: Path) -> Harmless | None:
-    """Whether a store writes what its cell holds; by any order of a sum where a loop around it allows that."""
+def same_value(store: Store, own: Term, context: Context, in_any_order: bool) -> Harmless | None:
+    """Whether a store writes what its cell `own` holds; by any order of a sum where a loop around it allows that."""
     if store.value.op == "hole" or not (own in set(loads(store.value)) or context.values(own)):
         return None
     if context.equal(store.value, own):
         return Harmless()
-    if is_float(own.dtype) and _in_any_order(func, path):
+    if is_float(own.dtype) and in_any_order:
         assumed = context.also([fact_of(no_negative_zero(own))])
         if assumed.equal(store.value, own):
             return Harmless(
@@ -187,8 +187,15 @@ def _race(func: PrimFunc, path: Path, condition: Term) -> Difference | None:
 def check_reads(func: PrimFunc, path: Path, condition: Term) -> Difference | None:
     """Does every access of the statement stay inside its buffer, and may it be read, where the condition fails?"""
     context = context_at(func, path).under(t.logical_not(condition))
-    vague = _vague(func)
-    for place in places(at(func.body, path), context):
+    return check_reads_at(at(func.body, path), context, vague_buffers(func))
+
+
+def check_reads_at(stmt: Stmt, context: Context, vague: Collection[str]) -> Difference | None:
+    """Does every access of a statement stay inside its buffer, and may it be read, where it stands in this context?
+
+    vague: the buffers that may have cells without a value; see `vague_buffers`.
+    """
+    for place in places(stmt, context):
         if isinstance(place.stmt, Assume) and not place.context.prove(place.stmt.condition):
             return Difference(f"assume {place.stmt.condition} is not known to hold there", {})
         decisive = [place.stmt.condition] if isinstance(place.stmt, If) else [i for i in _indices(place.stmt)]
@@ -209,7 +216,7 @@ def check_reads(func: PrimFunc, path: Path, condition: Term) -> Difference | Non
     return None
 
 
-def _vague(func: PrimFunc) -> set[str]:
+def vague_buffers(func: PrimFunc) -> set[str]:
     """Buffers with cells that may have no value: local ones, those with freed cells, and aliases."""
     found: set[str] = {name for name, decl in func.buffer_map.items() if decl.padding_steps}
     for stmt in statements(func.body):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -41,7 +42,8 @@ def shrunk(func: PrimFunc) -> PrimFunc:
         for path, stmt in paths(func.body):
             if not isinstance(stmt, For) or stmt.kind not in ("serial", "parallel"):
                 continue
-            new = _smaller(stmt, context_at(func, path), func)
+            axis = partial(_axis_like, stmt.axis, func)
+            new = smaller(stmt, needed(stmt.body), enter_loop(stmt, context_at(func, path)), axis)
             if new is not None:
                 func, progress = with_body(func, put(func.body, path, new)), True
                 break
@@ -59,14 +61,17 @@ def needed(stmt: Stmt) -> Term:
     return t.TRUE
 
 
-def _smaller(loop: For, context: Context, func: PrimFunc) -> Stmt | None:
-    condition = needed(loop.body)
+def smaller(loop: For, condition: Term, inside: Context, named: Callable[[Term], Term]) -> Stmt | None:
+    """A loop over the iterations that do something; None where these are all.
+
+    condition: without it, the body does nothing; inside: what is known in the body; named: an axis of an extent.
+    """
     if condition is t.TRUE:
         return None
-    axis, inside = loop.axis, enter_loop(loop, context)
+    axis = loop.axis
     extent = t.int_value(axis.args[0])
     if extent is None:
-        return _symbolic(loop, condition, inside, func)
+        return _symbolic(loop, condition, inside, named)
     if extent == 0:
         return EMPTY
 
@@ -79,7 +84,7 @@ def _smaller(loop: For, context: Context, func: PrimFunc) -> Stmt | None:
         return EMPTY
     start = _last(extent, lambda k: never(axis < k))
     stop = extent - _last(extent, lambda k: never(t.index_const(extent - k) <= axis))
-    return _over(loop, t.index_const(start), t.index_const(stop - start), func)
+    return _over(loop, t.index_const(start), t.index_const(stop - start), named)
 
 
 def _last(limit: int, holds: Callable[[int], bool]) -> int:
@@ -91,7 +96,7 @@ def _last(limit: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _symbolic(loop: For, condition: Term, context: Context, func: PrimFunc) -> Stmt | None:
+def _symbolic(loop: For, condition: Term, context: Context, named: Callable[[Term], Term]) -> Stmt | None:
     """A loop of symbolic extent whose condition has the form axis < size, size over symbols and within the extent."""
     for part in conjuncts(condition):
         if has_loads(part) or part.op not in ("lt", "le"):
@@ -101,19 +106,19 @@ def _symbolic(loop: For, condition: Term, context: Context, func: PrimFunc) -> S
             continue
         inside = t.logical_and(t.index_const(0) <= bound, bound <= loop.axis.args[0])
         if context.prove(inside):
-            return _over(loop, t.index_const(0), bound, func)
+            return _over(loop, t.index_const(0), bound, named)
     return None
 
 
-def _over(loop: For, start: Term, extent: Term, func: PrimFunc) -> Stmt:
+def _over(loop: For, start: Term, extent: Term, named: Callable[[Term], Term]) -> Stmt:
     """The loop over a part of its range."""
     if t.int_value(extent) == 1:
         return with_axis(loop.body, loop.axis, start)
-    axis = _axis_like(loop.axis, extent, func)
+    axis = named(extent)
     return replace(loop, axis=axis, body=with_axis(loop.body, loop.axis, axis + start))
 
 
-def _axis_like(axis: Term, extent: Term, func: PrimFunc) -> Term:
+def _axis_like(axis: Term, func: PrimFunc, extent: Term) -> Term:
     """An axis of another extent, under the name of the first where no loop has that."""
     used = {s.axis for s in statements(func.body) if isinstance(s, For)}
     new = t.make(axis.op, (extent,), axis.payload)

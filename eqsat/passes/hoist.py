@@ -81,7 +81,7 @@ def _movable(loop: For, context: Context, kinds: frozenset[HoistKind]) -> Term |
             continue
         if reads_of(test) and not ((t.int_value(loop.axis.args[0]) or 0) > 0 and _certain(loop.body, test)):
             continue
-        if all(_untouched(test, w, context, loop) for w in writes) and check_term(test, context) is None:
+        if all(untouched(test, w, context, loop) for w in writes) and check_term(test, context) is None:
             return test
     return None
 
@@ -98,7 +98,8 @@ def _certain(stmt: Stmt, test: Term) -> bool:
     return any(_certain(child, test) for child in children(stmt))
 
 
-def _untouched(test: Term, write: CellAccess, context: Context, loop: For) -> bool:
+def untouched(test: Term, write: CellAccess, context: Context, loop: For) -> bool:
+    """Whether no iteration of a loop writes what a condition reads."""
     other = substituted(write, {loop.axis: renamed(loop.axis)})
     for read in reads_of(test):
         if context.root(read.buffer) != context.root(write.buffer):

@@ -13,7 +13,6 @@ from typing import Any
 
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -39,8 +38,9 @@ class _Used(Exception):
         self.live = live
 
 
-def live_after(func: PrimFunc, path: Path, changed: CellAccess, roots: Mapping[str, str]) -> Live | None:
-    """Whether cells that were changed at a path may be read later, or seen by the caller; None: never.
+def live_after(body: Stmt, path: Path, changed: CellAccess, roots: Mapping[str, str]) -> Live | None:
+    """Whether cells that were changed at a path of a function's body may be read later, or seen by the caller; None:
+    never.
 
     `changed`: its axes are loops inside of the statement at the path; the loops around it are left as they are.
     """
@@ -52,7 +52,7 @@ def live_after(func: PrimFunc, path: Path, changed: CellAccess, roots: Mapping[s
     regions = [fresh_axes(changed)]
     try:
         for depth in reversed(range(len(path))):
-            regions = _leave(at(func.body, path[:depth]), path[depth], regions)
+            regions = _leave(at(body, path[:depth]), path[depth], regions)
             if not regions:
                 return None
     except _Used as used:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -72,7 +73,15 @@ def _merged_at(body: Stmt, path: Path, first: For, second: For) -> Stmt:
 
 
 def _conflict(func: PrimFunc, path: Path, first: For, second: For) -> Difference | None:
-    """Why two loops may not be merged."""
+    """Why two loops may not be merged where they stand."""
+    return meeting(first, second, entry(func).roots, t.logical_and(*context_at(func, path).guard))
+
+
+def meeting(first: For, second: For, roots: Mapping[str, str], assuming: Term = t.TRUE) -> Difference | None:
+    """Why two loops, one after the other, are not one loop: an iteration of the second meets a later one of the first.
+
+    roots: the buffers whose memory others show.
+    """
     if first.axis.args[0] is not second.axis.args[0]:
         return Difference(f"the loops run {first.axis.args[0]} and {second.axis.args[0]} times", {})
     if first.kind != second.kind or first.reduce != second.reduce:
@@ -82,8 +91,6 @@ def _conflict(func: PrimFunc, path: Path, first: For, second: For) -> Difference
     in_order = first.kind == "serial" and not first.reduce
     i, j = renamed(first.axis), renamed(second.axis)
     order = j < i if in_order else t.compare("ne", i, j)
-    roots = entry(func).roots
-    assuming = t.logical_and(*context_at(func, path).guard)
     for one in accesses(first.body):
         for two in accesses(second.body):
             if not (one.changes or two.changes) or roots.get(one.buffer, one.buffer) != roots.get(

@@ -36,7 +36,7 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
                 func = with_body(func, put(func.body, path, EMPTY))
                 progress = True
                 break
-    return with_body(func, _without_idle_buffers(func.body))
+    return with_body(func, without_idle_buffers(func.body))
 
 
 def _stores(stmt: Stmt) -> bool:
@@ -47,9 +47,9 @@ def _assumes(stmt: Stmt) -> bool:
     return any(isinstance(inner, Assume) for inner in statements(stmt))
 
 
-def _without_idle_buffers(stmt: Stmt) -> Stmt:
+def without_idle_buffers(stmt: Stmt) -> Stmt:
     """Without allocations and aliases that no statement names."""
-    parts = [_without_idle_buffers(child) for child in children(stmt)]
+    parts = [without_idle_buffers(child) for child in children(stmt)]
     new = with_children(stmt, parts) if parts else stmt
     if isinstance(new, (Alloc, Alias)) and new.buffer.name not in names_in(new.body):
         return new.body

@@ -158,7 +158,7 @@ def _in_else(func: PrimFunc, path: Path, stmt: If, value: Term) -> tuple[PrimFun
     assert isinstance(stmt.then, Store)
     fails = t.logical_not(stmt.condition)
     changed = accesses(stmt.then, fails)[-1]
-    if live_after(func, path, changed, entry(func).roots) is not None:
+    if live_after(func.body, path, changed, entry(func).roots) is not None:
         return None
     fill = Store(stmt.then.buffer, stmt.then.index, value)
     if isinstance(check_reads(replace(func, body=put(func.body, path, fill)), path, stmt.condition), Difference):

@@ -104,23 +104,32 @@ def merged_branches(first: If, second: If, context: Context) -> If | None:
 
     Not where the first may write what the second's condition reads.
     """
+    equal = alignment(first, second.condition, context)
+    if equal is None:
+        return None
+    then, orelse = (second.then, second.orelse) if equal else (second.orelse, second.then)
+    both = [[part for part in arm if part is not None] for arm in ((first.then, then), (first.orelse, orelse))]
+    return _either(first.condition, seq(both[0]), seq(both[1]))
+
+
+def alignment(first: If, second: Term, context: Context) -> bool | None:
+    """Whether a condition behind a branch always equals that of the branch (True), or is opposite (False).
+
+    None where neither is so, and where the branch may write what the condition reads.
+    """
     writes = [a for a in accesses(first) if a.changes]
     guard = t.logical_and(*context.guard)
-    for read in reads_of(second.condition):
+    for read in reads_of(second):
         for write in writes:
             if context.root(read.buffer) != context.root(write.buffer):
                 continue
             if read.buffer != write.buffer or not apart(read, write, guard):
                 return None
-    a, b = first.condition, second.condition
+    a, b = first.condition, second
     if has_loads(a) != has_loads(b):
         return None
-    then, orelse = second.then, second.orelse
     equal = t.logical_or(t.logical_and(a, b), t.logical_and(t.logical_not(a), t.logical_not(b)))
-    if a is not b and not context.prove(equal):
-        opposite = t.logical_or(t.logical_and(a, t.logical_not(b)), t.logical_and(t.logical_not(a), b))
-        if not context.prove(opposite):
-            return None
-        then, orelse = orelse, then
-    both = [[part for part in arm if part is not None] for arm in ((first.then, then), (first.orelse, orelse))]
-    return _either(a, seq(both[0]), seq(both[1]))
+    if a is b or context.prove(equal):
+        return True
+    opposite = t.logical_or(t.logical_and(a, t.logical_not(b)), t.logical_and(t.logical_not(a), b))
+    return False if context.prove(opposite) else None

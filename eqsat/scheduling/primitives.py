@@ -34,6 +34,7 @@ PRIMITIVES: Mapping[str, Primitive] = {
     "remove_branching_through_overcompute": rewrites.remove_branching_through_overcompute,
     "remove_overcompute_through_branching": rewrites.remove_overcompute_through_branching,
     "choose_padding": rewrites.choose_padding,
+    "optimize_statements": rewrites.optimize_statements,
     "flatten_buffers": rewrites.flatten_buffers,
     "vectorize_buffers": rewrites.vectorize_buffers,
     "compact_buffer": rewrites.compact_buffer,

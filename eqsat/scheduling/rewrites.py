@@ -15,6 +15,7 @@ from eqsat.passes import extents, hoist, merge_loops, no_op, overcompute, paddin
 from eqsat.passes.paths import Path
 from eqsat.scheduling.change import Change
 from eqsat.scheduling.nest import at_part, find_loop
+from eqsat.statement_graph import optimize
 
 
 def _as_step(rewrite: Callable[[PrimFunc], PrimFunc]) -> Callable[[PrimFunc], Change]:
@@ -83,6 +84,12 @@ def choose_padding(func: PrimFunc) -> Change:
     plan = padding.choose_padding(func)
     steps = (*(str(f) for f in plan.fillings), *(f"without if {test}" for test in plan.removed))
     return Change(plan.func, (), plan.reordered, (*steps, f"cost {plan.cost_before} -> {plan.cost_after}"))
+
+
+def optimize_statements(func: PrimFunc) -> Change:
+    """The cheapest function that the laws of statements make equal to this one."""
+    found = optimize.optimize_statements(func)
+    return Change(found.func, (), found.reordered, (f"cost {found.cost_before} -> {found.cost_after}",))
 
 
 def flatten_buffers(func: PrimFunc) -> Change:

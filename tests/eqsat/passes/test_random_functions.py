@@ -22,6 +22,13 @@ from eqsat.passes.merge_loops import merge_adjacent_loops
 from eqsat.passes.no_op import remove_assume, remove_no_op, remove_store_undef
 from eqsat.passes.overcompute import remove_branching_through_overcompute, remove_overcompute_through_branching
 from eqsat.passes.simplify import simplify_statements
+from eqsat.statement_graph.optimize import optimize_statements
+
+
+def optimized(func: PrimFunc) -> PrimFunc:
+    """The cheapest function that laws of statements make equal."""
+    return optimize_statements(func).func
+
 
 PASSES: dict[str, Callable[[PrimFunc], PrimFunc]] = {
     p.__name__: p
@@ -35,6 +42,7 @@ PASSES: dict[str, Callable[[PrimFunc], PrimFunc]] = {
         remove_store_undef,
         remove_branching_through_overcompute,
         remove_overcompute_through_branching,
+        optimized,
     )
 }
 FEW, MANY = range(20), range(100, 300)
@@ -81,7 +89,9 @@ def check_compiled(before: PrimFunc, after: PrimFunc, start: dict[str, NDArray])
         assert same.all(), f"{name}:\n{a}\n{b}\n{before}\n{after}"
 
 
-@pytest.mark.parametrize("name", ["simplify_statements", "remove_no_op", "remove_branching_through_overcompute"])
+@pytest.mark.parametrize(
+    "name", ["simplify_statements", "remove_no_op", "remove_branching_through_overcompute", "optimized"]
+)
 def test_compiled_functions_keep_their_meaning(name: str) -> None:
     compiled = 0
     for seed in range(50):

@@ -1,0 +1,136 @@
+"""Laws of statements, declared: two patterns over statements, or over statements at a place, and what must hold.
+
+A statement is a function from memory to memory; two are equal where they leave the same memory behind, whatever it was.
+A statement *at a place* is that function where the memory is one that can come up there, and up to what nobody reads
+later: what is known before and what is dead after are parts of the term, so that an equality says where it holds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from eqsat.ir.errors import EqsatError
+
+STATEMENTS = {
+    "Nop": "",
+    "Leaf": "i",
+    "Then": "SS",
+    "Loop": "iS",
+    "Branch": "iSS",
+    "Local": "iS",
+}
+"""What statements are made of: a store or assumption, a sequence, a loop, a branch, a buffer of one's own. `i` is a
+number that stands for a store, the head of a loop, a condition or a declaration."""
+PLACED = {"At": "iS", "Seq": "iGG", "Repeat": "iiG", "Choose": "iiGG", "Within": "iiG"}
+"""A statement at a place, and the same with its parts at their places. Each has the place: its parts may stand where
+less is known, and what is equal there where more is known need not be equal where less is."""
+
+FACTS = {"Written": "iS"}
+"""What is said once of a function as it was written: that a loop has this body."""
+QUESTIONS = {
+    "Part": ("i", "ii"),
+    "Negated": ("i", "i"),
+    "Total": ("i", ""),
+    "Choice": ("i", "iii"),
+    "Fixed": ("iiS", ""),
+    "Alike": ("iiSS", ""),
+    "Opposite": ("iiSS", ""),
+    "Together": ("iSS", ""),
+    "Other": ("iS", ""),
+    "Apart": ("SS", ""),
+    "Covered": ("SS", ""),
+    "Idle": ("iS", ""),
+    "Between": ("iSS", "ii"),
+    "Inside": ("iiS", "i"),
+    "Under": ("ii", "ii"),
+    "Around": ("iiS", "i"),
+    "Simpler": ("ii", "i"),
+    "Needless": ("ii", ""),
+    "Decided": ("ii", "i"),
+    "Shorter": ("ii", "i"),
+    "Safe": ("iS", ""),
+    "Smaller": ("iiS", "S"),
+}
+"""What laws ask, with the sorts of what is given and of what is answered; `eqsat.statement_graph.answers` says when."""
+
+
+@dataclass(frozen=True)
+class StatementLaw:
+    """`left` equals `right` where the conditions hold, in the order in which they are asked.
+
+    Patterns are written as nested lists; words in lower case are variables. A condition is a question of `QUESTIONS`
+    about variables of the patterns and conditions before it, its answers behind; one of `FACTS`; or `(= x PATTERN)`.
+    `makes` are terms that are looked at before the last conditions are. With `instead`, and where the right side is a
+    part of the left one, the left one is not looked at again: the right must be no larger then, and never the left.
+
+    >>> print(StatementLaw("merge", "(Then (Loop h a) (Loop h b))", "(Loop h (Then a b))", ("(Together h a b)",)))
+    merge: (Then (Loop h a) (Loop h b)) = (Loop h (Then a b)) if (Together h a b)
+    """
+
+    name: str
+    left: str
+    right: str
+    where: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    instead: bool = False
+    doc: str = ""
+
+    def __str__(self) -> str:
+        given = f" if {' and '.join(self.where)}" if self.where else ""
+        return f"{self.name}: {self.left} = {self.right}{given}"
+
+    @property
+    def is_part(self) -> bool:
+        """Whether the right side is a part of the left one, or nothing."""
+        return self.right == "(Nop)" or (self.right in variables(self.left) and not self.left.startswith("(At"))
+
+    def __post_init__(self) -> None:
+        for text in (self.left, self.right, *self.where, *self.makes):
+            if text.count("(") != text.count(")"):
+                raise EqsatError(f"law {self.name}", f"{text} has parentheses that do not match")
+            unknown = [w for w in re.findall(r"\(([^\s()]+)", text) if w not in _KNOWN]
+            if unknown:
+                raise EqsatError(f"law {self.name}", f"{unknown[0]} is no statement and no question", str(_KNOWN))
+        unbound = [v for v in variables(self.right) if v not in variables(self.left, *self.where)]
+        if unbound:
+            raise EqsatError(f"law {self.name}", f"{unbound[0]} of the right side is not bound")
+
+
+_KNOWN = ("=", *STATEMENTS, *PLACED, *FACTS, *QUESTIONS)
+
+
+def variables(*patterns: str) -> tuple[str, ...]:
+    """The variables of patterns, in order.
+
+    >>> variables("(Then (Nop) s)", "(Together h a b)")
+    ('s', 'h', 'a', 'b')
+    """
+    found = (w for text in patterns for w in re.findall(r"(?<![(\w])[a-z]\w*", text))
+    return tuple(dict.fromkeys(found))
+
+
+class StatementLaws(Sequence[StatementLaw]):
+    """Laws of one file, in order; `law` adds one."""
+
+    def __init__(self) -> None:
+        self._laws: list[StatementLaw] = []
+
+    def law(
+        self, name: str, left: str, right: str, *where: str,
+        makes: tuple[str, ...] = (), instead: bool = False, doc: str = "",
+    ) -> None:  # fmt: skip
+        """Declare a law; EqsatError for a name that there is, and for patterns of unknown words."""
+        if any(law.name == name for law in self._laws):
+            raise EqsatError(f"law {name}", "is declared twice", "give it a name of its own")
+        self._laws.append(StatementLaw(name, left, right, where, makes, instead, doc))
+
+    def __len__(self) -> int:
+        return len(self._laws)
+
+    def __getitem__(self, number: int | slice) -> StatementLaw | list[StatementLaw]:  # type: ignore[override]
+        return self._laws[number]
+
+    def __iter__(self) -> Iterator[StatementLaw]:
+        return iter(self._laws)
