@@ -10,6 +10,7 @@ from eqsat.cli.user_rules import exists, rules_of
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
+from eqsat.ir.statements.law import StatementLaw
 from eqsat.ir.tensors.told import KnownOperator, PadValue
 from eqsat.rulebook import check_rules
 from eqsat.rulebook.acting import acts, law_acts, why_idle
@@ -18,6 +19,7 @@ from eqsat.rulebook.packages import Given, origins, rules_of_package
 from eqsat.rulebook.parallel import executor_of
 from eqsat.rulebook.report import BELIEVED, RuleReport
 from eqsat.rules import all_rules
+from eqsat.rules.statement_laws import STATEMENT_LAWS
 
 
 def run_list(out: Output) -> int:
@@ -29,6 +31,8 @@ def run_list(out: Output) -> int:
         members = [r for r in rules if r.family == family]
         lines.append(f"{family} ({len(members)})")
         lines += [f"  {r}" for r in members]
+    lines += [f"statements ({len(STATEMENT_LAWS)})", *(f"  {law}" for law in STATEMENT_LAWS)]
+    data += [_statement_entry(law) for law in STATEMENT_LAWS]
     for origin in origins():
         try:
             more = rules_of_package(origin.name)
@@ -40,6 +44,13 @@ def run_list(out: Output) -> int:
         data += [_entry(r, str(origin)) for r in more]
     out.answer({"rules": data}, "\n".join(lines))
     return 0
+
+
+def _statement_entry(law: StatementLaw) -> dict[str, object]:
+    """A law of statements as plain data."""
+    text = str(law).removeprefix(f"{law.name}: ")
+    acts = ["optimize_statements"]
+    return {"name": law.name, "family": "statements", "origin": "eqsat", "law": text, "doc": law.doc, "acts": acts}
 
 
 def _entry(r: Given, origin: str) -> dict[str, object]:

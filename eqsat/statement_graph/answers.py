@@ -45,10 +45,34 @@ class Answers:
     def __post_init__(self) -> None:
         self._one_loop = Pairs(self._meet_in_order)
         self._commute = Pairs(self._never_meet)
+        self._deciders: dict[str, Callable[..., tuple[Answer, ...]]] = {
+            "Part": self._part,
+            "Negated": self._negated,
+            "Total": self._total,
+            "Choice": self._choice,
+            "Fixed": self._fixed,
+            "Alike": self._alike,
+            "Opposite": self._opposite,
+            "Together": self._together,
+            "Other": self._other,
+            "Apart": self._apart,
+            "Covered": self._covered,
+            "Idle": self._idle,
+            "Between": self._between,
+            "Inside": self._inside,
+            "Under": self._under,
+            "Around": self._around,
+            "Simpler": self._simpler,
+            "Needless": self._needless,
+            "Decided": self._decided,
+            "Shorter": self._shorter,
+            "Safe": self._safe,
+            "Smaller": self._smaller,
+        }
 
     def answer(self, question: str, given: tuple[Any, ...], snapshot: Snapshot) -> tuple[Answer, ...]:
         """All answers to a question about numbers and classes; none where it does not hold, or is not decided."""
-        decide: Callable[..., tuple[Answer, ...]] = getattr(self, f"_{question.lower()}")
+        decide = self._deciders[question]
         if question == "Smaller":
             return decide(*given, snapshot)
         return decide(*(g if isinstance(g, int) else snapshot.statement(g) for g in given))

@@ -32,6 +32,10 @@ SMALL = {
     "reduce_loop_extents": ("for i in 4:\n    if i < 2:\n      A[i] = int32(1)", "for i in 2:"),
     "merge_adjacent_loops": ("for i in 4:\n    A[i] = int32(1)\n  for j in 4:\n    B[j] = A[j]", "B[i] = A[i]"),
     "remove_no_op": ("for i in 4:\n    A[i] = int32(1)\n    A[i] = int32(2)", "A[i] = int32(2)"),
+    "optimize_statements": (
+        "for i in 4:\n    A[i] = int32(1)\n  for j in 4:\n    if j < 2:\n      B[j] = A[j]",
+        "in 2:",
+    ),
     "flatten_buffers": ("for i in 2:\n    C[i, 1] = int32(1)", "C_flat[2*i + 1]"),
     "vectorize_buffers": ("for i in 2:\n    B[ramp(4*i, 1, 4)] = B[ramp(4*i, 1, 4)]", "B_x4[i] = B_x4[i]"),
     "remove_assume": ("assume A[0] == A[0]\n  A[0] = int32(1)", "A[0] = int32(1)"),
