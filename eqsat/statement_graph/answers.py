@@ -255,7 +255,7 @@ class Answers:
         if new is None:
             return NO
         if isinstance(new, For):
-            self.heads.names.derive(new.axis, loop.axis)
+            self.heads.names.derive(new, loop.axis)
             return ((new,),)
         return ((self.heads.raised(new, depth),),)
 

@@ -52,27 +52,29 @@ class Extractor:
                     parts = parts_of(node)
                     if any(p not in self.best for p in parts):
                         continue
-                    own = self._own(node)
-                    sums = (own, *(self.best[p][0] for p in parts))
-                    cost = (sum(c[0] for c in sums), sum(c[1] for c in sums), sum(c[2] for c in sums))
+                    cost = self._cost(node, [self.best[p][0] for p in parts])
                     if found not in self.best or cost < self.best[found][0]:
                         self.best[found] = (cost, node)
                         changed = True
 
-    def _own(self, node: Node) -> Cost:
-        """What a node costs without its parts."""
+    def _cost(self, node: Node, parts: Sequence[Cost]) -> Cost:
+        """What a node costs with its parts. Loops around assumptions cost nothing: they are not run."""
+        work, iterations, size = (sum(part[k] for part in parts) for k in range(3))
         if node.op == "At":
-            if node.args[1] in self.nop:
-                return 0, 0, 0
-            return min(self._of_leaf(node.args[0], leaf) for leaf in self.leaves[node.args[1]])
+            nothing = node.args[1] in self.nop
+            return (0, 0, 0) if nothing else min(self._of_leaf(node.args[0], n) for n in self.leaves[node.args[1]])
         if node.op == "Choose":
-            return self._runs(node.args[0]) * (BRANCH + operations(self.heads.conditions[node.args[1]])), 0, 1
-        return 0, 0, 1 if node.op != "Seq" else 0
+            test = BRANCH + operations(self.heads.conditions[node.args[1]])
+            return work + self._runs(node.args[0]) * test, iterations, size + 1
+        if node.op == "Repeat" and work:
+            extent = typical(self.heads.loops[node.args[1]].axis.args[0])
+            return work, iterations + self._runs(node.args[0]) * extent, size + 1
+        return work, iterations, size
 
     def _of_leaf(self, place: int, leaf: int) -> Cost:
         stmt = self.heads.leaves[leaf]
         if isinstance(stmt, Assume):
-            return 0, 0, 1
+            return 0, 0, 0
         return self._runs(place) * (1 + operations(stmt.value) + sum(map(operations, stmt.index))), 0, 1
 
     def _runs(self, place: int) -> int:

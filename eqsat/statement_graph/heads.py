@@ -58,42 +58,52 @@ def _key(place: Place) -> Hashable:
     return place.key
 
 
+Head = tuple[Term, str, bool]
+"""What loops have in common that may have each other's names: axis, kind, and whether they accumulate in any order."""
+
+
 @dataclass
 class Names:
-    """The axes that loops had, by depth and extent, in their order; used in this order again."""
+    """The axes that loops had, by their heads, in their order; used in this order again."""
 
-    known: dict[Term, list[Term]] = field(default_factory=dict[Term, list[Term]])
-    derived: set[Term] = field(default_factory=set[Term])
+    known: dict[Head, list[Term]] = field(default_factory=dict[Head, list[Term]])
+    derived: set[Head] = field(default_factory=set[Head])
 
-    def add(self, axis: Term, name: Term) -> None:
-        """A loop over `axis` was over `name`."""
-        self.known.setdefault(axis, []).append(name)
+    def add(self, loop: For, name: Term) -> None:
+        """A loop was over `name`."""
+        self.known.setdefault(_head(loop), []).append(name)
 
-    def derive(self, axis: Term, old: Term) -> None:
-        """Loops over `axis` are those over `old` with another extent or depth."""
-        if axis not in self.known:
-            self.known[axis] = [t.make(n.op, axis.args, n.payload) for n in self.known.get(old, ())]
-            self.derived.add(axis)
+    def derive(self, loop: For, old: Term) -> None:
+        """A loop was over the axis `old`, of another extent or depth."""
+        head, before = _head(loop), (old, loop.kind, loop.reduce)
+        if head not in self.known:
+            made = [t.make(n.op, loop.axis.args, n.payload) for n in self.known.get(before, ())]
+            self.known[head] = made
+            self.derived.add(head)
 
     def given_back(self, stmt: Stmt) -> Stmt:
         """The statement over the loops' own axes."""
         return _Namer(self.known, self.derived).renamed(stmt, {})
 
 
-class _Namer:
-    """Gives loops names again: those that loops of their depth and extent had, in their order, then copies."""
+def _head(loop: For) -> Head:
+    return loop.axis, loop.kind, loop.reduce
 
-    def __init__(self, known: Mapping[Term, list[Term]], derived: Collection[Term]) -> None:
+
+class _Namer:
+    """Gives loops names again: those that loops of their head had, in their order, then copies."""
+
+    def __init__(self, known: Mapping[Head, list[Term]], derived: Collection[Head]) -> None:
         self.known = known
-        self.left = {axis: list(names) for axis, names in known.items()}
-        written = [leaf_name(name) for axis, names in known.items() if axis not in derived for name in names]
+        self.left = {head: list(names) for head, names in known.items()}
+        written = [leaf_name(name) for head, names in known.items() if head not in derived for name in names]
         self.free = Counter(written)
         """How many more loops may have a name: as many as had it."""
 
     def renamed(self, stmt: Stmt, table: Mapping[Term, Term]) -> Stmt:
         """The statement over named axes; `table` has those of the loops around."""
         if isinstance(stmt, For):
-            new = self.name(stmt.axis, {leaf_name(a) for a in table.values()})
+            new = self.name(stmt, {leaf_name(a) for a in table.values()})
             return replace(stmt, axis=new, body=self.renamed(stmt.body, {**table, stmt.axis: new}))
         if isinstance(stmt, (Store, Assume)):
             return map_terms(stmt, lambda term: substitute(term, table))
@@ -102,19 +112,19 @@ class _Namer:
             return with_children(replace(stmt, condition=substitute(stmt.condition, table)), parts)
         return Seq(tuple(parts)) if isinstance(stmt, Seq) else with_children(stmt, parts)
 
-    def name(self, axis: Term, around: Collection[str]) -> Term:
-        """The next of the names that loops over the axis had, but for those of loops around."""
-        names = self.left.get(axis, [])
+    def name(self, loop: For, around: Collection[str]) -> Term:
+        """The next of the names that loops of a head had, but for those of loops around."""
+        names = self.left.get(_head(loop), [])
         for number, found in enumerate(names):
             if leaf_name(found) not in around and self.free[leaf_name(found)] > 0:
                 del names[number]
                 self.free[leaf_name(found)] -= 1
                 return found
-        first = leaf_name((self.known.get(axis) or [axis])[0])
+        first = leaf_name((self.known.get(_head(loop)) or [loop.axis])[0])
         copies = (f"{first}_{k}" for k in itertools.count(1))
         name = next(c for c in copies if c not in self.free)
         self.free[name] = 0
-        return t.make("var", axis.args, name)
+        return t.make("var", loop.axis.args, name)
 
 
 class Heads:
@@ -166,11 +176,11 @@ class Heads:
                     yield Call("Written", (self.head(inner), self.expression(Seq(inner.body.parts[first:]))))
 
 
-def _over_depths(stmt: Stmt, depth: int, table: Mapping[Term, Term], told: Callable[[Term, Term], None]) -> Stmt:
-    """The statement where each loop has the axis of its depth; `told` hears of the new axis and the old one."""
+def _over_depths(stmt: Stmt, depth: int, table: Mapping[Term, Term], told: Callable[[For, Term], None]) -> Stmt:
+    """The statement where each loop has the axis of its depth; `told` hears of the new loop and the old axis."""
     if isinstance(stmt, For):
         axis = t.ax(depth, stmt.axis.args[0])
-        told(axis, stmt.axis)
+        told(replace(stmt, axis=axis), stmt.axis)
         return replace(stmt, axis=axis, body=_over_depths(stmt.body, depth + 1, {**table, stmt.axis: axis}, told))
     if isinstance(stmt, (Store, Assume)):
         return map_terms(stmt, lambda term: substitute(term, table))

@@ -98,8 +98,8 @@ def steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
 
 PASSES = (
     "simplify_statements", "hoist_expression", "reduce_loop_extents", "merge_adjacent_loops", "remove_no_op",
-    "remove_branching_through_overcompute", "remove_overcompute_through_branching", "choose_padding", "optimize_statements",
-    "flatten_buffers",
+    "remove_branching_through_overcompute", "remove_overcompute_through_branching", "choose_padding",
+    "optimize_statements", "flatten_buffers",
 )  # fmt: skip
 
 

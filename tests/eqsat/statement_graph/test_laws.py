@@ -378,3 +378,12 @@ def test_a_law_is_declared_once() -> None:
     laws.law("x", "(Then a b)", "(Then a b)")
     with pytest.raises(EqsatError, match="declared twice"):
         laws.law("x", "(Then a b)", "(Then a b)")
+
+
+def test_a_process_that_may_not_use_egglog_asks_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was forked from one that had used it."""
+    func = PrimFunc.parse(EXAMPLES["hoist"])
+    here = optimize_statements(func)
+    monkeypatch.setattr("eqsat.statement_graph.optimize.usable", lambda: False)
+    there = optimize_statements(func)
+    assert str(there.func) == str(here.func) != str(func) and there.status == here.status
