@@ -26,6 +26,8 @@ from eqsat.statement_graph.heads import Heads
 from eqsat.statement_graph.places import Place
 from eqsat.statement_graph.snapshot import Snapshot
 
+MOST_BRANCHES = 2
+"""What has more branches is not tried without the one around it: each is tried both ways there."""
 Answer = tuple[Any, ...]
 """Numbers, and statements where a class is answered."""
 NO: tuple[Answer, ...] = ()
@@ -238,6 +240,8 @@ class Answers:
     def _safe(self, place: int, stmt: Stmt) -> tuple[Answer, ...]:
         """A statement may run there: it stays inside of its buffers, reads what may be read, and writes nothing that
         another iteration of a loop without an order may meet."""
+        if sum(isinstance(inner, If) for inner in statements(stmt)) > MOST_BRANCHES:
+            return NO
         here = self.heads.places[place]
         ordered = all(loop.kind in ("serial", "unrolled") for loop in here.loops)
         if not ordered and any(a.changes for a in accesses(stmt)):

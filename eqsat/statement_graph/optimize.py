@@ -40,7 +40,7 @@ class Limits:
 
     rows: int = 4_000
     questions: int = 3_000
-    rounds: int = 40
+    rounds: int = 200
     seconds: float = SECONDS
 
 
@@ -80,9 +80,9 @@ class StatementGraph:
         end = time.monotonic() + limits.seconds
         seen: set[tuple[int, ...]] = set()  # rows that a law removes may come again: then sizes do, too
         for _ in range(limits.rounds):
-            while self._step("places", end) and time.monotonic() < end:
+            while self._step("(saturate (run places))", end) and time.monotonic() < end:
                 clock.check()
-            asked_anew, tables = self._step("statements", end), self.graph.tables()
+            asked_anew, tables = self._step("(run statements)", end), self.graph.tables()
             sizes = tuple(self.graph.size([table], tables) for table in TABLES)
             if not asked_anew and sizes in seen:
                 return "saturated"
@@ -95,9 +95,9 @@ class StatementGraph:
                 return "question-limit"
         return "round-limit"
 
-    def _step(self, ruleset: str, end: float) -> bool:
+    def _step(self, schedule: str, end: float) -> bool:
         """Run some rules and answer what they ask; whether anything was asked that was not asked before."""
-        report = self.graph.run(f"(run-schedule (run {ruleset}))")
+        report = self.graph.run(f"(run-schedule {schedule})")
         for name, times in report.num_matches_per_rule.items():
             self.laws[name.strip('"').split("/")[0]] += times
         return self._answer(self.graph.rows(ASKED), end)
