@@ -12,6 +12,8 @@ from eqsat.ir.statements.law import STATEMENTS
 from eqsat.ir.statements.stmt import If, Stmt, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
+from eqsat.passes.cells import renamed
 from eqsat.passes.paths import EMPTY, is_empty
 from eqsat.statement_graph.heads import Heads
 
@@ -94,7 +96,10 @@ class Snapshot:
             return t.logical_or(t.logical_and(test, then), t.logical_and(t.logical_not(test), orelse))
         if node.op == "Then":
             return t.logical_or(*map(self.needed, node.args))
-        return self.needed(node.args[1]) if node.op in ("Loop", "Local") else t.TRUE
+        if node.op == "Loop":  # of some iteration, which need not be that of another loop over this axis
+            axis = self.heads.loops[node.args[0]].axis
+            return substitute(self.needed(node.args[1]), {axis: renamed(axis)})
+        return self.needed(node.args[1]) if node.op == "Local" else t.TRUE
 
 
 def _statement(node: Node, parts: Sequence[Stmt], heads: Heads) -> Stmt:

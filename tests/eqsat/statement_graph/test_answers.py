@@ -9,14 +9,17 @@ import pytest
 from small_functions import check_same
 
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.statements.law import STATEMENTS
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.term import Term
+from eqsat.passes.context import PROVER
 from eqsat.passes.paths import EMPTY
 from eqsat.statement_graph.optimize import StatementGraph, optimize_statements
 from eqsat.statement_graph.places import Place
+from eqsat.statement_graph.snapshot import Snapshot
 
 PARAMETERS = "A: int32[4], m: int32[4], n: int32[4]"
 
@@ -142,3 +145,17 @@ func f(A: float32[4, 4], B: float32[1])
 def padded(arrays: dict[str, NDArray]) -> None:
     arrays["A"].reshape(-1)[14:] = 0
     arrays["B"][:] = 1
+
+
+def test_two_ways_to_do_something_may_take_different_iterations() -> None:
+    """What a class needs is what each of its statements needs, of iterations of their own."""
+    first, second = (
+        Asked("for i in 4:", "  for j in 2:", f"    if j == {k}:", "      A[i] = int32(1)") for k in range(2)
+    )
+    graph = first.graph
+    loops = [next(s for s in statements(asked.first(For).body) if isinstance(s, For)) for asked in (first, second)]
+    graph.graph.unions([(first.heads.expression(loops[0]), first.heads.expression(loops[1]))])
+    found = graph.graph.find(first.heads.expression(loops[0]))
+    snapshot = Snapshot(graph.graph.rows(list(STATEMENTS)), graph.heads, {})
+    needed = snapshot.needed(found)
+    assert needed is not t.TRUE and not PROVER.prove(t.logical_not(needed), {})
