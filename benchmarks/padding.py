@@ -4,10 +4,10 @@
 
 A row sum, a max pool, a convolution with padded channels, a matrix product whose K = 1000 is packed to 1008, and
 attention over padded sequences, as functions over buffers. `branch` is the function as it is written; `over` what
-`remove_branching_through_overcompute` makes of it, by proof; `chosen` what `choose_padding` makes. Beside them are
-numpy and, where it is installed, torch. All are compared before anything is timed, and run in turns on one thread.
-Times are the least of the rounds in microseconds; `best` is the time of the faster of the first two over that of the
-chosen one.
+`remove_branching_through_overcompute` makes of it, by proof; `chosen` what `choose_padding` makes, `laws` what
+`optimize_statements` makes, which fills no padding. Beside them are numpy and, where it is installed, torch. All are
+compared before anything is timed, and run in turns on one thread. Times are the least of the rounds in microseconds;
+`best` is the time of the faster of the first two over that of the chosen one.
 """
 
 from __future__ import annotations
@@ -236,8 +236,8 @@ def _attended(xp: Any, q: Any, k: Any, v: Any) -> Any:
     return weights @ v / (weights.sum(-1, keepdims=True) if xp is np else weights.sum(-1, keepdim=True))
 
 
-def forms(case: Case, names: tuple[str, ...] = ("branch", "over", "chosen")) -> dict[str, eq.Schedule]:
-    """The function, without the branches that can go, and as the planner has it; each with its loops in vectors."""
+def forms(case: Case, names: tuple[str, ...] = ("branch", "over", "chosen", "laws")) -> dict[str, eq.Schedule]:
+    """The function, and what becomes of it in each way; with its loops in vectors."""
     found: dict[str, eq.Schedule] = {}
     for name in names:
         s = eq.Schedule(eq.PrimFunc.parse(case.text))
@@ -245,6 +245,8 @@ def forms(case: Case, names: tuple[str, ...] = ("branch", "over", "chosen")) -> 
             s.remove_branching_through_overcompute()
         elif name == "chosen":
             s.choose_padding()
+        elif name == "laws":
+            s.optimize_statements()
         for loop in case.vectors:
             for own in [x for x in s.loops if x.partition("@")[0] == loop]:
                 s.vectorize(own)
@@ -302,7 +304,7 @@ def attempts(case: Case) -> dict[str, eq.Schedule]:
     try:
         return forms(case)
     except eq.ScheduleError:  # nothing is known of a padding that the planner has to fill first
-        return forms(case, ("branch", "chosen"))
+        return forms(case, ("branch", "chosen", "laws"))
 
 
 def main() -> None:
@@ -311,13 +313,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--show", action="store_true", help="print the chosen function and what was done")
     options = parser.parse_args()
-    print(f"{'case':32}{'branch':>10}{'over':>10}{'chosen':>10}{'numpy':>10}{'torch':>10}{'best':>7}")
+    print(f"{'case':32}{'branch':>10}{'over':>10}{'chosen':>10}{'laws':>10}{'numpy':>10}{'torch':>10}{'best':>7}")
     for case in CASES:
         if options.cases and not any(part in case.name for part in options.cases):
             continue
         times, made = measured(case, options.seconds)
         cells = "".join(f"{times[n] * 1e6:10.1f}" if n in times else f"{'-':>10}" for n in
-                        ("branch", "over", "chosen", "numpy", "torch"))  # fmt: skip
+                        ("branch", "over", "chosen", "laws", "numpy", "torch"))  # fmt: skip
         best = min(times[n] for n in ("branch", "over") if n in times) / times["chosen"]
         print(f"{case.name:32}{cells}{best:7.2f}")
         if options.show:

@@ -69,6 +69,8 @@ class Extractor:
         if node.op == "Repeat" and work:
             extent = typical(self.heads.loops[node.args[1]].axis.args[0])
             return work, iterations + self._runs(node.args[0]) * extent, size + 1
+        if node.op == "Seq" and bool(parts[0][0]) != bool(parts[1][0]):  # assumptions stay out of loops that work
+            size += 1 + len(self.heads.places[node.args[0]].loops)
         return work, iterations, size
 
     def _of_leaf(self, place: int, leaf: int) -> Cost:
