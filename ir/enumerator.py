@@ -15,6 +15,7 @@ from eqsat.ir.map_on_box import MapInverse, MapOnBox
 from eqsat.ir.points import ENUMERATION_LIMIT, first_repeated, grid, points, row_keys, values_at, values_on
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import blocks, evaluate_masked
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.tables import Table, load_table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import point_names
@@ -131,8 +132,8 @@ class Enumerator:
         return f"{points(box)} points are more than {self.limit}" if points(box) > self.limit else ""
 
 
-@dataclass(frozen=True)
-class Tabulated:
+@dataclass(frozen=True, eq=False)
+class Tabulated(Record):
     """An inverse that was found point by point."""
 
     values: tuple[Term, ...]

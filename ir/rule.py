@@ -19,6 +19,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
 from eqsat.ir.order import decreases
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 
@@ -90,8 +91,8 @@ class Hint:
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True)
-class Choose:
+@dataclass(frozen=True, eq=False)
+class Choose(Record):
     """A positive constant that only the right side has, from the interval of a term.
 
     how: "width" (the number of values), "above" (the least number above all of them), "below" (minus the least value).
@@ -142,8 +143,8 @@ def choose(
     return Choose(constant, given[0][1], given[0][0])
 
 
-@dataclass(frozen=True)
-class Instance:
+@dataclass(frozen=True, eq=False)
+class Instance(Record):
     """One theorem: left = right for all values of the variables that satisfy the conditions."""
 
     left: Term

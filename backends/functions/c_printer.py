@@ -14,6 +14,7 @@ from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, statements
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 
 MOST_STACK = 4096
@@ -23,8 +24,8 @@ FEW = 8
 """Elements of a local buffer that is cleared."""
 
 
-@dataclass(frozen=True)
-class Part:
+@dataclass(frozen=True, eq=False)
+class Part(Record):
     """A local buffer in the workspace: its declaration, its name in C, where it begins (over the bounded sizes)."""
 
     decl: BufferDecl

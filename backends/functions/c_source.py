@@ -16,6 +16,7 @@ from eqsat.backends.interface import ALIGNMENT
 from eqsat.ir.statements.decl import BufferDecl
 from eqsat.ir.statements.text import FunctionText
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 
 ANSWERS = (*STATUS.values(), "a size out of its range")
@@ -23,8 +24,8 @@ ANSWERS = (*STATUS.values(), "a size out of its range")
 BAD_SIZE = len(ANSWERS)
 
 
-@dataclass(frozen=True)
-class CSource:
+@dataclass(frozen=True, eq=False)
+class CSource(Record):
     """The text, the header and the name of the exported function, and the bytes that its workspace needs."""
 
     text: str

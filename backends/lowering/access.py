@@ -10,6 +10,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term, int_value, load
 from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, substitute, transform
@@ -20,8 +21,8 @@ MAX_GUARD = 64
 """Guards of more parts are dropped: the claim below gets harder to prove, never wrong."""
 
 
-@dataclass(frozen=True)
-class Claim:
+@dataclass(frozen=True, eq=False)
+class Claim(Record):
     """`form >= 0` is needed wherever `guard` holds; `access` is the load as the user wrote it."""
 
     guard: Term

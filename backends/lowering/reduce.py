@@ -26,6 +26,7 @@ from eqsat.ir.dtypes import BFLOAT16, BOOL, itemsize
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Stmt, Store, seq, with_kind
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term, load
 from eqsat.ir.terms.walk import substitute
 
@@ -52,8 +53,8 @@ def held_as(dtype: str) -> str:
     return "float32" if dtype in ("float16", BFLOAT16) else dtype
 
 
-@dataclass(frozen=True)
-class Tile:
+@dataclass(frozen=True, eq=False)
+class Tile(Record):
     """The spatial loops in order, the extents of the tiled axes, the axis of the lanes, and that of the rows."""
 
     spatial: Axes

@@ -25,6 +25,7 @@ from eqsat.backends.lowering.split import Axes, Nest, Roots, ceil_div, extent_of
 from eqsat.backends.machine import LINE, Machine
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, Stmt, Store, seq
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term, load
 from eqsat.ir.terms.walk import free_variables, postorder, transform
 
@@ -63,8 +64,8 @@ MOST = 4
 """Tiles of lanes in a chunk, of which each line of the output is a line of the cache or two."""
 
 
-@dataclass(frozen=True)
-class Blocks:
+@dataclass(frozen=True, eq=False)
+class Blocks(Record):
     """The axes of lanes and rows, the register tile, the extents of what one chunk holds, and the steps of a block."""
 
     lanes: Term
@@ -78,8 +79,8 @@ class Blocks:
     """Whether a block of the panel is copied to lie as it is read."""
 
 
-@dataclass(frozen=True)
-class Walk:
+@dataclass(frozen=True, eq=False)
+class Walk(Record):
     """The axes of a reduction, and how its loads move along them.
 
     along: how many lanes lie in a row. free: the other output axes that the panel does not depend on. strides: for each

@@ -20,6 +20,7 @@ from eqsat.ir.keywords import keywords
 from eqsat.ir.rule import Rule
 from eqsat.ir.shown import card
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.proving.prover import Budget, Portfolio
 from eqsat.proving.question import Box
@@ -34,8 +35,8 @@ QUICK = Budget(points=1 << 14, isl_operations=100_000, z3_rlimits=(400_000,), z3
 LARGER = 12  # by how much a term on the way may cost more than the larger end
 
 
-@dataclass(frozen=True)
-class Link:
+@dataclass(frozen=True, eq=False)
+class Link(Record):
     """One step of a chain: `before` becomes `after` by a rule (`reversed`: from right to left) in the part at `path`.
 
     conditions: what the rule asks there, each with the verdict on it; proof: of the step by itself, made anew,
@@ -65,8 +66,8 @@ class Link:
         return f"= {self.whole}\n    {self.rule}{way}{at}: {self.before} = {self.after}{shown}  [{self.proof.method}]"
 
 
-@dataclass(frozen=True)
-class Chain:
+@dataclass(frozen=True, eq=False)
+class Chain(Record):
     """The steps from a term to an equal one; `rules`: those that are needed, none of which can be left out."""
 
     start: Term

@@ -9,6 +9,7 @@ from eqsat.index_graph.reversed import SUFFIX, reversed_rule
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.rule import Rule, RuleError
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.rewriting.context import Context
@@ -21,8 +22,8 @@ MOST_MATCHES = 3
 CONVENTIONS = (FOLD, SINGLE, KNOWN)
 
 
-@dataclass(frozen=True)
-class Position:
+@dataclass(frozen=True, eq=False)
+class Position(Record):
     """A part of a term: the way to it (the number of the operand at each level), and what the guards above it say."""
 
     path: tuple[int, ...]
@@ -31,8 +32,8 @@ class Position:
     guards: tuple[Term, ...] = ()
 
 
-@dataclass(frozen=True)
-class Rewrite:
+@dataclass(frozen=True, eq=False)
+class Rewrite(Record):
     """One rule applied in one place of `source`: the part after, the whole after, and the conditions that it needs."""
 
     rule: str

@@ -10,6 +10,7 @@ from typing import Any
 from eqsat.index_graph.graph import IndexGraph, Limits
 from eqsat.index_graph.reversed import SUFFIX, both_ways
 from eqsat.ir.rule import Rule
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.proving.read import read
 from eqsat.rewriting.rewrite import Rewriter, RuleStep
@@ -22,8 +23,8 @@ COMPACT = frozenset(("normal", "compact"))
 SECONDS, MEMORY_MB = 60.0, 4096  # for all graphs of one explanation
 
 
-@dataclass(frozen=True)
-class Explanation:
+@dataclass(frozen=True, eq=False)
+class Explanation(Record):
     """Whether two terms were found equal, the rules that are needed, and how each term is rewritten to a common one.
 
     `steps` are (first, second): rewrites of subterms in the order made; empty where the e-graph alone found it.

@@ -12,6 +12,7 @@ from eqsat.index_graph.reversed import both_ways
 from eqsat.ir.ranges.box_values import BoxValues
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 from eqsat.rewriting.context import Context
@@ -48,8 +49,8 @@ def _is_odd(a: Term) -> bool:
     return any(x.op in _DIVISIONS and (k < 0 or (constant and t.linear_parts(x.args[0])[0])) for k, x in items)
 
 
-@dataclass(frozen=True)
-class Known:
+@dataclass(frozen=True, eq=False)
+class Known(Record):
     """What may be used: half-open ranges of the leaves, small ones of which all points are looked at, an assumption,
     and rules (None: all of `eqsat.rules`)."""
 

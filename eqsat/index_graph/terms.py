@@ -21,6 +21,7 @@ from eqsat.index_graph.reversed import SUFFIX
 from eqsat.index_graph.schema import BINARY
 from eqsat.index_graph.sums import Class
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.rewriting.match import Pattern
@@ -48,8 +49,8 @@ _READ_AS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Try:
+@dataclass(frozen=True, eq=False)
+class _Try(Record):
     """A term at a place, the class it is in, and what may be made of it: all of a term that was loaded (`whole`), of
     others what does not cost more than `limit`."""
 

@@ -24,6 +24,7 @@ from eqsat.ir.flat.sizes import Size, where_filled
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, postorder, substitute, symbols
@@ -42,8 +43,8 @@ MOST_DEPTH = 8
 Conditions = dict[Term, bool]
 
 
-@dataclass(frozen=True)
-class LeftOut:
+@dataclass(frozen=True, eq=False)
+class LeftOut(Record):
     """An operator with its reduced labels in digits, the positions kept of some of them, and the statement, about the
     axes of a box, that the body is neutral at all others."""
 

@@ -18,6 +18,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, occurs, substitute
@@ -26,8 +27,8 @@ _fresh = itertools.count()
 Kind = Literal["read", "write", "free"]
 
 
-@dataclass(frozen=True)
-class CellAccess:
+@dataclass(frozen=True, eq=False)
+class CellAccess(Record):
     """buffer[index], in each iteration of the axes in which the condition holds.
 
     `axes` are the loops inside of the statement that was asked about. `free` is a write of a hole. Loads in index and

@@ -28,6 +28,7 @@ from eqsat.ir.statements.stmt import (
     stmt_terms,
 )
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
@@ -57,8 +58,8 @@ class Harmless:
     reordered: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Inner:
+@dataclass(frozen=True, eq=False)
+class Inner(Record):
     """A statement inside of another: its path from there, the loops between, and what is known there."""
 
     stmt: Stmt

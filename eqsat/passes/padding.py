@@ -13,6 +13,7 @@ from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute, symbols
@@ -29,8 +30,8 @@ from eqsat.passes.simplify import simplify_statements
 MOST = 16
 
 
-@dataclass(frozen=True)
-class Filling:
+@dataclass(frozen=True, eq=False)
+class Filling(Record):
     """A hole and its value: cells of a buffer that nothing else defines hold it from now on."""
 
     buffer: str
@@ -41,8 +42,8 @@ class Filling:
         return f"{self.buffer} holds {self.value} where {self.where}"
 
 
-@dataclass(frozen=True)
-class Planned:
+@dataclass(frozen=True, eq=False)
+class Planned(Record):
     """The cheapest form of a function that was found, and what was done for it.
 
     `fillings`: holes that were filled, once, for the whole function; `removed`: conditions of branches that went;

@@ -12,6 +12,7 @@ from eqsat.ir.statements.stmt import BufferDecl, For, Stmt, Store, statements
 from eqsat.ir.tensors.tensor import Input, Program, Tensor, View
 from eqsat.ir.tensors.tensor import input as input_tensor
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
@@ -22,8 +23,8 @@ from eqsat.passes.flow import after, entry
 from eqsat.simplifying.simplify import simplify_term
 
 
-@dataclass(frozen=True)
-class _Piece:
+@dataclass(frozen=True, eq=False)
+class _Piece(Record):
     """Cells of the output, and what they hold: an element of the source, or a number."""
 
     where: Term

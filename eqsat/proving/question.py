@@ -15,6 +15,7 @@ from typing import Any
 from eqsat.ir.dtypes import BOOL, INDEX, is_float, is_int, itemsize
 from eqsat.ir.errors import TypeMismatch
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute, transform
@@ -54,8 +55,8 @@ class Variable:
         return first >= self.stop
 
 
-@dataclass(frozen=True)
-class Question:
+@dataclass(frozen=True, eq=False)
+class Question(Record):
     """Does the goal hold (with outputs: is the map injective) for all values of the variables that satisfy the facts?
 
     Facts, goal and outputs are defined everywhere (outputs: wherever the goal holds).

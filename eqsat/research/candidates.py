@@ -12,6 +12,7 @@ from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Kind, Rule
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.research.grammar import DIVISIONS, ZERO, Classes, Grammar
@@ -20,8 +21,8 @@ _INDICES: Mapping[Kind, Kind] = dict.fromkeys((Kind.NEG, Kind.TOTAL, Kind.ANY, K
 """What a grammar has instead of narrower and wider kinds of parameters."""
 
 
-@dataclass(frozen=True)
-class Candidate:
+@dataclass(frozen=True, eq=False)
+class Candidate(Record):
     """Two terms that had the same values wherever the conditions held."""
 
     left: Term

@@ -13,6 +13,7 @@ from eqsat.index_graph.cost import cost
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray
 from eqsat.ir.rule import Kind, Parameter, variable
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 
@@ -80,8 +81,8 @@ class Grammar:
 ARITHMETIC = Grammar()
 
 
-@dataclass(frozen=True)
-class Entry:
+@dataclass(frozen=True, eq=False)
+class Entry(Record):
     """A term with its number of operations and its values at the points."""
 
     term: Term

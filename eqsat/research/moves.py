@@ -17,6 +17,7 @@ import numpy as np
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.tensor import Tensor, input
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.proving.prover import Portfolio
@@ -40,8 +41,8 @@ AMOUNTS: dict[str, Term] = {"a": A, "b": B, "a + b": A + B, "a - b": A - B, "n -
 SHAPES: dict[str, tuple[Term, ...]] = {"n": (N,), "n, m": (N, M), "n*m": (N * M,)}
 
 
-@dataclass(frozen=True)
-class Moved:
+@dataclass(frozen=True, eq=False)
+class Moved(Record):
     """A chain as formulas: the sizes of its result; for each cell of a box of these sizes, whether and to which cell it
     leads: from the result to the source, or, where it reduces, from the source to the result."""
 

@@ -14,6 +14,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Program
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.proving.ranges_text import ranges_of
 from eqsat.proving.read import read
@@ -86,8 +87,8 @@ class Profile:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class _Entry:
+@dataclass(frozen=True, eq=False)
+class _Entry(Record):
     """An entry of the corpus: a name, and how it is run with some rules of ours and of the user."""
 
     name: str

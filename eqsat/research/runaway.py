@@ -9,6 +9,7 @@ from eqsat.index_graph.explain import smallest
 from eqsat.index_graph.graph import Limits
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import dag_size, postorder, transform
 from eqsat.research.saturate import LIMITS, saturate
@@ -19,8 +20,8 @@ MOST_REASONS = 3
 LEAVES = ("axis", "var", "sym", "const")
 
 
-@dataclass(frozen=True)
-class Runaway:
+@dataclass(frozen=True, eq=False)
+class Runaway(Record):
     """Rules none of which can be left out of an explosion, the smallest term found that explodes, and rows by
     iteration, with them and without."""
 

@@ -18,6 +18,7 @@ from eqsat.ir.ranges.box_values import BoxValues
 from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.rewriting.context import Context, Ranges
 from eqsat.rewriting.match import Pattern, pattern_of
@@ -33,8 +34,8 @@ LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
 
 
-@dataclass(frozen=True)
-class RuleStep:
+@dataclass(frozen=True, eq=False)
+class RuleStep(Record):
     """One rewrite: the rule, and the subterm before and after."""
 
     rule: str

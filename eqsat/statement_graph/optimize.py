@@ -13,6 +13,7 @@ from eqsat.ir import clock
 from eqsat.ir.statements.law import PLACED, QUESTIONS, STATEMENTS, StatementLaw
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Stmt, statements
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.passes.cost import cheaper, cost
 from eqsat.passes.effects import vague_buffers
@@ -44,8 +45,8 @@ class Limits:
     seconds: float = SECONDS
 
 
-@dataclass(frozen=True)
-class Optimized:
+@dataclass(frozen=True, eq=False)
+class Optimized(Record):
     """A function, what it cost before and after, how often each law matched, and how the search ended."""
 
     func: PrimFunc

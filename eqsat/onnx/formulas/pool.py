@@ -14,6 +14,7 @@ from eqsat.ir.tensors.pointwise import pointwise
 from eqsat.ir.tensors.tensor import Compute, Constant, Tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import Shape, output_axes, reduce_axes, same_dim, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
@@ -96,8 +97,8 @@ def as_average_pool(node: Compute, opset: int) -> Tensor | None:
     return placed(y, groups, output_axes(found.node.shape))
 
 
-@dataclass(frozen=True)
-class Mean:
+@dataclass(frozen=True, eq=False)
+class Mean(Record):
     """A sum of one load in a node, divided by a number: of the sum, or of every cell."""
 
     node: Compute
