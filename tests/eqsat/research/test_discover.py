@@ -77,6 +77,13 @@ def test_the_classic_laws_from_nothing(grammar: Grammar, names: list[str]) -> No
     assert found.seconds < 60
 
 
+@pytest.mark.smoke
+def test_rules_of_bits_from_nothing() -> None:  # feature: J5
+    found = discover(Grammar({"x": Kind.IDX, "y": Kind.IDX}, operations=("bitxor", "bitand", "bitor"), size=2), [])
+    assert str(found.rules[0]) == "found-1: x | 0 = x" and not found.refuted
+    sound(found)
+
+
 @pytest.mark.slow
 def test_all_classic_laws_at_once_in_a_minute() -> None:  # feature: J5
     found = discover(ARITHMETIC, [], seconds=60)

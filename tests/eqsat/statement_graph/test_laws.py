@@ -227,6 +227,7 @@ def test_each_law_is_needed(name: str) -> None:
 
 
 # feature: E11, E6, E10
+@pytest.mark.smoke
 def test_steps_that_need_each_other_are_found_in_no_order_of_ours() -> None:
     """A condition is split, a part of it moved out of a loop, both loops made smaller; stores to T then have no reader,
     and those before the last loop are written over."""
