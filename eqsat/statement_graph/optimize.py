@@ -39,8 +39,8 @@ class Limits:
     """Where a search stops: rows of the graph, questions, rounds; and seconds, which are for what hangs, as a search
     that they end may end elsewhere next time."""
 
-    rows: int = 4_000
-    questions: int = 3_000
+    rows: int = 3_000
+    questions: int = 2_000
     rounds: int = 200
     seconds: float = SECONDS
 
