@@ -18,6 +18,7 @@ from eqsat.index_graph.cost import cost
 from eqsat.ir.errors import EqsatError, FrontendError, LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.simplifying import normal_forms
 from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, to_tvm
@@ -30,8 +31,8 @@ UNREDUCED = 1 << 20
 QUESTIONS: tuple[Question, ...] = ("decide", "invert", "simplify map", "simplify predicate")
 
 
-@dataclass(frozen=True)
-class Case:
+@dataclass(frozen=True, eq=False)
+class Case(Record):
     """A map on a box with its declared shape, and what is simplified: terms over the inputs, a predicate on cells."""
 
     family: str
@@ -51,8 +52,8 @@ class Case:
         return dict(zip(self.cells, self.declared, strict=True))
 
 
-@dataclass(frozen=True)
-class Found:
+@dataclass(frozen=True, eq=False)
+class Found(Record):
     """An answer: "yes" and "no" of a decision (with the map as it was read, where a side shows that), "inverse" with
     the map and the padding, "none" where a side says that there is no inverse, "terms", or "unknown" with the reason.
     """

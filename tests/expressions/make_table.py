@@ -39,7 +39,7 @@ CANDIDATES = 14  # expressions looked at for each one in the table
 UNSEEN = 3  # every third seed
 
 
-@dataclass
+@dataclass(eq=False)
 class Candidate:
     """An expression that may get into the table."""
 

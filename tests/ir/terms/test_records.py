@@ -15,7 +15,7 @@ from eqsat.ir.terms.term import Term
 
 pytestmark = pytest.mark.smoke  # what is generated for dataclasses is another thing in each version of Python
 ROOT = Path(__file__).parents[3]
-HOMES = ("eqsat", "ir", "rules", "backends")
+HOMES = ("eqsat", "ir", "rules", "backends", "benchmarks", "tests")
 
 
 @dataclass(frozen=True, eq=False)
