@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cache
-from operator import attrgetter
 from typing import Any, cast
 
 from eqsat.ir.terms.node import Term
@@ -33,11 +32,10 @@ class Record:
             return True
         if type(self) is not type(other):
             return NotImplemented
-        values = _values(type(self))
-        return all(map(_same, values(self), values(other)))
+        return all(map(_same, _values(self), _values(cast(Record, other))))
 
     def __hash__(self) -> int:
-        return hash(_values(type(self))(self))
+        return hash(_values(self))
 
 
 def _same(a: object, b: object) -> bool:
@@ -45,10 +43,10 @@ def _same(a: object, b: object) -> bool:
 
 
 @cache
-def _values(kind: type[Any]) -> Any:
-    """What reads the fields of a class that are compared, as a tuple."""
-    names = [f.name for f in fields(kind) if f.compare]
-    if len(names) == 1:
-        (name,) = names
-        return lambda record: (getattr(record, name),)
-    return cast(Any, attrgetter(*names)) if names else lambda _: ()
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a class that are compared."""
+    return tuple(f.name for f in fields(kind) if f.compare)
+
+
+def _values(record: Record) -> tuple[object, ...]:
+    return tuple(getattr(record, name) for name in _names(type(record)))
