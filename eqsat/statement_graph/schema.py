@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from eqsat.ir.statements.law import FACTS, PLACED, QUESTIONS, STATEMENTS, StatementLaw, variables
+from eqsat.ir.statements.law import FACTS, PLACED, QUESTIONS, STATEMENTS, StatementLaw, pattern_parts, variables
 
 NAMED = "Named"
 """A statement by a number: the name that Python gives to a class, to say something of it."""
@@ -82,19 +82,7 @@ def _rules(law: StatementLaw) -> Iterator[str]:
 def _variants(law: StatementLaw) -> Iterator[tuple[str, str]]:
     """A law, and one of two statements in a row also where others follow."""
     yield law.left, law.right
-    parts = _parts(law.left)
+    parts = pattern_parts(law.left)
     if parts[0] == "Then" and parts[2].startswith("(") and not parts[2].startswith("(Then"):
         assert "rest_" not in variables(law.left)
         yield f"(Then {parts[1]} (Then {parts[2]} rest_))", f"(Then {law.right} rest_)"
-
-
-def _parts(pattern: str) -> list[str]:
-    """The head and the arguments of a pattern."""
-    found: list[str] = []
-    depth, start = 0, 1
-    for place, letter in enumerate(pattern):
-        depth += (letter == "(") - (letter == ")")
-        if (letter == " " and depth == 1) or (letter == ")" and depth == 0):
-            found.append(pattern[start:place])
-            start = place + 1
-    return found

@@ -8,7 +8,7 @@ later: what is known before and what is dead after are parts of the term, so tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from eqsat.ir.errors import EqsatError
@@ -90,15 +90,50 @@ class StatementLaw:
         for text in (self.left, self.right, *self.where, *self.makes):
             if text.count("(") != text.count(")"):
                 raise EqsatError(f"law {self.name}", f"{text} has parentheses that do not match")
-            unknown = [w for w in re.findall(r"\(([^\s()]+)", text) if w not in _KNOWN]
-            if unknown:
-                raise EqsatError(f"law {self.name}", f"{unknown[0]} is no statement and no question", str(_KNOWN))
+            self._check(text)
         unbound = [v for v in variables(self.right) if v not in variables(self.left, *self.where)]
         if unbound:
             raise EqsatError(f"law {self.name}", f"{unbound[0]} of the right side is not bound")
+        left, right = pattern_parts(self.left), pattern_parts(self.right)
+        if left[0] == "At" and not (right[0] in PLACED and right[1] == left[1]):
+            problem = f"the left side stands at {left[1]}, the right side {self.right} does not"
+            raise EqsatError(f"law {self.name}", problem, "what is equal at a place need not be equal elsewhere")
+
+    def _check(self, pattern: str) -> None:
+        """Refuse words that there are not, and those with too few or too many arguments."""
+        if not pattern.startswith("("):
+            return
+        word, *given = pattern_parts(pattern)
+        if word not in _ARGUMENTS:
+            raise EqsatError(f"law {self.name}", f"{word} is no statement and no question", ", ".join(_ARGUMENTS))
+        if len(given) != _ARGUMENTS[word]:
+            raise EqsatError(f"law {self.name}", f"{pattern}: {word} has {_ARGUMENTS[word]} arguments")
+        for part in given:
+            self._check(part)
 
 
-_KNOWN = ("=", *STATEMENTS, *PLACED, *FACTS, *QUESTIONS)
+_ARGUMENTS = {
+    "=": 2,
+    **{word: len(parts) for word, parts in (*STATEMENTS.items(), *PLACED.items(), *FACTS.items())},
+    **{word: len(given + answered) for word, (given, answered) in QUESTIONS.items()},
+}
+"""How many arguments each word of a pattern or condition has."""
+
+
+def pattern_parts(pattern: str) -> list[str]:
+    """The word and the arguments of a pattern; a variable is itself.
+
+    >>> pattern_parts("(Then (Loop h a) b)")
+    ['Then', '(Loop h a)', 'b']
+    """
+    found, depth = [""], 0
+    for letter in pattern:
+        depth += (letter == "(") - (letter == ")")
+        if letter == " " and depth == 1:
+            found.append("")
+        elif not ((letter == "(" and depth == 1) or (letter == ")" and depth == 0)):
+            found[-1] += letter
+    return found
 
 
 def variables(*patterns: str) -> tuple[str, ...]:
@@ -111,7 +146,7 @@ def variables(*patterns: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-class StatementLaws(Sequence[StatementLaw]):
+class StatementLaws:
     """Laws of one file, in order; `law` adds one."""
 
     def __init__(self) -> None:
@@ -128,9 +163,6 @@ class StatementLaws(Sequence[StatementLaw]):
 
     def __len__(self) -> int:
         return len(self._laws)
-
-    def __getitem__(self, number: int | slice) -> StatementLaw | list[StatementLaw]:  # type: ignore[override]
-        return self._laws[number]
 
     def __iter__(self) -> Iterator[StatementLaw]:
         return iter(self._laws)

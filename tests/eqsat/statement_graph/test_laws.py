@@ -367,6 +367,10 @@ def test_a_law_of_ones_own() -> None:
         ("(Twice a)", "a", (), "Twice is no statement and no question"),
         ("(Then a b)", "c", (), "c of the right side is not bound"),
         ("(Then a b)", "a", ("(Maybe a)",), "Maybe is no statement and no question"),
+        ("(Then a)", "a", (), "Then has 2 arguments"),
+        ("(Then a b)", "a", ("(Covered a)",), "Covered has 2 arguments"),
+        ("(At p (Then a b))", "(Seq q (At p a) (At p b))", ("(Between p a b q r)",), "stands at p, the right side"),
+        ("(At p (Nop))", "p", (), "stands at p, the right side"),
     ],
 )
 def test_laws_that_say_nothing_are_refused(left: str, right: str, where: tuple[str, ...], problem: str) -> None:
