@@ -74,9 +74,15 @@ def _reflexive(claim: Term) -> bool:
     return claim.op == "eq" and claim.args[0] is claim.args[1]
 
 
-@lru_cache(maxsize=1024)
 def on_box(m: IndexMap, sizes: tuple[Term, ...]) -> MapOnBox:
     """A map on a shape as a prover is asked about it; LayoutError where an output is negative or undefined there."""
+    return _on_box(m, m.names, sizes)
+
+
+@lru_cache(maxsize=1024)
+def _on_box(m: IndexMap, names: tuple[str, ...], sizes: tuple[Term, ...]) -> MapOnBox:
+    """The same; maps are equal whatever their variables are called, but are shown by their own names."""
+    del names
     extents = as_shape(sizes)
     variables, outputs = m.on_shape(extents)
 

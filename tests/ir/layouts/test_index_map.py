@@ -527,3 +527,10 @@ MISUSE: list[tuple[Callable[[], Any], type[EqsatError]]] = [
 def test_misuse_is_refused(call: Callable[[], Any], error: type[EqsatError]) -> None:
     with pytest.raises(error):
         call()
+
+
+def test_a_refusal_shows_the_map_by_its_own_names() -> None:
+    """Maps are equal whatever their variables are called; what was refused of one is told of another by its names."""
+    for name in ("a", "b"):
+        with pytest.raises(LayoutError, match=rf"map {name} -> {name} // 2 on \(4,\)"):
+            IndexMap.parse(f"{name} -> {name} // 2").inverse((4,))
