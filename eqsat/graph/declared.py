@@ -100,6 +100,8 @@ SCHEMA = """
 
 (ruleset layouts)
 
+(ruleset answered)
+
 (rule ((= x (View x m)) (unabsorbed m)) ((subsume (View x m))) :ruleset operands :name "symmetry")
 
 (rule ((= x (Leaf n))) ((base x)) :ruleset operands :name "leaf")
@@ -143,6 +145,14 @@ SCHEMA = """
 
 (rule ((= y (View x c)) (unabsorbed c) (lay y m) (view_down c m p)) ((lay x p))
   :ruleset layouts :name "layout under view")
+
+(rule ((need_output_form s o m)) ((delete (need_output_form s o m))) :ruleset answered)
+
+(rule ((need_view_down c m)) ((delete (need_view_down c m))) :ruleset answered)
+
+(rule ((need_view_up c p)) ((delete (need_view_up c p))) :ruleset answered)
+
+(rule ((need_operand_form s k m)) ((delete (need_operand_form s k m))) :ruleset answered)
 """
 
 

@@ -10,11 +10,10 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 from eqsat.graph.declared import declared
-from eqsat.graph.egglog_adapter import Call
 from eqsat.graph.encode import Encoded, loses_digits
-from eqsat.graph.layouts import Fact, Layouts, layout_cap
+from eqsat.graph.layouts import Layouts, layout_cap
 from eqsat.graph.nodes import Nodes, UseForm
-from eqsat.graph.tensor_graph import LAYOUT_NEEDS, NODES, TensorGraph, used_in_parts, wanted_layouts
+from eqsat.graph.tensor_graph import NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
 from eqsat.ir.keywords import keyword_methods
@@ -218,16 +217,15 @@ class _Answers:
         self.laws = LawAnswers(interned, forms, rules)
         self.asked: set[tuple[str, tuple[int, ...]]] = set()
 
-    def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> int:
-        """Assert what answers a question; how many facts that are."""
+    def answer(self, graph: TensorGraph, name: str, question: tuple[int, ...]) -> None:
+        """Assert what answers a question that is new."""
         if (name, question) in self.asked:
-            return 0
+            return
         self.asked.add((name, question))
         plan = graph.plans.get(name)
         if plan is None:
-            facts: list[Fact] = self.layouts.answers[name](*question)
-            graph.facts(facts)
-            return len(facts)
+            graph.facts(self.layouts.answers[name](*question))
+            return
         found = self.laws.answer(plan, question)
         maps = self.layouts.interned.reindexes
         apart = composes(plan) and (
@@ -237,7 +235,6 @@ class _Answers:
             graph.stay_apart(plan, question)
         if found is not None:
             graph.answer(plan, question, found)
-        return int(apart) + (found is not None)
 
 
 def _iterate(graph: TensorGraph, answers: _Answers, progress: Progress) -> bool:
@@ -246,10 +243,10 @@ def _iterate(graph: TensorGraph, answers: _Answers, progress: Progress) -> bool:
     for name, count in matches.items():
         progress.matches[name] = progress.matches.get(name, 0) + count
     tables = graph.graph.tables()
-    rows = graph.graph.rows((*LAYOUT_NEEDS, *graph.plans), tables)
-    graph.graph.delete([Call(name, row.args) for name in rows for row in rows[name]])
-    facts = sum(answers.answer(graph, name, row.args) for name in rows for row in rows[name])
-    facts += graph.announce()
+    for name, questions in graph.asked(tables).items():
+        for question in questions:
+            answers.answer(graph, name, question)
+    facts = graph.announce()
     progress.iterations += 1
     progress.nodes = graph.graph.size(NODES, tables)
     progress.capped = answers.layouts.capped or answers.laws.capped

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from eqsat.graph.declared import Declared, shapes_of
 from eqsat.graph.egglog_adapter import Call, Expression
@@ -32,6 +33,8 @@ class TensorGraph:
         self.declared = declared
         self.graph = declared.graph
         self.announced = [0, 0]
+        self.told: list[Call] = []
+        """Facts that the graph gets with what is announced next: one call for all is many times faster."""
         self.roots = 0
         self.loaded = 0
 
@@ -108,9 +111,9 @@ class TensorGraph:
         return Call("View", (_value(value.base), value.reindex))
 
     def announce(self) -> int:
-        """Tell the graph what its rules need to know about maps and operators that appeared since the last time; how
-        many facts that were."""
-        u, facts = self.interned, list[Call]()
+        """Tell the graph what was found, and what its rules need to know about maps and operators that appeared since
+        the last time; how many facts that were."""
+        u, facts, self.told = self.interned, self.told, []
         for number in range(self.announced[0], len(u.operators)):
             operator = u.operators[number]
             self.declared.need_arity(len(operator.operands))
@@ -121,13 +124,15 @@ class TensorGraph:
                 continue  # no law is about it
             facts += [Call("selection", (number,))] if is_selection(operator) else []
             facts += [Call("pointwise", (number,))] if is_pointwise(operator) else []
-        for number in range(self.announced[1], len(u.reindexes)):
+        number = self.announced[1]
+        while number < len(u.reindexes):  # what undoes a view may be a new one
             m = u.reindexes[number].map
             facts += [Call("identity", (number,))] if m.is_identity else []
             facts += [Call("bijective", (number,))] if is_bijective(m) else []
             facts.append(Call("layout" if is_permutation(m) else "unabsorbed", (number,)))
             if not is_permutation(m):
                 facts += self._undone(number)
+            number += 1
         self.announced = [len(u.operators), len(u.reindexes)]
         self.graph.insert(facts)
         return len(facts)
@@ -140,15 +145,21 @@ class TensorGraph:
 
     def answer(self, plan: Plan, question: tuple[int, ...], found: Sequence[int]) -> None:
         """Assert the answer to a question of a law."""
-        self.graph.insert([Call(answers(plan), (*question, *found))])
+        self.told.append(Call(answers(plan), (*question, *found)))
 
     def stay_apart(self, plan: Plan, question: tuple[int, ...]) -> None:
         """Views of views that are not one view: what lies between them is a base of what follows."""
-        self.graph.insert([Call(apart(plan), question)])
+        self.told.append(Call(apart(plan), question))
 
     def facts(self, facts: Sequence[tuple[str, tuple[int, ...]]]) -> None:
         """Assert answers: relation name and integers."""
-        self.graph.insert([Call(name, args) for name, args in facts])
+        self.told += [Call(name, args) for name, args in facts]
+
+    def asked(self, tables: Any) -> dict[str, list[tuple[int, ...]]]:
+        """The questions of the last pass, by their relations, which forget them."""
+        rows = self.graph.rows((*LAYOUT_NEEDS, *self.plans), tables)
+        self.graph.run("(run-schedule (run answered))")
+        return {name: [row.args for row in found] for name, found in rows.items()}
 
     def iterate(self) -> tuple[bool, dict[str, int]]:
         """One pass of the laws and of the layout rules; whether anything changed, and the matches per rule."""

@@ -83,6 +83,7 @@ def rules(plan: Plan, shape: int | None) -> str:
         f"(relation {need(plan)} ({sorts[0]}))",
         f"(relation {answers(plan)} ({sorts[1]}))",
         f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
+        f"(rule (({need(plan)} {asked})) ((delete ({need(plan)} {asked}))) :ruleset answered)",
         *_acting(plan, f"{body} ({answers(plan)} {given})", act),
         *own,
     ])  # fmt: skip

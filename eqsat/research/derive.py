@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
 
 from eqsat.explaining.chain import Chain, explain, joined
@@ -127,6 +128,7 @@ class Deriver:
         return None
 
 
+@lru_cache(maxsize=4096)
 def _ends(rule: Rule) -> bool:
     """Whether rewriting by a rule comes to an end: every instance makes a term smaller."""
     fixed = {variable(p, i.dtype) for i in rule.instances for p in rule.parameters if p.kind is Kind.POS}

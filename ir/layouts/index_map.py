@@ -307,7 +307,7 @@ class IndexMap:
             array: NDArray = np.asarray(i)
             if array.dtype.kind not in "iu":
                 raise TypeMismatch(f"map {self}", f"an index array is {array.dtype}, not integer")
-            arrays.append(as_integers(array, f"index of map {self}"))
+            arrays.append(as_integers(array, "index of map", self))
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
         results: list[NDArray] = []
         env = dict(zip(self._variables, arrays, strict=True))

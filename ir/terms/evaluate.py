@@ -333,11 +333,14 @@ def _poison(node: Term) -> NDArray:
     return cast(NDArray, poison(node.dtype))
 
 
-def as_integers(value: Any, what: str) -> NDArray:
-    """An array of integers as an index value: int64, or Python integers where that is too narrow."""
+def as_integers(value: Any, what: str, inside: object) -> NDArray:
+    """An array of integers as an index value: int64, or Python integers where that is too narrow.
+
+    what, inside: what an error calls the value, and what it belongs to.
+    """
     array: NDArray = np.asarray(value)
     if array.dtype.kind not in "iuO" or (array.dtype == object and not all(type(v) is int for v in array.flat)):
-        raise EvaluationError(what, f"is {array.dtype}, not an integer")
+        raise EvaluationError(f"{what} {inside}", f"is {array.dtype}, not an integer")
     return narrowed(array) if array.dtype.kind in "uO" else array.astype(np.int64)
 
 
@@ -349,7 +352,8 @@ def evaluate_named(term: Term, env: Mapping[Any, Any]) -> Any:
     known: dict[Term, NDArray] = {}
     for node, name in names_in(term).items():
         if node in env or name in env:
-            known[node] = as_integers(env[node] if node in env else env[name], f"{name} in the evaluation of {term}")
+            value = env[node] if node in env else env[name]
+            known[node] = as_integers(value, f"{name} in the evaluation of", term)
     value, bad = evaluate_masked([term], known, load_table)[0]
     if bad is not None and bool(np.any(bad)):
         at = tuple(int(i) for i in np.argwhere(bad)[0])

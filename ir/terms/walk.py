@@ -80,15 +80,23 @@ def substitute(term: Term, table: Mapping[Term, Term]) -> Term:
     stack: list[Term] = [term]
     while stack:
         node = stack[-1]
-        missing = [a for a in node.args if a.serial not in done] if node.serial not in done else None
+        if node.serial in done:
+            stack.pop()
+            continue
+        missing: list[Term] = []
+        for a in node.args:
+            if a.serial not in done:
+                if a.args:
+                    missing.append(a)
+                else:
+                    done[a.serial] = a
         if missing:
             stack.extend(missing)
             continue
         stack.pop()
-        if node.serial not in done:
-            args = [done[a.serial] for a in node.args]
-            same = all(a is b for a, b in zip(args, node.args, strict=True))
-            done[node.serial] = node if same else rebuild(node, args)
+        args = [done[a.serial] for a in node.args]
+        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        done[node.serial] = node if same else rebuild(node, args)
     return done[term.serial]
 
 
