@@ -12,7 +12,7 @@ from eqsat.backends.functions.prepare import Prepared
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.bind import bind_function
-from eqsat.ir.statements.memory import argument
+from eqsat.ir.statements.memory import argument, check_apart
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
@@ -49,8 +49,10 @@ def bound_arguments(
         array = arrays[name]
         if not array.dtype.isnative or not array.flags.aligned:
             raise EvaluationError(what, f"{name} is not aligned, or in another byte order", "pass a copy")
-        if name in written and not array.flags.writeable:
-            raise EvaluationError(what, f"{name} is written, and read-only")
+        if name in written:
+            if not array.flags.writeable:
+                raise EvaluationError(what, f"{name} is written, and read-only")
+            check_apart(func.buffer_map[name], sizes, what)
         other = next((n for n in func.params if n != name and np.may_share_memory(memory[n], memory[name])), None)
         if other is not None and name in written:
             raise EvaluationError(what, f"{name} is written, and shares memory with {other}", "pass a separate array")

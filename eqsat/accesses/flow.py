@@ -18,6 +18,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import symbols
 
 MOST_INSTANCES = 1 << 16
 WIDTH = 16
@@ -93,6 +94,8 @@ def _rows(place: tuple[int, int, int], named: Named, extents: list[int]) -> tupl
     env: dict[Term, NDArray] = {axis: grid[n] for n, axis in enumerate(access.axes)}
     index = [i for i in access.index if i is not None]
     guard = t.logical_and(*access.guards)
+    if symbols(guard, *index):
+        return None
     (keep, bad), *rest = evaluate_masked([guard, *index, *named.numbers], env, load_table)
     alive = np.broadcast_to(keep if bad is None else np.logical_and(keep, np.logical_not(bad)), (count,))
     columns = [np.broadcast_to(value, (count,))[alive] for value, _ in rest]

@@ -12,6 +12,7 @@ from typing import Any
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.apart import is_apart
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
@@ -36,7 +37,7 @@ def entry(func: PrimFunc) -> Context:
             if term.lanes > 1:
                 raise ScheduleError(f"passes over {func.name}", f"{term} is a vector", "simplify before vectorizing")
     for decl in decls.values():
-        if decl.lanes > 1 or not _apart_in_memory(decl):
+        if decl.lanes > 1 or not is_apart(decl):
             problem = f"buffer {decl} has " + ("vectors" if decl.lanes > 1 else f"overlapping strides {decl.strides}")
             raise ScheduleError(f"passes over {func.name}", problem, "simplify before vectorizing, on dense buffers")
     return _KNOWN.entry(roots, decls)
@@ -73,21 +74,6 @@ class _Known:
 
 
 _KNOWN = _Known()
-
-
-def _apart_in_memory(decl: BufferDecl) -> bool:
-    """Whether different indices are different elements, as far as the sizes of strides show."""
-    if decl.strides is None:
-        return True
-    reach = 0
-    pairs = [(s, n) for s, n in zip(decl.strides, decl.shape, strict=True) if n != 1]
-    if not all(isinstance(s, int) and isinstance(n, int) for s, n in pairs):
-        return False
-    for stride, extent in sorted((abs(s), n) for s, n in pairs if isinstance(s, int) and isinstance(n, int)):
-        if stride <= reach:
-            return False
-        reach += stride * (extent - 1)
-    return True
 
 
 def context_at(func: PrimFunc, path: Path) -> Context:

@@ -6,9 +6,24 @@ from collections.abc import Callable
 
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    Assume,
+    BufferDecl,
+    For,
+    If,
+    Stmt,
+    Store,
+    children,
+    statements,
+    stmt_terms,
+)
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import as_dim, same_shape
+from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
+from eqsat.passes.cells import loads
 from eqsat.passes.effects import Harmless, check_extra
 from eqsat.passes.paths import EMPTY, Path, paths, put, with_body, with_children
 
@@ -82,9 +97,11 @@ def remove_assume(func: PrimFunc) -> PrimFunc:
 def remove_store_undef(func: PrimFunc) -> PrimFunc:
     """Remove stores of holes: the freed cells keep what they hold, which is a value like any other.
 
-    ScheduleError where one hole is stored by several statements: those cells hold the same value.
+    ScheduleError where one hole is stored by several statements: those cells hold the same value; and where a freed
+    cell of a parameter may hold what was computed from memory without a value: then only the store allows that.
     """
     holes: dict[int, Path] = {}
+    unknown = _computed_from_nothing(func)
     for path, stmt in paths(func.body):
         for hole in {h.payload for term in stmt_terms(stmt) for h in nodes_of("hole", term)}:
             alone = isinstance(stmt, Store) and stmt.value.op == "hole"
@@ -96,7 +113,56 @@ def remove_store_undef(func: PrimFunc) -> PrimFunc:
                     {"hole": hole},
                 )
             holes[hole] = path
+            assert isinstance(stmt, Store)
+            if stmt.buffer in unknown:
+                raise ScheduleError(
+                    f"remove_store_undef of {func.name}",
+                    f"what {stmt.buffer} holds there may be computed from memory that holds no value",
+                    "leave the store, or fill that memory first (choose_padding)",
+                    {"buffer": stmt.buffer},
+                )
     return with_body(func, _without(func.body, lambda stmt: isinstance(stmt, Store) and stmt.value.op == "hole"))
+
+
+def _computed_from_nothing(func: PrimFunc) -> set[str]:
+    """Names of parameters, and of aliases of these, that may hold what was computed from memory without a value, where
+    no declaration says so."""
+    decls, roots = dict(func.buffer_map), {name: name for name in func.params}
+    stores = [s for s in statements(func.body) if isinstance(s, Store)]
+    for stmt in statements(func.body):
+        if isinstance(stmt, (Alloc, Alias)):
+            decls[stmt.buffer.name] = stmt.buffer
+            roots[stmt.buffer.name] = roots[stmt.data] if isinstance(stmt, Alias) else stmt.buffer.name
+    steps = {name: [(p.where, p.value) for p in decl.padding_steps] for name, decl in decls.items()}
+    declared = {roots[n] for n, those in steps.items() if any(v is not None and v.op == "hole" for _, v in those)}
+    open_ = {roots[s.buffer] for s in stores if s.value.op == "hole"} | declared
+    local = [d for name, d in decls.items() if roots[name] == name and name not in func.params]
+    open_ |= {decl.name for decl in local if not _filled(func, decl)}
+    computed: set[str] = set()
+    while True:
+        more = {
+            roots[s.buffer]
+            for s in stores
+            if any(roots[str(load.payload)] in open_ | computed for load in loads(s.value))
+        }
+        if more <= computed:
+            return {name for name, root in roots.items() if root in computed - declared and root in func.params}
+        computed |= more
+
+
+def _filled(func: PrimFunc, decl: BufferDecl) -> bool:
+    """Whether loops over all cells of a local buffer write it."""
+    stack: list[tuple[Stmt, tuple[Term, ...]]] = [(func.body, ())]
+    while stack:
+        here, axes = stack.pop()
+        if isinstance(here, Store) and here.buffer == decl.name and here.value.op != "hole":
+            used = [i.serial for i in here.index]
+            over = len(set(used)) == len(used) and set(used) <= {a.serial for a in axes}
+            if over and same_shape(tuple(as_dim(i.args[0]) for i in here.index), decl.shape):
+                return True
+        inner = (*axes, here.axis) if isinstance(here, For) else () if isinstance(here, Alloc) else axes
+        stack += [(child, inner) for child in children(here) if not isinstance(here, If)]
+    return False
 
 
 def _without(stmt: Stmt, dropped: Callable[[Stmt], bool]) -> Stmt:

@@ -16,6 +16,7 @@ import numpy as np
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray, float_info, is_float
 from eqsat.ir.errors import BoundsError, LayoutError, TypeMismatch
+from eqsat.ir.layouts.padding import Padding
 from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.ranges.bounds import bounds
 from eqsat.ir.terms import term as t
@@ -24,7 +25,7 @@ from eqsat.ir.terms.holes import UNDEF, new_hole
 from eqsat.ir.terms.shape import Shape, size, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, postorder, symbols
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute, symbols
 
 _PARTIAL = ("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr", "pow")
 """Operations that are undefined for some integers."""
@@ -41,6 +42,9 @@ class Source(Protocol):
 
     @property
     def dtype(self) -> str: ...
+
+    @property
+    def padding(self) -> Padding | None: ...
 
 
 def pad_value_term(
@@ -130,6 +134,9 @@ def _check_reads(source: Source, value: Term, axes: Sequence[Term], shape: Shape
         if node.payload is not source and node.payload != source and not isinstance(node.payload, Table):
             other = getattr(node.payload, "name", node.payload)
             raise LayoutError(operation, f"the pad value reads {other}", f"it may read {source.name} only")
+        if not isinstance(node.payload, Table) and len(node.args) != len(source.shape):
+            problem = f"the pad value {value} reads {source.name} at {len(node.args)} indices"
+            raise LayoutError(operation, problem, f"{len(source.shape)}, one for each axis before the transform")
     known = {s for d in (*shape, *source.shape) if isinstance(d, Term) for s in symbols(d)}
     own = set(axes)
     for node in postorder(value, done=own):
@@ -143,6 +150,7 @@ def _check_defined(
     """Refuse a value that is undefined (reads out of range, divides by zero) at a padding cell, where that is sure."""
     extents, within = static_shape(shape), static_shape(source.shape)
     if extents is None or within is None or size(extents) > ENUMERATION_LIMIT or _depends_on_data(value):
+        _check_known(source, value, padding, operation)
         return
     risky = [n for n in postorder(value) if n.op == "load" or n.op in _PARTIAL]
     if not risky:
@@ -154,6 +162,9 @@ def _check_defined(
         bad: NDArray = np.zeros((), np.bool_)
         for i, n in zip(index, within, strict=True):
             bad = np.logical_or(bad, np.logical_or(i < 0, i >= n))
+        if source.padding is not None:
+            at = dict(zip(source.padding.indices, index, strict=True))
+            bad = np.logical_or(bad, evaluate_masked([source.padding.unknown], at, load_table)[0][0])
         return np.ones((), source.dtype), bad
 
     grid = np.indices(extents)
@@ -163,7 +174,20 @@ def _check_defined(
     if wrong.any():
         cell = tuple(int(i) for i in np.argwhere(np.broadcast_to(wrong, extents))[0])
         problem = f"the pad value {value} is undefined at the padding cell {cell}"
-        raise BoundsError(operation, problem, f"read inside of {source.name}, for example by % of its extent")
+        raise BoundsError(operation, problem, f"read what {source.name} holds, for example by % of its extent")
+
+
+def _check_known(source: Source, value: Term, padding: Term, operation: str) -> None:
+    """Refuse a value that may read padding of which nothing is known, at a padding cell."""
+    if source.padding is None or source.padding.unknown is t.FALSE:
+        return
+    for node in nodes_of("load", value):
+        if isinstance(node.payload, Table):
+            continue
+        there = substitute(source.padding.unknown, dict(zip(source.padding.indices, node.args, strict=True)))
+        if not decider().prove(t.logical_not(there), {}, padding):
+            problem = f"the pad value {value} may read padding of {source.name} that has no value"
+            raise BoundsError(operation, problem, f"read what {source.name} holds, for example by % of its extent")
 
 
 def _depends_on_data(value: Term) -> bool:

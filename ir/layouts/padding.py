@@ -13,7 +13,7 @@ from eqsat.ir.errors import ShapeError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
+from eqsat.ir.terms.walk import nodes_of, substitute
 
 if TYPE_CHECKING:
     from eqsat.ir.layouts.index_map import IndexMap
@@ -60,6 +60,11 @@ class Padding:
     def forbidden(self) -> Term:
         """Where a cell must not be accessed."""
         return t.logical_or(*(s.where for s in self.steps if s.value is None))
+
+    @property
+    def unknown(self) -> Term:
+        """Where a cell holds nothing that is known: it must not be accessed, or it is a hole."""
+        return t.logical_or(*(s.where for s in self.steps if s.value is None or nodes_of("hole", s.value)))
 
     @property
     def value(self) -> Term | None:

@@ -11,6 +11,7 @@ from eqsat.ir.dtypes import NDArray, as_dtype
 from eqsat.ir.errors import EvaluationError, LayoutError, TypeMismatch
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.pad_value import Source, called, pad_value_term
+from eqsat.ir.layouts.padding import Padding
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked, poison
 from eqsat.ir.terms.shape import Shape, format_shape, output_axes, require_static
@@ -54,6 +55,7 @@ class _Array:
     name: str
     shape: Shape
     dtype: str
+    padding: Padding | None = None
 
 
 def map_array(m: IndexMap, array: Any, pad_value: Any) -> NDArray:

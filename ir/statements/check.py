@@ -8,6 +8,7 @@ from keyword import iskeyword
 from eqsat.ir.dtypes import BOOL, ELEMENTS, INDEX
 from eqsat.ir.errors import BoundsError, ShapeError, TypeMismatch
 from eqsat.ir.ranges.map_bounds import at_least
+from eqsat.ir.statements.apart import is_apart, shared_cells
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
@@ -60,6 +61,8 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
                 raise TypeMismatch(what, f"condition {stmt.condition} is {kind}, not bool")
         elif isinstance(stmt, Store):
             _check_access(what, stmt.buffer, stmt.index, stmt.value, buffers)
+            if buffers[stmt.buffer].strides is not None:
+                _check_apart(what, buffers[stmt.buffer], stmt.buffer in buffer_map)
         for term in stmt_terms(stmt):
             _check_term(what, term, buffers, axes)
         stack.extend((child, buffers, axes) for child in children(stmt))
@@ -93,6 +96,19 @@ def _check_decl(what: str, decl: BufferDecl) -> None:
                 raise ShapeError(what, f"padding of {decl} depends on {stray}", "use output_axes of its shape")
         if step.pad_value is not None and step.pad_value.dtype != decl.scalar:
             raise TypeMismatch(what, f"pad value {step.pad_value} of {decl} is {step.pad_value.dtype}")
+
+
+def _check_apart(what: str, decl: BufferDecl, is_parameter: bool) -> None:
+    """Refuse what writes to memory of several elements at once; of a parameter's symbols, calls tell."""
+    apart = is_apart(decl)
+    strides = f"strides [{', '.join(map(str, decl.strides or ()))}]"
+    if apart is False:
+        numbers = [[int(n) for n in part] for part in (decl.strides or (), decl.shape)]
+        cells = shared_cells(*numbers) or ()
+        both = " and ".join(f"{decl.name}[{', '.join(map(str, cell))}]" for cell in cells)
+        raise ShapeError(what, f"{decl.name} is written, and with {strides} {both} are one element", "write to another")
+    if apart is None and not is_parameter:
+        raise ShapeError(what, f"{decl.name} is written, and {strides} may lead to one element twice", "bound symbols")
 
 
 def _check_alias(what: str, stmt: Alias, buffers: Mapping[str, BufferDecl]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.apart import is_apart, shared_cells
 from eqsat.ir.statements.sizes import Sizes, number, numbers
 from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms.evaluate import evaluate_masked, poison
@@ -117,6 +118,16 @@ def argument(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str, t
     raw = _bytes_of(decl, sizes, array, what)
     size = raw.size if track else 0
     return region(decl, sizes, raw, np.full(size, KNOWN, np.uint8), np.zeros(size, np.uint8))
+
+
+def check_apart(decl: BufferDecl, sizes: Sizes, what: str) -> None:
+    """Refuse strides of a parameter that is written which lead to one element twice."""
+    if decl.strides is None or is_apart(decl):
+        return
+    cells = shared_cells(_strides(decl, (), sizes), numbers(decl.shape, sizes))
+    if cells is not None:
+        both = " and ".join(f"{decl.name}[{', '.join(map(str, cell))}]" for cell in cells)
+        raise EvaluationError(what, f"{decl.name} is written, and {both} are one element", "pass other strides")
 
 
 def _bytes_of(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str) -> NDArray:

@@ -10,10 +10,21 @@ from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.bind import bind_function
-from eqsat.ir.statements.memory import FREED, UNKNOWN, Allocation, Place, argument, fresh, mark_padding, region
+from eqsat.ir.statements.memory import (
+    FREED,
+    GIVEN,
+    UNKNOWN,
+    Allocation,
+    Place,
+    argument,
+    check_apart,
+    fresh,
+    mark_padding,
+    region,
+)
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.sizes import Sizes, number
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.statements.unknown import Unknowns, may_be_unknown
 from eqsat.ir.terms.bindings import Bindings
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
@@ -190,22 +201,29 @@ def run_primfunc(
     what = f"function {func.name}"
     sizes = bind_function(func, {n: a.shape for n, a in buffers.items()}, symbols)
     regions: dict[str, Allocation] = {}
+    for name in dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store)):
+        if name in func.buffer_map:
+            check_apart(func.buffer_map[name], sizes, what)
     for name in func.params:
         regions[name] = mark_padding(argument(func.buffer_map[name], sizes, buffers.get(name), what, track), sizes)
+    opened = {name: found.state == GIVEN for name, found in regions.items()}
     _Machine(dict(regions), sizes, track).run(func.body)
     if not track:
         return {}
-    return {name: _freed(found, what) for name, found in regions.items()}
+    return {name: _freed(found, opened[name], what) for name, found in regions.items()}
 
 
-def _freed(found: Allocation, what: str) -> NDArray:
-    """Which elements were freed; an error where one holds a value that is unknown and was not freed."""
+def _freed(found: Allocation, opened: NDArray, what: str) -> NDArray:
+    """Which elements were freed; an error where one holds a value that is unknown and was not freed.
+
+    opened: the bytes of padding that may hold anything, as the parameter says.
+    """
     result = np.zeros((*found.shape, *((found.decl.lanes,) if found.decl.lanes > 1 else ())), np.bool_)
     for index in found.indices():
         place = found.place(index)
         assert place is not None
-        if (found.state[place] == UNKNOWN).any():
+        if (found.state[place] == UNKNOWN).any() and not opened[place].any():
             cell = f"{found.decl.name}[{', '.join(map(str, index))}]"
             raise EvaluationError(f"{what}: {cell}", "holds an unknown value at the end", "store a hole to free it")
-        result[index] = (found.state[place] == FREED).any(axis=-1)
+        result[index] = np.isin(found.state[place], (FREED, UNKNOWN)).any(axis=-1)
     return result

@@ -11,7 +11,9 @@ import pytest
 import eqsat as eq
 from eqsat.ir import program_from_json, program_to_json
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.terms.term import Term
 from eqsat.result import Result
 from eqsat.testing import arrays_for
 
@@ -282,3 +284,37 @@ def test_wrong_arguments_are_refused_before_anything_runs(target: str) -> None: 
     with pytest.raises(eq.EqsatError):
         kernel(A=good, out=out)
     assert (out == 5).all() and np.array_equal(kernel(A=good[:, ::-1]), good)
+
+
+def cell(source: eq.Buffer, column: int, row: int | None = None) -> Callable[[Term, Term, Term], Term]:
+    """A pad value: one cell of each row, or of one row."""
+
+    def value(i: Term, _j: Term, _k: Term) -> Term:
+        return source[i if row is None else row, column]
+
+    return value
+
+
+@pytest.mark.parametrize("first", [None, eq.UNDEF])
+def test_a_pad_value_may_not_read_padding_that_holds_nothing_known(first: Any) -> None:  # feature: D4
+    b = eq.Buffer("b", (14,), "int32").transform_layout("i -> i//4, i%4", pad_value=first)
+    with pytest.raises(EqsatError, match=r"undefined at the padding cell \(3, 1, 1\)"):
+        b.transform_layout("i, j -> i, j//3, j%3", pad_value=cell(b, 3))
+    read = b.transform_layout("i, j -> i, j//3, j%3", pad_value=cell(b, 3, 0))
+    assert read.padding is not None and len(read.padding.steps) == 2
+    zeros = eq.Buffer("b", (14,), "int32").transform_layout("i -> i//4, i%4", pad_value=0)
+    zeros.transform_layout("i, j -> i, j//3, j%3", pad_value=cell(zeros, 3))
+
+
+def test_a_pad_value_over_symbols_may_not_read_padding_that_holds_nothing_known() -> None:  # feature: D4
+    n = eq.symbol("N", 1)
+    b = eq.Buffer("b", (n,), "int32").transform_layout("i -> i//4, i%4", pad_value=None)
+    with pytest.raises(EqsatError, match="may read padding of b that has no value"):
+        b.transform_layout("i, j -> i, j//3, j%3", pad_value=cell(b, 3))
+    b.transform_layout("i, j -> i, j//3, j%3", pad_value=cell(b, 0, 0))
+
+
+def test_a_pad_value_reads_its_source_by_its_rank() -> None:
+    func = eq.PrimFunc.parse("func f(A: int32[14], B: int32[14])\n  for i in 14:\n    B[i] = A[i]")
+    with pytest.raises(EqsatError, match="reads B at 2 indices"):
+        eq.Schedule(func).transform_layout("B", "i->i//4,i%4", "B[3, 3]", interface="free")

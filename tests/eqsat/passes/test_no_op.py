@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from small_functions import check_same, function, loops, put, when
 
@@ -11,6 +12,7 @@ import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, Store, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
@@ -149,3 +151,31 @@ def test_a_local_store_that_only_the_next_iteration_reads() -> None:
     f = function(AB, Alloc(BufferDecl("L", (5,), I32), seq([put("L", [0], c(7)), body])))
     assert stores(remove_no_op(f)) == 3
     check_same(f, remove_no_op(f))
+
+
+# feature: E2
+@pytest.mark.parametrize(
+    "text",
+    [
+        "alloc T: int32[4]\n  T[0] = hole(1, 'int32', )\n  A[0] = T[0]\n  A[0] = hole(2, 'int32', )",
+        "alloc T: int32[4]\n  alloc U: int32[1]\n  U[0] = T[1]\n  A[0] = U[0] + int32(1)\n  A[0] = hole(2, 'int32', )",
+        "alloc T: int32[4]\n  alias V: int32[4] = A\n  V[0] = T[0]\n  A[0] = hole(2, 'int32', )",
+    ],
+)
+def test_a_cell_that_holds_nothing_stays_free(text: str) -> None:
+    func = PrimFunc.parse(f"func f(A: int32[4])\n  {text}")
+    run_primfunc(func, {"A": np.zeros(4, I32)}, track=True)
+    with pytest.raises(ScheduleError, match="may be computed from memory that holds no value"):
+        remove_store_undef(func)
+
+
+# feature: E16
+def test_padding_that_is_computed_over_may_hold_anything_where_it_is_declared_so() -> None:
+    s = eq.Schedule(PrimFunc.parse("func f(A: int32[14], B: int32[14])\n  for i in 14:\n    B[i] = A[i] + int32(1)"))
+    s.transform_layout("A", "i -> i//4, i%4", eq.UNDEF, interface="free")
+    s.transform_layout("B", "i -> i//4, i%4", eq.UNDEF, interface="free", style="elementwise")
+    s.remove_store_undef()
+    assert not any(isinstance(stmt, Store) and stmt.value.op == "hole" for stmt in statements(s.func.body))
+    b = np.full((4, 4), -7, I32)
+    freed = run_primfunc(s.func, {"A": np.arange(16, dtype=I32).reshape(4, 4), "B": b}, track=True)
+    assert freed["B"].sum() == 2 and np.array_equal(b.reshape(-1)[:14], np.arange(1, 15))

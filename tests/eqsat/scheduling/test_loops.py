@@ -230,3 +230,14 @@ def test_extents_of_one_and_zero(extent: int) -> None:
     s.fuse("ii", "io")
     s.parallel("ii_io")
     require_same(before, s)
+
+
+def test_conflicts_at_indices_with_symbols_are_refused_as_such() -> None:
+    """Running does not tell whether they matter, as the sizes are not known."""
+    func = eq.PrimFunc.parse("""func f(A: int32[12], B: int32[N])
+  symbol N lower 20
+  for i in 4:
+    for j in 3:
+      B[(i + j) // 2 + N - 20] = A[3*i + j]""")
+    with pytest.raises(EqsatError, match="meet in B"):
+        eq.Schedule(func).reorder("j", "i")
