@@ -87,9 +87,15 @@ def overcompute(func: PrimFunc, condition: Term | None = None) -> Traded:
 
 
 def _options(func: PrimFunc, path: Path, stmt: Stmt) -> list[tuple[Term, Stmt | tuple[Stmt, Stmt]]]:
-    """The branches of a statement itself: the condition, and what would always run (or one of two)."""
+    """The branches of a statement itself, also by one part of a condition: the condition, and what would run instead
+    (or one of two)."""
+    if isinstance(stmt, If) and stmt.orelse is not None:
+        return [(stmt.condition, (stmt.then, stmt.orelse))]
     if isinstance(stmt, If):
-        return [(stmt.condition, stmt.then if stmt.orelse is None else (stmt.then, stmt.orelse))]
+        parts = stmt.condition.args if stmt.condition.op == "and" else ()
+        rest = [t.logical_and(*(p for p in parts if p is not part)) for part in parts]
+        halves = [(part, replace(stmt, condition=others)) for part, others in zip(parts, rest, strict=True)]
+        return [(stmt.condition, stmt.then), *halves]
     if isinstance(stmt, Store):
         found: list[tuple[Term, Stmt | tuple[Stmt, Stmt]]] = []
         for node in nodes_of("where", stmt.value):
@@ -233,12 +239,9 @@ def _conditions(func: PrimFunc, path: Path, stmt: Stmt) -> list[Term]:
         for load in loads(place.stmt.value):
             for fact in place.context.facts:
                 for where, _ in fact.about(load):
-                    test = context.simplify(t.logical_not(where))
-                    if test.op != "const":
-                        found[test] = None
-    later = [test for test in _written_later(func, path, stmt) if test.op != "const"]
-    found |= {context.simplify(test): None for test in later}
-    return [test for test in found if _is_condition(test, scope)]
+                    found[context.simplify(t.logical_not(where))] = None
+    found |= {context.simplify(test): None for test in _written_later(func, path, stmt)}
+    return [test for test in found if test.op != "const" and _is_condition(test, scope)]
 
 
 def _is_condition(test: Term, scope: set[Term]) -> bool:

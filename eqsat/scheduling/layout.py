@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from eqsat.accesses.access import accesses
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.padding import negated
+from eqsat.ir.ranges.map_bounds import at_least
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, Transform, seq
 from eqsat.ir.terms import term as t
@@ -166,12 +168,12 @@ def resolved_pad(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> An
 def _with_padding(func: PrimFunc, new: Declared, step: Transform, options: Layout, what: str) -> Change:
     """The function with padding written after each stage that writes the buffer, or assumed where none does."""
     name = new.decl.name
-    writers = [p for p in stages(at(func, new.body)) if touches(p.stmt, {name})[1]]
+    writers = write_stages(at(func, new.body), name)
     made: tuple[str, ...] = ()
     reordered: list[str] = []
     texts: list[str] = []
     pads = step.predicate is not t.FALSE and step.pad_value is not None
-    if options.style != "after" and (not pads or not options.rewrite_loops):
+    if options.style != "after" and step.predicate is not t.FALSE and not (pads and options.rewrite_loops):
         raise ScheduleError(what, f"style {options.style!r} needs padding with a value, and loops that follow it")
     for writer in reversed(writers):  # from the last one: earlier paths stay
         place = at(func, writer.path)
@@ -186,6 +188,27 @@ def _with_padding(func: PrimFunc, new: Declared, step: Transform, options: Layou
     if not writers and pads and new.path is None and step.pad_value is not None and step.pad_value.op != "hole":
         func = replaced(func, (), seq([assumption(func, new.decl, step, what), func.body]))
     return Change(func, made, tuple(dict.fromkeys(reordered)), tuple(texts))
+
+
+def write_stages(place: Place, name: str) -> list[Place]:
+    """The statements that write a buffer, in their order: the largest inside of which nothing else reads what they
+    write. A loop of which every iteration writes the buffer anew, and then reads it, has such statements in its body.
+    """
+    return [found for stage in stages(place) if touches(stage.stmt, {name})[1] for found in _anew(stage, name)]
+
+
+def _anew(stage: Place, name: str) -> list[Place]:
+    loop = stage.stmt
+    if not isinstance(loop, For) or loop.kind == "parallel" or not at_least(loop.extent_term, 1):
+        return [stage]
+    index = [i for a in accesses(loop, stage.context) if a.buffer == name for i in a.index]
+    if any(i is None or loop.axis in set(free_variables(i)) for i in index):
+        return [stage]
+    body = [s for s in stages(Place(*stage.context.child(loop, 0))) if any(touches(s.stmt, {name}))]
+    writers = [s for s in body if touches(s.stmt, {name})[1]]
+    found = [inner for s in writers for inner in _anew(s, name)]
+    apart = len(writers) < len(body) and body[0] is writers[0]
+    return found if apart or (len(body) == 1 and found[0] is not body[0]) else [stage]
 
 
 def _followed(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:

@@ -12,6 +12,7 @@ from eqsat.ir.statements.stmt import BufferDecl, For, If, Stmt, Store, Transform
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.proving.question import definedness
 from eqsat.scheduling.memory import forbidden
@@ -64,17 +65,36 @@ def _cells(stmt: Stmt, decl: BufferDecl, what: str) -> tuple[list[For], Term, St
     guard = t.TRUE
     if isinstance(here, If) and here.orelse is None:
         guard, here = here.condition, here.then
-    same = isinstance(here, Store) and here.buffer == decl.name and len(loops) == len(decl.shape)
-    if not isinstance(here, Store) or not same or not _is_box(loops, here.index, decl):
-        problem = f"{decl.name} is not written by one store in loops over its cells"
-        raise ScheduleError(what, problem, "use style='after'")
-    return loops, guard, here
-
-
-def _is_box(loops: Sequence[For], index: Sequence[Term], decl: BufferDecl) -> bool:
-    return all(
-        s.axis is i and s.axis.args[0] is t.as_index(n) for s, i, n in zip(loops, index, decl.shape, strict=True)
+    if isinstance(here, Store) and here.buffer == decl.name:
+        found = _widened(loops, guard, here, decl)
+        if found is not None:
+            return found
+    raise ScheduleError(
+        what, f"{decl.name} is not written by one store in loops over its cells", "use style='after'"
     )
+
+
+def _widened(loops: Sequence[For], guard: Term, store: Store, decl: BufferDecl) -> tuple[list[For], Term, Store] | None:
+    """The loops over all cells, where they are over all or the first ones along each axis; None where they are not."""
+    found: list[For] = []
+    wider: dict[Term, Term] = {}
+    for i, n in zip(store.index, decl.shape, strict=True):
+        if isinstance(n, int) and n == 1 and t.int_value(i) == 0:
+            continue
+        loop = loops[len(found)] if len(found) < len(loops) else None
+        if loop is None or loop.axis is not i:
+            return None
+        extent = t.int_value(loop.extent_term)
+        if loop.extent_term is not t.as_index(n):
+            if extent is None or not isinstance(n, int) or extent > n:
+                return None
+            wider[i] = t.var(leaf_name(i), n)
+            guard = t.logical_and(t.compare("lt", wider[i], extent), guard)
+        found.append(replace(loop, axis=wider.get(i, i)))
+    if len(found) < len(loops):
+        return None
+    value, index = substitute(store.value, wider), tuple(substitute(i, wider) for i in store.index)
+    return found, substitute(guard, wider), replace(store, value=value, index=index)
 
 
 def _require_inside(guard: Term, store: Store, decl: BufferDecl, step: Transform, what: str) -> None:

@@ -13,7 +13,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
-from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, Stmt, seq
+from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, If, Stmt, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
 from eqsat.passes.merge_loops import merge_adjacent_loops
@@ -350,3 +350,34 @@ def test_sums_that_may_begin_with_negative_zero(start: str, removed: bool) -> No
     body = seq([put("B", [0], first), loops([jo, ji], when(INSIDE, put("B", [0], b + a)))])
     before = function({"A": ((4, 4), F32), "X": ((2,), F32), "B": ((1,), F32)}, known, body)
     assert bool(overcompute(before).changed) == removed
+
+
+# feature: E12
+def test_one_part_of_a_condition_goes_by_itself() -> None:
+    """The other part keeps the loop from what is not known to be 0."""
+    f = PrimFunc.parse("""func f(A: int32[16], B: int32[1])
+  for k in 1:
+    assume A[k] == int32(0)
+  B[0] = int32(0)
+  for i in 16:
+    if 1 <= i and i < 15:
+      B[0] = B[0] + A[i]""")
+    g = remove_branching_through_overcompute(f)
+    assert "if i < 15:" in str(g) and "1 <= i" not in str(g)
+    a, b = np.arange(16, dtype="int32"), np.zeros(1, "int32")
+    assert same_meaning(f, g, {"A": a, "B": b})
+    (test,) = (stmt.condition for stmt in statements(f.body) if isinstance(stmt, If))
+    (last,) = (part for part in test.args if "15" in str(part))
+    with pytest.raises(ScheduleError, match=r"B\[0\] as it is"):
+        remove_branching_through_overcompute(f, last)
+
+
+# feature: E13
+def test_no_branch_is_made_that_always_or_never_runs() -> None:
+    f = PrimFunc.parse("""func f(A: int32[16], B: int32[4])
+  for i in 4:
+    B[i] = A[i]
+  for i in 4:
+    B[i] = A[i + 1]""")
+    with pytest.raises(ScheduleError):
+        remove_overcompute_through_branching(f)

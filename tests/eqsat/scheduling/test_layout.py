@@ -11,6 +11,7 @@ from scheduled_functions import arrays, at, body_text, doubled, function, mapped
 
 import eqsat as eq
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, seq
@@ -397,3 +398,62 @@ def test_assume_as_a_primitive() -> None:  # feature: E1
                              A=(14,), B=(14,)))  # fmt: skip
     with pytest.raises(eq.ScheduleError, match=r"B is not what the caller gave"):
         late.assume(t.compare("eq", at("B", 0), number(1)), block="A")
+
+
+# feature: D8
+def test_padding_is_written_where_each_iteration_writes_the_buffer_anew() -> None:
+    """Behind the loop around it the padding would be written when all has been read."""
+    s = Schedule(PrimFunc.parse("""func f(A: int32[3, 14], B: int32[3])
+  alloc T: int32[14]
+  for r in 3:
+    for i in 14:
+      T[i] = A[r, i]
+    B[r] = int32(0)
+    reduce for j in 14:
+      B[r] = B[r] + T[j]"""))
+    before = s.func
+    s.transform_layout("T", "i -> i//4, i%4", 0)
+    s.split("j", [4, 4])
+    s.remove_branching_through_overcompute("4*j_0 + j_1 < 14")
+    assert str(s.func).endswith("""    B[r] = int32(0)
+    reduce for j_0 in 4:
+      reduce for j_1 in 4:
+        B[r] = B[r] + T[j_0, j_1]""")
+    a = np.arange(42, dtype="int32").reshape(3, 14)
+    assert same_meaning(before, s.func, {"A": a, "B": np.zeros(3, "int32")})
+
+
+# feature: D8
+@pytest.mark.parametrize(
+    ("loop", "index", "below"),
+    [("for r in 3", "r, i", False), ("for r in N", "i", False), ("for r in 3", "i", True)],
+)
+def test_padding_stays_behind_loops_that_need_not_write_all(loop: str, index: str, below: bool) -> None:
+    rank = "3, 14" if "r" in index else "14"
+    func = PrimFunc.parse(f"""func f(A: int32[3, 14], B: int32[3])
+  symbol N lower 0 upper 3
+  alloc T: int32[{rank}]
+  {loop}:
+    for i in 14:
+      T[{index}] = A[r, i]
+    B[r] = T[{index.replace("i", "13")}]""")
+    s = Schedule(func)
+    s.transform_layout("T", "r, i -> r, i//4, i%4" if "r" in index else "i -> i//4, i%4", 0)
+    lines = str(s.func).splitlines()
+    assert any(line.startswith("    for T_0") for line in lines) is below
+    assert any(line.startswith("  for T_0") for line in lines) is not below
+
+
+# feature: D15
+@pytest.mark.parametrize(
+    ("extent", "stored"),
+    [(3, "    B[0, i] = where(i < 3, A[i], int32(0))"), (4, "    B[0, i] = A[i]")],
+)
+def test_padding_in_one_row_is_chosen_in_the_loop_and_none_needs_no_choice(extent: int, stored: str) -> None:
+    text = f"func f(A: int32[{extent}], B: int32[{extent}])\n  for i in {extent}:\n    B[i] = A[i]"
+    s = Schedule(PrimFunc.parse(text))
+    s.transform_layout("B", "i -> i//4, i%4", 0, interface="free", style="select")
+    assert str(s.func).splitlines()[-2:] == ["  for i in 4:", stored]
+    b = np.full((1, 4), -1, "int32")
+    run_primfunc(s.func, {"A": np.arange(1, extent + 1, dtype="int32"), "B": b}, track=True)
+    assert b.tolist() == [[1, 2, 3, 4 if extent == 4 else 0]]
