@@ -69,9 +69,7 @@ def _cells(stmt: Stmt, decl: BufferDecl, what: str) -> tuple[list[For], Term, St
         found = _widened(loops, guard, here, decl)
         if found is not None:
             return found
-    raise ScheduleError(
-        what, f"{decl.name} is not written by one store in loops over its cells", "use style='after'"
-    )
+    raise ScheduleError(what, f"{decl.name} is not written by one store in loops over its cells", "use style='after'")
 
 
 def _widened(loops: Sequence[For], guard: Term, store: Store, decl: BufferDecl) -> tuple[list[For], Term, Store] | None:

@@ -403,14 +403,16 @@ def test_assume_as_a_primitive() -> None:  # feature: E1
 # feature: D8
 def test_padding_is_written_where_each_iteration_writes_the_buffer_anew() -> None:
     """Behind the loop around it the padding would be written when all has been read."""
-    s = Schedule(PrimFunc.parse("""func f(A: int32[3, 14], B: int32[3])
+    s = Schedule(
+        PrimFunc.parse("""func f(A: int32[3, 14], B: int32[3])
   alloc T: int32[14]
   for r in 3:
     for i in 14:
       T[i] = A[r, i]
     B[r] = int32(0)
     reduce for j in 14:
-      B[r] = B[r] + T[j]"""))
+      B[r] = B[r] + T[j]""")
+    )
     before = s.func
     s.transform_layout("T", "i -> i//4, i%4", 0)
     s.split("j", [4, 4])
