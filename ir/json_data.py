@@ -6,6 +6,7 @@ import json
 from typing import Any, NoReturn, cast
 
 from eqsat.ir.errors import ParseError
+from eqsat.ir.given import told
 
 
 class JsonReader:
@@ -28,6 +29,8 @@ class JsonReader:
         """The parsed document."""
         try:
             return json.loads(text)
+        except TypeError as error:
+            raise ParseError(f"JSON of {self.what}", f"{told(text)} is no text") from error
         except RecursionError as error:
             raise ParseError(f"JSON of {self.what}", "nested too deeply") from error
         except ValueError as error:

@@ -17,6 +17,7 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
+from eqsat.ir.given import told
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.map_claims import equivalent, on_box
@@ -85,7 +86,8 @@ class IndexMap:
         object.__setattr__(self, "_variables", tuple(t.var(n) for n in self.names))
         for output in self.final_indices:
             check_output(output, set(self._variables))
-        check_separators(self.axis_separators, len(self.final_indices))
+        separators = check_separators(self.axis_separators, len(self.final_indices))
+        object.__setattr__(self, "axis_separators", separators)
         back, ranks = self.inverse_index_map, (len(self.final_indices), len(self.names))
         if back is not None and (len(back.names), len(back.final_indices)) != ranks:
             raise LayoutError(f"inverse_index_map of {self}", f"{back} has another number of inputs or outputs")
@@ -131,6 +133,8 @@ class IndexMap:
         """
         from eqsat.ir.layouts.pattern import is_pattern
 
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ParseError("index map", f"{told(text)} is no text", "such as 'i -> i//4, i%4'")
         sides = text.split("->")
         if len(sides) != 2:
             raise ParseError(f"index map {text!r}", "needs one '->', as in 'i -> i//4, i%4'")

@@ -8,6 +8,7 @@ from typing import Any
 
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import LayoutError, ParseError, TypeMismatch
+from eqsat.ir.given import whole
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -88,12 +89,14 @@ def check_output(output: Term, inputs: set[Term]) -> None:
             raise LayoutError(f"index map output {output}", f"{node} may not occur in an index map")
 
 
-def check_separators(separators: Sequence[int], rank: int) -> None:
-    """Raise for positions that leave a physical axis without outputs."""
+def check_separators(given: Sequence[int], rank: int) -> tuple[int, ...]:
+    """The positions as numbers; raises for those that leave a physical axis without outputs."""
+    separators = tuple(whole(n, f"axis separators {tuple(given)}", "", LayoutError) for n in given)
     for before, place in zip((0, *separators), separators, strict=False):
         if not before < place < rank:
             raise LayoutError(
-                f"axis separators {tuple(separators)}",
+                f"axis separators {separators}",
                 f"every physical axis of {rank} outputs needs at least one of them",
                 "positions must increase, from 1 to the number of outputs - 1",
             )
+    return separators

@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.given import text, told, truth, whole
 from eqsat.ir.keywords import keyword_methods, keywords
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.layouts.buffer_index import as_ramp
@@ -97,6 +98,8 @@ class Builder:
 
     def param_of(self, buffer: Buffer) -> Cells:
         """A parameter that lies as an eq.Buffer does, its transforms and padding with it."""
+        if not isinstance(buffer, Buffer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch(f"param_of in {self.name}", f"{told(buffer)} is no eq.Buffer")
         return self._declared(BufferDecl.from_buffer(buffer))
 
     def _declared(self, decl: BufferDecl) -> Cells:
@@ -114,11 +117,16 @@ class Builder:
     def alias(self, name: str, of: Cells, shape: Any, dtype: str, offset: int = 0, **layout: Any) -> Cells:
         """Another shape or type of a buffer's memory, from element `offset` on, to the end of the block."""
         decl = BufferDecl(name, as_shape(shape), dtype, **layout)
-        self._blocks[-1].append(lambda body: Alias(decl, of.name, body, offset))
+        if not isinstance(of, Cells):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch(f"alias {decl} in {self.name}", f"{told(of)} is no buffer of it", "what param returned")
+        start = whole(offset, f"alias {decl} in {self.name}", "offset")
+        self._blocks[-1].append(lambda body: Alias(decl, of.name, body, start))
         return Cells(self, decl)
 
     def add(self, stmt: Stmt) -> None:
         """Any statement."""
+        if not isinstance(stmt, Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch(f"add in {self.name}", f"{told(stmt)} is no statement")
         self._blocks[-1].append(stmt)
 
     def assume(self, condition: Any) -> None:
@@ -130,10 +138,10 @@ class Builder:
         self, name: str, extent: TermLike, kind: LoopKind = "serial", *, reduce: bool = False
     ) -> Generator[Term, None, None]:
         """A loop over an axis of this name."""
-        axis = t.var(name, extent)
+        axis, marked = t.var(name, extent), truth(reduce, f"reduce={reduce!r} of loop {name}")
         with self._block() as parts:
             yield axis
-        self.add(For(axis, _folded(parts), kind, reduce))
+        self.add(For(axis, _folded(parts), kind, marked))
 
     @contextmanager
     def when(self, condition: Any) -> Generator[None, None, None]:
@@ -188,4 +196,4 @@ def primfunc(name: str, note: str = "") -> Builder:
     >>> f.build().params
     ('x',)
     """
-    return Builder(name, note)
+    return Builder(text(name, "primfunc"), note)

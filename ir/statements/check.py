@@ -7,6 +7,7 @@ from keyword import iskeyword
 
 from eqsat.ir.dtypes import BOOL, ELEMENTS, INDEX
 from eqsat.ir.errors import BoundsError, ShapeError, TypeMismatch
+from eqsat.ir.given import told, truth
 from eqsat.ir.ranges.map_bounds import at_least
 from eqsat.ir.statements.apart import is_apart, shared_cells
 from eqsat.ir.statements.stmt import (
@@ -43,6 +44,7 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
     stack: list[tuple[Stmt, Mapping[str, BufferDecl], frozenset[Term]]] = [(body, buffer_map, frozenset())]
     while stack:
         stmt, buffers, axes = stack.pop()
+        _check_parts(what, stmt)
         if isinstance(stmt, For):
             if stmt.axis.op not in ("axis", "var") or not stmt.axis.args or stmt.axis in axes:
                 raise ShapeError(what, f"{stmt.axis} does not name a new loop", "use an axis with an extent")
@@ -68,12 +70,22 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
         stack.extend((child, buffers, axes) for child in children(stmt))
 
 
+def _check_parts(what: str, stmt: Stmt) -> None:
+    """Refuse what is no statement, and what stands in one for a term and is none."""
+    if not isinstance(stmt, Stmt):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeMismatch(what, f"{told(stmt)} is no statement")
+    for term in (stmt.axis,) if isinstance(stmt, For) else stmt_terms(stmt):
+        if not isinstance(term, Term):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch(what, f"{told(term)} is no term", "eq.axis and eq.symbol make terms")
+
+
 def _check_extent(what: str, loop: For) -> None:
     extent = loop.extent_term
     for node in postorder(extent):
         if node.op in ("axis", "var", "load", "hole"):
             raise ShapeError(what, f"extent {extent} of {loop.axis} depends on {node}", "loop to a bound, with an if")
     number = int_value(extent)
+    truth(loop.reduce, f"{what}, reduce={loop.reduce!r} of {loop.axis}")
     if (number is not None and number < 0) or loop.kind not in _LOOPS:
         problem = f"loop over {loop.axis}: extent {extent}, kind {loop.kind!r}"
         raise ShapeError(what, problem, f"one of {', '.join(_LOOPS)}")

@@ -7,8 +7,9 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from eqsat.ir.dtypes import INDEX, itemsize, split_vector
-from eqsat.ir.errors import ShapeError
+from eqsat.ir.dtypes import INDEX, as_dtype, itemsize, split_vector
+from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.given import listed, text, whole
 from eqsat.ir.statements.structure import Structural
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape, as_dim, format_shape, output_axes
@@ -59,12 +60,20 @@ class BufferDecl(Structural):
 
     def __post_init__(self) -> None:
         # A lowered program has thousands of these; few are anything but numbers.
+        if type(self.name) is not str or type(self.dtype) is not str:
+            object.__setattr__(self, "name", text(self.name, "name of a buffer"))
+            object.__setattr__(self, "dtype", _dtype(self.dtype))
         if any(type(n) is not int for n in self.shape):
             object.__setattr__(self, "shape", tuple(_dim(n) for n in self.shape))
         if self.strides is not None:
-            object.__setattr__(self, "strides", tuple(_number(n) for n in self.strides))
+            strides = listed(self.strides, f"strides of buffer {self.name}", "one for each axis", ShapeError)
+            object.__setattr__(self, "strides", tuple(_number(n) for n in strides))
         if type(self.elem_offset) is not int:
             object.__setattr__(self, "elem_offset", _number(self.elem_offset))
+        if type(self.axis_separators) is not tuple or any(type(n) is not int for n in self.axis_separators):
+            what = f"axis separators of buffer {self.name}"
+            places = tuple(whole(n, what) for n in listed(self.axis_separators, what, "positions of axes", ShapeError))
+            object.__setattr__(self, "axis_separators", places)
 
     @property
     def size(self) -> int:
@@ -173,6 +182,14 @@ class BufferDecl(Structural):
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{format_shape(self.shape)[1:-1].rstrip(',')}]"
+
+
+def _dtype(value: Any) -> str:
+    """The name of a data type; one of vectors, "float32x4", as it is."""
+    try:
+        return value if isinstance(value, str) else as_dtype(value)
+    except TypeError as error:  # a list, or another thing without a hash
+        raise TypeMismatch(f"dtype {value!r}", "not a data type", "such as 'float32'") from error
 
 
 def _dim(value: Any) -> Dim:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eqsat.ir.cached import cached_property
-from eqsat.ir.errors import BackendError, ShapeError, TypeMismatch
+from eqsat.ir.errors import BackendError, ParseError, ShapeError, TypeMismatch
+from eqsat.ir.given import listed, text, told
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
 from eqsat.ir.statements.check import check_function
@@ -43,6 +44,12 @@ class PrimFunc(Structural):
     note: str = field(default="")
 
     def __post_init__(self) -> None:
+        text(self.name, "name of a function")
+        if type(self.params) is not tuple:
+            params = listed(self.params, f"parameters of function {self.name}", "names in a tuple")
+            object.__setattr__(self, "params", tuple(params))
+        if not isinstance(self.buffer_map, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeMismatch(f"function {self.name}", f"{told(self.buffer_map)} is no dict of declared buffers")
         if any(type(d) is not BufferDecl for d in self.buffer_map.values()):
             object.__setattr__(self, "buffer_map", {name: _declared(name, d) for name, d in self.buffer_map.items()})
         check_function(self.name, self.params, self.buffer_map, self.body)
@@ -72,6 +79,10 @@ class PrimFunc(Structural):
         """
         from eqsat.ir.statements.parse import parse_function
 
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ParseError("text of a function", f"{told(text)} is no text")
+        if symbols is not None and not isinstance(symbols, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ParseError("text of a function", f"symbols={told(symbols)} are no dict", "{'N': eq.symbol('N')}")
         return PrimFunc(*parse_function(text, symbols))
 
     def to_json(self) -> str:
@@ -95,6 +106,20 @@ class PrimFunc(Structural):
         from eqsat.ir.statements.primfunc_json import function_from_json
 
         return PrimFunc(*function_from_json(text))
+
+
+def as_function(given: object, what: str) -> PrimFunc:
+    """What was given for a function, which is one; TypeMismatch for anything else.
+
+    >>> as_function("func f()", "call")
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.TypeMismatch: call: 'func f()' is no function over buffers (eq.PrimFunc.parse reads one from text)
+    """
+    if not isinstance(given, PrimFunc):
+        fix = "eq.PrimFunc.parse reads one from text" if isinstance(given, str) else "give an eq.PrimFunc"
+        raise TypeMismatch(what, f"{told(given)} is no function over buffers", fix)
+    return given
 
 
 def _declared(name: str, buffer: Any) -> BufferDecl:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from eqsat.ir.errors import ShapeError
+from eqsat.ir.given import whole
 from eqsat.ir.statements.decl import BufferDecl as BufferDecl
 from eqsat.ir.statements.decl import Transform as Transform
 from eqsat.ir.statements.structure import Structural
@@ -85,6 +86,10 @@ class Alias(Structural):
     data: str
     body: Stmt
     offset: int = 0
+
+    def __post_init__(self) -> None:
+        if type(self.offset) is not int:
+            object.__setattr__(self, "offset", whole(self.offset, f"alias {self.buffer}", "offset"))
 
 
 @dataclass(frozen=True, eq=False)

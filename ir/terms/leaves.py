@@ -13,6 +13,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import INDEX, as_dtype, check_value, from_bits, holds_value, to_bits
 from eqsat.ir.errors import TypeMismatch
+from eqsat.ir.given import whole
 from eqsat.ir.terms.node import SymbolFacts, Term, TermLike, make
 
 
@@ -55,14 +56,18 @@ def int_value(term: Term) -> int | None:
     return cast(int, term.payload) if term.op == "const" and term.dtype == INDEX else None
 
 
+def _whole(value: Any, what: str, name: str) -> int:
+    return value if type(value) is int else whole(value, what, name, TypeMismatch)
+
+
 def ax(n: int, extent: TermLike) -> Term:
     """Spatial axis number n of a View, Compute or IndexMap: 0 <= ax < extent."""
-    return make("axis", (as_index(extent),), ("ax", int(n)))
+    return make("axis", (as_index(extent),), ("ax", _whole(n, "axis", "number")))
 
 
 def red(n: int, extent: TermLike) -> Term:
     """Reduce axis number n of a Compute."""
-    return make("axis", (as_index(extent),), ("red", int(n)))
+    return make("axis", (as_index(extent),), ("red", _whole(n, "axis", "number")))
 
 
 def var(name: str, extent: TermLike | None = None) -> Term:
@@ -73,7 +78,7 @@ def var(name: str, extent: TermLike | None = None) -> Term:
 
 def _check_name(kind: str, name: str) -> None:
     """Names are identifiers, so that printed terms can be read again."""
-    if not name.isidentifier() or keyword.iskeyword(name):
+    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeMismatch(f"{kind} {name!r}", "the name is not an identifier", "use letters, digits and _")
 
 
@@ -88,14 +93,16 @@ def sym(
     False
     """
     _check_name("symbol", name)
+    what = f"symbol {name}"
+    lower, upper = (None if n is None else _whole(n, what, "bound") for n in (lower, upper))
+    multiple_of = _whole(multiple_of, what, "multiple_of")
     if multiple_of < 1:
         raise TypeMismatch(f"symbol {name}", f"multiple_of is {multiple_of}", "at least 1")
     if lower is not None and upper is not None and lower > upper:
         raise TypeMismatch(f"symbol {name}", f"lower {lower} is above upper {upper}")
     if lower is not None and upper is not None and upper // multiple_of * multiple_of < lower:
         raise TypeMismatch(f"symbol {name}", f"no multiple of {multiple_of} is from lower {lower} to upper {upper}")
-    low, high = None if lower is None else int(lower), None if upper is None else int(upper)
-    return make("sym", (), SymbolFacts(name, low, high, int(multiple_of), key or _new_key()))
+    return make("sym", (), SymbolFacts(name, lower, upper, multiple_of, key or _new_key()))
 
 
 _latest = 0
@@ -129,7 +136,7 @@ def holds_facts(symbol: Term, value: int) -> bool:
 
 def hole(number: int, dtype: str, index: Sequence[TermLike]) -> Term:
     """One fixed but unknown value per (number, index): padding that the program leaves open."""
-    return make("hole", [as_index(i) for i in index], int(number), dtype)
+    return make("hole", [as_index(i) for i in index], _whole(number, "hole", "number"), dtype)
 
 
 def load(source: Any, index: Sequence[TermLike], dtype: str) -> Term:
@@ -139,9 +146,10 @@ def load(source: Any, index: Sequence[TermLike], dtype: str) -> Term:
 
 def ramp(base: TermLike, stride: TermLike, lanes: int) -> Term:
     """The index vector base, base + stride, ..., of `lanes` elements."""
+    lanes = _whole(lanes, "ramp", "number of lanes")
     if lanes < 1:
         raise TypeMismatch(f"ramp of {lanes} lanes", "needs at least one lane")
-    return make("ramp", (as_index(base), as_index(stride)), int(lanes), INDEX, int(lanes))
+    return make("ramp", (as_index(base), as_index(stride)), lanes, INDEX, lanes)
 
 
 def as_index(value: Any) -> Term:

@@ -8,8 +8,9 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.ir.errors import ShapeError
+from eqsat.ir.given import whole
 from eqsat.ir.tensors import views
-from eqsat.ir.tensors.arrays.types import as_tensor, is_weak, whole
+from eqsat.ir.tensors.arrays.types import as_tensor, is_weak
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF

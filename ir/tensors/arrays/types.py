@@ -144,13 +144,6 @@ def sum_type(dtype: str) -> str:
     return np.add.reduce(np.empty(0, dtype)).dtype.name
 
 
-def whole(value: Any, what: str, name: str) -> int:
-    """A Python int from an integer; ShapeError for anything else."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ShapeError(what, f"{name} {value!r} is not an integer")
-    return int(cast(Any, value))
-
-
 def refuse(what: str, keyword: str, value: Any, fix: str) -> None:
     """Refuse a numpy keyword that a program cannot have, with what to write in its place."""
     if value is not None:
