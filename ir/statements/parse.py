@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from eqsat.ir.errors import EqsatError
+from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.statements.decl import BufferDecl
 from eqsat.ir.statements.parse_declarations import NAME, DeclarationReader, Line, Scope
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, LoopKind, Stmt, Store, seq
@@ -20,6 +20,8 @@ _FOR = re.compile(rf"((?:\w+ )*)for ({NAME})(?: as (var )?({NAME}))? in (.*):")
 _LOCAL = re.compile(rf"(alloc|alias) (.*?)(?: = ({NAME})(?: \+ (\d+))?)?(:?)")
 _LET = re.compile(rf"let ({NAME}) = (.*)")
 _KINDS = ("parallel", "vectorized", "unrolled")
+_MOST_AROUND = 128
+"""Loops and branches around a statement: what works on statements calls itself for each."""
 
 
 class _Reader(DeclarationReader):
@@ -44,7 +46,12 @@ class _Reader(DeclarationReader):
         below = self.peek()
         if below is None or below.depth <= line.depth:
             self.fail(below, f"expected an indented block below line {line.number}")
-        return self.block(below.depth, scope.inner())
+        self.around += 1
+        if self.around > _MOST_AROUND:
+            self.fail(line, f"is loop or branch number {self.around}, each inside of the other; {_MOST_AROUND} can be")
+        found = self.block(below.depth, scope.inner())
+        self.around -= 1
+        return found
 
     def local(self, line: Line, found: re.Match[str], scope: Scope, depth: int) -> Stmt:
         kind, text, data, offset, _ = found.groups()
@@ -92,8 +99,9 @@ class _Reader(DeclarationReader):
         return self.statement(below, inner, None)
 
     def condition(self, line: Line, text: str, scope: Scope) -> Term:
+        found = self.term(line, text, scope)
         try:
-            return t.as_bool(self.term(line, text, scope))
+            return t.as_bool(found)
         except EqsatError as error:
             self.fail(line, str(error))
 
@@ -139,6 +147,8 @@ class _Reader(DeclarationReader):
         decls: dict[str, BufferDecl] = {}
         for text in _split(head.group(2)):
             decl = self.layouts(self.decl(line, text, scope), body_depth, scope)
+            if decl.name in decls:
+                self.fail(line, f"parameter {decl.name} is declared twice")
             decls[decl.name] = decl
         scope.buffers = dict(decls)
         body = self.block(body_depth, scope) if body_depth > line.depth else seq([])
@@ -155,6 +165,8 @@ class _Reader(DeclarationReader):
                 self.fail(line, "expected: symbol N lower 1 upper 64 multiple 4")
             self.at += 1
             name, lower, upper, multiple = match.groups()
+            if name in found:
+                self.fail(line, f"symbol {name} is declared twice")
             low = 1 if lower is None else None if lower == "None" else int(lower)
             try:
                 made = t.sym(name, low, None if upper is None else int(upper), int(multiple or 1))
@@ -194,4 +206,8 @@ def parse_function(
     text: str, symbols: Mapping[str, Term] | None = None
 ) -> tuple[str, tuple[str, ...], dict[str, BufferDecl], Stmt]:
     """The name, parameters, declarations and body of a text; see `PrimFunc.parse`."""
-    return _Reader(text).function(symbols or {})
+    reader = _Reader(text)
+    try:
+        return reader.function(symbols or {})
+    except RecursionError as error:
+        raise ParseError("text of a function", "is nested too deeply") from error

@@ -28,6 +28,15 @@ _DECL = re.compile(rf"({NAME}): (\w+)(\[.*?\])((?: \w+ (?:\[.*?\]|{_STRING}))*)"
 _PART = re.compile(rf" (strides|offset|separators|note) (\[.*?\]|{_STRING})")
 
 
+_REMARK = re.compile(r'((?:[^"#]|"(?:[^"\\]|\\.)*+(?:"|$))*+)#')
+
+
+def _without_remark(line: str) -> str:
+    """A line up to the `#` that stands in no string."""
+    found = _REMARK.match(line)
+    return line if found is None else found.group(1)
+
+
 @dataclass
 class Line:
     number: int
@@ -51,10 +60,13 @@ class DeclarationReader:
 
     def __init__(self, text: str) -> None:
         self.lines: list[Line] = []
-        for number, raw in enumerate(text.splitlines(), 1):
-            if raw.strip() and not raw.lstrip().startswith("#"):
+        for number, whole in enumerate(text.splitlines(), 1):
+            raw = whole if "#" not in whole else _without_remark(whole)
+            if raw.strip():
                 self.lines.append(Line(number, len(raw) - len(raw.lstrip(" ")), raw.strip()))
         self.at = 0
+        self.around = 0
+        """The loops and branches around the line."""
 
     def fail(self, line: Line | None, why: str) -> NoReturn:
         where = "the end" if line is None else f"line {line.number} ({line.text[:100]!r})"

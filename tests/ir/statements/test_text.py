@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 from random_primfuncs import random_case
 
 import eqsat as eq
 from eqsat.ir.errors import EqsatError, ParseError
+from eqsat.ir.statements.builder import Builder, Cells
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Store, seq
 from eqsat.ir.terms import term as t
@@ -115,6 +120,9 @@ WRONG = {
     "func f(x: int8[4])\n  symbol 3": "expected: symbol",
     "func f(x: int8[4])\n  x[i] = int8(1)": "used outside of its loop",
     "func f(x: int8[4])\n  x[0, 1] = int8(1)": "1 axes, the access has 2",
+    "func f(x: int8[4], x: float32[9])\n  x[8] = float32(1)": "line 1 .*: parameter x is declared twice",
+    "func f(x: int8[N])\n  symbol N\n  symbol N upper 3\n  x[0] = int8(1)": "line 3 .*: symbol N is declared twice",
+    "func f(x: int8[4])\n  alloc a: int8[2]\n  alias a: int8[4] = x\n  a[0] = int8(1)": "'a' is declared twice",
 }
 
 
@@ -122,6 +130,58 @@ WRONG = {
 def test_a_wrong_text_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(EqsatError, match=WRONG[text]):
         PrimFunc.parse(text)
+
+
+def test_a_refusal_says_once_where_it_is() -> None:
+    for line in ("assume x[0] +", "if i j:\n    pass", "for i in 4 +:\n    pass"):
+        with pytest.raises(ParseError) as caught:
+            PrimFunc.parse(f"func f(x: int8[4])\n  {line}")
+        assert str(caught.value).count("text of a function") == 1
+
+
+def test_remarks_end_lines() -> None:
+    text = r"""func f(x: int8[4] note "a # b \" # c")  # of "x
+  # a line of its own
+  for i in 4:# each
+    x[i] = int8(1)  # "one" # again
+  alloc y: int8[2] note "#"  # "
+  y[0] = x[0]#"""
+    plain = r"""func f(x: int8[4] note "a # b \" # c")
+  for i in 4:
+    x[i] = int8(1)
+  alloc y: int8[2] note "#"
+  y[0] = x[0]"""
+    func = PrimFunc.parse(text)
+    assert func == PrimFunc.parse(plain) and func.buffer_map["x"].note == 'a # b " # c'
+
+
+def nest(loops: int) -> str:
+    heads = [f"{'  ' * (n + 1)}for i{n}_ in 1:" for n in range(loops)]
+    return "\n".join(["func f(x: int8[1])", *heads, f"{'  ' * (loops + 1)}x[0] = int8(1)"])
+
+
+def test_blocks_may_be_deep_but_not_endless() -> None:
+    func = PrimFunc.parse(nest(128))
+    assert PrimFunc.parse(str(func)) == func
+    for loops in (129, 250, 3000):
+        with pytest.raises(ParseError, match=r"loop or branch number 129.*128 can be"):
+            PrimFunc.parse(nest(loops))
+    locals_ = "\n".join(f"  alloc a{n}: int8[1]" for n in range(3000))
+    with pytest.raises(ParseError, match="nested too deeply"):
+        PrimFunc.parse(f"func f(x: int8[1])\n{locals_}\n  x[0] = int8(1)")
+
+
+@pytest.mark.parametrize("given", [None, 5, b"func f()", ["func f()"]])
+def test_what_is_no_text_is_no_function(given: Any) -> None:
+    with pytest.raises(ParseError, match="is no text"):
+        PrimFunc.parse(given)
+    with pytest.raises(ParseError):
+        PrimFunc.from_json(given)
+    with pytest.raises(ParseError, match="no text"):
+        eq.IndexMap.parse(given)
+    if given is not None:
+        with pytest.raises(ParseError, match="are no dict"):
+            PrimFunc.parse("func f(x: int8[4])\n  pass", given)
 
 
 def test_wrong_json_is_refused() -> None:
@@ -149,3 +209,72 @@ def test_the_builder_says_what_is_wrong() -> None:
         x[1:]
     with f.loop("i", 4), pytest.raises(EqsatError, match="a block is open"):
         f.build()
+
+
+ODD: list[Any] = [1.5, 2.0, "2", [2], b"2", None]
+Write = Callable[[Builder, Cells], object]
+
+
+def built(write: Write) -> PrimFunc:
+    """A function over x: int32[4, 4] and what is written into it."""
+    f = eq.primfunc("f")
+    write(f, f.param("x", (4, 4), "int32"))
+    return f.build()
+
+
+def zeros(f: Builder, x: Cells, **given: Any) -> None:
+    arguments: dict[str, Any] = {"name": "i", "extent": 4, **given}
+    with f.loop(**arguments) as i:
+        x[i, 0] = 0
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_the_builder_takes_numbers_and_names_only(odd: Any) -> None:
+    cases: list[tuple[bool, Write]] = [
+        (True, lambda f, x: f.param("y", (2, 2, 2), "int8", axis_separators=[odd])),
+        (True, lambda f, x: f.param("y", (2,), "int8", elem_offset=odd)),
+        (True, lambda f, x: f.param("y", (odd,), "int8")),
+        (True, lambda f, x: f.alias("y", x, (2,), "int32", odd)),
+        (True, lambda f, x: f.alias("y", odd, (2,), "int32")),
+        (True, lambda f, x: f.add(odd)),
+        (True, lambda f, x: f.param_of(odd)),
+        (True, lambda f, x: zeros(f, x, extent=odd)),
+        (True, lambda f, x: zeros(f, x, reduce=odd)),
+        (True, lambda f, x: zeros(f, x, kind=odd)),
+        (True, lambda f, x: x.__setitem__((0, odd), 1)),
+        (True, lambda f, x: x.__setitem__((0, t.ramp(0, 1, odd)), x[0, 0:2])),
+        (True, lambda f, x: f.param("y", (2,), odd)),
+        (True, lambda f, x: f.param("y", (2,), "int8", strides=[odd])),
+        (not isinstance(odd, str), lambda f, x: eq.primfunc(odd)),
+        (not isinstance(odd, str), lambda f, x: PrimFunc(odd, (), {}, seq([]))),
+        (True, lambda f, x: f.param(odd, (2,), "int8")),
+        (True, lambda f, x: f.alloc(odd, (2,), "int8")),
+        (True, lambda f, x: zeros(f, x, name=odd)),
+        (True, lambda f, x: PrimFunc("f", (), {}, odd)),
+    ]
+    for wrong, write in cases:
+        if wrong:
+            with pytest.raises(EqsatError):
+                built(write)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    two: Any = np.int64(2)
+
+    def write(f: Builder, x: Cells) -> None:
+        f.param("y", (two, 2, two), "int8", axis_separators=[two])
+        z = f.alias("z", x, (two, two), "int32", two)
+        zeros(f, z, extent=two, reduce=np.bool_(True))
+
+    func = built(write)
+    assert PrimFunc.from_json(func.to_json()) == func
+    assert "reduce for i in 2" in both_ways(func) and "separators [2]" in str(func) and "x + 2" in str(func)
+    assert eq.IndexMap(("i",), (t.var("i") // 2, t.var("i") % 2), (two - 1,)).axis_separators == (1,)
+    with pytest.raises(EqsatError, match=r"1.0 is not an integer"):
+        eq.IndexMap(("i",), (t.var("i") // 2, t.var("i") % 2), (1.0,))  # pyright: ignore[reportArgumentType]
+
+
+def test_bounds_of_symbols_are_whole_numbers() -> None:
+    for given in ({"lower": 1.5}, {"upper": 2.5}, {"multiple_of": 2.5}, {"upper": "3"}, {"lower": True}):
+        with pytest.raises(EqsatError, match="is not an integer"):
+            eq.symbol("N", **given)  # pyright: ignore[reportArgumentType]
