@@ -76,8 +76,16 @@ def compile(
         if tune or buffers is not None or known.functions is None:
             what = f"function {program.name} on target {target!r}"
             raise BackendError(what, "takes neither tune= nor buffers=", "declare layouts in its buffers")
+        _check_function(program)
         return known.functions(program, options)
     return known.compile(as_program(cast("Program | Tensor", program)), options)
+
+
+def _check_function(func: PrimFunc) -> None:
+    """Refuse a function that assumes what can never hold; what tells that is imported where there is a function."""
+    from eqsat.ir.statements.assumed import check_assumptions
+
+    check_assumptions(func)
 
 
 def _check_threads(threads: Any) -> None:

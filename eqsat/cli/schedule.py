@@ -15,6 +15,7 @@ from eqsat.cli.output import Output, writable, write_text
 from eqsat.files import text_of
 from eqsat.ir.dtypes import NDArray, is_float, is_int
 from eqsat.ir.errors import EqsatError, EvaluationError, ScheduleError
+from eqsat.ir.statements.assumed import check_assumptions
 from eqsat.ir.statements.bind import bind_function
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -47,6 +48,7 @@ def run_schedule(request: Request, out: Output) -> int:
     """Do it; the answer is the exit code: 1 where a step is refused, or a comparison finds a difference."""
     output = writable(request.output)
     func = _function(request.file)
+    check_assumptions(func)
     schedule = Schedule(func)
     try:
         for text in request.steps:

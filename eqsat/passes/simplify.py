@@ -9,6 +9,7 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, children, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import symbols
 from eqsat.passes.cells import accesses, apart, has_loads, reads_of
 from eqsat.passes.context import Context
 from eqsat.passes.flow import after, before_child, entry
@@ -50,11 +51,17 @@ def _simplified(stmt: Stmt, context: Context, name: str) -> Stmt:
 
 
 def _checked(stmt: Assume, context: Context, name: str) -> Stmt:
-    if context.decide(stmt.condition) == "never" and context.reachable():
-        witness = context.prove(stmt.condition).witness
-        problem = f"assume {stmt.condition} is false" + (f" at {dict(witness)}" if witness else "")
-        raise ScheduleError(f"simplify_statements of {name}", problem, "remove or correct it", witness)
+    never = context.decide(stmt.condition) == "never"
+    proof = context.prove(stmt.condition) if never or _of_loops(stmt.condition, context) else None
+    if proof is not None and (never or proof.verdict == "refuted") and context.reachable():
+        problem = f"assume {stmt.condition} is false" + (f" at {dict(proof.witness)}" if proof.witness else "")
+        raise ScheduleError(f"simplify_statements of {name}", problem, "remove or correct it", proof.witness)
     return stmt
+
+
+def _of_loops(condition: Term, context: Context) -> bool:
+    """Whether a condition speaks of loops alone, all of which run: of sizes and cells it is a promise."""
+    return not has_loads(condition) and not symbols(condition, *context.guard)
 
 
 def _branch(stmt: If, context: Context, name: str) -> Stmt:

@@ -76,6 +76,9 @@ def test_a_refused_step_shows_the_program_at_the_place(rows: str, capsys: pytest
         ("split('i', factors=f(2))", 2, "neither a literal nor UNDEF"),
         ("split('i'", 2, "is no call"),
         ("split('i', [2, None], 3, 4)", 2, "line 1: split"),
+        ("split('i', factors=[None, 4], factors=[2, 8])", 2, "line 1: factors= stands twice"),
+        ("split('i', [4.0, None])", 1, "4.0 is not an integer"),
+        ("transform_layout('A', 'i, j -> j, i', interface='Free')", 1, "is none of 'fixed', 'free'"),
         ("a, b = split('i', [2, None])", 1, "split makes i_0, i_1, not a, b"),
         ("remove_branching_through_overcompute('4*')", 1, "expression"),
     ],
@@ -86,6 +89,15 @@ def test_what_is_no_step_is_said(
     assert main(["schedule", rows, "-s", step]) == code
     found = capsys.readouterr()
     assert message in (found.out if code == 1 else found.err)
+
+
+# feature: E1
+def test_an_assumption_that_cannot_hold_is_an_error(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for assume in ("assume 1 == 2", "for i in 16:\n    assume i > 20"):
+        Path("never.txt").write_text(ROWS + f"  {assume}\n")
+        for more in ([], ["--target", "c"]):
+            assert main(["schedule", "never.txt", *more]) == 2
+            assert "can never hold" in capsys.readouterr().err
 
 
 def test_it_is_lowered(rows: str, capsys: pytest.CaptureFixture[str]) -> None:

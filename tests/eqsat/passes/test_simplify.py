@@ -7,8 +7,10 @@ from small_functions import check_same, function, loops, put, when
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import ScheduleError
-from eqsat.ir.statements.stmt import Assume, If
+from eqsat.ir.errors import EqsatError, ScheduleError
+from eqsat.ir.statements.assumed import check_assumptions
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Assume, BufferDecl, If, seq
 from eqsat.ir.terms import term as t
 from eqsat.passes.no_op import remove_assume
 from eqsat.passes.simplify import simplify_statements
@@ -35,6 +37,46 @@ def test_a_false_assumption_is_an_error() -> None:
         simplify_statements(
             function({"A": ((1,), I32)}, put("A", [0], c(3)), Assume(t.compare("eq", t.load("A", [0], I32), c(4))))
         )
+
+
+# feature: E1
+def test_an_assumption_that_is_false_in_some_iteration_is_an_error() -> None:
+    four = eq.axis("k", 4)
+    with pytest.raises(ScheduleError, match="k < 3 is false at") as caught:
+        simplify_statements(function({}, loops([four], Assume(four < 3))))
+    assert caught.value.witness == {"k": 3}
+    with pytest.raises(ScheduleError, match="is false"):
+        simplify_statements(function({}, loops([four, i], when(four < 2, Assume(four + i < 16)))))
+    n = eq.symbol("N")
+    m = eq.axis("m", n)
+    cell = t.compare("eq", t.load("A", [four], I32), c(0))
+    for held in (
+        loops([four], when(four < 3, Assume(four < 3))),
+        loops([m], Assume(m < 3)),  # a promise about N
+        loops([four], Assume(four < n)),
+        loops([four], Assume(t.logical_or(four < 3, cell))),
+    ):
+        decls = {"A": BufferDecl("A", (16,), I32), "B": BufferDecl("B", (n,), I32)}
+        simplify_statements(PrimFunc("f", ("A", "B"), decls, held))
+
+
+# feature: E1
+def test_an_assumption_that_never_holds_is_not_lowered() -> None:
+    decls = {"A": BufferDecl("A", (16,), I32)}
+    n = eq.symbol("N", lower=0)
+    maybe = eq.axis("m", n)
+    for stmt in (Assume(t.FALSE), loops([i], Assume(t.index_const(20) < i)), loops([i, j], Assume(i + j < 0))):
+        func = PrimFunc("f", ("A",), decls, seq([put("A", [0], c(1)), stmt]))
+        with pytest.raises(EqsatError, match=r"function f: assume .* can never hold"):
+            eq.compile(func, target="c")
+    for stmt in (
+        when(t.compare("eq", t.load("A", [0], I32), c(1)), Assume(t.FALSE)),  # a promise about A[0]
+        loops([eq.axis("e", 0)], Assume(t.FALSE)),
+        loops([maybe], Assume(maybe < 0)),
+        loops([i], Assume(i < 3)),
+    ):
+        more = {"B": BufferDecl("B", (n,), I32)}
+        check_assumptions(PrimFunc("f", ("A", "B"), decls | more, seq([put("A", [0], c(1)), stmt])))
 
 
 # feature: E1
