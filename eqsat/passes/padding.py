@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -11,17 +11,18 @@ import numpy as np
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Stmt, Store, Transform, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute, symbols
 from eqsat.passes.cells import accesses, written
+from eqsat.passes.context import Context
 from eqsat.passes.cost import cheaper, cost
 from eqsat.passes.effects import Difference, check_reads
 from eqsat.passes.extents import shrunk
-from eqsat.passes.flow import entry
+from eqsat.passes.flow import after, context_at, entry
 from eqsat.passes.liveness import live_after
 from eqsat.passes.overcompute import overcompute
 from eqsat.passes.paths import EMPTY, Path, map_terms, paths, put, with_body
@@ -78,8 +79,31 @@ def choose_padding(func: PrimFunc) -> Planned:
             candidate = _finished(Planned(filled, (*done, filling), (), (), before, before))
             if cheaper(candidate.cost_after, best.cost_after):
                 raw, best = filled, candidate
-    done = simplify_statements(best.func)
+    done = simplify_statements(_declared(best.func, best.fillings) if best.fillings else best.func)
     return replace(best, func=done, cost_after=cost(done))
+
+
+def _declared(func: PrimFunc, fillings: Sequence[Filling]) -> PrimFunc:
+    """The function whose local buffers say what their padding holds now, where it does so to the end."""
+    for path, stmt in paths(func.body):
+        values = [f.value for f in fillings if isinstance(stmt, Alloc) and f.buffer == stmt.buffer.name]
+        if not isinstance(stmt, Alloc) or not values:
+            continue
+        known = after(stmt.body, context_at(func, (*path, 0)))
+        steps = tuple(_filled_step(step, stmt.buffer, known, values) for step in stmt.buffer.transforms)
+        new = replace(stmt, buffer=replace(stmt.buffer, transforms=steps))
+        func = replace(func, body=put(func.body, path, new))
+    return func
+
+
+def _filled_step(step: Transform, buffer: BufferDecl, known: Context, values: Sequence[Term]) -> Transform:
+    """A step of a layout with the value that its padding holds in place of a hole."""
+    if step.pad_value is None or step.pad_value.op != "hole":
+        return step
+    axes = _cells(buffer)
+    inside = known.under(substitute(step.predicate, dict(zip(output_axes(buffer.shape), axes, strict=True))))
+    cell = t.load(buffer.name, axes, buffer.dtype)
+    return next((replace(step, pad_value=v) for v in values if inside.equal(cell, v)), step)
 
 
 def _finished(plan: Planned) -> Planned:
