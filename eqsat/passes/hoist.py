@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import listed, one_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Stmt, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
@@ -33,6 +34,8 @@ def hoist_expression(func: PrimFunc, kinds: Collection[HoistKind] = ALL) -> Prim
 
     rewrite: `for j: if i == 0 and j < 2: X` to `if i == 0: for j: if j < 2: X`.
     """
+    what = f"hoist_expression of {func.name}"
+    wanted = {one_of(k, ALL, what, ScheduleError) for k in listed(kinds, what, "kinds=['if']", ScheduleError)}
     hoisted = 0
     progress = True
     while progress and hoisted < MOST:
@@ -40,14 +43,14 @@ def hoist_expression(func: PrimFunc, kinds: Collection[HoistKind] = ALL) -> Prim
         for path, stmt in reversed(list(paths(func.body))):
             if not isinstance(stmt, For):
                 continue
-            test = _movable(stmt, context_at(func, path), frozenset(kinds))
+            test = _movable(stmt, context_at(func, path), frozenset(wanted))
             if test is not None:
                 func = with_body(func, put(func.body, path, _decided_before(stmt, test)))
                 hoisted, progress = hoisted + 1, True
                 break
     if not hoisted:
         problem = "no condition is the same in all iterations of its loop, and defined before it"
-        raise ScheduleError(f"hoist_expression of {func.name}", problem)
+        raise ScheduleError(what, problem)
     return func
 
 
@@ -69,7 +72,7 @@ def _folded(stmt: Stmt) -> Stmt:
     return with_children(stmt, parts) if parts else stmt
 
 
-def _movable(loop: For, context: Context, kinds: frozenset[HoistKind]) -> Term | None:
+def _movable(loop: For, context: Context, kinds: frozenset[str]) -> Term | None:
     """A condition inside of a loop that can be decided before it."""
     bound = {loop.axis, *(s.axis for s in statements(loop.body) if isinstance(s, For))}
     writes = [a for a in accesses(loop) if a.changes]
@@ -109,7 +112,7 @@ def untouched(test: Term, write: CellAccess, context: Context, loop: For) -> boo
     return True
 
 
-def _tests(stmt: Stmt, kinds: frozenset[HoistKind]) -> Iterator[Term]:
+def _tests(stmt: Stmt, kinds: frozenset[str]) -> Iterator[Term]:
     """The conditions in a statement, whole ones before their parts."""
     for inner in statements(stmt):
         if isinstance(inner, Assume):

@@ -7,10 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import listed, whole
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, seq, statements
+from eqsat.ir.statements.text import format_stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
 from eqsat.passes.cells import accesses, apart, fresh_axes, renamed, substituted
 from eqsat.passes.effects import Difference
 from eqsat.passes.flow import context_at, entry
@@ -60,10 +63,24 @@ def _adjacent(body: Stmt, path: Path) -> tuple[For, For] | None:
 
 
 def _pair(func: PrimFunc, path: Path) -> tuple[For, For]:
+    what = f"merge_adjacent_loops of {func.name}"
+    path = tuple(whole(n, what, "number", ScheduleError) for n in listed(path, what, "a path", ScheduleError))
+    stmt = dict(paths(func.body)).get(path)
+    if not isinstance(stmt, For):
+        raise ScheduleError(what, f"no loop stands at {path}")
     loops = _adjacent(func.body, path)
     if loops is None:
-        raise ScheduleError(f"merge_adjacent_loops of {func.name}", f"no two adjacent loops at {path}")
+        problem = f"behind loop {leaf_name(stmt.axis)} stands {_behind(func.body, path)}"
+        raise ScheduleError(what, problem, "merge loops that stand next to one another")
     return loops
+
+
+def _behind(body: Stmt, path: Path) -> str:
+    """What follows the statement at a path, in words."""
+    parent = at(body, path[:-1]) if path else None
+    if not isinstance(parent, Seq) or path[-1] + 1 >= len(parent.parts):
+        return "nothing"
+    return f"`{format_stmt(parent.parts[path[-1] + 1])[0].strip()}`, no loop"
 
 
 def _merged_at(body: Stmt, path: Path, first: For, second: For) -> Stmt:

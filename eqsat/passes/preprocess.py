@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import listed, text
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, Assume, Seq, Stmt, Store, seq, statements
 from eqsat.passes.no_op import names_in
@@ -37,6 +38,7 @@ def hoist_preprocessing(func: PrimFunc, constants: Collection[str]) -> tuple[Pri
     ('x', 'y', 'packed')
     """
     what = f"hoist_preprocessing of {func.name}"
+    constants = [text(c, what, ScheduleError) for c in listed(constants, what, f"[{constants!r}]", ScheduleError)]
     unknown = sorted({*constants} - {*func.params})
     if unknown:
         raise ScheduleError(what, f"there is no parameter {unknown[0]!r}", f"parameters are {', '.join(func.params)}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import whole
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
@@ -68,7 +69,8 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
 
 
 def _stages(func: PrimFunc, stage: int) -> _Stages:
-    what = f"split_function of {func.name} at {stage}"
+    what = f"split_function of {func.name} at {stage!r}"
+    stage = whole(stage, what, "stage", ScheduleError)
     body, found = func.body, list[BufferDecl]()
     while isinstance(body, Alloc):
         found.append(body.buffer)

@@ -219,8 +219,20 @@ def test_loops_that_differ_stay_apart() -> None:
     ):
         with pytest.raises(ScheduleError, match=why):
             merge_adjacent_loops(function(ROW, first, second), (0,))
-    with pytest.raises(ScheduleError, match="no two adjacent loops"):
+    with pytest.raises(ScheduleError, match=r"behind loop n stands `A\[0\] = float32\(1.0\)`, no loop"):
         merge_adjacent_loops(function(ROW, FILL, put("A", [0], c(1.0, F32))), (0,))
+    with pytest.raises(ScheduleError, match="behind loop n stands nothing"):
+        merge_adjacent_loops(function(ROW, FILL), ())
+    for path in ((1,), (0, 0), (7,), (0.5,), 3, "n", [None]):
+        with pytest.raises(ScheduleError):
+            merge_adjacent_loops(function(ROW, FILL, put("A", [0], c(1.0, F32))), path)  # pyright: ignore[reportArgumentType]
+
+
+def test_kinds_of_conditions_are_named() -> None:
+    before = function(ROW, loops([eq.axis("k", 4)], FILL))
+    for kinds in (["If"], "if", [None], 3, None):
+        with pytest.raises(ScheduleError, match=r"none of 'if', 'where', 'boolean'|is no list"):
+            hoist_expression(before, kinds)  # pyright: ignore[reportArgumentType]
 
 
 # feature: E11

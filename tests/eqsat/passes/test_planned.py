@@ -197,3 +197,7 @@ def test_what_cannot_be_cut() -> None:
     aliased = seq([fill, Alias(BufferDecl("C", (3,), I32), "B", loops([i], put("C", [i], c(1))))])
     with pytest.raises(ScheduleError, match="alias"):
         split_function(function({"B": ((3,), I32)}, aliased), 1)
+    for stage in (1.5, 1.0, "a", None, True, [1]):
+        with pytest.raises(ScheduleError, match="is not an integer"):
+            split_function(function({"B": ((3,), I32)}, fill, fill), stage)  # pyright: ignore[reportArgumentType]
+    assert split_function(function({"B": ((3,), I32)}, fill, fill), np.int64(1))[0].name == "f_0"  # pyright: ignore[reportArgumentType]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -88,6 +90,12 @@ def test_the_branch_of_the_main_function_goes_by_what_was_packed() -> None:
 def test_what_is_not_constant_stays(change: tuple[str, str], constants: list[str], message: str) -> None:
     with pytest.raises(ScheduleError, match=message):
         hoist_preprocessing(PrimFunc.parse(MATMUL.replace(*change)), constants)
+
+
+@pytest.mark.parametrize("constants", ["W", None, 5, [3]])
+def test_constants_are_a_list_of_names(constants: Any) -> None:
+    with pytest.raises(ScheduleError, match=r"is no list|is no text"):
+        hoist_preprocessing(PrimFunc.parse(MATMUL), constants)
 
 
 def test_the_halves_are_compiled() -> None:
