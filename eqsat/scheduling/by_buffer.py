@@ -57,7 +57,7 @@ class Steps:
         change = primitive(self.func, **args)
         self.func = change.func
         shown = {k: v for k, v in args.items() if v is not None and k not in ("what", "pads")}
-        self.texts.append(str(Step(primitive.__name__, shown, change.made, change.reordered)))
+        self.texts.append(str(Step(primitive.__name__, shown, change.made)))  # `change` says what was reordered
         self.reordered.extend(change.reordered)
         return change.made
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from eqsat.accesses.conflict import Conflict
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Stmt
 from eqsat.ir.statements.text import format_stmt
-from eqsat.ir.terms.term import Term
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,17 +24,10 @@ class Change:
 
 def shown(stores: list[Stmt]) -> tuple[str, ...]:
     """Stores as text."""
-    return tuple(format_stmt(s)[0] for s in stores)
+    return tuple(dict.fromkeys(format_stmt(s)[0] for s in stores))
 
 
 def refuse(what: str, met: Conflict, advice: str) -> ScheduleError:
     """The error for a conflict that forbids a step."""
     fix = advice if met.exact else f"{advice}; whether they do depends on data, or could not be decided"
     return ScheduleError(what, str(met), fix, met.witness)
-
-
-def listed(step: str, what: str, value: Iterable[Any]) -> list[Any]:
-    """What was given for a list; ScheduleError for one thing alone, and for a text, which would be taken apart."""
-    if isinstance(value, (str, Term)) or not isinstance(value, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ScheduleError(f"{step} with {what}={value!r}", "is no list", f"{what}=[{value!r}]")
-    return list(value)

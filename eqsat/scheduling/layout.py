@@ -32,6 +32,8 @@ from eqsat.scheduling.styles import compute_padding, select_padding
 
 Interface = Literal["fixed", "free"]
 Style = Literal["after", "select", "elementwise"]
+INTERFACES: tuple[Interface, ...] = ("fixed", "free")
+STYLES: tuple[Style, ...] = ("after", "select", "elementwise")
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def transformed(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> Buf
     except ScheduleError:
         raise
     except EqsatError as error:
+        if error.operation.startswith("transform_layout of "):  # of the same buffer
+            raise ScheduleError(what, error.problem, error.fix) from error
         raise ScheduleError(what, str(error)) from error
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from eqsat.accesses.access import Path
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import text
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
@@ -34,7 +35,7 @@ class Declared:
 
 def declared(func: PrimFunc, name: str, what: str) -> Declared:
     """The parameter or allocation of a name; ScheduleError where it is an alias, or there is none or several."""
-    if name in func.buffer_map:
+    if text(name, what, ScheduleError) in func.buffer_map:
         return Declared(func.buffer_map[name], None)
     found = [p for p in places(func) if isinstance(p.stmt, (Alloc, Alias)) and p.stmt.buffer.name == name]
     if not found:

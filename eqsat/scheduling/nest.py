@@ -9,6 +9,7 @@ from typing import Any
 from eqsat.accesses.access import Context, Path, parts
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError, ScheduleError
+from eqsat.ir.given import text
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, seq, statements, stmt_terms
@@ -98,7 +99,7 @@ def blocks(func: PrimFunc) -> dict[str, Place]:
 def find_block(func: PrimFunc, name: str, what: str) -> Place:
     """The block of a name."""
     known = blocks(func)
-    if name not in known:
+    if text(name, what, ScheduleError) not in known:
         alike = [n for n in known if n.startswith(f"{name}@")]
         problem = f"there are {len(alike)} blocks {name!r}" if alike else f"there is no block {name!r}"
         raise ScheduleError(what, problem, f"the blocks are {', '.join(alike or known) or 'none'}")

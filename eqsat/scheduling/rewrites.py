@@ -36,9 +36,6 @@ reduce_loop_extents = _as_step(extents.reduce_loop_extents)
 
 def hoist_expression(func: PrimFunc, kinds: Collection[hoist.HoistKind] = hoist.ALL) -> Change:
     """Conditions moved out of the loops that do not change them."""
-    unknown = sorted({*kinds} - {*hoist.ALL})
-    if unknown:
-        raise ScheduleError("hoist_expression", f"{', '.join(unknown)} is no kind", f"kinds are {', '.join(hoist.ALL)}")
     return Change(hoist.hoist_expression(func, kinds))
 
 
@@ -69,12 +66,19 @@ def remove_overcompute_through_branching(func: PrimFunc, condition: Term | None 
     return _traded("remove_overcompute_through_branching", func, overcompute.branch(func, condition), "only")
 
 
+_HELP = {
+    "without": "give the condition of a branch as it stands in the program, or none for all of them",
+    "only": "assume what the padding holds, or give the condition under which statements are to run",
+}
+
+
 def _traded(name: str, func: PrimFunc, found: overcompute.Traded, word: str) -> Change:
     if found.changed:
         return Change(found.func, (), found.reordered, tuple(f"{word} if {test}" for test in found.changed))
     what = f"{name} of {func.name}"
     if not found.refused:
-        raise ScheduleError(what, "there is no branch to trade", "see the program as it is")
+        problem = "no branch stands there" if word == "without" else "no statement is known to make no difference"
+        raise ScheduleError(what, problem, _HELP[word])
     test, why = found.refused[0]
     raise ScheduleError(what, f"{word} if {test}: {why.problem}", "assume what the padding holds", why.witness)
 

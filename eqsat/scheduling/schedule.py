@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import told
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.shown import card, folded
-from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.scheduling import layout, nest
-from eqsat.scheduling.change import listed
+from eqsat.scheduling.arguments import checked
 from eqsat.scheduling.excerpt import excerpt
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES
@@ -51,7 +52,7 @@ class Schedule(WholeFunction):
     """
 
     def __init__(self, func: PrimFunc) -> None:
-        self._original = func
+        self._original = as_function(func, "Schedule")
         self._done: list[tuple[Step, PrimFunc]] = []
 
     def _repr_html_(self) -> str:
@@ -108,6 +109,9 @@ class Schedule(WholeFunction):
 
         Raises ScheduleError as `replay` does.
         """
+        if not isinstance(trace, Trace):  # pyright: ignore[reportUnnecessaryIsInstance]
+            problem = f"{told(trace)} is no trace"
+            raise ScheduleError("replay", problem, "give the `trace` of a schedule, or Trace.from_json of its text")
         for step in trace.steps:
             if step.name not in PRIMITIVES:
                 known = ", ".join(sorted(PRIMITIVES))
@@ -134,9 +138,10 @@ class Schedule(WholeFunction):
         self._done.pop()
 
     def _apply(self, name: str, /, **args: Any) -> tuple[str, ...]:
-        given = {k: v for k, v in args.items() if v is not None}
+        primitive = PRIMITIVES[name]
+        given = checked(name, primitive, args)
         try:
-            change = PRIMITIVES[name](self.func, **given)
+            change = primitive(self.func, **given)
         except ScheduleError as error:
             error.program = excerpt(self.func, given, error.witness)
             raise
@@ -151,8 +156,7 @@ class Schedule(WholeFunction):
         >>> example().split("i", [None, 4], ["io", "ii"])
         ('io', 'ii')
         """
-        own = None if names is None else listed("split", "names", names)
-        return self._apply("split", loop=loop, factors=listed("split", "factors", factors), names=own)
+        return self._apply("split", loop=loop, factors=factors, names=names)
 
     def fuse(self, outer: str, inner: str, name: str | None = None) -> str:
         """Fuse two loops, one directly inside of the other; returns the name of the new one.
@@ -172,7 +176,7 @@ class Schedule(WholeFunction):
         >>> s.loops
         ['i_1', 'i_0']
         """
-        self._apply("reorder", loops=list(loops))
+        self._apply("reorder", loops=loops)
 
     def fission(self, loop: str, at: int) -> tuple[str, ...]:
         """Cut a loop over a sequence of statements in two, before part number `at`; returns the names of both.
@@ -215,12 +219,7 @@ class Schedule(WholeFunction):
         """
         what = f"transform_block_layout of {block}"
         m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what))
-        return self._apply(
-            "transform_block_layout",
-            block=block,
-            index_map=m,
-            names=None if names is None else listed("transform_block_layout", "names", names),
-        )
+        return self._apply("transform_block_layout", block=block, index_map=m, names=names)
 
     def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:
         """Let the loops of a block (or of every block that touches the buffer) follow the order of a buffer's cells.
@@ -272,13 +271,11 @@ class Schedule(WholeFunction):
             places = {f"i{n}": ax(n, 0) for n in range(len(m.outputs))}
             pad_value = self._term(pad_value, places)
         pad = layout.resolved_pad(decl, m, pad_value, what)
-        more: dict[str, Any] = {}
-        if interface != "fixed":
-            more["interface"] = interface
-        if style != "after":
-            more["style"] = style
-        if not rewrite_loops:
-            more["rewrite_loops"] = False
+        more = {
+            "interface": None if interface == "fixed" else interface,
+            "style": None if style == "after" else style,
+            "rewrite_loops": None if rewrite_loops is True else rewrite_loops,
+        }
         return self._apply("transform_layout", buffer=buffer, index_map=m, pad_value=pad, **more)
 
     def set_axis_separators(
@@ -292,12 +289,8 @@ class Schedule(WholeFunction):
         >>> s.buffer("y").flat_shape
         (4, 4)
         """
-        self._apply(
-            "set_axis_separators",
-            buffer=buffer,
-            axis_separators=listed("set_axis_separators", "axis_separators", axis_separators),
-            interface=None if interface == "fixed" else interface,
-        )
+        own = None if interface == "fixed" else interface
+        self._apply("set_axis_separators", buffer=buffer, axis_separators=axis_separators, interface=own)
 
     def cache_read(self, buffer: str, name: str | None = None) -> str:
         """Copy a buffer before it is first read, and read the copy; returns the name of the copy.

@@ -73,7 +73,11 @@ def _call(line: str, where: str) -> tuple[str, list[Any], dict[str, Any], tuple[
         raise ParseError(where, f"{line.strip()!r} is no call", "for example split('i', [None, 4])")
     if call.func.id not in PRIMITIVES:
         raise ParseError(where, f"there is no primitive {call.func.id}", f"one of {', '.join(sorted(PRIMITIVES))}")
-    named = {k.arg: _value(k.value, where) for k in call.keywords if k.arg is not None}
+    named: dict[str, Any] = {}
+    for word in call.keywords:
+        if word.arg is None or word.arg in named:
+            raise ParseError(where, f"{word.arg}= stands twice" if word.arg else "** is no argument", "give each once")
+        named[word.arg] = _value(word.value, where)
     return call.func.id, [_value(a, where) for a in call.args], named, made
 
 

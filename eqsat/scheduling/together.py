@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.given import listed, text
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.scheduling.layout import Style
 from eqsat.scheduling.memory import family, touches
@@ -36,8 +37,12 @@ def transform_together(
     >>> [s.buffer("t").shape for s in both]
     [(2, 2), (2, 2)]
     """
-    sharing = [s for s in schedules if buffer in s.func.params]
     what = f"transform_together of {buffer}"
+    schedules = listed(schedules, what, f"[{schedules!r}]", ScheduleError)
+    for schedule in schedules:
+        if not isinstance(schedule, Schedule):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ScheduleError(what, f"{schedule!r} is no eq.Schedule")
+    sharing = [s for s in schedules if text(buffer, what, ScheduleError) in s.func.params]
     require_same_interface([s.func for s in sharing], buffer)
     if not sharing:
         raise ScheduleError(what, f"no function has a parameter {buffer}")

@@ -26,10 +26,10 @@ class Step:
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        given = ", ".join(f"{k}={_shown(v)}" for k, v in self.args.items() if k != "loops")
-        given = ", ".join(map(repr, self.args.get("loops", ()))) + given  # `reorder` takes nothing else
+        loops = self.args.get("loops", ()) if self.name == "reorder" else ()
+        given = [*map(repr, loops), *(f"{k}={_shown(v)}" for k, v in self.args.items() if k != "loops" or not loops)]
         head = f"{', '.join(self.made)} = " if self.made else ""
-        lines = [f"{head}{self.name}({given})", *(f"  {s}" for s in self.steps)]
+        lines = [f"{head}{self.name}({', '.join(given)})", *(f"  {s}" for s in self.steps)]
         return "\n".join([*lines, *(f"  reordered: {s}" for s in self.reordered)])
 
 
@@ -50,7 +50,7 @@ class Trace:
     @property
     def reordered(self) -> tuple[str, ...]:
         """The float accumulations that run in another order, as text."""
-        return tuple(r for s in self.steps for r in s.reordered)
+        return tuple(dict.fromkeys(r for s in self.steps for r in s.reordered))
 
     def __len__(self) -> int:
         return len(self.steps)

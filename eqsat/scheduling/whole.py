@@ -13,7 +13,6 @@ from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.passes.hoist import HoistKind
-from eqsat.scheduling.change import listed
 
 
 @keyword_methods
@@ -43,7 +42,7 @@ class WholeFunction:
 
         ScheduleError where there is none.
         """
-        self._apply("hoist_expression", kinds=None if kinds is None else listed("hoist_expression", "kinds", kinds))
+        self._apply("hoist_expression", kinds=kinds)
 
     def reduce_loop_extents(self) -> None:
         """Let loops skip the first and last iterations that do nothing; ScheduleError where there are none.

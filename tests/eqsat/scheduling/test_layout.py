@@ -19,6 +19,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.together import transform_together
 from eqsat.scheduling.trace import Trace
 
 PACK = "i -> i//4, i%4"
@@ -109,6 +110,34 @@ def test_parameters_are_closed_by_default() -> None:  # feature: C2
         s.set_axis_separators("A", [])
     assert s.transform_layout("A", PACK, interface="free") == ()
     assert s.func.buffer_map["A"].shape == (4, 4) and s.func.buffer_map["B"].shape == (14,)
+
+
+@pytest.mark.parametrize("odd", ["Fixed", "Free", "loose", "", 5, True, ["free"]], ids=repr)
+def test_words_are_those_that_there_are(odd: Any) -> None:
+    for buffer in ("A", "B"):
+        s = Schedule(doubled())
+        with pytest.raises(eq.ScheduleError, match=r"interface=.* is none of 'fixed', 'free'"):
+            s.transform_layout(buffer, PACK, interface=odd)
+        with pytest.raises(eq.ScheduleError, match=r"interface=.* is none of 'fixed', 'free'"):
+            s.set_axis_separators(buffer, [], interface=odd)
+        assert not len(s.trace)
+    for style in ("Select", "elementwise ", "none", odd):
+        with pytest.raises(eq.ScheduleError, match=r"style=.* is none of 'after', 'select', 'elementwise'"):
+            Schedule(doubled()).transform_layout("B", PACK, 0, interface="free", style=style)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(eq.ScheduleError, match=r"style=.* is none of 'after', 'select', 'elementwise'"):
+            transform_together([Schedule(doubled())], "B", PACK, 0, style=style)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(eq.ScheduleError, match=r"'fixed' was meant"):
+        Schedule(doubled()).transform_layout("B", PACK, interface="FIXED")  # pyright: ignore[reportArgumentType]
+    if odd is not True:
+        with pytest.raises(eq.ScheduleError, match=r"rewrite_loops=.* is neither True nor False"):
+            Schedule(doubled()).transform_layout("B", PACK, interface="free", rewrite_loops=odd)
+
+
+def test_a_refused_layout_names_the_step_once() -> None:
+    for index_map, pad in ((PACK, 0.5), ("i, j -> j, i", None)):
+        with pytest.raises(eq.ScheduleError) as caught:
+            Schedule(doubled()).transform_layout("B", index_map, pad, interface="free")
+        assert str(caught.value).count("transform_layout of") == 1
 
 
 def test_loops_of_what_is_computed_follow_and_are_returned() -> None:  # feature: C3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,3 +242,118 @@ def test_conflicts_at_indices_with_symbols_are_refused_as_such() -> None:
       B[(i + j) // 2 + N - 20] = A[3*i + j]""")
     with pytest.raises(EqsatError, match="meet in B"):
         eq.Schedule(func).reorder("j", "i")
+
+
+def stored() -> Schedule:
+    """B[i] = A[i] + 1 twice, over 14 elements, through a local buffer T[14]."""
+    text = """func f(A: int32[14], B: int32[14])
+  alloc T: int32[14]
+  for i in 14:
+    T[i] = A[i]
+  for j in 14:
+    B[j] = T[j]
+    B[j] = T[j]"""
+    return Schedule(eq.PrimFunc.parse(text))
+
+
+NUMBERS: list[Any] = [1.5, 2.0, True, np.bool_(True), np.float64(7), float("nan"), "2", [2], t.sym("N"), b"2"]
+
+
+@pytest.mark.parametrize("odd", NUMBERS, ids=str)
+def test_numbers_of_steps_are_whole(odd: Any) -> None:
+    steps: list[Callable[[Schedule], object]] = [
+        lambda s: s.split("i", [odd, None]),
+        lambda s: s.split("i", [None, odd]),
+        lambda s: s.split("i", [odd, 20]),
+        lambda s: s.fission("j", odd),
+        lambda s: s.set_axis_separators("T", [odd]),
+        lambda s: s.take(Trace((Step("split", {"loop": "i", "factors": [None, odd]}),))),
+    ]
+    for step in steps:
+        s = stored()
+        with pytest.raises(eq.ScheduleError, match="is not an integer"):
+            step(s)
+        assert not len(s.trace)
+
+
+def test_numbers_of_numpy_are_kept_as_plain_ones() -> None:
+    s = stored()
+    s.split("i", np.array([2, 7]))  # pyright: ignore[reportArgumentType]
+    s.split("i_0", (None, np.int32(2)))  # pyright: ignore[reportArgumentType]
+    s.fission("j", np.int64(1))  # pyright: ignore[reportArgumentType]
+    assert "np." not in str(s.trace) and "factors=[None, 2]" in str(s.trace)
+    assert str(Trace.from_json(s.trace.to_json())) == str(s.trace)
+    assert Schedule.replay(stored().func, s.trace).func == s.func
+
+
+@pytest.mark.parametrize("odd", [None, 5, 1.5, b"i", ["i"], ("i",)], ids=repr)
+def test_names_of_steps_are_texts(odd: Any) -> None:
+    steps: list[Callable[[Schedule], object]] = [
+        lambda s: s.split(odd, [2, 7]),
+        lambda s: s.split("i", [2, 7], [odd, "a"]),
+        lambda s: s.fuse(odd, "j"),
+        lambda s: s.fuse("i", odd),
+        lambda s: s.reorder("i", odd),
+        lambda s: s.fission(odd, 1),
+        lambda s: s.unroll(odd),
+        lambda s: s.vectorize(odd),
+        lambda s: s.parallel(odd),
+        lambda s: s.transform_block_layout(odd, "i -> i"),
+        lambda s: s.reorder_by_buffer(odd),
+        lambda s: s.buffer(odd),
+        lambda s: s.transform_layout(odd, "i -> i"),
+        lambda s: s.set_axis_separators(odd, []),
+        lambda s: s.cache_read(odd),
+        lambda s: s.cache_write(odd),
+        lambda s: s.assume(odd),
+        lambda s: s.compact_buffer(odd),
+    ]
+    for step in steps:
+        s = stored()
+        with pytest.raises(eq.ScheduleError, match=r"is no text|is no condition"):
+            step(s)
+        assert not len(s.trace)
+
+
+@pytest.mark.parametrize("odd", [5, ["i"], "", "a b", "for", "3i"], ids=repr)
+def test_new_names_are_names(odd: Any) -> None:
+    steps: list[Callable[[Schedule], object]] = [
+        lambda s: s.split("i", [2, 7], [odd, "a"]),
+        lambda s: (s.split("i", [2, 7]), s.fuse("i_0", "i_1", odd)),
+        lambda s: s.cache_read("T", odd),
+        lambda s: s.cache_write("T", odd),
+        lambda s: s.transform_block_layout("T", "i -> i", [odd]),
+    ]
+    for step in steps:
+        with pytest.raises(eq.ScheduleError, match=r"is no name|is no text"):
+            step(stored())
+
+
+@pytest.mark.parametrize("odd", [None, 5, "func f()", doubled().body])
+def test_a_schedule_is_of_a_function_and_replays_a_trace(odd: Any) -> None:
+    with pytest.raises(EqsatError, match="no function over buffers"):
+        Schedule(odd)
+    with pytest.raises(EqsatError, match="no function over buffers"):
+        Schedule.replay(odd, Trace())
+    with pytest.raises(eq.ScheduleError, match="is no trace"):
+        Schedule.replay(doubled(), odd)
+
+
+def test_what_a_step_reordered_is_said_once() -> None:
+    text = """func f(x: float32[8, 8], y: float32[8])
+  for i in 8:
+    reduce for k in 8:
+      y[i] = y[i] + x[i, k]"""
+    s = Schedule(eq.PrimFunc.parse(text))
+    s.transform_layout("x", "i, k -> k%4, i, k//4", interface="free", rewrite_loops=False)
+    s.reorder_by_buffer("x")
+    again = s.trace
+    assert str(again).count("reordered:") == len(again.reordered) == 1
+    s.reorder("i", "k_0")
+    assert len(s.trace.reordered) == 1
+
+
+def test_smaller_steps_are_shown_as_calls() -> None:
+    s = Schedule(eq.PrimFunc.parse("func f(A: int32[14], B: int32[17])\n  for i in 14:\n    B[i + 3] = A[i]"))
+    s.transform_layout("B", "i -> i//4, i%4", 0, interface="free")
+    assert "= transform_nest(loops=['i'], m='v0 -> (v0 + 3) // 4, (v0 + 3) % 4')" in str(s.trace)

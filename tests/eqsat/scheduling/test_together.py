@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,11 @@ def test_a_mismatch_is_an_error() -> None:
             require_same_interface([first.func, second.func], "T")
     with pytest.raises(ScheduleError, match="transform it in all of them"):
         transform_together([first, schedules(USE)[0]], "T", "i, j -> j, i")
+
+
+@pytest.mark.parametrize("odd", [None, 5, "MAKE", [None], [MAKE]], ids=repr)
+def test_only_schedules_are_taken_together(odd: Any) -> None:
+    with pytest.raises(ScheduleError, match=r"is no list|is no eq.Schedule"):
+        transform_together(odd, "T", "i -> i")
+    with pytest.raises(ScheduleError, match=r"is no text|has a parameter MAKE"):
+        transform_together(schedules(MAKE, USE), odd, "i -> i")

@@ -79,6 +79,17 @@ def test_a_pass_that_finds_nothing_is_refused(name: str) -> None:
     assert "func f(" in caught.value.program and not len(s.trace)
 
 
+def test_messages_say_the_direction_and_the_loop() -> None:
+    s = Schedule(small("for i in 4:\n    A[i] = int32(1)\n  B[0] = A[0]\n  for i in 4:\n    B[i + 4] = A[i]"))
+    with pytest.raises(ScheduleError, match=r"behind loop i stands `B\[0\] = A\[0\]`, no loop"):
+        s.merge_adjacent_loops("i@0")
+    with pytest.raises(ScheduleError, match="no branch stands there"):
+        s.remove_branching_through_overcompute()
+    s = Schedule(small("A[0] = int32(1)"))
+    with pytest.raises(ScheduleError, match="no statement is known to make no difference"):
+        s.remove_overcompute_through_branching()
+
+
 # feature: E12, E14, D13
 @pytest.mark.parametrize(("text", "pad"), [(SUM, "0.0"), (PRODUCT, "1.0"), (MOST, "-inf")])
 def test_a_padded_row_loses_its_branch_by_proof(text: str, pad: str) -> None:
@@ -133,6 +144,7 @@ def test_a_hole_of_the_function_is_filled_by_the_planner_and_the_trace_says_so()
     filled, without, paid = s.trace.steps[-1].steps
     assert filled == "A_cache holds int32(0) where 14 <= 4*A_cache_1 + A_cache_2"
     assert without == f"without if 4*{jo} + {ji} < 14" and paid.startswith("cost ")
+    assert 'padding "14 <= 4*i1 + i2" value "int32(0)"' in str(s.func) and "hole(" not in str(s.func)
     assert same_scheduled(func, s.func, arrays(func))
     require_again(func, s, str(s.trace))
 
@@ -178,6 +190,8 @@ def test_lines_that_are_no_steps() -> None:
         "split('i', [None, open('x')])",
         "a.b()",
         "split('i'); split('i')",
+        "split('i', factors=[None, 4], factors=[2, 2])",
+        "split('i', **{'factors': [2, 2]})",
     ):
         with pytest.raises(ParseError, match="line 1"):
             take_steps(s, text)
