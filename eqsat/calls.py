@@ -8,9 +8,10 @@ from typing import Any
 
 from eqsat.graph.rebuild import with_operands
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.given import listed, told
 from eqsat.ir.statements.bind import solve
 from eqsat.ir.statements.called import Called
-from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import For, Stmt, Store, seq, statements
 from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
@@ -43,7 +44,10 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     Errors: names, types and shapes that do not fit; a parameter that is needed; strides, offsets, and cells of results
     that are freed, of which a tensor has none.
     """
-    what = f"call of {func.name}"
+    what = f"call of {as_function(func, 'call').name}"
+    if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise EqsatError(what, f"arguments {told(arguments)} are no dict of a tensor for each parameter")
+    free = listed(free, what, f"free=[{free!r}]")
     stmts = list(statements(func.body))
     written = [p for p in func.params if any(isinstance(s, Store) and s.buffer in _family(func, p) for s in stmts)]
     unknown = sorted(({*arguments} | {*free}) - {*func.params})

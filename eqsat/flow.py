@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError
+from eqsat.ir.given import told
 from eqsat.ir.keywords import keywords
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.signature import Dims, Signature
@@ -24,7 +25,7 @@ Callback = Callable[[Tensor, IndexMap], Maps]
 @keywords
 def flow_layout(
     result: Tensor,
-    output_map: IndexMap,
+    output_map: IndexMap | str,
     operands: Iterable[Tensor] | None = None,
     callbacks: Mapping[str, Callback] | None = None,
 ) -> dict[Tensor, IndexMap | None]:
@@ -43,12 +44,15 @@ def flow_layout(
     >>> print(flow_layout((padded + b).relu(), blocked, [x])[x])
     i0, i1, i2, i3 -> i0, i1 // 4, i2, i3, i1 % 4
 
-    operands: tensors at which to stop, however many operators lie between (default: the operator's own operands).
-    callbacks: for operators by name, what to use in place of their formula or signature. Its maps are checked: they
-    must fit the operands and keep their cells apart.
+    output_map: an index map, or one as text. operands: tensors at which to stop, however many operators lie between
+    (default: the operator's own operands). callbacks: for operators by name, what to use in place of their formula or
+    signature. Its maps are checked: they must fit the operands and keep their cells apart.
     Raises LayoutError for a tensor that is an input or a constant, for ranks that differ, for a map that puts two cells
     in one place, for operands that the result does not read, and for a callback's map that is no layout.
     """
+    if not isinstance(result, Tensor):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError("flow_layout", f"{told(result)} is no tensor", "flow from a result, such as x + y")
+    output_map = _map_of(output_map)
     if not result.node.operands:
         raise LayoutError(f"flow_layout of {result!r}", "has no operands", "flow from the result of an operator")
     if len(output_map.names) != result.rank:
@@ -66,6 +70,16 @@ def flow_layout(
         if x not in known:
             raise LayoutError(f"flow_layout to {x!r}", f"{result!r} does not read it", "name tensors that lead to it")
     return {x: known[x] for x in wanted}
+
+
+def _map_of(given: object) -> IndexMap:
+    """A map, or that of a text."""
+    if isinstance(given, str):
+        return IndexMap.parse(given)
+    if not isinstance(given, IndexMap):
+        problem = f"{told(given)} is no index map"
+        raise LayoutError("flow_layout", problem, "eq.IndexMap.parse('i -> i//4, i%4'), or that text")
+    return given
 
 
 def _operand_maps(result: Tensor, m: IndexMap | None, callbacks: Mapping[str, Callback]) -> Maps:

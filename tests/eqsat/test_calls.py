@@ -138,3 +138,14 @@ def test_what_does_not_fit_is_said(text: str, arguments: dict[str, Any], message
     f = eq.PrimFunc.parse(f"func f(x: int8[2], y: int8[2])\n  {text}")
     with pytest.raises(eq.EqsatError, match=message):
         eq.call(f, {name: eq.input(name, *t) for name, t in arguments.items()})
+
+
+@pytest.mark.parametrize("odd", [None, 5, "func f()", b"x"])
+def test_what_is_no_function_or_no_arguments(odd: Any) -> None:
+    with pytest.raises(eq.EqsatError, match="no function over buffers"):
+        eq.call(odd, {})
+    f = eq.PrimFunc.parse("func f(x: int8[2], y: int8[2])\n  for i in 2:\n    y[i] = x[i]")
+    with pytest.raises(eq.EqsatError, match="no dict of a tensor"):
+        eq.call(f, odd)
+    with pytest.raises(eq.EqsatError, match="is no list"):
+        eq.call(f, {"x": eq.input("x", (2,), "int8")}, odd)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import eqsat as eq
 from eqsat.flow import flow_layout
-from eqsat.ir.errors import LayoutError
+from eqsat.ir.errors import EqsatError, LayoutError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Tensor, compute, input
@@ -170,3 +171,16 @@ def test_what_has_no_operands_and_wrong_ranks_are_refused() -> None:
         flow_layout(x.relu(), IndexMap.parse("i -> i"))
     with pytest.raises(LayoutError, match="two cells share a place"):
         flow_layout(x.relu(), IndexMap.parse("i, j -> i + j"))
+
+
+def test_a_map_may_be_a_text_and_nothing_else() -> None:
+    x: Tensor = input("x", (4, 4), "float32")
+    assert flow_layout(x.relu(), "i, j -> j, i") == flow_layout(x.relu(), IndexMap.parse("i, j -> j, i"))
+    with pytest.raises(EqsatError, match="i, j ->"):
+        flow_layout(x.relu(), "i, j -> ")
+    odd: list[Any] = [None, 5, input, eq.PrimFunc.parse("func f(x: int8[4])\n  pass")]
+    for given in odd:
+        with pytest.raises(LayoutError, match="is no index map"):
+            flow_layout(x.relu(), given)
+        with pytest.raises(LayoutError, match="is no tensor"):
+            flow_layout(given, "i, j -> j, i")
