@@ -107,6 +107,18 @@ def _check_argument(what: str, func: PrimFunc, name: str, x: Tensor) -> None:
 
 def _check_result(what: str, func: PrimFunc, name: str) -> None:
     """A parameter that is not given: what it held before is neither read nor left."""
+    reason = held_before(func, name)
+    if reason:
+        raise EqsatError(what, reason, "give a tensor for it")
+
+
+def held_before(func: PrimFunc, name: str) -> str:
+    """Why it matters what a parameter held before a function ran: it is read, or left; '' where nobody can tell.
+
+    >>> f = PrimFunc.parse("func f(x: int8[4], y: int8[4])\\n  for i in 3:\\n    y[i] = x[i]")
+    >>> held_before(f, "y")
+    'what y held before matters at y[3]: it is in a parameter at the end'
+    """
     decl = func.buffer_map[name]
     axes = tuple(t.var(f"{name}_{k}", extent) for k, extent in enumerate(decl.shape))
     before: Stmt = Store(name, axes, t.const(0, decl.dtype))
@@ -114,10 +126,11 @@ def _check_result(what: str, func: PrimFunc, name: str) -> None:
         before = For(axis, before)
     filled = PrimFunc(func.name, func.params, func.buffer_map, seq([before, func.body]))
     live = live_after(filled.body, (0,), accesses(before)[-1], entry(filled).roots)
-    if live is not None:
-        cell = live.witness.get("cell")
-        where = "" if cell is None else f" at {name}[{', '.join(map(str, cell))}]"
-        raise EqsatError(what, f"what {name} held before matters{where}: {live.reason}", "give a tensor for it")
+    if live is None:
+        return ""
+    cell = live.witness.get("cell")
+    where = "" if cell is None else f" at {name}[{', '.join(map(str, cell))}]"
+    return f"what {name} held before matters{where}: {live.reason}"
 
 
 def _sizes(what: str, func: PrimFunc, arguments: Mapping[str, Tensor]) -> dict[Term, Term]:

@@ -32,7 +32,9 @@ def is_apart(decl: BufferDecl) -> bool | None:
     pairs = [(s, n) for s, n in zip(decl.strides, decl.shape, strict=True) if not isinstance(n, int) or n > 1]
     numbers = [(s, n) for s, n in pairs if isinstance(s, int) and isinstance(n, int)]
     if len(numbers) < len(pairs):
-        return True if _beyond(pairs[::-1]) else None
+        known = [(abs(s), n) for s, n in pairs if isinstance(s, int)]
+        inner_first = sorted(known, key=lambda pair: pair[0]) if len(known) == len(pairs) else pairs[::-1]
+        return True if _beyond(inner_first) else None
     if _beyond(sorted((abs(s), n) for s, n in numbers)):
         return True
     if shared_cells([s for s, _ in numbers], [n for _, n in numbers]) is not None:

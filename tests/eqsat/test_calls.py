@@ -11,6 +11,7 @@ import pytest
 
 import eqsat as eq
 from eqsat.backends.functions.program import program_function
+from eqsat.calls import held_before
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.run import run_primfunc
@@ -149,3 +150,18 @@ def test_what_is_no_function_or_no_arguments(odd: Any) -> None:
         eq.call(f, odd)
     with pytest.raises(eq.EqsatError, match="is no list"):
         eq.call(f, {"x": eq.input("x", (2,), "int8")}, odd)
+
+
+def test_what_a_parameter_held_before() -> None:
+    """Also where it has strides, and an extent that is not known."""
+    text = """\
+func f(x: int8[N, 6], y: int8[N, 6] strides [{}, 1] offset [2])
+  symbol N
+  for i in N:
+    for j in 6:
+      y[i, j] = x[i, j]"""
+    assert held_before(eq.PrimFunc.parse(text.format(8)), "y") == ""
+    with pytest.raises(ScheduleError, match="overlapping strides"):
+        held_before(eq.PrimFunc.parse(text.format(5)), "y")
+    partial_store = "func f(y: int8[4])\n  for i in 3:\n    y[i] = int8(1)"
+    assert held_before(eq.PrimFunc.parse(partial_store), "y").startswith("what y held before matters at y[3]")
