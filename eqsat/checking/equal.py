@@ -36,6 +36,22 @@ def difference(
     """
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{b.dtype}{b.shape} where {a.dtype}{a.shape} is expected"
+    wrong = differing(a, b, exact, free, signs, tolerance)
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return ""
+    first = tuple(int(k) for k in np.argwhere(wrong)[0])
+    return f"{count} of {wrong.size} cells, the first at {first}"
+
+
+def differing(
+    a: NDArray, b: NDArray, exact: bool, free: NDArray | None = None, signs: bool = True, tolerance: float | None = None
+) -> NDArray:
+    """The cells in which two arrays of one shape and type differ, as `difference` counts them.
+
+    >>> differing(np.array([0.0, np.nan]), np.array([-0.0, np.nan]), True)
+    array([ True, False])
+    """
     name = a.dtype.name
     if a.dtype.kind == "c":
         wrong = _other_bits(a, b)
@@ -54,13 +70,7 @@ def difference(
             share = TOLERANCE.get(name, 1e-4) if tolerance is None else tolerance
             allowed = share * np.minimum(scale, OWN * np.abs(x) + LARGEST * scale)
             wrong = np.where(finite, ~(gap <= allowed), ~((x == y) | (np.isnan(x) & np.isnan(y))))
-    if free is not None:
-        wrong &= ~free
-    count = int(np.count_nonzero(wrong))
-    if not count:
-        return ""
-    first = tuple(int(k) for k in np.argwhere(wrong)[0])
-    return f"{count} of {wrong.size} cells, the first at {first}"
+    return wrong if free is None else wrong & ~free
 
 
 def _mask(free: NDArray | None, like: NDArray) -> NDArray:

@@ -182,14 +182,25 @@ def schedule(
         bool, typer.Option("--check", help="Run it before and after the steps, compiled too for a target; compare.")
     ] = False,
     shape: Annotated[list[str] | None, typer.Option("--shape", metavar="N=SIZE", help="The value of a symbol.")] = None,
-    inputs: Annotated[Path | None, typer.Option(metavar="FILE.npz", help="Arguments to run on, by name.")] = None,
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Arguments by the names of parameters: run on them (with --check: compare on them). What is written "
+            "may be left out where nobody can tell what it held before; then it begins with zeros (--check: anything).",
+        ),
+    ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.npz", help="Run on --inputs, and write the parameters that the function writes."),
+    ] = None,
     json: Json = False,
 ) -> int:
-    """Print a function over buffers, schedule it, check it, lower it, run it; 1 where a step is refused, and the
-    program at the place."""
+    """Print a function over buffers, schedule it, check it, lower it, run it: by the target, else by the interpreter.
+    Arrays lie as FILE declares them, whatever the steps do. 1 where a step is refused, and the program at the place."""
     from eqsat.cli.schedule import Request, run_schedule
 
-    request = Request(file, tuple(steps or ()), output, target, check, tuple(shape or ()), inputs)
+    request = Request(file, tuple(steps or ()), output, target, check, tuple(shape or ()), inputs, outputs)
     return run_schedule(request, Output(json))
 
 

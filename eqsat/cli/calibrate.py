@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eqsat.backends.calibration import calibrate
 from eqsat.backends.machine import Machine, chosen_machine
-from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.output import Output, writable, write_file
 from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.onnx.calibrate import measured, thread_counts
 from eqsat.pricing.table import Table, own_file, written
@@ -27,7 +27,7 @@ def run_calibrate(output: Path | None, out: Output) -> int:
     for threads in thread_counts():
         with out.progress(f"measuring with {threads} threads"):
             tables.append(measured(threads))
-    write_text(place, written(tables))
+    write_file(place, written(tables))
     data = {
         "machine": machine and asdict(machine),
         "tables": [table.data() for table in tables],

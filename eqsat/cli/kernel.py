@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.backends.compile import compile
 from eqsat.backends.targets import Kernel
-from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.output import Output, writable, write_file
 from eqsat.ir.dtypes import BOOL, ELEMENTS, is_float
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.layouts.layout import Layout
@@ -101,7 +101,7 @@ def run_kernel(
         with out.progress("timing"):
             timing = timed(y, kernel, dtype)
     if file is not None:
-        write_text(file, kernel.source)
+        write_file(file, kernel.source)
     data: dict[str, Any] = {
         "conversion": text,
         "shape": list(require_static(_input(y).shape, "kernel")),

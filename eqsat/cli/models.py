@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 LARGEST = 2**31 - 1
 
 
-def sizes_of(texts: Sequence[str]) -> dict[str, int]:
+def sizes_of(texts: Sequence[str], least: int = 1) -> dict[str, int]:
     """The values of named dimensions, from texts such as N=4; several may stand in one text, apart by commas.
+
+    least: the smallest size that any may have.
 
     >>> sizes_of(["N=4,H=32", "W=32"])
     {'N': 4, 'H': 32, 'W': 32}
@@ -23,8 +25,9 @@ def sizes_of(texts: Sequence[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for piece in (p.strip() for text in texts for p in text.split(",")):
         name, _, value = (s.strip() for s in piece.rpartition("="))
-        if not name or not value.isascii() or not value.isdecimal() or not 1 <= int(value) <= LARGEST:
-            raise EqsatError(f"--shape {piece!r}", "is not NAME=SIZE with a positive size", "for example --shape N=4")
+        if not name or not value.isascii() or not value.isdecimal() or not least <= int(value) <= LARGEST:
+            kind = "a positive size" if least else "a size"
+            raise EqsatError(f"--shape {piece!r}", f"is not NAME=SIZE with {kind}", "for example --shape N=4")
         if found.setdefault(name, int(value)) != int(value):
             raise EqsatError(f"--shape {piece!r}", f"{name} is already {found[name]}")
     return found

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import eqsat.onnx
 from eqsat.backends.targets import is_graph
 from eqsat.cli.models import load
-from eqsat.cli.output import write_text
+from eqsat.cli.output import write_file
 from eqsat.engine import GROWTH, Limits, optimize
 from eqsat.ir.errors import BackendError, EqsatError
 from eqsat.onnx.engine import OnnxResult
@@ -137,7 +137,7 @@ def run(job: Job, reached: Callable[[str], None]) -> Answer:
         if isinstance(outcome.result, OnnxResult):
             eqsat.onnx.save_model(outcome.result.model, job.output)
         else:
-            write_text(job.output, outcome.source)
+            write_file(job.output, outcome.source)
         written.append(str(request.output))
     code = 1 if failed or (stopped_by(outcome.result) and request.strict) else 0
     data = _data(job, outcome, report, written) | {"seconds": round(seconds, 3)}

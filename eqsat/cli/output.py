@@ -102,9 +102,9 @@ def _unwritable(path: Path, error: Exception, fix: str = "") -> EqsatError:
     return EqsatError(f"output {str(path)!r}", f"cannot be written: {reason}", fix)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_file(path: Path, data: str | bytes) -> None:
     """Write a file whole or not at all."""
     try:
-        write_whole(path, text)
+        write_whole(path, data)
     except OSError as error:
         raise _unwritable(path, error) from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.output import Output, writable, write_file
 from eqsat.cli.user_rules import exists, rules_of
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Law
@@ -104,7 +104,7 @@ def run_check(asked: Checking, out: Output) -> int:
         with executor_of(asked.jobs) as executor:
             book = check_rules(rules, executor, seconds=asked.seconds, progress=progress)
     if junit is not None:
-        write_text(junit, book.to_junit())
+        write_file(junit, book.to_junit())
     out.answer(book.data(), str(book))
     return 0 if book.ok else 1
 

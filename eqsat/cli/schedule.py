@@ -4,31 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from eqsat.backends.compile import compile
+from eqsat.checking.equal import differing
+from eqsat.cli.arrays import Filler, arguments_of, known_sizes, npz_of, random, read_arrays, zeros
 from eqsat.cli.models import sizes_of
-from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.output import Output, writable, write_file
 from eqsat.files import text_of
-from eqsat.ir.dtypes import NDArray, is_float, is_int
+from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import EqsatError, EvaluationError, ScheduleError
 from eqsat.ir.statements.assumed import check_assumptions
-from eqsat.ir.statements.bind import bind_function
-from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.refine import copied
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.sizes import Sizes, numbers
-from eqsat.ir.statements.stmt import BufferDecl
+from eqsat.ir.statements.stmt import statements, stmt_terms
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.bindings import bindings
 from eqsat.ir.terms.text import symbol_names
+from eqsat.ir.terms.walk import postorder
 from eqsat.scheduling.mapped import moved_arguments, same_scheduled, told_sizes
+from eqsat.scheduling.memory import family, touches
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.script import take_steps
 
 RUNS = 3
 CLOSE = 1e-4
+FIRST = 8
+"""How many elements of a result are shown."""
+INEXACT = {*t.FLOAT_UNARY, "pow"} - {"sqrt", "floor", "ceil", "round", "trunc"}
+"""Functions of floats whose last digits C and numpy may have differently: no standard says how they are rounded."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +51,33 @@ class Request:
     check: bool
     shapes: tuple[str, ...]
     inputs: Path | None
+    outputs: Path | None
+
+
+@dataclass(frozen=True)
+class Case:
+    """Arguments of the function as it was read, and the sizes that were given."""
+
+    arrays: dict[str, NDArray]
+    sizes: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A result of a run in its first layout, and which of its elements the function freed: they may hold anything."""
+
+    array: NDArray
+    freed: NDArray | None
 
 
 def run_schedule(request: Request, out: Output) -> int:
     """Do it; the answer is the exit code: 1 where a step is refused, or a comparison finds a difference."""
-    output = writable(request.output)
+    output, outputs = _files(request)
     func = _function(request.file)
     check_assumptions(func)
+    sizes = _sizes(func, request)
+    cases = _cases(func, request, sizes) if request.check else []
+    given = _case(func, request.inputs, sizes, zeros) if request.inputs and (outputs or not request.check) else None
     schedule = Schedule(func)
     try:
         for text in request.steps:
@@ -58,23 +87,38 @@ def run_schedule(request: Request, out: Output) -> int:
     lines: list[str] = []
     differences: list[str] = []
     if request.check:
-        arguments = _arguments(func, request)
-        lines.append(_checked(schedule, arguments, differences))
+        lines.append(_checked(schedule, cases, differences))
         if request.target is not None:
-            lines += _run(schedule, arguments[0], request.target, differences)
+            lines += _compared(schedule, cases[0], request.target, differences)
+    results = {} if given is None else _run(schedule, given, request.target)
+    lines += [_shown(name, found, request.target) for name, found in results.items()]
     source = None if request.target is None else compile(schedule.func, target=request.target).source
     text = str(schedule.func) if source is None else source
     if output is not None:
-        write_text(output, schedule.func.to_json() if output.suffix == ".json" and source is None else text + "\n")
+        write_file(output, schedule.func.to_json() if output.suffix == ".json" and source is None else text + "\n")
+    if outputs is not None:
+        write_file(outputs, npz_of({name: found.array for name, found in results.items()}))
+        lines.append(f"written: {request.outputs}")
     shown = [] if request.output is not None else [text.rstrip("\n")]
     shown += [f"\n{schedule.trace}"] if len(schedule.trace) else []
     shown += [f"\n{line}" if n == 0 else line for n, line in enumerate(lines)]
     data = {
         "function": str(schedule.func), "trace": str(schedule.trace).splitlines(), "source": source,
         "reordered": list(schedule.trace.reordered), "notes": lines, "differences": differences,
+        "results": {name: _data(found.array) for name, found in results.items()},
     }  # fmt: skip
     out.answer(data, "\n".join(shown).lstrip("\n"))
     return 1 if differences else 0
+
+
+def _files(request: Request) -> tuple[Path | None, Path | None]:
+    """The files to write, after making sure that they can be written."""
+    if request.outputs is not None and request.inputs is None:
+        raise EqsatError(f"--outputs {request.outputs}", "there is nothing to run on", "give arguments with --inputs")
+    output, outputs = writable(request.output), writable(request.outputs)
+    if output is not None and output == outputs:
+        raise EqsatError(f"-o {request.output}", "is the name of the outputs too", "choose two names")
+    return output, outputs
 
 
 def _refused(error: ScheduleError, schedule: Schedule, out: Output) -> int:
@@ -92,53 +136,44 @@ def _function(path: Path) -> PrimFunc:
     return PrimFunc.from_json(text) if text.lstrip().startswith("{") else PrimFunc.parse(text.rstrip())
 
 
-# -- running ----------------------------------------------------------------------------------------------------------
+# -- arguments --------------------------------------------------------------------------------------------------------
 
 
-def _arguments(func: PrimFunc, request: Request) -> list[tuple[dict[str, NDArray], Mapping[str, int]]]:
-    """Arguments to run on, with the sizes of symbols: those of a file, or random ones."""
-    sizes = sizes_of(request.shapes)
+def _sizes(func: PrimFunc, request: Request) -> dict[str, int]:
+    """The sizes that were given, after they were compared with what the function declares."""
+    sizes = sizes_of(request.shapes, least=0)
+    bindings(func.symbols, sizes, "--shape")
+    return sizes
+
+
+def _cases(func: PrimFunc, request: Request, sizes: dict[str, int]) -> list[Case]:
+    """What to compare on: the arguments of a file, or random ones."""
     if request.inputs is not None:
-        try:
-            with np.load(request.inputs, allow_pickle=False) as found:
-                given: dict[str, NDArray] = {name: np.array(found[name]) for name in found.files}
-        except (OSError, ValueError, TypeError) as error:
-            raise EqsatError(f"--inputs {request.inputs}", f"is no .npz file of arrays: {error}") from error
-        return [(given, sizes)]
-    try:
-        known = bind_function(func, {}, sizes)
-    except EvaluationError as error:
-        raise EqsatError("random arguments", str(error), "give sizes with --shape N=SIZE") from error
-    made: list[tuple[dict[str, NDArray], Mapping[str, int]]] = []
+        return [_case(func, request.inputs, sizes, partial(random, rng=np.random.default_rng(0)))]
+    known = known_sizes(func, {}, sizes, "random arguments")
+    made: list[Case] = []
     for seed in range(RUNS):
         rng = np.random.default_rng(seed)
-        made.append(({name: _random(func.buffer_map[name], known, rng) for name in func.params}, sizes))
+        made.append(Case({name: random(func.buffer_map[name], known, rng) for name in func.params}, sizes))
     return made
 
 
-def _random(decl: BufferDecl, sizes: Sizes, rng: np.random.Generator) -> NDArray:
-    """Whole numbers in a view that lies as a parameter is declared."""
-    dtype = np.dtype(numpy_dtype(decl.scalar))
-    count = int(np.prod(numbers(decl.memory_shape, sizes), dtype=np.int64)) * decl.lanes
-    low, high = (-9, 10) if is_float(decl.scalar) or (is_int(decl.scalar) and dtype.kind == "i") else (0, 10)
-    flat: NDArray = rng.integers(low, high, count).astype(dtype)
-    shape = numbers(decl.shape, sizes)
-    if decl.strides is None and decl.is_dense:
-        return flat.reshape(*shape, *((decl.lanes,) if decl.lanes > 1 else ()))
-    width = dtype.itemsize
-    strides = numbers(decl.strides or (), sizes)
-    return np.ndarray(shape, dtype, flat, numbers((decl.elem_offset,), sizes)[0] * width, [s * width for s in strides])
+def _case(func: PrimFunc, inputs: Path, sizes: dict[str, int], fill: Filler) -> Case:
+    """The arguments of a file; `fill` makes the parameters that it may leave out."""
+    what = f"--inputs {inputs}"
+    return Case(arguments_of(func, read_arrays(inputs, what), sizes, fill, what), sizes)
 
 
-def _checked(
-    schedule: Schedule, arguments: Sequence[tuple[dict[str, NDArray], Mapping[str, int]]], differences: list[str]
-) -> str:
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _checked(schedule: Schedule, cases: Sequence[Case], differences: list[str]) -> str:
     """Compare the function with its schedule on the interpreter."""
     close = CLOSE if schedule.trace.reordered else 0.0
     first = schedule.original
-    for given, sizes in arguments:
+    for case in cases:
         try:
-            found = same_scheduled(first, schedule.func, given, sizes, close=close)
+            found = same_scheduled(first, schedule.func, case.arrays, case.sizes, close=close)
         except EvaluationError as error:
             fix = "give arguments with --inputs, and sizes with --shape"
             raise EqsatError("--check", f"{first.name} has no meaning on the arguments: {error}", fix) from error
@@ -146,29 +181,76 @@ def _checked(
             differences.append(found.difference)
             return f"check: differs: {found.difference}"
     how = "" if not close else f" (within {CLOSE}: sums were reordered)"
-    return f"check: the same on {len(arguments)} arguments{how}"
+    return f"check: the same on {len(cases)} arguments{how}"
 
 
-def _run(
-    schedule: Schedule, arguments: tuple[dict[str, NDArray], Mapping[str, int]], target: str, differences: list[str]
-) -> list[str]:
-    """Compile and run, beside the interpreter."""
-    given, sizes = arguments
-    kernel: Any = compile(schedule.func, target=target)
-    moved = moved_arguments(schedule.original, schedule.func, given, sizes)
-    wanted = {name: item.array.copy() for name, item in moved.items()}
-    got = {name: item.array.copy() for name, item in moved.items()}
-    known = told_sizes(schedule.original, schedule.func, given, sizes)
-    freed = run_primfunc(schedule.func, wanted, known, track=True)
-    names = symbol_names(schedule.func.symbols)
-    kernel({**got, **{names[symbol]: size for symbol, size in known.items()}})
+def _compared(schedule: Schedule, case: Case, target: str, differences: list[str]) -> list[str]:
+    """Compile and run, beside the interpreter: bit by bit, but for functions whose last digits may differ."""
+    moved = moved_arguments(schedule.original, schedule.func, case.arrays, case.sizes)
+    wanted = {name: copied(item.array) for name, item in moved.items()}
+    got = {name: copied(item.array) for name, item in moved.items()}
+    freed = run_primfunc(schedule.func, wanted, _told(schedule, case), track=True)
+    _call(schedule, case, target, got)
+    near = _inexact(schedule.func)
     lines: list[str] = []
     for name, array in got.items():
-        same = (array == wanted[name]) | freed[name] | ((array != array) & (wanted[name] != wanted[name]))
+        wrong = differing(wanted[name], array, not near, freed[name], signs=not schedule.trace.reordered)
         word = "as the interpreter has it"
-        if not bool(np.all(same)):
-            at = tuple(int(i) for i in np.argwhere(~same)[0])
+        if bool(wrong.any()):
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
             word = f"differs from the interpreter at {list(at)}: {array[at]}, not {wanted[name][at]}"
             differences.append(f"{name}: {word}")
+        elif near and is_float(array.dtype.name):
+            word += f", but for the last digits of {', '.join(near)}"
         lines.append(f"{target}: {name} {array.dtype.name}{list(array.shape)} {word}")
     return lines
+
+
+def _inexact(func: PrimFunc) -> list[str]:
+    """The functions that a function calls whose last digits C and numpy may have differently."""
+    terms = [term for s in statements(func.body) for term in stmt_terms(s)]
+    return sorted({x.op for x in postorder(*terms) if x.op in INEXACT and is_float(x.dtype)})
+
+
+def _run(schedule: Schedule, case: Case, target: str | None) -> dict[str, Found]:
+    """The parameters that the function writes, by the kernel of a target or by the interpreter."""
+    before, after = schedule.original, schedule.func
+    moved = moved_arguments(before, after, case.arrays, case.sizes)
+    arrays = {name: item.array for name, item in moved.items()}
+    freed: dict[str, NDArray] = {}
+    if target is not None:
+        _call(schedule, case, target, arrays)
+    else:
+        try:
+            freed = run_primfunc(after, arrays, _told(schedule, case), track=True)
+        except EvaluationError as error:
+            problem = f"{before.name} has no meaning on the arguments: {error}"
+            raise EqsatError("--inputs", problem) from error
+    results = [name for name in before.params if touches(before.body, family(before.body, name))[1]]
+    return {n: Found(moved[n].back(arrays[n]), moved[n].back(freed[n]) if n in freed else None) for n in results}
+
+
+def _told(schedule: Schedule, case: Case) -> dict[t.Term, int]:
+    return told_sizes(schedule.original, schedule.func, case.arrays, case.sizes)
+
+
+def _call(schedule: Schedule, case: Case, target: str, arrays: Mapping[str, NDArray]) -> None:
+    """Run the kernel of a target on arrays, which it changes."""
+    kernel: Any = compile(schedule.func, target=target)
+    names = symbol_names(schedule.func.symbols)
+    kernel({**arrays, **{names[symbol]: size for symbol, size in _told(schedule, case).items()}})
+
+
+def _shown(name: str, found: Found, target: str | None) -> str:
+    """A line about a result: its type and shape, and its first elements."""
+    array = found.array
+    values = " ".join(str(v) for v in array.reshape(-1)[:FIRST]) + (" ..." if array.size > FIRST else "")
+    line = f"{target or 'interpreter'}: {name} {array.dtype.name}{list(array.shape)} {values}".rstrip()
+    free = 0 if found.freed is None else int(np.count_nonzero(found.freed))
+    return line + (f" ({free} elements may hold anything)" if free else "")
+
+
+def _data(array: NDArray) -> dict[str, Any]:
+    """The same for programs."""
+    first = array.reshape(-1)[:FIRST]
+    return {"dtype": array.dtype.name, "shape": list(array.shape), "first": first.tolist()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eqsat.cli.output import Output, writable, write_text
+from eqsat.cli.output import Output, writable, write_file
 from eqsat.cli.user_rules import rules_of
 from eqsat.explaining.chain import Chain, chain_of
 from eqsat.explaining.show import chain_data, chain_html, chain_latex
@@ -55,7 +55,7 @@ def run_explain(asked: Explaining, out: Output) -> int:
     if proof.note:
         lines.append(f"  note: {proof.note}")
     if page is not None and chain is not None:
-        write_text(page, chain_html(chain))
+        write_file(page, chain_html(chain))
     data = {
         "a": a,
         "b": b,

@@ -1,12 +1,18 @@
 """`eqsat schedule`: prints, takes steps, refuses with the program at the place, checks, lowers and runs."""
 
 import json
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import eqsat.cli.schedule
+from eqsat.backends.compile import compile
 from eqsat.cli import main
+from eqsat.ir.dtypes import NDArray, as_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.script import take_steps
@@ -128,3 +134,183 @@ def test_a_wrong_file_is_bad_input(rows: str, capsys: pytest.CaptureFixture[str]
     assert main(["schedule", "bad.txt"]) == 2
     assert "B" in capsys.readouterr().err
     assert main(["schedule", "missing.txt"]) == 2 and main(["schedule", rows, "--inputs", "x.npz", "--check"]) == 2
+
+
+A: NDArray = np.arange(16 * 14, dtype="int32").reshape(16, 14)
+
+
+def test_outputs_may_be_left_out(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("a.npz", A=A)
+    for target in ([], ["--target", "c"]):
+        assert main(["schedule", rows, "--inputs", "a.npz", "--check", *target]) == 0
+        assert "check: the same on 1 arguments" in capsys.readouterr().out
+    Path("part.txt").write_text("func f(x: int8[4], y: int8[4])\n  for i in 3:\n    y[i] = x[i]")
+    np.savez("x.npz", x=np.ones(4, "int8"))
+    assert main(["schedule", "part.txt", "--inputs", "x.npz"]) == 2
+    assert "there is no array 'y', and what y held before matters at y[3]" in capsys.readouterr().err
+
+
+def _pickled() -> None:
+    np.savez("in.npz", A=np.array([None, A], dtype=object))
+
+
+def _damaged() -> None:
+    np.savez("in.npz", A=A)
+    data = Path("in.npz").read_bytes()
+    Path("in.npz").write_bytes(data[:200] + b"zzzz" + data[204:])
+
+
+def _no_array() -> None:
+    with zipfile.ZipFile("in.npz", "w") as archive:
+        archive.writestr("A.npy", "text")
+
+
+def _single() -> None:
+    with Path("in.npz").open("wb") as file:
+        np.save(file, A)
+
+
+INPUTS: dict[str, tuple[Callable[[], Any], str]] = {
+    "missing": (lambda: np.savez("in.npz", B=np.zeros(16, "int32")), "there is no array 'A'"),
+    "unknown": (lambda: np.savez("in.npz", A=A, X=A), "there is no parameter 'X' (parameters are A, B)"),
+    "type": (lambda: np.savez("in.npz", A=A.astype("float64")), "A is float64, expected int32"),
+    "shape": (lambda: np.savez("in.npz", A=A[:3]), "A has shape (3, 14), expected (16, 14)"),
+    "rank": (lambda: np.savez("in.npz", A=A[0]), "A has shape (14,), not of 2 axes"),
+    "pickled": (_pickled, "A holds Python objects"),
+    "text": (lambda: Path("in.npz").write_text("A"), "is no .npz file"),
+    "npy": (_single, "is no .npz file"),
+    "damaged": (_damaged, "A is broken"),
+    "no array": (_no_array, "A is no array"),
+    "no file": (lambda: None, "cannot be read: No such file"),
+    "folder": (lambda: Path("in.npz").mkdir(), "cannot be read: Is a directory"),
+}
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+@pytest.mark.parametrize("case", INPUTS)
+def test_arguments_that_do_not_fit_are_said(
+    rows: str, case: str, check: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    make, message = INPUTS[case]
+    make()
+    assert main(["schedule", rows, "--inputs", "in.npz", *check, "--outputs", "out.npz"]) == 2
+    assert f"--inputs in.npz: {message}" in capsys.readouterr().err and not Path("out.npz").exists()
+
+
+@pytest.mark.parametrize("target", [[], ["--target", "c"]])
+def test_it_is_run(rows: str, target: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """In the layout of the file, whatever steps do, and whatever the order of the bytes in the arguments."""
+    np.savez("a.npz", A=np.asfortranarray(A.astype(">i4")))
+    moved = "transform_layout('B', 'i -> i//4, 3 - i%4', interface='free')"
+    who = target[1] if target else "interpreter"
+    for steps in ([], ["-s", "steps.txt", "-s", moved]):
+        assert main(["schedule", rows, *steps, *target, "--inputs", "a.npz", "--outputs", "out.npz"]) == 0
+        assert f"{who}: B int32[16] 91 287 483 679 875 1071 1267 1463 ...\nwritten: out.npz" in capsys.readouterr().out
+        with np.load("out.npz") as found:
+            assert found.files == ["B"] and found["B"].tolist() == A.sum(1).tolist()
+    assert main(["schedule", rows, *target, "--inputs", "a.npz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"]["B"]["first"][:2] == [91, 287]
+
+
+def test_arrays_lie_as_they_are_declared(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ml_dtypes")
+    assert as_dtype("bfloat16")
+    Path("strided.txt").write_text(
+        """\
+func f(x: int32[N, 6], file: int32[N, 6] strides [8, 1] offset [2], v: bfloat16[2])
+  symbol N lower 0
+  for i in N:
+    for j in 6:
+      file[i, j] = x[i, j] + int32(1)
+  v[0] = v[1]
+"""
+    )
+    for n in (2, 0):
+        x = np.arange(6 * n, dtype="int32").reshape(n, 6)
+        np.savez("x.npz", x=x, v=np.ones(2, "float32").astype("bfloat16"))
+        for more in (["--check"], []):
+            arguments = ["--inputs", "x.npz", "--target", "c", "--outputs", "out.npz", *more]
+            assert main(["schedule", "strided.txt", *arguments]) == 0, capsys.readouterr().err
+            with np.load("out.npz") as found:
+                assert found.files == ["file", "v"] and (found["file"] == x + 1).all()
+    np.savez("again.npz", x=x, v=np.load("out.npz")["v"])
+    assert main(["schedule", "strided.txt", "--inputs", "again.npz"]) == 0
+    assert "interpreter: v bfloat16[2] 1 1" in capsys.readouterr().out
+
+
+def test_results_need_arguments_and_a_place(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez("a.npz", A=A)
+    given = ["schedule", rows, "--inputs", "a.npz"]
+    for arguments, message in (
+        (["schedule", rows, "--outputs", "out.npz"], "give arguments with --inputs"),
+        ([*given, "--outputs", "no/out.npz"], "cannot be written: there is no folder"),
+        ([*given, "--outputs", "out", "-o", "out"], "is the name of the outputs too"),
+    ):
+        assert main(arguments) == 2
+        assert message in capsys.readouterr().err
+    Path("open.txt").write_text("func f(x: int8[4])\n  if x[0]//x[1] == int8(1):\n    x[0] = x[1]")
+    np.savez("zero.npz", x=np.zeros(4, "int8"))
+    assert main(["schedule", "open.txt", "--inputs", "zero.npz"]) == 2
+    assert "f has no meaning on the arguments" in capsys.readouterr().err
+
+
+def test_freed_elements_are_counted(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("hole.txt").write_text("func f(y: int8[4])\n  for i in 2:\n    y[i] = hole(1, 'int8', i)")
+    np.savez("y.npz", y=np.ones(4, "int8"))
+    assert main(["schedule", "hole.txt", "--inputs", "y.npz"]) == 0
+    assert "(2 elements may hold anything)" in capsys.readouterr().out
+
+
+def test_sizes_may_be_zero_where_they_are_declared_so(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "func f(x: int8[N])\n  symbol N{}\n  for i in N:\n    x[i] = -x[i]"
+    Path("zero.txt").write_text(text.format(" lower 0"))
+    Path("one.txt").write_text(text.format(""))
+    assert main(["schedule", "zero.txt", "--check", "--target", "c", "--shape", "N=0"]) == 0
+    assert "c: x int8[0] as the interpreter has it" in capsys.readouterr().out
+    for file, size, message in (
+        ("one.txt", "N=0", "0 breaks 1 <= N"),
+        ("one.txt", "N=-1", "is not NAME=SIZE with a size"),
+        ("zero.txt", "M=1", "no symbol is M"),
+    ):
+        assert main(["schedule", file, "--shape", size]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_functions_of_a_library_may_differ_in_the_last_digits(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for dtype, name in (("float32", "exp"), ("float32", "sin"), ("float64", "tanh")):
+        Path("f.txt").write_text(
+            f"func f(x: {dtype}[40], y: {dtype}[40], n: int32[1])\n"
+            f"  for i in 40:\n    y[i] = {name}(x[i])\n  n[0] = n[0]"
+        )
+        x = np.linspace(-2, 2, 40).astype(dtype)
+        np.savez("x.npz", x=x, n=np.zeros(1, "int32"))
+        assert main(["schedule", "f.txt", "--inputs", "x.npz", "--check", "--target", "c", "-o", "f.c"]) == 0
+        shown = capsys.readouterr().out
+        assert f"c: y {dtype}[40] as the interpreter has it, but for the last digits of {name}\n" in shown
+        assert "c: n int32[1] as the interpreter has it\n" in shown
+
+
+class _Negated:
+    """A kernel that is wrong in the sign of zeros."""
+
+    def __init__(self, func: PrimFunc, target: str) -> None:
+        self.right: Any = compile(func, target=target)
+        self.source = self.right.source
+
+    def __call__(self, arrays: dict[str, NDArray]) -> None:
+        self.right(arrays)
+        for array in arrays.values():
+            array[array == 0] *= -1
+
+
+@pytest.mark.parametrize("call", ["", "exp", "sqrt"])
+def test_the_sign_of_zero_is_compared(
+    rows: str, call: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(eqsat.cli.schedule, "compile", _Negated)
+    Path("f.txt").write_text(f"func f(x: float32[2])\n  x[0] = float32(0.0)\n  x[1] = {call}(x[1])")
+    np.savez("x.npz", x=np.array([0, np.nan], "float32"))
+    code = main(["schedule", "f.txt", "--inputs", "x.npz", "--check", "--target", "c"])
+    shown = capsys.readouterr().out
+    assert code == (0 if call == "exp" else 1)
+    assert code == 0 or "x float32[2] differs from the interpreter at [0]: -0.0, not 0.0" in shown
