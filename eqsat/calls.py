@@ -117,7 +117,7 @@ def held_before(func: PrimFunc, name: str) -> str:
 
     >>> f = PrimFunc.parse("func f(x: int8[4], y: int8[4])\\n  for i in 3:\\n    y[i] = x[i]")
     >>> held_before(f, "y")
-    'what y held before matters at y[3]: it is in a parameter at the end'
+    'what y held before matters at y[3]: the caller sees it'
     """
     decl = func.buffer_map[name]
     axes = tuple(t.var(f"{name}_{k}", extent) for k, extent in enumerate(decl.shape))
