@@ -41,9 +41,13 @@ if TYPE_CHECKING:
     from eqsat.ir.rule import rule, when
     from eqsat.ir.statements.builder import primfunc
     from eqsat.ir.statements.primfunc import PrimFunc
+    from eqsat.ir.statements.run import run_primfunc
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.ir.tensors.told import operator as operator
     from eqsat.ir.tensors.told import pad_value as pad_value
+    from eqsat.passes.preprocess import hoist_preprocessing
+    from eqsat.passes.recognise import as_function, as_view
+    from eqsat.passes.split import split_function
     from eqsat.pictures.plot import plot
     from eqsat.proving.prover import decide, prove
     from eqsat.rulebook import check_rules
@@ -72,6 +76,8 @@ _LAZY: dict[str, str] = {
     "PrimFunc": "eqsat.ir.statements.primfunc",
     "Schedule": "eqsat.scheduling.schedule",
     "ScheduleError": "eqsat.ir.errors",
+    "as_function": "eqsat.passes.recognise",
+    "as_view": "eqsat.passes.recognise",
     "call": "eqsat.calls",
     "compile": "eqsat.backends.compile",
     "conv2d": "eqsat.ir.tensors.contraction",
@@ -85,12 +91,15 @@ _LAZY: dict[str, str] = {
     "decide": "eqsat.proving.prover",
     "explain": "eqsat.explaining.chain",
     "flow_layout": "eqsat.flow",
+    "hoist_preprocessing": "eqsat.passes.preprocess",
     "jit": "eqsat.tracing.jit",
     "optimize": "eqsat.engine",
     "plot": "eqsat.pictures.plot",
     "primfunc": "eqsat.ir.statements.builder",
     "prove": "eqsat.proving.prover",
+    "run_primfunc": "eqsat.ir.statements.run",
     "simplify": "eqsat.simplifying.simplify",
+    "split_function": "eqsat.passes.split",
     "transform_calls": "eqsat.calls",
     "verify": "eqsat.verifying.verify",
     "onnx": "",
@@ -112,6 +121,8 @@ __all__: list[str] = [
     "Signature",
     "Tensor",
     "Term",
+    "as_function",
+    "as_view",
     "axis",
     "call",
     "cast",
@@ -127,6 +138,7 @@ __all__: list[str] = [
     "explain",
     "flow_layout",
     "given",
+    "hoist_preprocessing",
     "input",
     "jit",
     "law",
@@ -141,8 +153,10 @@ __all__: list[str] = [
     "prove",
     "ramp",
     "rule",
+    "run_primfunc",
     "sigmoid",
     "simplify",
+    "split_function",
     "symbol",
     "transform_calls",
     "truncdiv",

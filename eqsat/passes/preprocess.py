@@ -16,19 +16,15 @@ from eqsat.passes.split import split_function
 def hoist_preprocessing(func: PrimFunc, constants: Collection[str]) -> tuple[PrimFunc, PrimFunc]:
     """Two functions: what a function does with constant parameters alone, and the rest, which takes its results.
 
-    constants: parameters that are the same in every call, such as weights. Statements of the outermost sequence that
-    read nothing but them and what was made of them, and write local buffers that no statement before them uses, go into
-    the first function. What it makes are parameters of the second one, which begins with what is known of them.
-    ScheduleError where there is nothing to hoist, or a constant is written.
-
-    >>> f = PrimFunc.parse('''func f(x: int8[4], W: int8[8], y: int8[4])
+    >>> import eqsat as eq
+    >>> f = eq.PrimFunc.parse('''func f(x: int8[4], W: int8[8], y: int8[4])
     ...   alloc packed: int8[2, 4]
     ...   for a in 2:
     ...     for b in 4:
     ...       packed[a, b] = W[2*b + a]
     ...   for i in 4:
     ...     y[i] = x[i]*packed[0, i] + packed[1, i]''')
-    >>> prepack, main = hoist_preprocessing(f, ["W"])
+    >>> prepack, main = eq.hoist_preprocessing(f, ["W"])
     >>> print(prepack)
     func f_prepack(W: int8[8], packed: int8[2, 4])
       for a in 2:
@@ -36,6 +32,13 @@ def hoist_preprocessing(func: PrimFunc, constants: Collection[str]) -> tuple[Pri
           packed[a, b] = W[2*b + a]
     >>> print(main.params)
     ('x', 'y', 'packed')
+
+    constants: parameters that are the same in every call, such as weights. Statements of the outermost sequence that
+    read nothing but them and what was made of them, and write local buffers that no statement before them uses, go into
+    the first function. What it makes are parameters of the second one, which begins with what is known of them.
+
+    Errors: ScheduleError for a name that no parameter has, where there is nothing to hoist, or a constant is written.
+    Source: the layout discussion of Apache TVM's Relax (row G15).
     """
     what = f"hoist_preprocessing of {func.name}"
     constants = [text(c, what, ScheduleError) for c in listed(constants, what, f"[{constants!r}]", ScheduleError)]

@@ -9,7 +9,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import BufferDecl, For, Stmt, Store, statements
-from eqsat.ir.tensors.tensor import Input, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Input, Program, Tensor, View, as_program
 from eqsat.ir.tensors.tensor import input as input_tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
@@ -32,16 +32,25 @@ class _Piece(Record):
 
 
 def as_view(func: PrimFunc) -> Program:
-    """The program of one view that a function is: every cell of its output holds an element of its input, or a number.
+    """The program of one view that a function is: each cell of the one parameter that it writes is an element of its
+    other parameter, or a number.
 
-    >>> i = t.ax(0, 16)
-    >>> copy = t.where(i < 14, t.load("x", [i], "int8"), t.const(0, "int8"))
-    >>> decls = {"x": BufferDecl("x", (14,), "int8"), "y": BufferDecl("y", (4, 4), "int8")}
-    >>> print(as_view(PrimFunc("pack", ("x", "y"), decls, For(i, Store("y", (i // 4, i % 4), copy)))))
+    >>> import eqsat as eq
+    >>> pack = eq.PrimFunc.parse('''func pack(x: int8[14], y: int8[4, 4])
+    ...   for i in 16:
+    ...     if i < 14:
+    ...       y[i//4, i%4] = x[i]
+    ...     else:
+    ...       y[i//4, i%4] = int8(0)''')
+    >>> print(eq.as_view(pack))
     pack(x: int8(14,)) -> y
       y = view x[4*i0 + i1] where 4*i0 + i1 < 14 else int8(0)  # int8(4, 4)
 
-    It follows from what is known where the function ends. ScheduleError with a cell of which nothing is known.
+    It follows from what is known where the function ends, loops, branches and local buffers included; what the function
+    assumes is believed. `eq.as_function` is the way back.
+
+    Errors: ScheduleError where the function has other parameters, or with a cell that is not known to be such a copy,
+    or to be one of an element that exists. Source: the layout discussion of Apache TVM's Relax (row G10).
     """
     what = f"as_view of {func.name}"
     stored = dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store))
@@ -59,7 +68,15 @@ def as_view(func: PrimFunc) -> Program:
         problem = f"{place} is not known to hold an element of {source.name} or a number"
         raise ScheduleError(what, problem, "only copies are views", {"buffer": output.name, "cell": cell})
     x = input_tensor(source.name, source.shape, source.dtype)
-    return Program([x], {output.name: Tensor(_view(x, output, pieces))}, func.name)
+    view = _view(x, output, pieces)
+    inside = [c for g, n in zip(view.gather, source.shape, strict=True) for c in (t.as_index(0) <= g, g < n)]
+    held = decider().prove(t.logical_or(t.logical_not(view.valid), t.logical_and(*inside)), {})
+    if not held:
+        cell = None if held.witness is None else tuple(held.witness.get(leaf_name(a), 0) for a in axes)
+        place = "a cell" if cell is None else f"{output.name}{list(cell)}"
+        problem = f"{place} is not known to come from inside of {source.name}"
+        raise ScheduleError(what, problem, "guard the access", {"buffer": output.name, "cell": cell})
+    return Program([x], {output.name: Tensor(view)}, func.name)
 
 
 def _pieces(func: PrimFunc, output: BufferDecl, source: BufferDecl, axes: Sequence[Term]) -> list[_Piece]:
@@ -106,15 +123,22 @@ def _first(choices: Sequence[tuple[Term, Term]], otherwise: Term) -> Term:
     return result
 
 
-def as_function(program: Program, name: str = "") -> PrimFunc:
+def as_function(program: Program | Tensor, name: str = "") -> PrimFunc:
     """The function of a program of one view: a loop nest over the cells of its output.
 
-    >>> x = input_tensor("x", (3,), "int8")
-    >>> print(as_function(Program([x], {"y": x.flip(0)}, "flipped")))
+    >>> import eqsat as eq
+    >>> x = eq.input("x", (3,), "int8")
+    >>> print(eq.as_function(eq.Program([x], {"y": x.flip(0)}, "flipped")))
     func flipped(x: int8[3], y: int8[3])
       for i0 in 3:
         y[i0] = x[2 - i0]
+
+    name: of the function, instead of the program's. `eq.as_view` is the way back.
+
+    Errors: ScheduleError where the program is not one view of an input. Source: the layout discussion of Apache TVM's
+    Relax (row G10).
     """
+    program = as_program(program)
     what = f"as_function of {program.name}"
     ((label, output),) = program.outputs.items() if len(program.outputs) == 1 else ((("", None)),)
     node = None if output is None else output.node

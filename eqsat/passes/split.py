@@ -42,21 +42,27 @@ class _Stages:
 def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     """Two functions that do one after the other what a function does: the first `stage` statements, and the others.
 
-    Local buffers that both use become parameters of both. At the cut, the first function frees (stores undef to) the
-    cells of these that it surely does not write, and the second begins with assumptions: what is known there about the
-    cells that it uses, each proved from the first. So a branch that could go before can still go afterwards.
-    ScheduleError where there is nothing to cut, or a buffer that both use has an alias.
-
-    >>> i = t.ax(0, 4)
-    >>> fill = For(i, Store("L", (i,), t.const(7, "int8")))
-    >>> copy = For(i, Store("B", (i,), t.load("L", [i], "int8")))
-    >>> whole = Alloc(BufferDecl("L", (4,), "int8"), seq([fill, copy]))
-    >>> print(split_function(PrimFunc("f", ("B",), {"B": BufferDecl("B", (4,), "int8")}, whole), 1)[1])
+    >>> import eqsat as eq
+    >>> f = eq.PrimFunc.parse('''func f(B: int8[4])
+    ...   alloc L: int8[4]
+    ...   for i in 4:
+    ...     L[i] = int8(7)
+    ...   for j in 4:
+    ...     B[j] = L[j]''')
+    >>> first, second = eq.split_function(f, 1)
+    >>> print(second)
     func f_1(B: int8[4], L: int8[4])
       for L_0 in 4:
         assume L[L_0] == int8(7)
-      for i0 in 4:
-        B[i0] = L[i0]
+      for j in 4:
+        B[j] = L[j]
+
+    Local buffers that both use become parameters of both. At the cut, the first function frees (stores undef to) the
+    cells of these that it surely does not write, and the second begins with assumptions: what is known there about the
+    cells that it uses, each proved from the first. So a branch that could go before can still go afterwards.
+
+    Errors: ScheduleError where there is nothing to cut, or a buffer that both use has an alias. Source: RFC 77 of
+    Apache TVM (row E17).
     """
     stages = _stages(func, stage)
     known = after(Seq(stages.first), entry(func))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -181,24 +182,30 @@ def run_primfunc(
 ) -> dict[str, NDArray]:
     """Run a function on arrays of its parameters' shapes, which it changes in place.
 
-    >>> import numpy as np
-    >>> from eqsat.ir.statements.stmt import BufferDecl
-    >>> from eqsat.ir.terms.term import ax, load
-    >>> i = ax(0, 3)
-    >>> decls = {n: BufferDecl(n, (3,), "int8") for n in ("x", "y")}
-    >>> y = np.zeros(3, "int8")
-    >>> negate = For(i, Store("y", (i,), -load("x", [i], "int8")))
-    >>> _ = run_primfunc(PrimFunc("negate", ("x", "y"), decls, negate), {"x": np.arange(3, dtype="int8"), "y": y})
-    >>> y
-    array([ 0, -1, -2], dtype=int8)
+    >>> import eqsat as eq, numpy as np
+    >>> f = eq.PrimFunc.parse('''func f(x: int8[3], y: int8[3])
+    ...   for i in 3:
+    ...     if i < 2:
+    ...       y[i] = -x[i]
+    ...     else:
+    ...       y[i] = hole(1, 'int8')''')
+    >>> x, y = np.arange(3, dtype="int8"), np.zeros(3, "int8")
+    >>> freed = eq.run_primfunc(f, {"x": x, "y": y}, track=True)
+    >>> y[:2], freed["y"]
+    (array([ 0, -1], dtype=int8), array([False, False,  True]))
 
     symbols: numbers for sizes that no shape tells. A parameter with strides or an offset is a view of dense memory with
-    these strides, beginning at that element. With `track`, cells that hold nothing of use are followed: reading one
-    gives an unknown value, and an unknown value as a condition, an index, an assumption, or in a cell of a parameter at
-    the end is an EvaluationError, as is an access of padding that has no value. The answer is then, by parameter, which
-    elements a hole was stored to (they may hold anything).
+    these strides, beginning at that element.
+    track: whether cells that hold nothing of use are followed. Reading one gives an unknown value, and an unknown value
+    as a condition, an index, an assumption, or in a cell of a parameter at the end is an error, as is an access of
+    padding that has no value. The answer is then, by parameter, which elements a hole was stored to (they may hold
+    anything).
+
+    Errors: EvaluationError for arrays that are not as the parameters are declared, for accesses out of range, and for
+    what has no meaning, with the positions of the loops. Source: holes are those of RFC 77 of Apache TVM (rows E1, E2).
     """
     what = f"function {func.name}"
+    _check_arrays(what, func, buffers)
     sizes = bind_function(func, {n: a.shape for n, a in buffers.items()}, symbols)
     regions: dict[str, Allocation] = {}
     for name in dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store)):
@@ -211,6 +218,32 @@ def run_primfunc(
     if not track:
         return {}
     return {name: _freed(found, opened[name], what) for name, found in regions.items()}
+
+
+def _check_arrays(what: str, func: PrimFunc, buffers: Mapping[str, Any]) -> None:
+    """Refuse names of no parameter, what is no array, and arrays that cannot be read or changed in place."""
+    stored: set[str] | None = None
+    for name, array in buffers.items():
+        if name not in func.buffer_map:
+            raise EvaluationError(what, f"there is no parameter {name!r}", f"parameters are {', '.join(func.params)}")
+        if not isinstance(array, np.ndarray):
+            raise EvaluationError(what, f"{name} is {type(array).__name__}, not a numpy array", "it may be changed")
+        found = cast(NDArray, array)
+        if not found.dtype.isnative:
+            raise EvaluationError(what, f"{name} is in another byte order", "pass a copy")
+        if not found.flags.writeable:
+            stored = _stored(func) if stored is None else stored
+            if name in stored:
+                raise EvaluationError(what, f"{name} is written, and read-only", "pass a copy")
+
+
+def _stored(func: PrimFunc) -> set[str]:
+    """The parameters that a function writes, by themselves or by an alias."""
+    roots: dict[str, str] = {}
+    for stmt in statements(func.body):
+        if isinstance(stmt, Alias):
+            roots[stmt.buffer.name] = roots.get(stmt.data, stmt.data)
+    return {roots.get(s.buffer, s.buffer) for s in statements(func.body) if isinstance(s, Store)}
 
 
 def _freed(found: Allocation, opened: NDArray, what: str) -> NDArray:

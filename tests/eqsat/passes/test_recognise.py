@@ -84,6 +84,21 @@ def test_what_is_no_view() -> None:
             as_view(function(buffers, loops([i], put("y", [i], value))))
     with pytest.raises(ScheduleError, match="of which"):
         as_view(function(buffers, loops([i], put("y", [i], a), put("x", [i], a))))
+    with pytest.raises(ScheduleError, match=r"y\[3\] is not known to come from inside of x") as error:
+        as_view(function(buffers, loops([i], put("y", [i], t.load("x", [i + 1], F32)))))
+    assert error.value.witness == {"buffer": "y", "cell": (3,)}
     x = eq.input("x", (4,), F32)
     with pytest.raises(ScheduleError, match="more than one view"):
         as_function(eq.Program([x], {"y": x.flip(0).relu()}))
+
+
+# feature: G10
+def test_views_of_scalars_and_of_unknown_sizes() -> None:
+    i = eq.axis("i", 2)
+    spread = function({"x": ((), "int8"), "y": ((2,), "int8")}, loops([i], put("y", [i], t.load("x", [], "int8"))))
+    assert eq.evaluate(as_view(spread), {"x": np.int8(3)}).tolist() == [3, 3]
+    turned = PrimFunc.parse("func f(x: int8[N], y: int8[N])\n  symbol N\n  for i in N:\n    y[i] = x[N - i - 1]")
+    assert eq.evaluate(as_view(turned), {"x": np.arange(3, dtype="int8")}).tolist() == [2, 1, 0]
+    assert str(as_function(eq.input("x", (3,), "int8").flip(0), "turn")).startswith(
+        "func turn(x: int8[3], out: int8[3])"
+    )

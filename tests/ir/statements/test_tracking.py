@@ -135,3 +135,20 @@ def test_a_function_may_do_more_where_a_hole_was_stored() -> None:  # feature: E
     assert np.isnan(x["x"][0]) and x["x"][3] == 4.0
     bad = PrimFunc("f", ("x",), decls, Store("x", (t.index_const(4),), one))
     assert "outside of" in same_meaning(nothing, bad, x).difference
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": [1, 2]}, "x is list, not a numpy array"),
+        ({"x": np.zeros(2, ">i4")}, "x is in another byte order"),
+        ({"x": np.broadcast_to(np.int32(1), (2,))}, "x is written, and read-only"),
+        ({"x": np.zeros(2, "int32"), "z": np.zeros(2, "int32")}, "there is no parameter 'z'"),
+        ({"x": np.zeros(2, "int64")}, r"x is int64\(2,\), expected int32"),
+        ({}, "x is nothing"),
+    ],
+)
+def test_arrays_that_cannot_be_run_on_are_said(arrays: dict[str, NDArray], message: str) -> None:
+    func = eq.PrimFunc.parse("func f(x: int32[2])\n  alias y: int32[2] = x\n  y[0] = x[1]")
+    with pytest.raises(EvaluationError, match=message):
+        eq.run_primfunc(func, arrays)
