@@ -102,7 +102,9 @@ class Enumerator:
             raise LayoutError(m.what, "enumeration inverts only maps of few points", "register a prover")
         proof = self.map_injective(m)
         if proof.verdict != "proved":
-            raise LayoutError(m.what, f"not injective: {proof.witness}", "use a map that keeps cells apart")
+            raise LayoutError(
+                m.what, f"not injective: {proof.witness}", "use a map that keeps cells apart", proof.witness
+            )
         extents, declared = m.numbers
         reached = _reached(m, m.numbers)
         if 0 in extents:

@@ -10,7 +10,8 @@ class EqsatError(Exception):
     """The base of all eqsat errors.
 
     Parameters are the parts of a good message: the operation, the thing as the user wrote it, the condition that failed
-    (with a witness) and what to do about it.
+    (with a witness) and what to do about it. `witness` says where it failed, as data: names of axes, symbols and cells
+    with their values; it is empty where there is none.
 
     >>> raise EqsatError("inverse of i -> i % 7 on (14,)", "0 and 7 both map to 0", "use a bijective map")
     Traceback (most recent call last):
@@ -18,12 +19,15 @@ class EqsatError(Exception):
     eqsat.ir.errors.EqsatError: inverse of i -> i % 7 on (14,): 0 and 7 both map to 0 (use a bijective map)
     """
 
-    def __init__(self, operation: str, problem: str = "", fix: str = "") -> None:
+    def __init__(
+        self, operation: str, problem: str = "", fix: str = "", witness: Mapping[str, Any] | None = None
+    ) -> None:
         text = operation + (f": {problem}" if problem else "") + (f" ({fix})" if fix else "")
         super().__init__(text)
         self.operation = operation
         self.problem = problem
         self.fix = fix
+        self.witness = dict(witness or {})
 
 
 class TypeMismatch(EqsatError):
@@ -53,18 +57,15 @@ class EvaluationError(EqsatError):
 class ScheduleError(EqsatError):
     """A step of a schedule or a pass would change what a function does, or cannot be shown not to.
 
-    `witness` says where: names of axes, symbols and cells with their values. `program` is the function that a step of
-    a schedule was refused for, as text with `>` before the lines that the step or the witness names.
+    `program` is the function that a step of a schedule was refused for, as text with `>` before the lines that the step
+    or the witness names.
 
     >>> error = ScheduleError("merge of i and j", "B[3] is read before it is written", witness={"i": 4, "j": 3})
     >>> print(error, error.witness["i"])
     merge of i and j: B[3] is read before it is written 4
     """
 
-    def __init__(self, operation: str, problem: str = "", fix: str = "", witness: Mapping[str, Any] | None = None):
-        super().__init__(operation, problem, fix)
-        self.witness = dict(witness or {})
-        self.program = ""
+    program: str = ""
 
 
 class BackendError(EqsatError):

@@ -178,6 +178,7 @@ def _collision_error(problem: Problem, proof: Proof) -> LayoutError:
         problem.what,
         f"not injective: {pair[0]} and {pair[1]} both map to {_image(problem, pair[0])}",
         "use a map that keeps cells apart",
+        witness,
     )
 
 

@@ -33,7 +33,8 @@ def solve_symbolic(problem: Problem, given: Sequence[Term] | None) -> tuple[list
     if found is None:
         proof = decider().injective(problem.outputs, problem.box)
         if proof.verdict == "refuted":
-            raise LayoutError(problem.what, f"not injective: {dict(proof.witness or {})}")
+            shown = f"not injective: {dict(proof.witness or {})}"
+            raise LayoutError(problem.what, shown, "use a map that keeps cells apart", proof.witness)
         raise LayoutError(
             f"inverse of {problem.what}", "no digit formula inverts it for all sizes", "give the symbols a value"
         )

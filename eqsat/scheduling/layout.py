@@ -104,7 +104,7 @@ def transformed(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> Buf
     except EqsatError as error:
         if error.operation.startswith("transform_layout of "):  # of the same buffer
             raise ScheduleError(what, error.problem, error.fix) from error
-        raise ScheduleError(what, str(error)) from error
+        raise ScheduleError(what, str(error), witness=error.witness) from error
 
 
 def as_pad(made: Buffer, pad_value: Any) -> Any:
@@ -292,4 +292,4 @@ def set_axis_separators(
     except ScheduleError:
         raise
     except EqsatError as error:
-        raise ScheduleError(what, str(error)) from error
+        raise ScheduleError(what, str(error), witness=error.witness) from error

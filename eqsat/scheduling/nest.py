@@ -232,7 +232,7 @@ def index_map_in(what: str, given: Any, rank: int) -> IndexMap:
     try:
         return index_map_of(given, rank)
     except EqsatError as error:
-        raise ScheduleError(what, str(error)) from error
+        raise ScheduleError(what, str(error), witness=error.witness) from error
 
 
 def index_map_of(given: Any, rank: int) -> IndexMap:

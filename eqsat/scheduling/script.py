@@ -49,7 +49,7 @@ def _take(schedule: Schedule, number: int, line: str) -> None:
     except TypeError as error:
         raise ParseError(where, f"{line.strip()}: {error}") from error
     except EqsatError as error:
-        raise ScheduleError(where, str(error)) from error
+        raise ScheduleError(where, str(error), witness=error.witness) from error
     names = (found,) if isinstance(found, str) else tuple(found or ())
     if made and names != made:
         schedule.undo()

@@ -217,7 +217,9 @@ def _clamped(high: Term) -> Dim:
 
 def _negative(what: str, term: Term, witness: dict[str, int]) -> LayoutError:
     at = ", ".join(f"{name} = {value}" for name, value in witness.items())
-    return NegativeOutput(what, f"{term} is negative" + (f" at {at}" if at else ""), "physical indices start at 0")
+    return NegativeOutput(
+        what, f"{term} is negative" + (f" at {at}" if at else ""), "physical indices start at 0", witness
+    )
 
 
 def from_zero(term: Term, axes: Mapping[Term, Dim]) -> Term:

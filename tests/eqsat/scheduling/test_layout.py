@@ -488,3 +488,18 @@ def test_padding_in_one_row_is_chosen_in_the_loop_and_none_needs_no_choice(exten
     b = np.full((1, 4), -1, "int32")
     run_primfunc(s.func, {"A": np.arange(1, extent + 1, dtype="int32"), "B": b}, track=True)
     assert b.tolist() == [[1, 2, 3, 4 if extent == 4 else 0]]
+
+
+# feature: D2
+@pytest.mark.parametrize("extent", ["12", "N"])
+def test_refused_maps_say_where_as_data(extent: str) -> None:
+    symbol = "  symbol N\n" if extent == "N" else ""
+    text = f"func f(A: int32[{extent}], B: int32[{extent}])\n{symbol}  for i in {extent}:\n    B[i] = A[i]"
+    s = Schedule(PrimFunc.parse(text))
+    with pytest.raises(eq.ScheduleError) as refused:
+        s.transform_layout("B", "i -> i % 7", interface="free")
+    first, second = refused.value.witness["first"], refused.value.witness["second"]
+    assert first["i"] != second["i"] and (first["i"] - second["i"]) % 7 == 0
+    with pytest.raises(eq.ScheduleError) as negative:
+        s.transform_layout("B", "i -> i - 3", interface="free")
+    assert 0 <= negative.value.witness["i"] < 3
