@@ -8,7 +8,7 @@ from typing import Any
 
 from eqsat.graph.rebuild import with_operands
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
-from eqsat.ir.given import listed, told
+from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import solve
 from eqsat.ir.statements.called import Called
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
@@ -47,7 +47,7 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     what = f"call of {as_function(func, 'call').name}"
     if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise EqsatError(what, f"arguments {told(arguments)} are no dict of a tensor for each parameter")
-    free = listed(free, what, f"free=[{free!r}]")
+    free = [text(name, f"{what} with free={told(free)}") for name in listed(free, what, f"free=[{free!r}]")]
     stmts = list(statements(func.body))
     written = [p for p in func.params if any(isinstance(s, Store) and s.buffer in _family(func, p) for s in stmts)]
     unknown = sorted(({*arguments} | {*free}) - {*func.params})

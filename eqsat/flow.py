@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.given import told
+from eqsat.ir.given import listed, told
 from eqsat.ir.keywords import keywords
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.signature import Dims, Signature
@@ -60,7 +60,9 @@ def flow_layout(
     apart = output_map.is_injective(result.shape)
     if apart.verdict == "refuted":
         raise LayoutError(f"flow_layout of {output_map}", f"is no layout, two cells share a place: {apart.witness}")
-    wanted = result.node.operands if operands is None else tuple(operands)
+    wanted = result.node.operands if operands is None else _tensors(operands)
+    if callbacks is not None and not isinstance(callbacks, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise LayoutError("flow_layout", f"callbacks={told(callbacks)} are no dict", "a function for each operator")
     known: dict[Tensor, IndexMap | None] = {result: output_map}
     for node in reversed(list(node_order([result]))):
         for y in [x for x in known if x.node is node and (x is result or x not in wanted)]:
@@ -80,6 +82,15 @@ def _map_of(given: object) -> IndexMap:
         problem = f"{told(given)} is no index map"
         raise LayoutError("flow_layout", problem, "eq.IndexMap.parse('i -> i//4, i%4'), or that text")
     return given
+
+
+def _tensors(given: Iterable[Tensor]) -> tuple[Tensor, ...]:
+    """The operands that a user names."""
+    found = tuple(listed(given, f"flow_layout to operands={told(given)}", "a list of tensors", LayoutError))
+    for x in found:
+        if not isinstance(x, Tensor):
+            raise LayoutError("flow_layout", f"{told(x)} is no tensor", "name tensors that lead to the result")
+    return found
 
 
 def _operand_maps(result: Tensor, m: IndexMap | None, callbacks: Mapping[str, Callback]) -> Maps:

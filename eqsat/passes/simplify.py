@@ -9,7 +9,7 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, children, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import symbols
+from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.passes.cells import accesses, apart, has_loads, reads_of
 from eqsat.passes.context import Context
 from eqsat.passes.flow import after, before_child, entry
@@ -61,7 +61,7 @@ def _checked(stmt: Assume, context: Context, name: str) -> Stmt:
 
 def _of_loops(condition: Term, context: Context) -> bool:
     """Whether a condition speaks of loops alone, all of which run: of sizes and cells it is a promise."""
-    return not has_loads(condition) and not symbols(condition, *context.guard)
+    return not (has_loads(condition) or nodes_of("hole", condition) or symbols(condition, *context.guard))
 
 
 def _branch(stmt: If, context: Context, name: str) -> Stmt:

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from eqsat.ir.errors import EqsatError, ParseError, ScheduleError
+from eqsat.ir.given import told
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.scheduling.primitives import PRIMITIVES
 from eqsat.scheduling.schedule import Schedule
@@ -29,6 +30,8 @@ def take_steps(schedule: Schedule, text: str) -> None:
     Errors: ParseError, naming the line; ScheduleError where a step is refused, its `operation` naming the line. Steps
     before it are taken.
     """
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ParseError("steps", f"{told(text)} is no text")
     if text.lstrip().startswith("{"):
         schedule.take(Trace.from_json(text))
         return

@@ -75,7 +75,8 @@ class PrimFunc(Structural):
           for i in N:
             x[i] = -x[i]
 
-        Notes of parameters are not in the text. Raises ParseError, naming the line, for anything else.
+        What follows `#` in a line is a remark. Notes of parameters are not in the text. Raises ParseError, naming the
+        line, for anything else.
         """
         from eqsat.ir.statements.parse import parse_function
 

@@ -150,6 +150,8 @@ def test_what_is_no_function_or_no_arguments(odd: Any) -> None:
         eq.call(f, odd)
     with pytest.raises(eq.EqsatError, match="is no list"):
         eq.call(f, {"x": eq.input("x", (2,), "int8")}, odd)
+    with pytest.raises(eq.EqsatError, match="is no text"):
+        eq.call(f, {"x": eq.input("x", (2,), "int8")}, [["x"]])  # pyright: ignore[reportArgumentType]
 
 
 def test_what_a_parameter_held_before() -> None:

@@ -184,3 +184,9 @@ def test_a_map_may_be_a_text_and_nothing_else() -> None:
             flow_layout(x.relu(), given)
         with pytest.raises(LayoutError, match="is no tensor"):
             flow_layout(given, "i, j -> j, i")
+    for given in (5, "x", [5], [None]):
+        with pytest.raises(LayoutError, match=r"is no tensor|is no list"):
+            flow_layout(x.relu(), "i, j -> j, i", given)  # pyright: ignore[reportArgumentType]
+    for given in (5, "x", ["relu"]):
+        with pytest.raises(LayoutError, match="are no dict"):
+            flow_layout(x.relu(), "i, j -> j, i", None, given)  # pyright: ignore[reportArgumentType]

@@ -55,6 +55,7 @@ def test_an_assumption_that_is_false_in_some_iteration_is_an_error() -> None:
         loops([m], Assume(m < 3)),  # a promise about N
         loops([four], Assume(four < n)),
         loops([four], Assume(t.logical_or(four < 3, cell))),
+        loops([four], Assume(t.compare("eq", t.hole(1, I32, [four]), c(3)))),
     ):
         decls = {"A": BufferDecl("A", (16,), I32), "B": BufferDecl("B", (n,), I32)}
         simplify_statements(PrimFunc("f", ("A", "B"), decls, held))

@@ -195,6 +195,9 @@ def test_lines_that_are_no_steps() -> None:
     ):
         with pytest.raises(ParseError, match="line 1"):
             take_steps(s, text)
+    for odd in (None, 5, b"parallel('i')"):
+        with pytest.raises(ParseError, match="is no text"):
+            take_steps(s, odd)  # pyright: ignore[reportArgumentType]
     assert len(s.trace) == 1
 
 
