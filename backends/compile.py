@@ -54,6 +54,7 @@ def compile(
 
     The kernel of a PrimFunc takes all of its parameters and changes them in place; their types, shapes, strides and
     offsets must be as declared, and are checked before anything is read. Sizes that no shape tells are given by name.
+    Raises EvaluationError where it assumes what can never hold.
     """
     known = find_target(target)
     if known is None or known.compile is None:

@@ -30,8 +30,8 @@ def checked(step: str, primitive: Callable[..., Any], args: Mapping[str, Any]) -
     given: dict[str, Any] = {}
     for name, value in args.items():
         if value is not None or name in needed:
-            check = _CHECKS.get(name, _any)
-            given[name] = check(value, f"{step} with {name}={value!r}")
+            check = _CHECKS.get(name)
+            given[name] = value if check is None else check(value, f"{step} with {name}={value!r}")
     return given
 
 
@@ -39,10 +39,6 @@ def _needed(primitive: Callable[..., Any]) -> tuple[str, ...]:
     """The parameters without a default."""
     code, defaults = primitive.__code__, primitive.__defaults__
     return code.co_varnames[: code.co_argcount - len(defaults or ())]
-
-
-def _any(value: Any, what: str) -> Any:
-    return value
 
 
 def _text(value: Any, what: str) -> str:

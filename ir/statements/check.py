@@ -85,7 +85,8 @@ def _check_extent(what: str, loop: For) -> None:
         if node.op in ("axis", "var", "load", "hole"):
             raise ShapeError(what, f"extent {extent} of {loop.axis} depends on {node}", "loop to a bound, with an if")
     number = int_value(extent)
-    truth(loop.reduce, f"{what}, reduce={loop.reduce!r} of {loop.axis}")
+    if type(loop.reduce) is not bool:
+        truth(loop.reduce, f"{what}, reduce={loop.reduce!r} of {loop.axis}")
     if (number is not None and number < 0) or loop.kind not in _LOOPS:
         problem = f"loop over {loop.axis}: extent {extent}, kind {loop.kind!r}"
         raise ShapeError(what, problem, f"one of {', '.join(_LOOPS)}")
