@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
+from math import prod
 from typing import Any
 
+import numpy as np
+
+from eqsat.checking.equal import difference
+from eqsat.checking.guard import differs
+from eqsat.checking.programs import EVERY
+from eqsat.checking.verdict import Difference
 from eqsat.graph.rebuild import with_operands
+from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
 from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import solve
 from eqsat.ir.statements.called import Called
+from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
-from eqsat.ir.statements.stmt import For, Stmt, Store, seq, statements
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.sizes import numbers
+from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, seq, statements
+from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
@@ -22,8 +34,12 @@ from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import accesses
 from eqsat.passes.flow import entry
 from eqsat.passes.liveness import live_after
+from eqsat.passes.recognise import as_view
 from eqsat.scheduling.nest import index_map_in
 from eqsat.scheduling.schedule import Schedule
+
+RUNS, MOST = 2, 2048
+"""Runs in which a function is compared with its view, on whole numbers below one that every float type has."""
 
 
 def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] = ()) -> dict[str, Tensor]:
@@ -31,8 +47,8 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
 
     arguments: tensors by parameter. A parameter that is written may be left out where nobody can tell what it held
     before: each of its cells is written, none is read first. free: parameters whose layout `transform_calls` may
-    change; the others are as the function declares them. The function is one operator, a barrier for layouts;
-    `eq.compile` calls it compiled.
+    change; the others are as the function declares them. The function is one operator, a barrier for layouts, which
+    `eq.compile` calls compiled; `eq.optimize` takes one that only moves elements (`eq.as_view`) as the view that it is.
 
     >>> import eqsat as eq, numpy as np
     >>> twice = eq.PrimFunc.parse("func twice(x: int8[4], y: int8[4])\\n  for i in 4:\\n    y[i] = x[i] + x[i]")
@@ -67,7 +83,7 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     sizes = _sizes(what, func, {p: arguments[p] for p in given})
     outputs = [(tuple(_sized(d, sizes) for d in func.buffer_map[p].shape), func.buffer_map[p].dtype) for p in written]
     attrs = {"function": func.to_json(), "given": tuple(given), "free": tuple(sorted(free))}
-    impl = Called(func, tuple(given), tuple(written), _kernel)
+    impl = Called(func, tuple(given), tuple(written), _kernel, _viewed)
     node = Opaque(f"call:{func.name}", [arguments[p] for p in given], outputs, attrs, None, impl)
     return {p: Tensor(node, k) for k, p in enumerate(written)}
 
@@ -77,6 +93,60 @@ def _kernel(func: PrimFunc) -> Callable[..., Any]:
     from eqsat.backends.compile import compile
 
     return compile(func, target="c")
+
+
+@lru_cache(maxsize=256)
+def _viewed(func: PrimFunc) -> Program | None:
+    """The program of one view that a function of known sizes is, compared with it; None where it is none, or does more:
+    what it assumes would be believed."""
+    if not all(_moves(stmt) for stmt in statements(func.body)):
+        return None
+    try:
+        found = as_view(func)
+        problem = _unlike(func, found)
+    except EqsatError:
+        return None
+    if problem:
+        differs(f"the call of {func.name}", Difference(f"view of {func.name}", problem))
+        return None
+    return found
+
+
+def _moves(stmt: Stmt) -> bool:
+    """Whether what a statement stores, if anything, is chosen among elements and numbers; no promise is one."""
+    if not isinstance(stmt, Store):
+        return not isinstance(stmt, Assume)
+    values = [stmt.value]
+    while values and values[-1].op in ("where", "load", "const"):
+        value = values.pop()
+        values += value.args[1:] if value.op == "where" else ()
+    return not values
+
+
+def _unlike(func: PrimFunc, found: Program) -> str:
+    """What differs between a function and its view, on elements that differ from each other; '' where nothing does."""
+    ((source,), (name,)) = found.inputs, found.outputs
+    run = partial(run_primfunc, func) if sum(map(_cells, func.buffer_map.values())) <= EVERY else _kernel(func)
+    rng = np.random.default_rng(0)
+    for _ in range(RUNS):
+        arrays = {n: _scattered(decl, rng) for n, decl in func.buffer_map.items()}
+        wanted: NDArray = evaluate(found, {source.name: arrays[source.name].copy()})
+        run(arrays)
+        problem = difference(arrays[name], wanted, True)
+        if problem:
+            return problem
+    return ""
+
+
+def _cells(decl: BufferDecl) -> int:
+    return prod(numbers(decl.shape, {}))
+
+
+def _scattered(decl: BufferDecl, rng: np.random.Generator) -> NDArray:
+    """Numbers of which few are alike, with both zeros."""
+    values = rng.permutation(_cells(decl)) % MOST * rng.choice([-1.0, 1.0], _cells(decl))
+    array = rng.random(values.shape) < 0.5 if decl.dtype == BOOL else values.astype(numpy_dtype(decl.dtype))
+    return array.reshape(numbers(decl.shape, {}))
 
 
 def _family(func: PrimFunc, name: str) -> set[str]:

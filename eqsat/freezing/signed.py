@@ -30,10 +30,10 @@ def with_signatures(program: Program, operators: Mapping[str, KnownOperator], fr
     if not any(isinstance(node, Opaque) and node.op in operators for node in program.nodes()):
         return program, freeze
     table = replaced(program.outputs.values(), change)
-    return over(program, table), _moved(freeze, table)
+    return over(program, table), moved(freeze, table)
 
 
-def _moved(freeze: Freeze, table: Mapping[Key, Tensor]) -> Freeze:
+def moved(freeze: Freeze, table: Mapping[Key, Tensor]) -> Freeze:
     """What is frozen, by the tensors that have taken the place of others."""
     items = list(frozen_items(freeze))
     moved: dict[Any, Any] = {k if isinstance(k, str) else table.get(k.key, k): layouts for k, layouts in items}

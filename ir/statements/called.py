@@ -16,7 +16,7 @@ from eqsat.ir.statements.bind import bind_function
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Program, Tensor, View
 from eqsat.ir.terms.shape import Shape
 
 Runner = Callable[..., Any]
@@ -25,12 +25,13 @@ Runner = Callable[..., Any]
 @dataclass(frozen=True)
 class Called(OperatorImpl):
     """What a call computes: `given` are the parameters of the operands, in their order, `results` those written;
-    `compiled` makes a function that can be called."""
+    `compiled` makes a function that can be called, `viewed` the program of one view, where that is what it is."""
 
     func: PrimFunc
     given: tuple[str, ...]
     results: tuple[str, ...]
     compiled: Callable[[PrimFunc], Runner] = field(compare=False)
+    viewed: Callable[[PrimFunc], Program | None] = field(compare=False)
 
     def __call__(self, *arrays: NDArray) -> list[NDArray]:
         """The results, by the interpreter."""
@@ -50,6 +51,16 @@ class Called(OperatorImpl):
                 buffers[name] = np.zeros(numbers(decl.shape, sizes), decl.dtype)
         run(buffers)
         return [buffers[name] for name in self.results]
+
+    def as_view(self, operands: Sequence[Tensor]) -> View | None:
+        """The function of known sizes as a view of what it reads, where it moves elements and nothing else."""
+        found = None if self.func.symbols or len(self.results) > 1 else self.viewed(self.func)
+        if found is None:
+            return None
+        ((source,), (result,)) = found.inputs, found.outputs.values()
+        view = result.node
+        assert isinstance(view, View)
+        return View(operands[self.given.index(source.name)], result.shape, view.gather, view.valid, view.fill)
 
     def with_attrs(
         self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[tuple[Shape, str]], attrs: Mapping[str, Any]

@@ -187,6 +187,10 @@ class OperatorImpl(ABC):
     ) -> Opaque:
         """The operator of a node over other operands and with other attributes; EqsatError where there is none."""
 
+    def as_view(self, operands: Sequence[Tensor]) -> View | None:
+        """The result as a view of one of the operands, where the operator is known to move elements and no more."""
+        return None
+
     def padded(
         self, node: Opaque, operands: Sequence[Tensor], pads: Sequence[tuple[int, int]], fill: Term | None
     ) -> Opaque:

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 import eqsat as eq
+import eqsat.calls
 from eqsat.backends.functions.program import program_function
 from eqsat.calls import held_before
+from eqsat.checking.verdict import CheckFailure
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.tensors.run import evaluate_outputs
+from eqsat.ir.tensors.tensor import as_program
 from eqsat.passes.split import split_function
 
 PRODUCT = eq.PrimFunc.parse("""\
@@ -167,3 +170,87 @@ func f(x: int8[N, 6], y: int8[N, 6] strides [{}, 1] offset [2])
         held_before(eq.PrimFunc.parse(text.format(5)), "y")
     partial_store = "func f(y: int8[4])\n  for i in 3:\n    y[i] = int8(1)"
     assert held_before(eq.PrimFunc.parse(partial_store), "y").startswith("what y held before matters at y[3]")
+
+
+PACK = eq.PrimFunc.parse("""\
+func pack(x: float32[14], y: float32[4, 4])
+  for i in 16:
+    if i < 14:
+      y[i//4, i%4] = x[i]
+    else:
+      y[i//4, i%4] = float32(0.0)""")
+
+
+def packed(freeze: Sequence[str] = (), relu: bool = False) -> eq.Tensor:
+    y = eq.call(PACK, {"x": eq.input("x", (14,), "float32")})["y"]
+    return (y.relu() if relu else y).reshape((16,))[:14]
+
+
+# feature: G10
+@pytest.mark.parametrize("relu", [False, True])
+def test_a_call_that_only_moves_elements_is_a_view(relu: bool) -> None:
+    program = packed(relu=relu)
+    found = eq.optimize(program)
+    assert found.layout_ops == 0 and found.cost_before > found.cost_after == 0
+    assert "call:pack only moves elements: it is taken as a view" in found.notes
+    assert not [node for node in found.program.nodes() if getattr(node, "op", "") == "call:pack"]
+    x = np.linspace(-3, 3, 14).astype("float32")
+    for one in (program, found.program):
+        np.testing.assert_array_equal(eq.evaluate(one, {"x": x}), np.maximum(x, 0) if relu else x)
+    kept = eq.optimize(program, freeze=["call:pack"])
+    assert [node for node in kept.program.nodes() if getattr(node, "op", "") == "call:pack"] and not kept.notes
+
+
+# feature: G10
+def test_large_functions_are_compared_compiled() -> None:
+    turn = eq.PrimFunc.parse(
+        "func turn(x: int8[80, 90], y: int8[90, 80])\n  for i in 80:\n    for j in 90:\n      y[j, i] = x[i, j]"
+    )
+    y = eq.call(turn, {"x": eq.input("x", (80, 90), "int8")})["y"]
+    assert eq.optimize(y.permute_dims((1, 0))).layout_ops == 0
+
+
+# feature: G10
+def test_a_call_stays_where_its_view_gains_nothing() -> None:
+    program = as_program(eq.call(PACK, {"x": eq.input("x", (14,), "float32")})["y"] * 2)
+    found = eq.optimize(program)
+    assert found.program is found.original is program and found.cost_before == found.cost_after == 0 and not found.notes
+
+
+NO_VIEWS: dict[str, tuple[str, bool]] = {
+    "a cell that is not known": ("alloc t: int8[4]\n  t[0] = x[0]\n  for i in 4:\n    y[i] = t[i]", False),
+    "a part": ("for i in 3:\n    y[i] = x[i]", True),
+    "both written": ("for i in 4:\n    y[i] = x[i]\n  x[0] = x[1]", False),
+    "where data says": ("for i in 4:\n    y[i] = x[cast(x[i], 'index') % 4]", False),
+    "if data says so": ("for i in 4:\n    if x[i] < int8(0):\n      y[i] = x[0]\n    else:\n      y[i] = x[i]", True),
+    "more than a move": ("for i in 4:\n    y[i] = x[3 - i] + int8(1)", False),
+    "what is promised": ("assume x[0] == int8(1)\n  for i in 4:\n    y[i] = x[i]", False),
+    "outside": ("for i in 4:\n    y[i] = x[i + 1]", False),
+}
+
+
+# feature: G10
+@pytest.mark.parametrize("case", NO_VIEWS)
+def test_a_call_that_does_more_than_move_elements_stays(case: str) -> None:
+    text, given = NO_VIEWS[case]
+    f = eq.PrimFunc.parse(f"func f(x: int8[4], y: int8[4])\n  {text}")
+    arguments = {"x": eq.input("x", (4,), "int8")} | ({"y": eq.input("z", (4,), "int8")} if given else {})
+    y = eq.call(f, arguments)["y"].flip(0).flip(0)
+    found = eq.optimize(y)
+    assert [node.op for node in found.program.nodes() if hasattr(node, "op")] == ["call:f"]  # type: ignore[attr-defined]
+    assert found.layout_ops == 0 and not [n for n in found.notes if "taken as a view" in n]
+
+
+def test_a_view_that_differs_from_its_function_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = eq.as_view(eq.PrimFunc.parse(str(PACK).replace("x[i]", "x[13 - i]")))
+
+    def mistaken(func: eq.PrimFunc) -> eq.Program:
+        return wrong
+
+    monkeypatch.setattr(eqsat.calls, "as_view", mistaken)
+    func = eq.PrimFunc.parse(str(PACK).replace("pack", "other"))
+    y = eq.call(func, {"x": eq.input("x", (14,), "float32")})["y"].reshape((16,))[:14]
+    with pytest.raises(CheckFailure, match="check of the call of other: view of other"):
+        eq.optimize(y)
+    monkeypatch.setenv("EQSAT_DEBUG", "0")
+    assert "call:other" in str(eq.optimize(y).program)
