@@ -32,27 +32,29 @@ def simplify_statements(func: PrimFunc) -> PrimFunc:
       for i0 in 16:
         A[i0] = int32(0)
     """
-    return with_body(func, _simplified(tidy(func.body), entry(func), func.name))
+    return with_body(func, _simplified(tidy(func.body), entry(func), func.name, True))
 
 
-def _simplified(stmt: Stmt, context: Context, name: str) -> Stmt:
+def _simplified(stmt: Stmt, context: Context, name: str, sure: bool) -> Stmt:
+    """The statement in its context; sure: whether no data decides if it runs."""
     if isinstance(stmt, Store):
         return replace(stmt, index=tuple(map(context.simplify, stmt.index)), value=context.simplify(stmt.value))
     if isinstance(stmt, Assume):
-        return _checked(stmt, context, name)
+        return _checked(stmt, context, name, sure)
     if isinstance(stmt, If):
-        return _branch(stmt, context, name)
+        return _branch(stmt, context, name, sure)
     if isinstance(stmt, Seq):
-        return _sequence(stmt, context, name)
+        return _sequence(stmt, context, name, sure)
     if isinstance(stmt, For) and t.int_value(stmt.axis.args[0]) == 0:
         return EMPTY
-    inner = [_simplified(child, before_child(stmt, k, context), name) for k, child in enumerate(children(stmt))]
+    inner = [_simplified(child, before_child(stmt, k, context), name, sure) for k, child in enumerate(children(stmt))]
     return with_children(stmt, inner)
 
 
-def _checked(stmt: Assume, context: Context, name: str) -> Stmt:
+def _checked(stmt: Assume, context: Context, name: str, sure: bool) -> Stmt:
     never = context.decide(stmt.condition) == "never"
-    proof = context.prove(stmt.condition) if never or _of_loops(stmt.condition, context) else None
+    asked = never or (sure and _of_loops(stmt.condition, context))
+    proof = context.prove(stmt.condition) if asked else None
     if proof is not None and (never or proof.verdict == "refuted") and context.reachable():
         problem = f"assume {stmt.condition} is false" + (f" at {dict(proof.witness)}" if proof.witness else "")
         raise ScheduleError(f"simplify_statements of {name}", problem, "remove or correct it", proof.witness)
@@ -60,21 +62,22 @@ def _checked(stmt: Assume, context: Context, name: str) -> Stmt:
 
 
 def _of_loops(condition: Term, context: Context) -> bool:
-    """Whether a condition speaks of loops alone, all of which run: of sizes and cells it is a promise."""
+    """Whether a condition speaks of loops alone, and stands where they say: of sizes and cells it is a promise."""
     return not (has_loads(condition) or nodes_of("hole", condition) or symbols(condition, *context.guard))
 
 
-def _branch(stmt: If, context: Context, name: str) -> Stmt:
+def _branch(stmt: If, context: Context, name: str, sure: bool) -> Stmt:
     test = context.simplify(stmt.condition)
     if test.op != "const":
         decision = context.decide(test)
         test = {"always": t.TRUE, "never": t.FALSE}.get(decision, test)
     if test is t.TRUE:
-        return _simplified(stmt.then, context, name)
+        return _simplified(stmt.then, context, name, sure)
     if test is t.FALSE:
-        return EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context, name)
-    then = _simplified(stmt.then, context.under(test), name)
-    orelse = EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context.under(t.logical_not(test)), name)
+        return EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context, name, sure)
+    sure = sure and not has_loads(test)
+    then = _simplified(stmt.then, context.under(test), name, sure)
+    orelse = EMPTY if stmt.orelse is None else _simplified(stmt.orelse, context.under(t.logical_not(test)), name, sure)
     if tidy(then) == tidy(orelse):
         return then
     return _either(test, then, orelse)
@@ -87,11 +90,11 @@ def _either(test: Term, then: Stmt, orelse: Stmt) -> If:
     return If(test, then, None if is_empty(orelse) else orelse)
 
 
-def _sequence(stmt: Seq, context: Context, name: str) -> Stmt:
+def _sequence(stmt: Seq, context: Context, name: str, sure: bool) -> Stmt:
     parts: list[Stmt] = []
     before: list[Context] = []
     for part in stmt.parts:
-        new = tidy(_simplified(part, context, name))
+        new = tidy(_simplified(part, context, name, sure))
         if is_empty(new):
             continue
         known, context = context, after(new, context)
@@ -99,7 +102,7 @@ def _sequence(stmt: Seq, context: Context, name: str) -> Stmt:
         if isinstance(last, If) and isinstance(new, If):
             merged = merged_branches(last, new, before[-1])
             if merged is not None:
-                parts[-1] = tidy(_simplified(merged, before[-1], name))
+                parts[-1] = tidy(_simplified(merged, before[-1], name, sure))
                 continue
         parts.append(new)
         before.append(known)

@@ -53,6 +53,7 @@ def test_an_assumption_that_is_false_in_some_iteration_is_an_error() -> None:
     for held in (
         loops([four], when(four < 3, Assume(four < 3))),
         loops([m], Assume(m < 3)),  # a promise about N
+        when(t.compare("eq", t.load("A", [t.index_const(0)], I32), c(0)), loops([four], Assume(four < 3))),
         loops([four], Assume(four < n)),
         loops([four], Assume(t.logical_or(four < 3, cell))),
         loops([four], Assume(t.compare("eq", t.hole(1, I32, [four]), c(3)))),
