@@ -71,6 +71,7 @@ class _World:
         self.bool_sort: Any = self.z3.BoolSort(self.context)
         self.true: Any = self.z3.BoolVal(True, self.context)
         self.shown: dict[int, tuple[str, tuple[Any, ...], Any]] = {}  # by the identity of the expression
+        self.symbols: dict[tuple[Any, ...], Any] = {}
         self.applied: dict[tuple[Any, ...], Any] = {}  # `shown` keeps their arguments, whose identities stay taken
         self.mapped: dict[tuple[p.MVar, int], _Mapped] = {}
         self.indices: dict[int, Any] = {}
@@ -92,7 +93,11 @@ class _World:
         if key in self.applied:
             return self.applied[key]
         z3 = self.z3
-        symbol = z3.Function(name, *(a.sort() for a in args), sort) if args else z3.Const(name, sort)
+        kind = name, key[1], *(n in self.indices for n in key[2:])
+        symbol = self.symbols.get(kind)
+        if symbol is None:
+            symbol = z3.Function(name, *(a.sort() for a in args), sort) if args else z3.Const(name, sort)
+            self.symbols[kind] = symbol
         self.applied[key] = result = symbol(*args) if args else symbol
         if result.get_id() not in self.shown:
             self.shown[result.get_id()] = (name, args, result)
@@ -340,11 +345,11 @@ class _World:
             for place, x in self.universe_indices():
                 for m in list(self.bijections):
                     self.once(done, ("bijection", m, place), lambda m=m, x=x: self.bijection(m, x))
-            for f in hypotheses:
+            for n, f in enumerate(hypotheses):
                 names = sorted(_index_names(f))
                 for choice in itertools.product(*(self.candidates(f, name) for name in names)):
                     env = {name: x for name, (_, x) in zip(names, choice, strict=True)}
-                    self.once(done, (f, tuple(c for c, _ in choice)), lambda f=f, env=env: self.formula(f, env))
+                    self.once(done, (n, *(c for c, _ in choice)), lambda f=f, env=env: self.formula(f, env))
             if len(done) > MOST_INSTANCES:
                 return False
             if len(done) == before:

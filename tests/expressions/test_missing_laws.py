@@ -75,7 +75,13 @@ SHORTER: dict[Rule, tuple[str, tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("rule", SHORTER, ids=lambda rule: rule.name)
+LONG = {turned_thirds, turned_quarters}
+"""Rules that take seconds to prove, or to look for in our own."""
+
+
+@pytest.mark.parametrize(
+    "rule", [pytest.param(r, marks=pytest.mark.slow) if r in LONG else r for r in SHORTER], ids=lambda r: r.name
+)
 def test_a_law_that_is_missing(rule: Rule) -> None:  # feature: J5
     assert eq.check_rules([rule])[rule.name].status == "proved"
     assert not Deriver(scalar_rules()).derive(rule)

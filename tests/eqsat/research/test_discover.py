@@ -117,7 +117,7 @@ def test_the_grammars_cover_four_fifths_of_the_index_rules() -> None:  # feature
         ("choices", ["where-and", "where-or"]),
         ("truncation", ["truncdiv-of-positive", "abs-factor"]),
         pytest.param("strict", ["or-different"], marks=pytest.mark.slow),
-        ("parity", ["half-and-parity"]),
+        pytest.param("parity", ["half-and-parity"], marks=pytest.mark.slow),
         ("by-negatives", ["truncdiv-by-one"]),
         ("below-zero", ["div-small-negative"]),
         pytest.param("turned-least", ["min-of-opposites"], marks=pytest.mark.slow),

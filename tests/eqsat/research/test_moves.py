@@ -30,7 +30,7 @@ def sound(found: MoveLaws) -> None:
     draw = random.Random(0)
     for law in found.laws:
         tried = 0
-        for _ in range(400):
+        for _ in range(150):
             env = {name: draw.randrange(0 if name in "ab" else 1, 7) for name in "nmab"}
             left = law.left.run(env)
             if left is None or not all(value_at(c, env) for c in law.conditions):

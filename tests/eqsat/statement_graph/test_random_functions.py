@@ -22,7 +22,7 @@ from eqsat.statement_graph.extract import Extractor, parts_of
 from eqsat.statement_graph.optimize import Limits, StatementGraph
 
 SMALL = Limits(rows=1000, questions=500)
-FEW, MANY = range(700, 710), range(2000, 2150)
+FEW, MANY = range(700, 705), range(2000, 2150)
 SAMPLES = 5
 
 
@@ -92,7 +92,7 @@ def compared(seed: int) -> int:
 
 # feature: E2, E15
 def test_any_choice_means_the_same() -> None:
-    assert sum(compared(seed) for seed in FEW) >= 15
+    assert sum(compared(seed) for seed in FEW) >= 8
 
 
 @pytest.mark.slow
