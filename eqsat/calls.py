@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.checking.equal import difference
+from eqsat.checking.equal import difference, inexact
 from eqsat.checking.guard import differs
 from eqsat.checking.programs import EVERY
 from eqsat.checking.verdict import Difference
@@ -23,7 +23,7 @@ from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
-from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, seq, statements
+from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
@@ -33,6 +33,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import accesses
 from eqsat.passes.flow import entry
+from eqsat.passes.formula import as_formula
 from eqsat.passes.liveness import live_after
 from eqsat.passes.recognise import as_view
 from eqsat.scheduling.nest import index_map_in
@@ -48,7 +49,8 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     arguments: tensors by parameter. A parameter that is written may be left out where nobody can tell what it held
     before: each of its cells is written, none is read first. free: parameters whose layout `transform_calls` may
     change; the others are as the function declares them. The function is one operator, a barrier for layouts, which
-    `eq.compile` calls compiled; `eq.optimize` takes one that only moves elements (`eq.as_view`) as the view that it is.
+    `eq.compile` calls compiled; `eq.optimize` takes one that moves elements (`eq.as_view`), or computes each cell of
+    its result from cells, as the view or the formula that it is.
 
     >>> import eqsat as eq, numpy as np
     >>> twice = eq.PrimFunc.parse("func twice(x: int8[4], y: int8[4])\\n  for i in 4:\\n    y[i] = x[i] + x[i]")
@@ -83,7 +85,7 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     sizes = _sizes(what, func, {p: arguments[p] for p in given})
     outputs = [(tuple(_sized(d, sizes) for d in func.buffer_map[p].shape), func.buffer_map[p].dtype) for p in written]
     attrs = {"function": func.to_json(), "given": tuple(given), "free": tuple(sorted(free))}
-    impl = Called(func, tuple(given), tuple(written), _kernel, _viewed)
+    impl = Called(func, tuple(given), tuple(written), _kernel, _formula)
     node = Opaque(f"call:{func.name}", [arguments[p] for p in given], outputs, attrs, None, impl)
     return {p: Tensor(node, k) for k, p in enumerate(written)}
 
@@ -96,27 +98,35 @@ def _kernel(func: PrimFunc) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=256)
-def _viewed(func: PrimFunc) -> Program | None:
-    """The program of one view that a function of known sizes is, compared with it; None where it is none, or does more:
-    what it assumes would be believed."""
-    if not all(_moves(stmt) for stmt in statements(func.body)):
+def _formula(func: PrimFunc) -> Program | None:
+    """The program of one view or formula that a function of known sizes is, compared with it; None where it is none, or
+    does more: what it assumes would be believed."""
+    if any(isinstance(stmt, Assume) for stmt in statements(func.body)):
         return None
+    found = _as_view(func)
     try:
-        found = as_view(func)
+        found = as_formula(func) if found is None else found
         problem = _unlike(func, found)
     except EqsatError:
         return None
     if problem:
-        differs(f"the call of {func.name}", Difference(f"view of {func.name}", problem))
+        differs(f"the call of {func.name}", Difference(f"formula of {func.name}", problem))
         return None
     return found
 
 
+def _as_view(func: PrimFunc) -> Program | None:
+    if not all(_moves(stmt) for stmt in statements(func.body)):
+        return None
+    try:
+        return as_view(func)
+    except EqsatError:
+        return None
+
+
 def _moves(stmt: Stmt) -> bool:
-    """Whether what a statement stores, if anything, is chosen among elements and numbers; no promise is one."""
-    if not isinstance(stmt, Store):
-        return not isinstance(stmt, Assume)
-    values = [stmt.value]
+    """Whether what a statement stores, if anything, is chosen among elements and numbers."""
+    values = [stmt.value] if isinstance(stmt, Store) else []
     while values and values[-1].op in ("where", "load", "const"):
         value = values.pop()
         values += value.args[1:] if value.op == "where" else ()
@@ -124,15 +134,17 @@ def _moves(stmt: Stmt) -> bool:
 
 
 def _unlike(func: PrimFunc, found: Program) -> str:
-    """What differs between a function and its view, on elements that differ from each other; '' where nothing does."""
-    ((source,), (name,)) = found.inputs, found.outputs
-    run = partial(run_primfunc, func) if sum(map(_cells, func.buffer_map.values())) <= EVERY else _kernel(func)
+    """What differs between a function and its formula, on elements that differ from each other, or ''."""
+    (name,) = found.outputs
+    small = sum(map(_cells, func.buffer_map.values())) <= EVERY
+    run = partial(run_primfunc, func) if small else _kernel(func)
+    exact = small or not inexact(*(term for stmt in statements(func.body) for term in stmt_terms(stmt)))
     rng = np.random.default_rng(0)
     for _ in range(RUNS):
         arrays = {n: _scattered(decl, rng) for n, decl in func.buffer_map.items()}
-        wanted: NDArray = evaluate(found, {source.name: arrays[source.name].copy()})
+        wanted: NDArray = evaluate(found, {x.name: arrays[x.name].copy() for x in found.inputs})
         run(arrays)
-        problem = difference(arrays[name], wanted, True)
+        problem = difference(arrays[name], wanted, exact)
         if problem:
             return problem
     return ""

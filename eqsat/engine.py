@@ -153,14 +153,18 @@ def _moves_as_views(program: Program, freeze: Freeze, limits: Limits) -> Moves:
 
 
 def _settled(found: Result, moves: Moves, frozen: Freezing, target: str, table: Table | None) -> Result:
-    """The result with what it was made of. Where nothing was gained from taking calls as views, they are called."""
+    """The result with what it was made of. Where nothing was gained from taking calls as formulas, they are called."""
     original = moves.program
     if found.program is not frozen.program and found.program is not original:
         found = replace(found, notes=[*moves.notes, *found.notes])
     elif moves.notes:
-        original, frozen = moves.called, freezing(moves.called, moves.called_freeze, target)
-        own = measure(frozen.program, table)
-        found = replace(found, program=frozen.program, initial=own, final=own)
+        called = freezing(moves.called, moves.called_freeze, target)
+        own = measure(called.program, table)
+        if found.final.rank < own.rank:
+            found = replace(found, initial=own, notes=[*moves.notes, *found.notes])
+        else:
+            original, frozen = moves.called, called
+            found = replace(found, program=frozen.program, initial=own, final=own)
     kept = frozen.nodes if found.program is frozen.program else found.frozen
     return replace(found, original=original, target=target, prices=table, frozen=kept)
 

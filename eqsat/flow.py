@@ -10,7 +10,7 @@ from eqsat.ir.given import listed, told
 from eqsat.ir.keywords import keywords
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.tensors.signature import Dims, Signature
-from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Tensor, View, node_order
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, OperatorImpl, Tensor, View, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, same_dim
 from eqsat.ir.terms.term import Term
@@ -128,6 +128,8 @@ def _checked(name: str, node: Node, maps: Maps) -> Maps:
 def _accesses(result: Tensor) -> list[tuple[Tensor, Sequence[Term] | None]]:
     """Each load of each operand: its index over the axes of the result (None: nothing is known)."""
     node = result.node
+    if isinstance(node, Opaque) and isinstance(node.impl, OperatorImpl) and node.signature is None:
+        node = node.impl.as_formula(node.operands) or node
     if isinstance(node, Compute):
         return [(node.operands[load.payload], load.args) for load in nodes_of("load", node.body)]
     if isinstance(node, View):

@@ -6,10 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import NDArray, has_floats
+from eqsat.ir.dtypes import NDArray, has_floats, is_float
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import postorder
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Of the largest value: where sums were reordered, or different kernels computed them."""
+INEXACT = {*t.FLOAT_UNARY, "pow"} - {"sqrt", "floor", "ceil", "round", "trunc"}
+"""Functions of floats whose last digits C and numpy may have differently: no standard says how they are rounded."""
 OWN, LARGEST = 10.0, 0.1
 """Cells far below the largest one may differ by less: by so many tolerances of their own value and of the largest."""
 
@@ -21,6 +26,16 @@ def tolerance_of(dtype: str, default: float = 1e-4) -> float:
     (0.01, 0.0001)
     """
     return max(default, TOLERANCE[dtype]) if dtype in ("float16", "bfloat16") else default
+
+
+def inexact(*terms: Term) -> list[str]:
+    """The functions in terms whose last digits C and numpy may have differently.
+
+    >>> x = t.load("x", [t.var("i")], "float32")
+    >>> inexact(t.unary("exp", x) + t.unary("sqrt", x))
+    ['exp']
+    """
+    return sorted({x.op for x in postorder(*terms) if x.op in INEXACT and is_float(x.dtype)})
 
 
 def difference(

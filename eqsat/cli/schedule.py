@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from eqsat.backends.compile import compile
-from eqsat.checking.equal import differing
+from eqsat.checking.equal import differing, inexact
 from eqsat.cli.arrays import Filler, arguments_of, known_sizes, npz_of, random, read_arrays, zeros
 from eqsat.cli.models import sizes_of
 from eqsat.cli.output import Output, writable, write_file
@@ -26,7 +26,6 @@ from eqsat.ir.statements.stmt import statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.bindings import bindings
 from eqsat.ir.terms.text import symbol_names
-from eqsat.ir.terms.walk import postorder
 from eqsat.scheduling.mapped import moved_arguments, same_scheduled, told_sizes
 from eqsat.scheduling.memory import family, touches
 from eqsat.scheduling.schedule import Schedule
@@ -36,8 +35,6 @@ RUNS = 3
 CLOSE = 1e-4
 FIRST = 8
 """How many elements of a result are shown."""
-INEXACT = {*t.FLOAT_UNARY, "pow"} - {"sqrt", "floor", "ceil", "round", "trunc"}
-"""Functions of floats whose last digits C and numpy may have differently: no standard says how they are rounded."""
 
 
 @dataclass(frozen=True)
@@ -208,8 +205,7 @@ def _compared(schedule: Schedule, case: Case, target: str, differences: list[str
 
 def _inexact(func: PrimFunc) -> list[str]:
     """The functions that a function calls whose last digits C and numpy may have differently."""
-    terms = [term for s in statements(func.body) for term in stmt_terms(s)]
-    return sorted({x.op for x in postorder(*terms) if x.op in INEXACT and is_float(x.dtype)})
+    return inexact(*(term for s in statements(func.body) for term in stmt_terms(s)))
 
 
 def _run(schedule: Schedule, case: Case, target: str | None) -> dict[str, Found]:

@@ -1,4 +1,4 @@
-"""Operators that move elements and nothing else, as the views that they are."""
+"""Operators that are formulas of cells, as these: those that only move elements, as views."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from eqsat.freezing.names import Freeze, frozen_nodes
 from eqsat.freezing.signed import moved
 from eqsat.graph.rebuild import over, replaced
-from eqsat.ir.tensors.tensor import Node, Opaque, OperatorImpl, Program, Tensor
+from eqsat.ir.tensors.tensor import Node, Opaque, OperatorImpl, Program, Tensor, View
 
 
 @dataclass(frozen=True)
 class Moves:
-    """A program and what is frozen in it, after operators that only move elements became views: `notes` says which.
+    """A program and what is frozen in it, after operators became formulas or views: `notes` says which.
     `called` and `called_freeze` are as they were."""
 
     program: Program
@@ -24,18 +24,20 @@ class Moves:
 
 
 def with_views(program: Program, freeze: Freeze) -> Moves:
-    """The program in which operators that only move elements are views, itself where there is none. Frozen operators,
-    and those that have a signature, stay as they are."""
+    """The program in which operators that are known to be formulas are these, itself where there is none. Frozen
+    operators, and those that have a signature, stay as they are."""
 
     def change(node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor] | None:
         if not _may_move(node) or node.serial in kept:
             return None
         assert isinstance(node, Opaque) and isinstance(node.impl, OperatorImpl)
-        view = node.impl.as_view(operands)
-        if view is None:
+        found = node.impl.as_formula(operands)
+        if found is None:
             return None
-        notes.append(f"{node.op} only moves elements: it is taken as a view")
-        return [Tensor(view)]
+        is_view = isinstance(found, View)
+        does, taken = ("moves elements", "view") if is_view else ("computes cells from cells", "formula")
+        notes.append(f"{node.op} only {does}: it is taken as a {taken}")
+        return [Tensor(found)]
 
     same = Moves(program, freeze, program, freeze)
     if not any(map(_may_move, program.nodes())):
@@ -51,5 +53,5 @@ def _may_move(node: Node) -> bool:
     """Whether an operator can be asked, and may become another."""
     if not isinstance(node, Opaque) or not isinstance(node.impl, OperatorImpl):
         return False
-    asked = type(node.impl).as_view is not OperatorImpl.as_view
+    asked = type(node.impl).as_formula is not OperatorImpl.as_formula
     return asked and node.pure and node.signature is None and len(node.outputs) == 1

@@ -16,7 +16,7 @@ from eqsat.ir.statements.bind import bind_function
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Input, Opaque, OperatorImpl, Program, Tensor, View
 from eqsat.ir.terms.shape import Shape
 
 Runner = Callable[..., Any]
@@ -25,13 +25,13 @@ Runner = Callable[..., Any]
 @dataclass(frozen=True)
 class Called(OperatorImpl):
     """What a call computes: `given` are the parameters of the operands, in their order, `results` those written;
-    `compiled` makes a function that can be called, `viewed` the program of one view, where that is what it is."""
+    `compiled` makes a function that can be called, `formula` the program of one formula, where that is what it is."""
 
     func: PrimFunc
     given: tuple[str, ...]
     results: tuple[str, ...]
     compiled: Callable[[PrimFunc], Runner] = field(compare=False)
-    viewed: Callable[[PrimFunc], Program | None] = field(compare=False)
+    formula: Callable[[PrimFunc], Program | None] = field(compare=False)
 
     def __call__(self, *arrays: NDArray) -> list[NDArray]:
         """The results, by the interpreter."""
@@ -52,15 +52,29 @@ class Called(OperatorImpl):
         run(buffers)
         return [buffers[name] for name in self.results]
 
-    def as_view(self, operands: Sequence[Tensor]) -> View | None:
-        """The function of known sizes as a view of what it reads, where it moves elements and nothing else."""
-        found = None if self.func.symbols or len(self.results) > 1 else self.viewed(self.func)
+    def as_formula(self, operands: Sequence[Tensor]) -> View | Compute | None:
+        """The function of known sizes as a formula of what it reads; as a view, where it moves elements and no more."""
+        found = None if self.func.symbols or len(self.results) > 1 else self.formula(self.func)
         if found is None:
             return None
-        ((source,), (result,)) = found.inputs, found.outputs.values()
-        view = result.node
-        assert isinstance(view, View)
-        return View(operands[self.given.index(source.name)], result.shape, view.gather, view.valid, view.fill)
+        (result,) = found.outputs.values()
+        if isinstance(result.node, View):
+            return self._moved(result.node, operands)
+        assert isinstance(result.node, Compute)
+        read = [
+            Tensor(self._moved(x.node, operands)) if isinstance(x.node, View) else self._operand(x, operands)
+            for x in result.node.operands
+        ]
+        return Compute(read, result.shape, result.node.body)
+
+    def _operand(self, x: Tensor, operands: Sequence[Tensor]) -> Tensor:
+        """The operand that is given for an input."""
+        assert isinstance(x.node, Input)
+        return operands[self.given.index(x.node.name)]
+
+    def _moved(self, view: View, operands: Sequence[Tensor]) -> View:
+        """A view of an input as one of the operand that is given for it."""
+        return View(self._operand(view.source, operands), view.outputs[0][0], view.gather, view.valid, view.fill)
 
     def with_attrs(
         self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[tuple[Shape, str]], attrs: Mapping[str, Any]

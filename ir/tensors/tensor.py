@@ -187,8 +187,9 @@ class OperatorImpl(ABC):
     ) -> Opaque:
         """The operator of a node over other operands and with other attributes; EqsatError where there is none."""
 
-    def as_view(self, operands: Sequence[Tensor]) -> View | None:
-        """The result as a view of one of the operands, where the operator is known to move elements and no more."""
+    def as_formula(self, operands: Sequence[Tensor]) -> View | Compute | None:
+        """The result as a formula of the operands, where the operator is known to be one; as a view, where it moves
+        elements and no more."""
         return None
 
     def padded(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from random_primfuncs import random_case
 
 import eqsat as eq
 import eqsat.calls
@@ -19,6 +20,7 @@ from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import as_program
+from eqsat.passes.formula import as_formula
 from eqsat.passes.split import split_function
 
 PRODUCT = eq.PrimFunc.parse("""\
@@ -222,8 +224,8 @@ NO_VIEWS: dict[str, tuple[str, bool]] = {
     "a part": ("for i in 3:\n    y[i] = x[i]", True),
     "both written": ("for i in 4:\n    y[i] = x[i]\n  x[0] = x[1]", False),
     "where data says": ("for i in 4:\n    y[i] = x[cast(x[i], 'index') % 4]", False),
-    "if data says so": ("for i in 4:\n    if x[i] < int8(0):\n      y[i] = x[0]\n    else:\n      y[i] = x[i]", True),
-    "more than a move": ("for i in 4:\n    y[i] = x[3 - i] + int8(1)", False),
+    "a sum": ("for i in 4:\n    y[i] = int8(0)\n    for j in 4:\n      y[i] = y[i] + x[j]", False),
+    "what the same loop writes": ("for i in 4:\n    y[i] = x[i]\n    if 1 <= i:\n      y[i] = y[i - 1]", True),
     "what is promised": ("assume x[0] == int8(1)\n  for i in 4:\n    y[i] = x[i]", False),
     "outside": ("for i in 4:\n    y[i] = x[i + 1]", False),
 }
@@ -250,7 +252,78 @@ def test_a_view_that_differs_from_its_function_is_not_taken(monkeypatch: pytest.
     monkeypatch.setattr(eqsat.calls, "as_view", mistaken)
     func = eq.PrimFunc.parse(str(PACK).replace("pack", "other"))
     y = eq.call(func, {"x": eq.input("x", (14,), "float32")})["y"].reshape((16,))[:14]
-    with pytest.raises(CheckFailure, match="check of the call of other: view of other"):
+    with pytest.raises(CheckFailure, match="check of the call of other: formula of other"):
         eq.optimize(y)
     monkeypatch.setenv("EQSAT_DEBUG", "0")
     assert "call:other" in str(eq.optimize(y).program)
+
+
+FORMULAS = {
+    "two stages": """alloc t: int8[4]
+  for i in 4:
+    t[i] = x[3 - i] + int8(1)
+  for i in 4:
+    y[i] = max(t[i], int8(0))""",
+    "one loop": "alloc t: int8[4]\n  for i in 4:\n    t[i] = x[i]*x[i]\n    y[i] = t[i] + t[i]",
+    "if data says so": "for i in 4:\n    if x[i] < int8(0):\n      y[i] = -x[i]\n    else:\n      y[i] = x[i]",
+    "twice": "for i in 4:\n    y[i] = int8(7)\n  for i in 4:\n    if 1 <= i:\n      y[i] = x[i - 1]",
+    "in place": "for i in 4:\n    y[i] = x[i]\n  for i in 4:\n    y[i] = y[i]*y[i]",
+}
+
+
+# feature: G17
+@pytest.mark.parametrize("case", FORMULAS)
+def test_a_call_that_computes_cells_from_cells_is_a_formula(case: str) -> None:
+    f = eq.PrimFunc.parse(f"func f(x: int8[4], y: int8[4])\n  {FORMULAS[case]}")
+    x = eq.input("x", (4,), "int8")
+    before = {"y": eq.constant(np.zeros(4, "int8"))} if "data" in case else {}
+    program = as_program(eq.call(f, {"x": x.flip(0)} | before)["y"].flip(0))
+    found = eq.optimize(program)
+    assert not [node for node in found.program.nodes() if getattr(node, "op", "") == "call:f"]
+    values = np.array([-3, 0, 5, 100], "int8")
+    np.testing.assert_array_equal(eq.evaluate(found.program, {"x": values}), eq.evaluate(program, {"x": values}))
+
+
+# feature: G17
+def test_layouts_flow_through_a_function_of_several_blocks() -> None:
+    f = eq.PrimFunc.parse("""\
+func f(x: float32[2, 8, 6], y: float32[2, 8, 6])
+  alloc t: float32[2, 8, 6]
+  for n in 2:
+    for c in 8:
+      for w in 6:
+        t[n, c, w] = x[n, c, w] + float32(1.0)
+  for c in 8:
+    for n in 2:
+      for w in 6:
+        y[n, c, w] = max(t[n, c, w], float32(0.0))""")
+    x = eq.input("x", (2, 8, 6), "float32")
+    y = eq.call(f, {"x": x})["y"]
+    blocked = "n, c, w -> n, c//4, w, c%4"
+    assert str(eq.flow_layout(y, blocked)[x]) == str(eq.IndexMap.parse("i0, i1, i2 -> i0, i1//4, i2, i1%4"))
+    crossed = eq.optimize(eq.call(f, {"x": x.permute_dims((0, 2, 1)).permute_dims((0, 2, 1))})["y"])
+    assert crossed.layout_ops == 0
+
+
+# feature: G17
+def test_formulas_of_random_functions_compute_what_these_do() -> None:
+    found = 0
+    for seed in range(1200):
+        case = random_case(seed, without=("vectors", "strides"))
+        if case.sizes:
+            continue
+        try:
+            program = as_formula(case.func)
+        except eq.EqsatError:
+            continue
+        arrays = case.arguments(0)
+        before = {x.name: arrays[x.name].copy() for x in program.inputs}
+        try:
+            run_primfunc(case.func, arrays, dict(case.sizes))
+        except eq.EqsatError:
+            continue
+        wanted = eq.evaluate(program, before)
+        (name,) = program.outputs
+        np.testing.assert_array_equal(arrays[name], wanted, str(case.func))
+        found += 1
+    assert found >= 12

@@ -1,0 +1,193 @@
+"""Functions that compute each cell of one result from cells of what they read, as tensor programs of one formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from eqsat.ir.decide import decider
+from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Seq, Stmt, Store, statements
+from eqsat.ir.tensors.tensor import Compute, Program, Tensor, View
+from eqsat.ir.tensors.tensor import input as input_tensor
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.records import Record
+from eqsat.ir.terms.shape import output_axes
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import map_loads, nodes_of, postorder, substitute
+from eqsat.passes.cells import loads
+
+MOST_NODES = 1 << 12
+
+
+@dataclass(frozen=True, eq=False)
+class _Held(Record):
+    """What each cell of a buffer holds, over `axes` as its index, where that is known."""
+
+    axes: tuple[Term, ...]
+    value: Term
+    where: Term
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is known of all cells."""
+        return self.where is t.TRUE or bool(decider().prove(self.where, {}))
+
+
+@dataclass
+class _Memory:
+    """What buffers hold: `known` where the statements before ran to their end, `now` in one iteration of all loops."""
+
+    what: str
+    sources: dict[str, BufferDecl]
+    locals: dict[str, BufferDecl]
+    known: dict[str, _Held] = field(default_factory=dict[str, "_Held"])
+    now: dict[str, _Held] = field(default_factory=dict[str, "_Held"])
+    changing: dict[str, list[Sequence[Term]]] = field(default_factory=dict[str, "list[Sequence[Term]]"])
+    """The indices at which these loops write each buffer."""
+
+    def run(self, stmt: Stmt, loops: tuple[For, ...], guard: Term) -> None:
+        """What holds after a statement."""
+        if isinstance(stmt, Seq):
+            for part in stmt.parts:
+                self.run(part, loops, guard)
+        elif isinstance(stmt, Alloc) and not loops and guard is t.TRUE:
+            self.locals[stmt.buffer.name] = stmt.buffer
+            self.run(stmt.body, loops, guard)
+        elif isinstance(stmt, For) and not stmt.reduce:
+            if not loops:
+                self.known |= self.now
+                self.now.clear()
+                for inner in statements(stmt):
+                    if isinstance(inner, Store):
+                        self.changing.setdefault(inner.buffer, []).append(inner.index)
+            self.run(stmt.body, (*loops, stmt), guard)
+            if not loops:
+                self.known |= self.now
+                self.now.clear()
+                self.changing.clear()
+        elif isinstance(stmt, If):
+            test = self.value(stmt.condition)
+            self.run(stmt.then, loops, t.logical_and(guard, test))
+            if stmt.orelse is not None:
+                self.run(stmt.orelse, loops, t.logical_and(guard, t.logical_not(test)))
+        elif isinstance(stmt, Store):
+            self.store(stmt, loops, guard)
+        else:
+            raise ScheduleError(self.what, f"{type(stmt).__name__} is in no formula")
+
+    def store(self, stmt: Store, loops: Sequence[For], guard: Term) -> None:
+        """A store to each cell by one iteration of the loops around it."""
+        decl = self.locals.get(stmt.buffer)
+        axes = [loop.axis for loop in loops]
+        shape = [t.as_index(n) for n in decl.shape] if decl else []
+        own = [(i, n) for i, n in zip(stmt.index, shape, strict=False) if i.op != "const" or t.int_value(n) != 1]
+        if decl is None or not _same([i for i, _ in own], axes) or nodes_of("hole", stmt.value):
+            raise ScheduleError(self.what, f"{stmt.buffer} is not written cell by cell", "loop over its cells")
+        if any(i.args[0] is not n for i, n in own):
+            raise ScheduleError(self.what, f"{stmt.buffer} is written in part", "loop over all of its cells")
+        value, before = self.value(stmt.value), self.now.get(stmt.buffer) or self._over(stmt)
+        if before is not None and guard is not t.TRUE:
+            value, other = t.where(guard, value, before.value), t.logical_not(guard) is before.where
+            where = t.TRUE if other else t.logical_or(guard, before.where)
+        else:
+            where = guard
+        if sum(1 for _ in postorder(value, where)) > MOST_NODES:
+            raise ScheduleError(self.what, f"the formula of {stmt.buffer} is long")
+        self.now[stmt.buffer] = _Held(stmt.index, value, where)
+
+    def _over(self, stmt: Store) -> _Held | None:
+        """What earlier statements left, over the index of a store."""
+        held = self.known.get(stmt.buffer)
+        if held is None:
+            return None
+        table = _table(held.axes, stmt.index)
+        return _Held(stmt.index, substitute(held.value, table), substitute(held.where, table))
+
+    def value(self, term: Term) -> Term:
+        """A term in which what buffers hold stands for their loads."""
+
+        def read(load: Term) -> Term:
+            name = str(load.payload)
+            if loads(*load.args):
+                raise ScheduleError(self.what, f"{load} is read where data say")
+            if name in self.sources:
+                return load
+            if any(not _same(load.args, index, in_order=True) for index in self.changing.get(name, ())):
+                raise ScheduleError(self.what, f"{load} is read while the same loops write {name}")
+            held = self.now.get(name) or self.known.get(name)
+            if held is None or not held.whole:
+                raise ScheduleError(self.what, f"{load} is not known to hold anything")
+            return substitute(held.value, _table(held.axes, load.args))
+
+        return map_loads(term, lambda load: read(load) if isinstance(load.payload, str) else load)
+
+
+def _table(axes: Sequence[Term], index: Sequence[Term]) -> dict[Term, Term]:
+    return {a: i for a, i in zip(axes, index, strict=True) if a.op != "const"}
+
+
+def _same(index: Sequence[Term], axes: Sequence[Term], in_order: bool = False) -> bool:
+    """Whether an index is these axes, each once."""
+    one, other = [i.serial for i in index], [a.serial for a in axes]
+    return one == other if in_order else len(set(one)) == len(one) and sorted(one) == sorted(other)
+
+
+def as_formula(func: PrimFunc) -> Program:
+    """The program of one formula that a function is: each cell of the one parameter that it writes is computed from
+    cells of others, also by way of local buffers, each of which loops over its cells write.
+
+    >>> import eqsat as eq
+    >>> f = eq.PrimFunc.parse('''func f(x: int8[4], y: int8[4])
+    ...   alloc t: int8[4]
+    ...   for i in 4:
+    ...     t[i] = x[3 - i] + int8(1)
+    ...   for i in 4:
+    ...     y[i] = max(t[i], int8(0))''')
+    >>> print(as_formula(f))
+    f(x: int8(4,)) -> y
+      y = max(x[3 - i0] + int8(1), int8(0))  # int8(4,)
+
+    Errors: ScheduleError where something else happens: reductions, indices that depend on data, cells that are written
+    in another order or not at all, assumptions, holes.
+    """
+    what = f"as_formula of {func.name}"
+    stored = dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store))
+    outputs = [name for name in func.params if name in stored]
+    odd = next((d for d in func.buffer_map.values() if not d.is_dense or d.lanes > 1 or d.transforms), None)
+    if len(outputs) != 1 or odd is not None:
+        raise ScheduleError(what, f"{outputs} are written" if odd is None else f"{odd} is no plain tensor")
+    output = func.buffer_map[outputs[0]]
+    sources = {name: decl for name, decl in func.buffer_map.items() if name != output.name}
+    memory = _Memory(what, sources, {output.name: output})
+    memory.run(func.body, (), t.TRUE)
+    held = memory.known.get(output.name) or memory.now.get(output.name)
+    if held is None or not held.whole:
+        raise ScheduleError(what, f"not all cells of {output.name} are written")
+    axes = output_axes(output.shape)
+    body = substitute(held.value, _table(held.axes, axes))
+    inputs = {d.name: input_tensor(d.name, d.shape, d.dtype) for d in sources.values()}
+    operands: dict[tuple[str, tuple[int, ...]], Tensor] = {}
+    shown = {a.serial for a in axes}
+
+    def read(load: Term) -> Term:
+        if not isinstance(load.payload, str):
+            return load
+        x, index = inputs[load.payload], load.args
+        view = None if all(i.serial in shown for i in index) else _moved(x, output, index)
+        key = load.payload, () if view is None else tuple(i.serial for i in index)
+        operands.setdefault(key, x if view is None else Tensor(view))
+        return t.load(list(operands).index(key), index if view is None else axes, load.dtype)
+
+    body = map_loads(body, read)
+    used = [x for name, x in inputs.items() if any(key[0] == name for key in operands)]
+    made = Compute(list(operands.values()), output.shape, body)
+    return Program(used, {output.name: Tensor(made)}, func.name)
+
+
+def _moved(x: Tensor, output: BufferDecl, index: Sequence[Term]) -> View | None:
+    """A view that reads an operand where a formula does, at every cell of its result; None where that may be outside:
+    then a condition is around."""
+    inside = [c for i, n in zip(index, x.shape, strict=True) for c in (t.as_index(0) <= i, i < t.as_index(n))]
+    return View(x, output.shape, index, t.TRUE, None) if decider().prove(t.logical_and(*inside), {}) else None
