@@ -147,7 +147,8 @@ def as_formula(func: PrimFunc) -> Program:
     ...     y[i] = max(t[i], int8(0))''')
     >>> print(as_formula(f))
     f(x: int8(4,)) -> y
-      y = max(x[3 - i0] + int8(1), int8(0))  # int8(4,)
+      t0 = view x[3 - i0]                               # int8(4,)
+      y = compute maximum(t0[i0] + int8(1), int8(0))    # int8(4,)
 
     Errors: ScheduleError where something else happens: reductions, indices that depend on data, cells that are written
     in another order or not at all, assumptions, holes.

@@ -90,20 +90,17 @@ class _World:
     def apply(self, name: str, sort: Any, *args: Any) -> Any:
         """An uninterpreted symbol at arguments, remembered for the printed model."""
         key = (name, sort.get_id(), *(a.get_id() for a in args))
-        if key in self.applied:
-            return self.applied[key]
-        z3 = self.z3
-        kind = name, key[1], *(n in self.indices for n in key[2:])
-        symbol = self.symbols.get(kind)
-        if symbol is None:
-            symbol = z3.Function(name, *(a.sort() for a in args), sort) if args else z3.Const(name, sort)
-            self.symbols[kind] = symbol
-        self.applied[key] = result = symbol(*args) if args else symbol
-        if result.get_id() not in self.shown:
-            self.shown[result.get_id()] = (name, args, result)
-            if sort is self.index_sort:
-                self.register(result)
-        return result
+        if key not in self.applied:
+            kind = name, key[1], *(n in self.indices for n in key[2:])
+            if kind not in self.symbols:
+                made = self.z3.Function(name, *(a.sort() for a in args), sort) if args else self.z3.Const(name, sort)
+                self.symbols[kind] = made
+            self.applied[key] = result = self.symbols[kind](*args) if args else self.symbols[kind]
+            if result.get_id() not in self.shown:
+                self.shown[result.get_id()] = (name, args, result)
+                if sort is self.index_sort:
+                    self.register(result)
+        return self.applied[key]
 
     def register(self, index: Any) -> None:
         """A new index term; in a finite universe it is one of the elements."""
@@ -180,8 +177,7 @@ class _World:
     def variable(self, m: p.MVar, x: Any) -> _Mapped:
         """A map that a law leaves open, at an index."""
         value, defined = self.fill(p.FVar(f"of {m.name}"), x)
-        if m.bijective:
-            self.bijections[m] = None
+        self.bijections |= {m: None} if m.bijective else {}
         valid = self.true if m.bijective else self.predicate(f"valid {m.name}", x)
         return _Mapped(self.index(f"gather {m.name}", x), valid, value, defined, self.predicate(f"box {m.name}", x))
 
@@ -446,8 +442,7 @@ def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, Any]:
     """Z3's verdict, and the model where there is one."""
     z3 = world.z3
     solver = z3.Solver(ctx=world.context)
-    solver.set("rlimit", rlimit)
-    solver.set("timeout", max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
+    solver.set(rlimit=rlimit, timeout=max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
     solver.add(*world.constraints, goal)
     verdict = verdict_of(solver)
     return verdict, solver.model() if verdict == "sat" else None
