@@ -54,6 +54,8 @@ class _Memory:
                 self.run(part, loops, guard)
         elif isinstance(stmt, Alloc) and not loops and guard is t.TRUE:
             self.locals[stmt.buffer.name] = stmt.buffer
+            self.known.pop(stmt.buffer.name, None)  # another one of this name is gone
+            self.now.pop(stmt.buffer.name, None)
             self.run(stmt.body, loops, guard)
         elif isinstance(stmt, For) and not stmt.reduce:
             if not loops:
@@ -87,6 +89,8 @@ class _Memory:
             raise ScheduleError(self.what, f"{stmt.buffer} is not written cell by cell", "loop over its cells")
         if any(i.args[0] is not n for i, n in own):
             raise ScheduleError(self.what, f"{stmt.buffer} is written in part", "loop over all of its cells")
+        if any(not _same(stmt.index, index, in_order=True) for index in self.changing.get(stmt.buffer, ())):
+            raise ScheduleError(self.what, f"{stmt.buffer} is written in two orders", "use a loop for each")
         value, before = self.value(stmt.value), self.now.get(stmt.buffer) or self._over(stmt)
         if before is not None and guard is not t.TRUE:
             value, other = t.where(guard, value, before.value), t.logical_not(guard) is before.where
