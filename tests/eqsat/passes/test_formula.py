@@ -9,6 +9,8 @@ import pytest
 
 import eqsat as eq
 from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Store, seq
+from eqsat.ir.terms import term as t
 from eqsat.passes.formula import as_formula
 
 ORDERED = [
@@ -85,3 +87,12 @@ def test_random_stages(seeds: range) -> None:
         np.testing.assert_array_equal(eq.evaluate(program, {"x": x} if program.inputs else {}), y, str(func))
         found += 1
     assert found > len(seeds) / 5
+
+
+def test_a_buffer_of_the_same_name_is_another_one() -> None:
+    i = eq.axis("i", 4)
+    first = Alloc(BufferDecl("t", (4,), "int8"), For(i, Store("t", (i,), t.load("x", [i], "int8"))))
+    second = Alloc(BufferDecl("t", (4,), "int8"), For(i, Store("y", (i,), t.load("t", [i], "int8"))))
+    decls = {name: BufferDecl(name, (4,), "int8") for name in "xy"}
+    with pytest.raises(eq.ScheduleError, match="is not known to hold anything"):
+        as_formula(eq.PrimFunc("f", ("x", "y"), decls, seq([first, second])))
