@@ -40,7 +40,7 @@ from eqsat.scheduling.nest import index_map_in
 from eqsat.scheduling.schedule import Schedule
 
 RUNS, MOST = 2, 2048
-"""Runs in which a function is compared with its view, on whole numbers below one that every float type has."""
+"""Runs in which a function is compared with its formula, on whole numbers below one that every float type has."""
 
 
 def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] = ()) -> dict[str, Tensor]:
@@ -203,7 +203,7 @@ def held_before(func: PrimFunc, name: str) -> str:
     """
     decl = func.buffer_map[name]
     axes = tuple(t.var(f"{name}_{k}", extent) for k, extent in enumerate(decl.shape))
-    before: Stmt = Store(name, axes, t.const(0, decl.dtype))
+    before: Stmt = Store(name, axes, t.const(False if decl.dtype == BOOL else 0, decl.dtype))
     for axis in reversed(axes):
         before = For(axis, before)
     filled = PrimFunc(func.name, func.params, func.buffer_map, seq([before, func.body]))
