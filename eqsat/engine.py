@@ -21,7 +21,7 @@ from eqsat.extraction.polynomials import size_notes
 from eqsat.extraction.prices import BYTE
 from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
-from eqsat.freezing.moves import Moves, with_views
+from eqsat.freezing.formulas import Formulas, with_formulas
 from eqsat.freezing.names import Freeze
 from eqsat.freezing.relay import Freezing, freezing
 from eqsat.freezing.signed import relied_on, with_signatures
@@ -52,7 +52,7 @@ LEAST_SECONDS = 0.5  # for a search that is to tell which laws act
 GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
 PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
-MOVES_SHARE = 0.1  # of the time, for operators that may be no more than moves
+FORMULAS_SHARE = 0.1  # of the time, for operators that may be formulas
 SEARCH_SHARE = 0.4  # of the time that is left; the rest is for choosing, spelling and checking what was found
 OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
@@ -125,8 +125,8 @@ def optimize(
     given = rules if rules is None or isinstance(rules, ONE) else list(rules)
     operators, numbers = told(given)
     bound, own = limits or Limits(), not_ours(given)
-    moves = _moves_as_views(*with_signatures(as_program(program), operators, freeze), bound)
-    frozen = freezing(moves.program, moves.freeze, target)
+    formulas = _calls_as_formulas(*with_signatures(as_program(program), operators, freeze), bound)
+    frozen = freezing(formulas.program, formulas.freeze, target)
     initial = measure(frozen.program, table)
     setup = _Setup(target, *admitted(given), frozen, table, growth, beyond, pad_values=numbers)
 
@@ -136,34 +136,34 @@ def optimize(
         return _limited(part, free, limits, measure(part, table), False)
 
     begun = time.monotonic()
-    found = _limited(moves.program, setup, bound, initial, checked)
-    found = _settled(found, moves, frozen, target, table)
+    found = _limited(formulas.program, setup, bound, initial, checked)
+    found = _settled(found, formulas, frozen, target, table)
     found = _relying(found, *relied_on(found.original, operators)) if operators else found
     return replace(found, seconds=time.monotonic() - begun, steps=partial(program_chain, again=again))
 
 
-def _moves_as_views(program: Program, freeze: Freeze, limits: Limits) -> Moves:
-    """The program with operators that only move elements as views, where a share of the time is enough for that."""
+def _calls_as_formulas(program: Program, freeze: Freeze, limits: Limits) -> Formulas:
+    """The program with operators that are known to be formulas as these, where a share of the time is enough."""
     try:
-        with clock.at_most(MOVES_SHARE * limits.seconds):
-            return with_views(program, freeze)
+        with clock.at_most(FORMULAS_SHARE * limits.seconds):
+            return with_formulas(program, freeze)
     except clock.OutOfTime:
         clock.check()  # an outer limit is for its owner to answer
-        return Moves(program, freeze, program, freeze)
+        return Formulas(program, freeze, program, freeze)
 
 
-def _settled(found: Result, moves: Moves, frozen: Freezing, target: str, table: Table | None) -> Result:
+def _settled(found: Result, formulas: Formulas, frozen: Freezing, target: str, table: Table | None) -> Result:
     """The result with what it was made of. Where nothing was gained from taking calls as formulas, they are called."""
-    original = moves.program
+    original = formulas.program
     if found.program is not frozen.program and found.program is not original:
-        found = replace(found, notes=[*moves.notes, *found.notes])
-    elif moves.notes:
-        called = freezing(moves.called, moves.called_freeze, target)
+        found = replace(found, notes=[*formulas.notes, *found.notes])
+    elif formulas.notes:
+        called = freezing(formulas.called, formulas.called_freeze, target)
         own = measure(called.program, table)
         if found.final.rank < own.rank:
-            found = replace(found, initial=own, notes=[*moves.notes, *found.notes])
+            found = replace(found, initial=own, notes=[*formulas.notes, *found.notes])
         else:
-            original, frozen = moves.called, called
+            original, frozen = formulas.called, called
             found = replace(found, program=frozen.program, initial=own, final=own)
     kept = frozen.nodes if found.program is frozen.program else found.frozen
     return replace(found, original=original, target=target, prices=table, frozen=kept)

@@ -12,7 +12,7 @@ from eqsat.ir.tensors.tensor import Node, Opaque, OperatorImpl, Program, Tensor,
 
 
 @dataclass(frozen=True)
-class Moves:
+class Formulas:
     """A program and what is frozen in it, after operators became formulas or views: `notes` says which.
     `called` and `called_freeze` are as they were."""
 
@@ -23,12 +23,12 @@ class Moves:
     notes: tuple[str, ...] = ()
 
 
-def with_views(program: Program, freeze: Freeze) -> Moves:
+def with_formulas(program: Program, freeze: Freeze) -> Formulas:
     """The program in which operators that are known to be formulas are these, itself where there is none. Frozen
     operators, and those that have a signature, stay as they are."""
 
     def change(node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor] | None:
-        if not _may_move(node) or node.serial in kept:
+        if not _may_be_formula(node) or node.serial in kept:
             return None
         assert isinstance(node, Opaque) and isinstance(node.impl, OperatorImpl)
         found = node.impl.as_formula(operands)
@@ -39,17 +39,17 @@ def with_views(program: Program, freeze: Freeze) -> Moves:
         notes.append(f"{node.op} only {does}: it is taken as a {taken}")
         return [Tensor(found)]
 
-    same = Moves(program, freeze, program, freeze)
-    if not any(map(_may_move, program.nodes())):
+    same = Formulas(program, freeze, program, freeze)
+    if not any(map(_may_be_formula, program.nodes())):
         return same
     kept, notes = frozen_nodes(program, freeze), list[str]()
     table = replaced(program.outputs.values(), change)
     if not notes:
         return same
-    return Moves(over(program, table), moved(freeze, table), program, freeze, tuple(dict.fromkeys(notes)))
+    return Formulas(over(program, table), moved(freeze, table), program, freeze, tuple(dict.fromkeys(notes)))
 
 
-def _may_move(node: Node) -> bool:
+def _may_be_formula(node: Node) -> bool:
     """Whether an operator can be asked, and may become another."""
     if not isinstance(node, Opaque) or not isinstance(node.impl, OperatorImpl):
         return False
