@@ -11,8 +11,8 @@ from __future__ import annotations
 from eqsat.backends.c.copy_fill import bits_of
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, tile_start
 from eqsat.backends.c.pointwise_loop import PointwiseLoop, pointer
-from eqsat.backends.c.transpose_block import Block
-from eqsat.backends.c.transpose_tiles import cover
+from eqsat.backends.c.transposes.block import Block
+from eqsat.backends.c.transposes.tiles import cover
 from eqsat.backends.c.types import c_type
 from eqsat.backends.lowering.moves import Access
 from eqsat.backends.machine import BLOCK, LINE

@@ -12,8 +12,8 @@ from eqsat.backends.c.parallel import Variable, outlined, run_parts
 from eqsat.backends.c.pointwise_loop import PointwiseRowsPrinter
 from eqsat.backends.c.pointwise_tiles import PointwiseTilesPrinter
 from eqsat.backends.c.register_shuffle import RegisterShufflePrinter
-from eqsat.backends.c.streaming_transpose import StreamingTransposePrinter
-from eqsat.backends.c.transpose_tiles import TransposeTilesPrinter
+from eqsat.backends.c.transposes.streaming import StreamingTransposePrinter
+from eqsat.backends.c.transposes.tiles import TransposeTilesPrinter
 from eqsat.backends.c.vector import HEADER
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine

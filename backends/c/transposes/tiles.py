@@ -16,7 +16,7 @@ from eqsat.backends.c.copy_fill import (
     emit_nt_copy,
 )
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product, tile_start
-from eqsat.backends.c.transpose_block import Block
+from eqsat.backends.c.transposes.block import Block
 from eqsat.backends.lowering.moves import Access, Move
 from eqsat.backends.machine import BLOCK, LINE
 from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, TransposeTiles

@@ -21,8 +21,8 @@ from collections.abc import Mapping, Sequence
 
 from eqsat.backends.c.copy_fill import define_nt_copy, emit_copy
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product
-from eqsat.backends.c.transpose_block import Block
-from eqsat.backends.c.transpose_tiles import cover, define_offsets, padded_rows
+from eqsat.backends.c.transposes.block import Block
+from eqsat.backends.c.transposes.tiles import cover, define_offsets, padded_rows
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.choose_transpose import BLOCKS_PER_THREAD
