@@ -7,15 +7,20 @@ names the argument.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, cast
 
 import numpy as np
 
 from eqsat.backends.interface import HostCall, Interface
+from eqsat.backends.machine import LINE
 from eqsat.ir.dtypes import NDArray, name_of
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.keywords import inputs_problem
 from eqsat.ir.tensors.tensor import OperatorImpl
+
+LARGE = 64 << 10
+"""Bytes of a result from which on it begins at a cache line."""
 
 
 def named_arguments(names: Sequence[str], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, NDArray]:
@@ -119,12 +124,27 @@ def dense_outputs(
     return through
 
 
+def new_array(shape: tuple[int, ...], dtype: str) -> NDArray:
+    """An array for a result; large ones begin at a cache line, so that rows of whole lines are lines.
+
+    >>> new_array((64, 1024), "float32").ctypes.data % 64
+    0
+    """
+    kind = np.dtype(dtype)
+    nbytes = prod(shape) * kind.itemsize
+    if nbytes < LARGE:
+        return np.empty(shape, kind)
+    raw = np.empty(nbytes + LINE, np.uint8)
+    start = -raw.ctypes.data % LINE
+    return raw[start : start + nbytes].view(kind).reshape(shape)
+
+
 def output_arrays(
     out: Any, specs: Mapping[str, tuple[tuple[int, ...], str]], inputs: Mapping[str, NDArray]
 ) -> dict[str, NDArray]:
     """The arrays to write, by name: new ones of the shapes and dtypes in `specs`, or those given, checked."""
     if out is None:
-        return {name: np.empty(shape, dtype) for name, (shape, dtype) in specs.items()}
+        return {name: new_array(shape, dtype) for name, (shape, dtype) in specs.items()}
     given = dict(cast("Mapping[str, Any]", out)) if isinstance(out, Mapping) else dict.fromkeys(specs, out)
     if set(given) != set(specs) or (not isinstance(out, Mapping) and len(specs) > 1):
         raise EvaluationError("kernel call", f"out must give {sorted(specs)}", "pass a dict of arrays")

@@ -7,9 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from eqsat.backends.arguments import bound_output, dense_outputs, named_arguments, output_arrays, readable
+from eqsat.backends.arguments import (
+    bound_output,
+    dense_outputs,
+    named_arguments,
+    new_array,
+    output_arrays,
+    readable,
+)
 from eqsat.backends.c import program_cache
 from eqsat.backends.c.cc import load_kernel
 from eqsat.backends.c.runner import Runner
@@ -165,10 +170,10 @@ class CKernel(Specialised[CModule]):
         if module is None or call is None:
             return None
         low = module.interface
-        specs = [(low.buffers[b].shape, np.dtype(low.buffers[b].dtype)) for b in low.outputs.values()]
+        specs = [(low.buffers[b].shape, low.buffers[b].dtype) for b in low.outputs.values()]
 
         def run(inputs: Sequence[NDArray]) -> list[NDArray]:
-            outputs: list[NDArray] = [np.empty(shape, dtype) for shape, dtype in specs]
+            outputs: list[NDArray] = [new_array(shape, dtype) for shape, dtype in specs]
             call(inputs, outputs)
             return outputs
 

@@ -12,6 +12,7 @@ from eqsat.backends.schedules.choose_transpose import result_order, source_order
 from eqsat.backends.schedules.schedule import (
     ContiguousCopy,
     Interleave,
+    LineTranspose,
     Schedule,
     StreamingTranspose,
     TransposeTiles,
@@ -59,6 +60,14 @@ def _streaming_transposes(move: Move, first: StreamingTranspose) -> Iterator[Sch
     yield replace(first, interleaved=not first.interleaved)
 
 
+def _line_transposes(move: Move, first: LineTranspose) -> Iterator[Schedule]:
+    line = LINE // move.out.size
+    for lines in LINE_COUNTS:
+        if lines * line <= first.i.size:
+            yield replace(first, lines=lines)
+    yield from (replace(first, prefetch_tiles=tiles) for tiles in (0, 1, 2, 4, 8))
+
+
 def _copies(move: Move, first: ContiguousCopy) -> Iterator[Schedule]:
     if first.tiled is not None:
         wide = (w for w in (first.tile // 2, 2 * first.tile) if 2 <= w < move.extents[first.tiled])
@@ -94,6 +103,8 @@ def candidates(move: Move, machine: Machine, threads: int = 1) -> tuple[Schedule
         found |= dict.fromkeys(_transposes(move, first))
     elif isinstance(first, StreamingTranspose):
         found |= dict.fromkeys(_streaming_transposes(move, first))
+    elif isinstance(first, LineTranspose):
+        found |= dict.fromkeys(_line_transposes(move, first))
     elif isinstance(first, ContiguousCopy):
         found |= dict.fromkeys(_copies(move, first))
     elif isinstance(first, Interleave):

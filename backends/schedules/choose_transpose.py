@@ -1,12 +1,14 @@
 """Schedules of transposes: the source is contiguous along one loop and the result along another.
 
-Four cases, by size and shape:
+Five cases, by size and shape:
 
-1. The result exceeds most of the last cache (`streamed_from`), and a plane of both loops is small and contiguous in it:
+1. The result exceeds a part of the last cache, its rows are whole lines apart, and a register holds a line:
+   `line_transpose`.
+2. The result exceeds most of the last cache (`streamed_from`), and a plane of both loops is small and contiguous in it:
    `contiguous_transpose`.
-2. The result exceeds half of the last cache or more (`streamed_from`), and its rows are long: `streaming_transpose`.
-3. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
-4. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
+3. The result exceeds half of the last cache or more (`streamed_from`), and its rows are long: `streaming_transpose`.
+4. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
+5. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, nearly_aliases, rows_per_set, sets_reached
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, contiguous_loops, exceeds_cache, tile_extent
-from eqsat.backends.schedules.schedule import TILE_I, TILE_J, ContiguousLoops, StreamingTranspose, TransposeTiles
+from eqsat.backends.schedules.schedule import (
+    TILE_I,
+    TILE_J,
+    ContiguousLoops,
+    LineTranspose,
+    StreamingTranspose,
+    TransposeTiles,
+)
 
 HELD_BYTES = 128 << 10
 """Bytes, of a second cache, in which a streaming transpose holds the unfinished lines of rows of the result."""
@@ -50,6 +59,17 @@ PAGE_LINES = 2
 PREFETCHED, PREFETCHED_FAR = 8 << 10, 24 << 10
 """Bytes of the source between the tile that is transposed and the one that is prefetched then: where one line is
 written at a time, where several are."""
+LINEWISE = 1
+"""Quarters of the last cache from which on a result is written past it, line by line. Measured, as the next."""
+LINEWISE_SECOND = 8
+"""Times the second cache that such a result has at least."""
+LEAST_LINES = 12
+"""Lines of a row of such a result, at least: where rows begin and end within one, two more are half done. Measured."""
+PREFETCHED_LINES = 3
+"""Tiles between the one that is transposed line by line and the one that is prefetched, where there are so many in a
+row of the source; else as below. Measured."""
+LINES_AT_ONCE = (4, 3)
+"""Lines of a row that are then written one after the other: what divides the row better, many before few. Measured."""
 PREFETCHED_BLOCKS = 8
 """The same where a tile is all of a part of the source that is read from its beginning to its end. Measured."""
 ALONG_ROW = 512
@@ -172,11 +192,13 @@ class Transpose:
 
 def choose_transpose(
     move: Move, machine: Machine, threads: int, i: int, j: int
-) -> TransposeTiles | StreamingTranspose | None:
+) -> TransposeTiles | StreamingTranspose | LineTranspose | None:
     """Register transposes, where both runs are long enough for them."""
+    far = runs_of(move, threads, i, j, True)
+    if far is not None and by_lines(far, machine):
+        return line_transpose(far)
     near = runs_of(move, threads, i, j, False)
     if exceeds_cache(move, machine, STREAMED if near is None else streamed_from(near, machine)):
-        far = runs_of(move, threads, i, j, True)
         chosen = None if far is None else streamed_transpose(far, machine)
         if chosen is not None:
             return chosen
@@ -242,6 +264,26 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
         return None
     prefetch = prefetch_distance(move, plain.j, order)
     return replace(plain, order=order, pack=it.source_in_one_set, stage=True, nontemporal=True, prefetch=prefetch)
+
+
+def by_lines(it: Transpose, machine: Machine) -> bool:
+    """Whether the result is large, rows of it are as far from a line, both runs have lines, and a vector holds one."""
+    move, plain = it.move, it.plain
+    large = exceeds_cache(move, machine, LINEWISE) and move.points * it.size >= LINEWISE_SECOND * machine.second
+    together = all(move.out.strides[k] * it.size % LINE == 0 for k in plain.j.loops)
+    long = plain.i.size >= LEAST_LINES * it.line and plain.j.size >= it.line
+    return large and together and long and not move.boxed and machine.vector >= LINE and it.e > 1
+
+
+def line_transpose(it: Transpose) -> LineTranspose:
+    """Large transposes whose lines of the source become lines of the result in registers."""
+    row = it.plain.i.size // it.line
+    lines = min(LINES_AT_ONCE, key=lambda n: row % n)
+    loops = (k for k in source_order(it.move, it.plain) if k >= 0)
+    ahead = PREFETCHED_LINES if it.plain.j.size >= PREFETCHED_LINES * it.line else PREFETCHED_TILES
+    return LineTranspose(
+        it.plain.i, it.plain.j, lines, ahead, order=(*loops, TILE_I), threads=it.plain.threads, nontemporal=True
+    )
 
 
 def contiguous_transpose(it: Transpose, machine: Machine) -> TransposeTiles:

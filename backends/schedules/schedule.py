@@ -130,6 +130,28 @@ class StreamingTranspose(Schedule):
 
 
 @dataclass(frozen=True)
+class LineTranspose(Schedule):
+    """Transpose what is larger than the caches line by line: whole lines are read and written, each of them once.
+
+        before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s; rows of d whole lines
+        after:   for b, i0 = 0:I:lines * LINE, j0 = 0:J:LINE:
+                     words = R rows of s[b, i0:, j0:j0 + LINE] interleaved, for all R rows of them: 8 bytes of a column
+                     meanwhile, of the tile before and its words:
+                         x[0:8] = 8 lines of words; 3 rounds of interleaving; d[b, some 8 j, i0:] <-nt- x[0:8]
+                     prefetch the rows of the tile `prefetch_tiles` further on
+
+    i, j: the contiguous loops of the result and of the source.
+    lines: cache lines of a row of the result that are written at a time.
+    prefetch_tiles: tiles between the one that is transposed and the one that is prefetched; 0: nothing is.
+    """
+
+    i: ContiguousLoops
+    j: ContiguousLoops
+    lines: int = 2
+    prefetch_tiles: int = 2
+
+
+@dataclass(frozen=True)
 class Interleave(Schedule):
     """Interleave a few rows element by element, or separate them again.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Callable
 from math import prod
@@ -23,8 +24,9 @@ from kernel_moves import (
 
 from eqsat.backends.c.cc import load_library
 from eqsat.backends.c.runner import Runner
+from eqsat.backends.c.transposes.lines import lines_of_words
 from eqsat.backends.c.unit import print_unit
-from eqsat.backends.c.vector import HEADER
+from eqsat.backends.c.vector import HEADER, define_interleave, define_type
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine
@@ -35,6 +37,7 @@ from eqsat.backends.schedules.schedule import (
     TILE_J,
     ContiguousCopy,
     Interleave,
+    LineTranspose,
     PointwiseTiles,
     Schedule,
     StreamingTranspose,
@@ -96,6 +99,55 @@ def views(draw: st.DrawFn, name: str, most: int = 30000) -> Tensor:
 @given(st.data(), st.sampled_from([1, 1, 2, 3]), st.sampled_from(MACHINES), st.integers(0, 15))
 def test_random_views_bit_by_bit(data: st.DataObject, threads: int, machine: Machine, shift: int) -> None:
     check_bits({f"y{n}": data.draw(views(f"x{n}")) for n in range(6)}, threads, machine, shift)
+
+
+@st.composite
+def large_transposes(draw: st.DrawFn) -> Tensor:
+    """Rows of 12 lines or more, of one axis or two, that become columns; some of them backwards."""
+    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64", "bool")))
+    line = 64 // np.dtype(dtype).itemsize
+    high, far = draw(st.sampled_from([(1, 12), (1, 13), (1, 19), (3, 4), (2, 7)])), draw(st.booleans())
+    wide = draw(st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 1), (2, 5)]))
+    extents = {"o": draw(st.integers(1, 3)), "i1": high[0], "i2": high[1] * line, "j1": wide[0], "j2": wide[1] * line}
+    extents["j2"] += 0 if wide[0] > 1 else draw(st.integers(0, line))
+    before = ["i1", "o", "i2"] if far else ["o", "i1", "i2"]
+    source = [*before, "j1", "j2"]
+    x = input("x", tuple(extents[n] for n in source), dtype)
+    for n in draw(st.sets(st.sampled_from(["o", "i1", "i2"]), max_size=2)):
+        x = x.flip(source.index(n))
+    result = [*draw(st.permutations(["o", "j1", "j2"])), "i1", "i2"]
+    return x.permute_dims(tuple(source.index(n) for n in result))
+
+
+def check_lines(y: Tensor, threads: int, shift: int) -> None:
+    """By lines, wherever rows begin."""
+    machine = MACHINES[-1]
+    ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), machine)
+    assert isinstance(schedule, LineTranspose) and machine.vector == 64
+    check_bits({"y": y}, threads, machine, shift)
+
+
+# feature: K1
+@settings(max_examples=12, suppress_health_check=ANY)
+@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63))
+def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int) -> None:
+    check_lines(y, threads, shift)
+
+
+def test_lines_of_words_are_transposed() -> None:
+    pieces = ["#include <stdint.h>", HEADER, define_type(64, 8), define_interleave(64, 8), lines_of_words()]
+    loop = "v64u64 x[8]; lines_of_words(p, x); for (int n = 0; n < 8; ++n) *(v64u64 *)(d + 64 * n) = x[n];"
+    call = f"void all(char *d, const char *p);\nvoid all(char *d, const char *p) {{ {loop} }}"
+    words, result = np.arange(64, dtype=np.uint64).reshape(8, 8), np.zeros((8, 8), np.uint64)
+    load_library("\n".join([*pieces, call])).all(*(ctypes.c_void_p(a.ctypes.data) for a in (result, words)))
+    np.testing.assert_array_equal(result, words.T)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, suppress_health_check=ANY)
+@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63))
+def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int) -> None:
+    check_lines(y, threads, shift)
 
 
 @pytest.mark.slow
@@ -201,6 +253,10 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
     "streaming transpose of several loops": lambda m, p: (
         isinstance(p, StreamingTranspose) and not (p.i.single and p.j.single)
     ),
+    "transpose by lines": lambda m, p: isinstance(p, LineTranspose) and p.i.single,
+    "transpose by lines of several loops": lambda m, p: (
+        isinstance(p, LineTranspose) and not p.i.single and not p.j.single
+    ),
     "interleave": lambda m, p: isinstance(p, Interleave),
     "interleave in registers": lambda m, p: isinstance(p, Interleave) and p.in_registers,
     "interleave of an odd number of rows": lambda m, p: (
@@ -223,11 +279,11 @@ def test_every_schedule_is_chosen_somewhere() -> None:
     assert set(FEATURES) == set(seen), set(FEATURES) - set(seen)
 
 
-@pytest.mark.parametrize("nontemporal", [False, True])
-def test_every_candidate_computes_the_same(nontemporal: bool) -> None:
-    machine = Machine(32, last=1 << 8) if nontemporal else this_machine()
+@pytest.mark.parametrize("machine", [Machine(32, last=1 << 8), MACHINES[-1], this_machine()])
+def test_every_candidate_computes_the_same(machine: Machine) -> None:
     shapes = [((130, 77), "float32"), ((2, 3, 40, 64), "int8"), ((40, 6, 50), "float64"), ((64, 1024), "uint16")]
-    orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0)]
+    shapes.append(((200, 40), "float32"))
+    orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0), (1, 0)]
     for (shape, dtype), order in zip(shapes, orders, strict=True):
         y = input("x", shape, dtype).permute_dims(order)
         low = lower(Program(leaves_of(y), {"y": y}))

@@ -1,0 +1,303 @@
+"""Prints transposes that read whole lines of the source and write whole lines of the result, each of them once.
+
+    before:  for j: for i: d[j, i] = s[i, j]
+    after:   for i0 = 0:I:lines * LINE:
+                 for j0 = 0:J:LINE:
+                     for each 8 bytes' worth of rows of s[i0:, j0:j0 + LINE], R of them:
+                         words[now] = their elements interleaved: R elements of a column side by side, 8 bytes
+                         prefetch the rows of a later tile
+                         for some columns j of the tile before: x[0:8] = 8 lines of words[before]; d[j, i0:] <-nt- x
+
+Three rounds interleave bytes to words of 8 bytes, two rounds elements of 2 bytes, one those of 4; three more turn eight
+lines of words, one for each R rows, into eight lines of the result. Two arrays of words take turns: each non-temporal
+store takes several cycles to leave its buffer, and where that is full nothing else goes on; so the lines of a tile
+leave between the shuffles of the next.
+
+Rows of the result are all as far from a line (`lead`). Where they begin and end within one, a line's worth there is
+written by plain stores, wherever it lies, over what its neighbours write too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eqsat.backends.c.copy_fill import define_nt_copy
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product
+from eqsat.backends.c.transposes.tiles import define_offsets
+from eqsat.backends.c.vector import define_interleave, define_type
+from eqsat.backends.lowering.moves import Move
+from eqsat.backends.machine import BLOCK, LINE, Machine
+from eqsat.backends.schedules.schedule import TILE_I, LineTranspose
+
+WORD = 8
+"""Bytes of a word."""
+WORDS = LINE // WORD
+"""Words of a line: as many lines of words become as many lines of the result."""
+
+ALIGNED = 8
+"""Lines of rows of the source from which on tiles begin at a line, which makes one tile more. Measured."""
+
+PUT_LINE = """#if defined(NT_STORE) && NT_BYTES == 64
+#define PUT_LINE(d, v) NT_STORE(d, (nt_line)(v))
+#else
+#define PUT_LINE(d, v) (*(v64u64 *)(d) = (v))
+#endif"""
+
+
+def halves(name: str, places: Sequence[int]) -> str:
+    """A macro that takes 16 bytes each from two vectors: two places of the first and two of the second."""
+    words = [f"{2 * p + k}" for p in places for k in (0, 1)]
+    return f"#define {name}(a, b) __builtin_shufflevector(a, b, {', '.join(words)})"
+
+
+def lines_of_words() -> str:
+    """The function that turns eight lines of words into eight lines, each of the same word of all of them."""
+    lines = [
+        halves("FRONTS", (0, 1, 4, 5)),
+        halves("BACKS", (2, 3, 6, 7)),
+        halves("EVEN_PARTS", (0, 2, 4, 6)),
+        halves("ODD_PARTS", (1, 3, 5, 7)),
+        "/* Eight lines at p, of eight words each, become x: the first word of all lines, the second, ... */",
+        "static inline void lines_of_words(const char *restrict p, v64u64 *restrict x)",
+        "{",
+        "    v64u64 y[8];",
+        f"    for (int g = 0; g < 8; ++g) x[g] = *(const v64u64 *)(p + {LINE} * g);",
+        "    for (int g = 0; g < 4; ++g) {",
+        "        y[g] = LOW_v64u64(x[2 * g], x[2 * g + 1]);",
+        "        y[4 + g] = HIGH_v64u64(x[2 * g], x[2 * g + 1]);",
+        "    }",
+        "    for (int h = 0; h < 2; ++h) {",
+        "        const v64u64 *z = y + 4 * h;",
+        "        const v64u64 a = FRONTS(z[0], z[1]), b = BACKS(z[0], z[1]);",
+        "        const v64u64 c = FRONTS(z[2], z[3]), e = BACKS(z[2], z[3]);",
+        "        x[h] = EVEN_PARTS(a, c), x[2 + h] = ODD_PARTS(a, c);",
+        "        x[4 + h] = EVEN_PARTS(b, e), x[6 + h] = ODD_PARTS(b, e);",
+        "    }",
+        "}",
+    ]
+    return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "#endif"])
+
+
+def words_of_rows(size: int, table: bool) -> str:
+    """The function that interleaves a line of each of R rows, of elements of `size` bytes, to R lines of words."""
+    rows, vector = WORD // size, f"v{LINE}u{8 * size}"
+    row = "s + row[m]" if table else "s + row * m"
+    kind = "const ptrdiff_t *restrict row" if table else "ptrdiff_t row"
+    params = ["const char *restrict s", kind, "char *restrict words", "int apart"]
+    lines = [
+        f"/* A line of each of {rows} rows at s becomes {rows} lines of words, of {rows} elements of a column each. */",
+        f"static inline void {words_name(size, table)}({', '.join(params)})",
+        "{",
+        f"    {vector} x[{rows}]{f', y[{rows}]' if rows > 1 else ''};",
+        f"    for (int m = 0; m < {rows}; ++m) x[m] = *(const {vector} *)({row});",
+    ]
+    now, after, half = "x", "y", rows // 2
+    for _ in range(rows.bit_length() - 1):
+        pair = f"{now}[m], {now}[m + {half}]"
+        body = f"{after}[2 * m] = LOW_{vector}({pair}), {after}[2 * m + 1] = HIGH_{vector}({pair});"
+        lines.append(f"    for (int m = 0; m < {half}; ++m) {body}")
+        now, after = after, now
+    lines += [f"    for (int m = 0; m < {rows}; ++m) *({vector} *)(words + apart * m) = {now}[m];", "}"]
+    return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "#endif"])
+
+
+def words_name(size: int, table: bool) -> str:
+    """The name of that function."""
+    return f"words_of_rows{'r' if table else ''}_u{8 * size}"
+
+
+class LineTransposePrinter(SchedulePrinter[LineTranspose]):
+    """Prints one LineTranspose."""
+
+    def __init__(
+        self,
+        text: Text,
+        move: Move,
+        schedule: LineTranspose,
+        machine: Machine,
+        name: str,
+        buffers: Mapping[str, str],
+    ) -> None:
+        super().__init__(text, move, schedule, machine, name, buffers)
+        assert self.size <= WORD and min(schedule.i.size, schedule.j.size) * self.size >= LINE
+        self.line = LINE // self.size
+        """Elements of a line: columns of a tile."""
+        self.rows = WORD // self.size
+        """Rows that are interleaved to words: R."""
+        self.row = str(move.operands[0].strides[schedule.i.loops[0]] * self.size) if schedule.i.single else "row"
+        self.column = str(move.out.strides[schedule.j.loops[0]] * self.size) if schedule.j.single else "column"
+
+    def print(self) -> None:
+        """Loops over planes and strips of lines of the result; a strip goes along the rows of the source."""
+        schedule, text, size, line = self.schedule, self.text, self.size, self.line
+        source, out, lines = self.move.operands[0], self.move.out, schedule.lines
+        if not schedule.i.single:
+            define_offsets(text, self.move, schedule.i, source, "row")
+        if not schedule.j.single:
+            define_offsets(text, self.move, schedule.j, out, "column")
+        self.define_functions()
+        total = schedule.i.size
+        strips = -(-(total // line) // lines)
+        names = {n: text.name("i") for n in schedule.order}
+        levels = [Level(names[n], strips if n == TILE_I else self.move.extents[n]) for n in schedule.order]
+        with nest(text, levels, schedule.threads):
+            loops = [n for n in schedule.order if n != TILE_I]
+            start = address("s", [(names[n], source.strides[n] * size) for n in loops], source.offset * size)
+            end = address("d", [(names[n], out.strides[n] * size) for n in loops], out.offset * size)
+            text.add(f"const char *const sb = {start};")
+            text.add(f"char *const db = {end};")
+            text.add(f"const ptrdiff_t lead = (ptrdiff_t)(-(uintptr_t)db & {LINE - 1}) / {size};")
+            text.add(f"const ptrdiff_t lines = ({total} - lead) / {line}, t = {names[TILE_I] if strips > 1 else '0'};")
+            text.add(f"const ptrdiff_t first = lead + {lines * line} * t, more = {lines} * (t + 2) <= lines;")
+            beside = str(source.strides[loops[-1]] * size) if loops else "0"
+            after = f"more ? first + {lines * line} : lead"
+            with text.block(f"if ({lines} * (t + 1) <= lines)"):
+                text.add(f"const ptrdiff_t after = {after};")
+                ahead = f"sb + (more ? 0 : {beside})"
+                self.call("strip", "first", [f"{ahead}{self.offset('after')}", *self.tables("row", "after")])
+            with text.block("else"):
+                head = f"for (ptrdiff_t k = {lines} * t; k < {lines} * (t + 1) && k < lines; ++k)"
+                with text.block(head):
+                    text.add(f"const ptrdiff_t at = lead + {line} * k;")
+                    self.call("edge", "at", ["1"])
+            with text.block("if (t == 0 && lead != 0)"):
+                self.call("edge", "0", ["0"])
+            with text.block(f"if (t == {strips - 1} && lead + {line} * lines < {total})"):
+                self.call("edge", str(total - line), ["0"])
+
+    def offset(self, at: str) -> str:
+        """The offset of row `at`, where rows have one stride."""
+        return f" + {product(self.row, at)}" if self.schedule.i.single and at != "0" else ""
+
+    def tables(self, name: str, at: str) -> list[str]:
+        """The argument for the table of rows from `at` on, where there is one."""
+        return [] if self.schedule.i.single else [f"{name} + {at}"]
+
+    def call(self, what: str, at: str, rest: Sequence[str]) -> None:
+        """A call for the lines of the result that begin at row `at` of the source."""
+        column = [] if self.schedule.j.single else ["column"]
+        start = f"sb{self.offset(at)}"
+        arguments = [start, *self.tables("row", at), f"db + {self.size} * {at}", *column, *rest]
+        self.text.add(f"{self.name}_{what}({', '.join(arguments)});")
+
+    # -- the functions
+
+    def define_functions(self) -> None:
+        """Strips of some lines by non-temporal stores; edges of one line, by either kind."""
+        pieces, table = self.text.pieces, not self.schedule.i.single
+        define_nt_copy(self.text, self.vector)
+        for size in dict.fromkeys((self.size, WORD)):
+            pieces.setdefault(f"type {LINE} {size}", define_type(LINE, size))
+            pieces.setdefault(f"interleave {LINE} {size}", define_interleave(LINE, size))
+        pieces.setdefault("put_line", PUT_LINE)
+        pieces.setdefault("lines_of_words", lines_of_words())
+        pieces.setdefault(words_name(self.size, table), words_of_rows(self.size, table))
+        plain, past = "*(v64u64 *)(to + {0}) = x[{1}][n];", "PUT_LINE(to + {0}, x[{1}][n]);"
+        past = past if self.schedule.nontemporal else plain
+        self.put(self.schedule.lines, past, "", [])
+        self.put(1, f"if (whole) {past} else {plain}", "edge_", ["int whole"])
+        next_params = ["const char *next", *(["const ptrdiff_t *next_row"] if table else [])]
+        self.strip("strip", self.schedule.lines, "", next_params)
+        self.strip("edge", 1, "edge_", ["int whole"])
+
+    def put(self, lines: int, stores: str, name: str, extra: Sequence[str]) -> None:
+        """The function that writes a line or more of each of eight columns, from words."""
+        inner = self.text.function()
+        inner.add(f"v64u64 x[{lines}][{WORDS}];")
+        for n in range(lines):
+            inner.add(f"lines_of_words(words + {LINE * WORDS * n}, x[{n}]);")
+        with inner.block(f"for (int n = 0; n < {WORDS}; ++n)"):
+            inner.add(f"const ptrdiff_t c = {BLOCK // self.size} * (n / 2) + 2 * k + n % 2;")
+            inner.add(f"char *const to = d + {self.column_at('c')};")
+            for n in range(lines):
+                inner.add(stores.format(LINE * n, n))
+        params = ["const char *restrict words", "int k", "char *restrict d", *self.column_params, *extra]
+        note = f"/* Columns 2 k, 2 k + 1 of each {BLOCK // self.size} of a tile: words become lines of the result. */"
+        head = f"static inline void {self.name}_{name}put({', '.join(params)})"
+        body = [note, head, "{", *inner.lines, "}"]
+        self.text.pieces[f"{self.name}_{name}put"] = "\n".join(["#ifdef EQSAT_VECTORS", *body, "#endif"])
+
+    def strip(self, what: str, lines: int, name: str, extra: Sequence[str]) -> None:
+        """The function that makes some lines of all rows of the result, tile by tile along the rows of the source."""
+        inner, size, line, rows = self.text.function(), self.size, self.line, self.rows
+        total, groups = self.schedule.j.size, WORDS * lines
+        apart = LINE * (groups + 1)
+        ahead = bool(self.schedule.prefetch_tiles) and not name
+        inner.add("#ifdef EQSAT_VECTORS")
+        inner.add(f"char words[2][{rows * apart}] __attribute__((aligned({LINE})));")
+        lead = f"(ptrdiff_t)(-(uintptr_t)s & {LINE - 1}) / {size}" if self.begins_at_lines() else "0"
+        inner.add(f"const ptrdiff_t lead = {lead}, behind = lead ? lead - {line} : 0;")
+        inner.add(f"const ptrdiff_t tiles = ({total + line - 1} - behind) / {line};")
+        inner.add("ptrdiff_t was = 0;")
+        to = f"d + {product(self.column, 'was')}" if self.schedule.j.single else "d, column + was"
+        put = f"{self.name}_{name}put({{}} + {apart} * n, n, {to}{', whole' if name else ''});"
+        with inner.block("for (ptrdiff_t k = 0; k < tiles; ++k)"):
+            inner.add(f"const ptrdiff_t c = {self.tile_start('k')};")
+            inner.add("char *const now = words[k & 1];")
+            if ahead:
+                self.ahead(inner)
+            with inner.block(f"for (int n = 0; n < {rows}; ++n)"):
+                share = groups // rows
+                with inner.block(f"for (ptrdiff_t g = {share} * n; g < {share} * (n + 1); ++g)"):
+                    if ahead:
+                        there = self.row_at(f"({rows} * g + m)", "ahead_row")
+                        inner.add(f"for (ptrdiff_t m = 0; m < {rows}; ++m) __builtin_prefetch(ahead + {there}, 0, 2);")
+                    inner.add(f"{words_name(size, not self.schedule.i.single)}({self.rows_from(rows, apart)});")
+                inner.add(f"if (k != 0) {put.format('words[~k & 1]')}")
+            inner.add("was = c;")
+        inner.add(f"for (int n = 0; n < {rows}; ++n) {put.format('words[~tiles & 1]')}")
+        inner.add("#else")
+        inner.add("".join(f"(void){parameter.rpartition(' ')[2].lstrip('*')}; " for parameter in extra).strip())
+        inner.add(f"for (ptrdiff_t c = 0; c < {total}; ++c)")
+        inner.add(f"    for (ptrdiff_t r = 0; r < {lines * line}; ++r)")
+        move = f"d + {self.column_at('c')} + {size} * r, s + {self.row_at('r', 'row')} + {size} * c"
+        inner.add(f"        memcpy({move}, {size});")
+        inner.add("#endif")
+        table = [] if self.schedule.i.single else ["const ptrdiff_t *restrict row"]
+        params = ["const char *restrict s", *table, "char *restrict d", *self.column_params, *extra]
+        head = f"static inline void {self.name}_{what}({', '.join(params)})"
+        note = f"/* {lines} line{'s' if lines > 1 else ''} of each row of the result. */"
+        self.text.pieces[f"{self.name}_{what}"] = "\n".join([note, head, "{", *inner.lines, "}"])
+
+    @property
+    def column_params(self) -> list[str]:
+        """The parameter for the table of columns, where there is one."""
+        return [] if self.schedule.j.single else ["const ptrdiff_t *restrict column"]
+
+    def column_at(self, c: str) -> str:
+        """The offset of row `c` of the result."""
+        return f"{self.column} * {c}" if self.schedule.j.single else f"column[{c}]"
+
+    def row_at(self, r: str, table: str) -> str:
+        """The offset of row `r` of the source."""
+        return f"{self.row} * {r}" if self.schedule.i.single else f"{table}[{r}]"
+
+    def rows_from(self, rows: int, apart: int) -> str:
+        """The arguments for group g of so many rows, from column c on."""
+        at = f"s + {self.size} * c"
+        source = (
+            f"{at} + {self.row} * ({rows} * g), {self.row}" if self.schedule.i.single else f"{at}, row + {rows} * g"
+        )
+        return f"{source}, now + {LINE} * g, {apart}"
+
+    def tile_start(self, k: str) -> str:
+        """Where tile k begins: at a line, if the first one ends there; the last one ends where the rows do."""
+        at, last = f"{self.line} * {k} + behind", self.schedule.j.size - self.line
+        return f"{at} < 0 ? 0 : {at} > {last} ? {last} : {at}"
+
+    def begins_at_lines(self) -> bool:
+        """Whether all rows of the source are as far from a line, and long: tiles then begin at one."""
+        strides = self.move.operands[0].strides
+        together = all(strides[k] * self.size % LINE == 0 for k in self.schedule.i.loops)
+        return together and self.schedule.j.size >= ALIGNED * self.line
+
+    def ahead(self, inner: Text) -> None:
+        """Where the tile that is prefetched begins: further on in this strip, or at the beginning of the next."""
+        inner.add(
+            f"const ptrdiff_t u = k + {self.schedule.prefetch_tiles}, over = u >= tiles, v = over ? u - tiles : u;"
+        )
+        # Where a row starts within a line, the previous tile has read that line.
+        shift = "" if self.begins_at_lines() else f" + {LINE - 1}"
+        inner.add(f"const char *const ahead = (over ? next : s) + {self.size} * ({self.tile_start('v')}){shift};")
+        if not self.schedule.i.single:
+            inner.add("const ptrdiff_t *const ahead_row = over ? next_row : row;")
