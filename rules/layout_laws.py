@@ -139,6 +139,17 @@ def drop_neutral() -> tuple[Expr, ...]:
     return left, right, keeps_within(F, G, "k", "op", "a"), idle
 
 
+@law("lift-pad")
+def lift_pad() -> tuple[Expr, ...]:
+    """An operator that has one value all around a part of its result is that part, padded with the value."""
+    left = combine("op", read(X, "a"))
+    again = compose(M, N)
+    placed = implies(valid(again), same_index(gather(again), HERE))
+    around = implies(both(inside(left), negation(valid(N))), same_value(left, V))
+    fit = same_box(N, left), implies(valid(N), inside(M, gather(N)))
+    return left, view(view(left, M), filled(N, V)), total(M), *fit, placed, around
+
+
 @law("spell")
 def spell() -> tuple[Expr, ...]:
     """A layout of a Compute is a Compute over layouts of its operands: the forms in which a target can spell it."""

@@ -50,6 +50,8 @@ SCHEMA = """
 
 (relation unabsorbed (i64))
 
+(relation padding (i64))
+
 (relation base (V))
 
 (relation short ())
@@ -123,6 +125,8 @@ SCHEMA = """
 (rule ((need_part x m) (constant x)) ((part x m)) :ruleset laws :name "part of constant")
 
 (rule ((need_part x m) (in_parts x)) ((part x m)) :ruleset laws :name "part of what is used in parts")
+
+(rule ((need_part x m) (= x (View y p)) (padding p)) ((part x m)) :ruleset laws :name "part of what is padded")
 
 (rule ((need_placed x m) (identity m)) ((placed x m)) :ruleset laws :name "in place")
 

@@ -129,6 +129,7 @@ class TensorGraph:
             m = u.reindexes[number].map
             facts += [Call("identity", (number,))] if m.is_identity else []
             facts += [Call("bijective", (number,))] if is_bijective(m) else []
+            facts += [Call("padding", (number,))] if u.reindexes[number].fill is not None else []
             facts.append(Call("layout" if is_permutation(m) else "unabsorbed", (number,)))
             if not is_permutation(m):
                 facts += self._undone(number)

@@ -16,9 +16,10 @@ from eqsat.laws.conditions import Conditions, Obligation
 from eqsat.laws.defined import left_out_by_definition
 from eqsat.laws.match import Match, NoAnswer, bind
 from eqsat.laws.neutral import left_out
-from eqsat.laws.numbers import same_terms
-from eqsat.laws.plan import Made, Plan
+from eqsat.laws.numbers import same_around, same_terms
+from eqsat.laws.plan import Made, Plan, settles
 from eqsat.laws.results import same_results
+from eqsat.laws.settled import settled
 from eqsat.operators.definitions import Definition
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned, Reindex
@@ -58,6 +59,7 @@ class LawAnswers:
                 return None
             self._cut(match)
             self._leave_out(match)
+            self._settle(match)
             self._move(match)
             if not all(self.conditions.hold(match, h) for h in plan.law.hypotheses):
                 return None
@@ -72,6 +74,8 @@ class LawAnswers:
 
     def _checked(self, match: Match) -> bool:
         """Whether running both sides of the law shows no difference."""
+        if match.settled is not None:
+            return same_around(match)
         if match.left_out is None:
             return same_cells(match)
         defined = self._definition(match)
@@ -157,6 +161,24 @@ class LawAnswers:
         match.cut = None if found is None else within(found.operator, found.kept)
         if match.cut is None:
             raise NoAnswer("law", "nothing is known that the reduction could leave out")
+
+    def _settle(self, match: Match) -> None:
+        """Find the part of the result beyond which it is one value, that value, and the maps from and to the part."""
+        stated = settles(match.plan.law)
+        if stated is None:
+            return
+        if is_pointwise(match.operator):  # every view passes to the operands
+            raise NoAnswer("law", "a padding of an element-wise operator is one of its operands")
+        part, back, value = stated
+        names = enumerate(match.plan.values)
+        values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
+        found = settled(self.interned, match.operator, values, self.conditions.rules)
+        if found is None:
+            raise NoAnswer("law", "nothing is known around a part of the result")
+        dtype = match.operator.kind.dtypes[match.numbers["o"]]
+        match.settled = found
+        match.values[value] = found.value
+        match.maps |= {part: Reindex(found.part, None, dtype), back: Reindex(found.back, found.value, dtype)}
 
     def _move(self, match: Match) -> None:
         """Give the maps that only the right side names: how positions move in other operands, and in the result."""

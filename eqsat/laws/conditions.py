@@ -27,13 +27,17 @@ from eqsat.ir.law import (
     both,
     implies,
     inside,
+    mapping,
     negation,
     neutral,
     nodes,
     operand,
     operands,
     reduces,
+    same_value,
     undone,
+    valid,
+    value,
     within,
 )
 from eqsat.ir.rule import Rule
@@ -42,6 +46,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads
 from eqsat.laws.cell_terms import Cells, folded, same_cell, takes_at
 from eqsat.laws.match import Match, NoAnswer
+from eqsat.laws.plan import settles
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import ComputeKind
 from eqsat.operators.moves import access, varying
@@ -74,6 +79,8 @@ class Conditions:
         """Whether a hypothesis of the law is known to hold at a match."""
         if any(e.op == "neutral" for e in nodes(h)):
             return self._left_out(match, h)
+        if match.settled is not None and any(e == match.plan.law.left for e in nodes(h) if h.op == "implies"):
+            return self._around(match, h)
         at_once = _at_once(match, h)
         if at_once is not None:
             return at_once
@@ -104,6 +111,19 @@ class Conditions:
         part, op = str(law.right.args[0]), str(law.left.args[0])
         outside = both(inside(law.left), reduces(op), negation(within(part)))
         if found is None or law.right.op != "combine_within" or h != implies(outside, neutral(law.left)):
+            return False
+        clock.check()
+        return self._noted(match, h, Portfolio().prove(found.claim, found.box, found.assuming))
+
+    def _around(self, match: Match, h: Expr) -> bool:
+        """Whether a result is known to be one value all around a part of it."""
+        from eqsat.proving.prover import Portfolio
+
+        found, law, stated = match.settled, match.plan.law, settles(match.plan.law)
+        if found is None or stated is None:
+            return False
+        outside = both(inside(law.left), negation(valid(mapping(stated[1]))))
+        if h != implies(outside, same_value(law.left, value(stated[2]))):
             return False
         clock.check()
         return self._noted(match, h, Portfolio().prove(found.claim, found.box, found.assuming))
@@ -179,6 +199,11 @@ def _at_once(match: Match, h: Expr) -> bool | None:
     if h.op == "iff" and all(p.op == "inside" and p.args[1] == Expr("index") for p in parts):
         sizes = [_size(match, p.args[0]) for p in parts if isinstance(p.args[0], Expr)]
         return sizes[0] == sizes[1]
+    if h.op == "implies" and [p.op for p in parts] == ["valid", "inside"]:
+        read, box = parts[0].args[0], parts[1].args[0]
+        here = parts[0].args[1] == Expr("index") and parts[1].args[1] == Expr("gather", (read, Expr("index")))
+        if here and isinstance(read, Expr) and isinstance(box, Expr) and _map(match, read).n_in == _size(match, box):
+            return True
     if h.op in ("iff", "same_index") and all(p.op in ("valid", "gather") for p in parts):
         a, b = (_map(match, p.args[0]) for p in parts if isinstance(p.args[0], Expr))
         if parts[0].args[1] == parts[1].args[1] and a == b:

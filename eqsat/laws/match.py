@@ -18,6 +18,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.laws.cell_terms import read_at
 from eqsat.laws.neutral import LeftOut
 from eqsat.laws.plan import Plan
+from eqsat.laws.settled import Settled
 from eqsat.operators.algebra import compose
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned, Reindex
@@ -55,6 +56,8 @@ class Match:
     """The operator over parts of its operands."""
     left_out: LeftOut | None = None
     """What a reduction leaves out."""
+    settled: Settled | None = None
+    """The part of the operator's result beyond which it is one value."""
 
     def __post_init__(self) -> None:
         self._walk(self.plan.law.left, iter(self.plan.maps), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.sizes import number, value
+from eqsat.ir.tensors.run import reduction
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
@@ -70,6 +72,59 @@ def _same_terms(side: Sides, cells: NDArray) -> bool:
         if not np.array_equal(both, np.broadcast_to(rest[:, None], both.shape), equal_nan=is_float(kind.dtypes[0])):
             return False
     return True
+
+
+def same_around(match: Match) -> bool:
+    """Whether an operator is the padding of a part that a law says it is: around that part, what it combines makes the
+    value of the padding, bit by bit, on hostile numbers; in the part the padding shows each cell in its place."""
+    checked = False
+    for sizes in trials(match):
+        side = Sides(match, sizes)
+        try:
+            cells = side.cells()
+            cells = cells[:: max(1, cells.size * side.reads() // MOST_ROWS)]
+            if not cells.size:
+                continue
+            if not _same_around(side, cells):
+                return False
+        except LayoutError:
+            return False
+        checked = True
+    return checked
+
+
+def _same_around(side: Sides, cells: NDArray) -> bool:
+    match, left, found = side.match, side.match.plan.left, side.match.settled
+    assert isinstance(left, Operated) and found is not None
+    maps, tree = list[str](), side.match.plan.right
+    while isinstance(tree, Viewed):
+        maps.append(tree.map)
+        tree = tree.source
+    at, padded = cells, np.zeros(cells.shape, np.bool_)
+    for name in maps:
+        at = side.map(name).at(np.maximum(at, 0))
+        padded |= at < 0
+    if tree != left and not isinstance(tree, Operated):
+        return False
+    if not np.array_equal(at[~padded], cells[~padded]):
+        return False
+    rows = side.rows(match.operator, left, cells[padded])
+    values = Numbers(side).body(match.operator, match.numbers, rows.at, rows.read)
+    table = np.broadcast_to(values, (rows.words.size,)).reshape(rows.words.shape)
+    kind = match.operator.kind
+    assert isinstance(kind, ComputeKind)
+    times = math.prod(value(x, side.numbers) for x in kind.idle)
+    table = np.broadcast_to(table[..., None], (*table.shape, times))
+    result = table[:, 0, 0] if kind.combiner is None else reduction(table, kind.combiner, 1, kind.dtypes[0])
+    return same_bits(result, np.full(result.shape, t.const_value(found.value), kind.dtypes[0]))
+
+
+def same_bits(a: NDArray, b: NDArray) -> bool:
+    """Whether arrays hold the same, the sign of a zero too; any NaN is like any other."""
+    if a.dtype != b.dtype or not is_float(a.dtype.name):
+        return a.dtype == b.dtype and bool(np.array_equal(a, b))
+    with np.errstate(all="ignore"):
+        return bool(np.all(((a == b) & (np.signbit(a) == np.signbit(b))) | ((a != a) & (b != b))))
 
 
 class Numbers:

@@ -10,7 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.law import OPERATORS, Expr, Law, nodes, operand, operands, operator_of, underlying, widened
+from eqsat.ir.law import (
+    OPERATORS,
+    Expr,
+    Law,
+    filled,
+    mapping,
+    nodes,
+    operand,
+    operands,
+    operator_of,
+    underlying,
+    value,
+    view,
+    widened,
+)
 from eqsat.laws.tree import Class, Operated, Tree, Viewed
 
 NOTHING = Class("")
@@ -128,6 +142,23 @@ def plans(law: Law, shape: Shape | None) -> Iterator[Plan]:
         yield _Planner(Plan(wide, shape, place)).done
 
 
+def settles(law: Law) -> tuple[str, ...] | None:
+    """Where a law says that its left side, an operator, is one value all around a part of its result: the names of the
+    map of the part, of the map that puts it back, and of the value.
+
+    >>> from eqsat.rules.layout_laws import lift_pad
+    >>> settles(lift_pad)
+    ('m', 'n', 'v')
+    """
+    if law.left.op != "combine":
+        return None
+    names = tuple(str(x.args[0]) for x in nodes(law.right) if x.op in ("map", "constant"))
+    if len(names) < 3:
+        return None
+    part, back, held = mapping(names[0]), mapping(names[1]), value(names[2])
+    return names[:3] if law.right == view(view(law.left, part), filled(back, held)) else None
+
+
 def check_can_act(law: Law) -> None:
     """Refuse a law that the search cannot match or build, with the reason."""
     operator = operator_of(law.left)
@@ -236,6 +267,8 @@ class _Planner:
             return self.cut(e, "within")
         if e.op == "combine_moved":
             return self.moved(e)
+        if e == done.law.left and settles(done.law) is not None:
+            return Operated("s", "o", tuple(self.passing(e)))
         if e.op == "combine_at" or (e.op == "pointwise" and any(operand(x).op == "view" for x in operands(e))):
             return self.over(e)
         if e.op == "pointwise" and all(operand(x).op == "tensor" for x in operands(e)):

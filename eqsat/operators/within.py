@@ -12,9 +12,9 @@ from eqsat.operators.labels import CanonicalOp, Label, Name, OpaqueKind, OpBuild
 from eqsat.operators.restrict import Restricted
 
 
-def in_digits(operator: CanonicalOp, shapes: Iterable[tuple[int, Sequence[Size]]]) -> CanonicalOp:
-    """The operator with its reduced axes in pieces, so that each operand that is named has those of a shape, where the
-    two do not straddle. No longer in normal form."""
+def in_digits(operator: CanonicalOp, shapes: Iterable[tuple[int, Sequence[Size]]], role: str = "reduce") -> CanonicalOp:
+    """The operator with its reduced axes (or those of another role) in pieces, so that each operand that is named has
+    those of a shape, where the two do not straddle. No longer in normal form."""
     op = OpBuilder(operator.kind, list(operator.labels), _lists(operator.operands), _lists(operator.outputs), [])
     for k, shape in shapes:
         order = list(op.operands[k])
@@ -22,7 +22,7 @@ def in_digits(operator: CanonicalOp, shapes: Iterable[tuple[int, Sequence[Size]]
         for n, label in enumerate(order if found is not None else ()):
             extents = [extent for at, _, extent in found or () if at == n]
             alike = isinstance(op.kind, OpaqueKind) or not op.labels[label].name  # positions of a bundle are
-            if op.labels[label].role == "reduce" and alike and len(extents) > 1:
+            if op.labels[label].role == role and alike and len(extents) > 1:
                 op.split(label, extents)
     return CanonicalOp(op.kind, tuple(op.labels), tuple(map(tuple, op.operands)), tuple(map(tuple, op.outputs)))
 

@@ -139,7 +139,7 @@ class _Run:
                     f"{term} is undefined (out of range or a zero divisor) at {point}",
                 )
             piece = np.broadcast_to(value, full)
-            result[block] = piece if combiner is None else _reduce(piece, combiner, len(out), dtype)
+            result[block] = piece if combiner is None else reduction(piece, combiner, len(out), dtype)
         return result
 
     def node(self, node: Node, feeds: Mapping[str, NDArray]) -> list[NDArray]:
@@ -225,10 +225,10 @@ class _Run:
                     del self.done[x.key]
 
 
-def _reduce(piece: NDArray, combiner: str, rank: int, dtype: str) -> NDArray:
+def reduction(piece: NDArray, combiner: str, rank: int, dtype: str) -> NDArray:
     """The reduction of the trailing axes; numpy's own, in the element type, of bfloat16 in float32 and rounded once."""
     if dtype == BFLOAT16:
-        return _reduce(piece.astype(np.float32), combiner, rank, "float32").astype(BFLOAT16)
+        return reduction(piece.astype(np.float32), combiner, rank, "float32").astype(BFLOAT16)
     inner = tuple(range(rank, piece.ndim))
     start = {} if combiner in ("sum", "prod") else {"initial": np.asarray(neutral(combiner, dtype), dtype)[()]}
     with np.errstate(all="ignore"):

@@ -39,6 +39,7 @@ def corpus() -> Iterator[eq.Tensor]:
     weights = eq.constant(np.arange(16, dtype="float32").reshape(2, 8))
     yield eq.matmul(eq.input("two", (16, 2), "float32"), weights).crop((0, 4), (16, 4))
     yield eq.matmul(eq.input("two", (16, 2), "float32"), weights).roll(3, 1)
+    yield rows.pad(((0, 4), (0, 0))).max(1)
     yield x.roll(3, 1).softmax(3).roll(-3, 1)
     yield x.flip((1,)).max((1,))
     yield x.pad(((0, 0), (0, 4), (0, 0), (0, 0))).sum((1,))
