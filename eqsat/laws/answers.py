@@ -18,8 +18,9 @@ from eqsat.laws.match import Match, NoAnswer, bind
 from eqsat.laws.neutral import left_out
 from eqsat.laws.numbers import same_around, same_terms
 from eqsat.laws.plan import Made, Plan, settles
-from eqsat.laws.results import same_results
+from eqsat.laws.results import same_results, same_results_around
 from eqsat.laws.settled import settled
+from eqsat.laws.settled_defined import settled_by_definition
 from eqsat.operators.definitions import Definition
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned, Reindex
@@ -75,7 +76,8 @@ class LawAnswers:
     def _checked(self, match: Match) -> bool:
         """Whether running both sides of the law shows no difference."""
         if match.settled is not None:
-            return same_around(match)
+            defined = self._definition(match)
+            return same_around(match) if defined is None else same_results_around(match, defined)
         if match.left_out is None:
             return same_cells(match)
         defined = self._definition(match)
@@ -172,7 +174,12 @@ class LawAnswers:
         part, back, value = stated
         names = enumerate(match.plan.values)
         values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
-        found = settled(self.interned, match.operator, values, self.conditions.rules)
+        defined, rules = self._definition(match), self.conditions.rules
+        if defined is None:
+            found = settled(self.interned, match.operator, values, rules)
+        else:
+            bundles = self.forms.cuts.get(match.numbers["s"], frozenset())
+            found = settled_by_definition(self.interned, match.operator, values, defined, bundles, rules)
         if found is None:
             raise NoAnswer("law", "nothing is known around a part of the result")
         dtype = match.operator.kind.dtypes[match.numbers["o"]]

@@ -3,7 +3,7 @@ each of the reductions that it is made of changes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.ir.dtypes import COMPLEX
@@ -41,7 +41,7 @@ def left_out_by_definition(
     sizes = definition.numbers(whole)
     if sizes is None:
         return None
-    unfolded = _Unfolded(interned, whole, values, definition, sizes)
+    unfolded = Unfolded(interned, whole, values, definition, sizes, definition.reduced)
     bodies = [x for x in map(unfolded.body, _reductions(definition)) if x is not None]
     if not bodies or any(node.outputs[0][1] in COMPLEX for node, _ in bodies):
         return None
@@ -65,7 +65,7 @@ def _reductions(definition: Definition) -> list[Compute]:
 
 
 @dataclass
-class _Unfolded:
+class Unfolded:
     """Formulas of a definition over the cells of the values that are the operator's operands."""
 
     interned: Interned
@@ -73,8 +73,10 @@ class _Unfolded:
     values: Mapping[int, int]
     definition: Definition
     sizes: Mapping[Term, Size]
+    open: Collection[Name]
+    """The bundles of any number of positions that have axes of their own."""
     axes: dict[int, Term] = field(default_factory=dict[int, Term])
-    """The axes of the labels that are reduced."""
+    """The axes of the labels of these."""
     extents: dict[Term, Size] = field(default_factory=dict[Term, Size])
     """The extents of all axes."""
 
@@ -82,10 +84,10 @@ class _Unfolded:
         self.cells = Cells(self.interned)
         self._known: dict[tuple[tuple[int, int], tuple[Term, ...]], Term] = {}
         self.along: dict[Term, Term] = {}
-        """The position on a reduced dimension, by the symbol of its extent."""
+        """The position on such a dimension, by the symbol of its extent."""
         self._digits: dict[Term, list[Term]] = {}
         held = labels_by_name(self.whole)
-        for name in self.definition.reduced:
+        for name in self.open:
             labels = held.get(name, [])
             position = t.index_const(0)
             for n in labels:
@@ -93,7 +95,7 @@ class _Unfolded:
                 self.axes[n] = axis = t.ax(n, as_extent(extent))
                 self.extents[axis] = extent
                 position = position * t.as_index(as_extent(extent)) + axis
-            (symbol,) = self.definition.sizes[name]
+            symbol = self.definition.sizes[name][0]  # the first dimension has all positions
             assert isinstance(symbol, Term)
             self.along[symbol] = position
             self._digits[position] = [self.axes[n] for n in labels]
@@ -102,23 +104,31 @@ class _Unfolded:
         """What a reduction of the definition combines, if that is along what the operator reduces."""
         if not any(isinstance(d, Term) and d in self.along for d in node.reduce):
             return None
-        table = {a: self._fresh(a) for a in output_axes(node.outputs[0][0])}
+        table = {a: self.fresh(a) for a in output_axes(node.outputs[0][0])}
         for n, d in enumerate(node.reduce):
             axis = t.red(n, d)
-            table[axis] = self.along[d] if isinstance(d, Term) and d in self.along else self._fresh(axis)
-        return node, self._formula(node, table)
+            table[axis] = self.along[d] if isinstance(d, Term) and d in self.along else self.fresh(axis)
+        return node, self.formula(node, table)
 
-    def _size(self, extent: Dim) -> Size:
+    def output(self) -> Term:
+        """The cell of the result at any index."""
+        x = self.definition.program.outputs[OUTPUT]
+        axes = output_axes(x.shape)
+        return self.cell(x, [self.along[a.args[0]] if a.args[0] in self.along else self.fresh(a) for a in axes])
+
+    def size(self, extent: Dim) -> Size:
         """An extent of the definition, as the operator has it."""
         return self.sizes.get(extent, as_size(extent)) if isinstance(extent, Term) else extent
 
-    def _fresh(self, axis: Term) -> Term:
-        size = self._size(axis.args[0])
+    def fresh(self, axis: Term) -> Term:
+        size = self.size(axis.args[0])
+        if size == 1:
+            return t.index_const(0)
         made = t.ax(len(self.whole.labels) + len(self.extents), as_extent(size))
         self.extents[made] = size
         return made
 
-    def _formula(self, node: Compute, table: Mapping[Term, Term]) -> Term:
+    def formula(self, node: Compute, table: Mapping[Term, Term]) -> Term:
         def cell(load: Term) -> Term:
             return load if isinstance(load.payload, Table) else self.cell(node.operands[int(load.payload)], load.args)
 
@@ -142,8 +152,13 @@ class _Unfolded:
             valid = substitute(node.valid, table)
             return inner if node.fill is None else t.where(valid, inner, substitute(node.fill, table))
         if isinstance(node, Compute) and node.combiner is None:
-            return self._formula(node, table)
-        return t.load(f"reduced {node.serial}", list(index), x.dtype)
+            return self.formula(node, table)
+        opaque = t.load(f"reduced {node.serial}", list(index), x.dtype)
+        return self.reduced(node, table, opaque) if isinstance(node, Compute) else opaque
+
+    def reduced(self, node: Compute, table: Mapping[Term, Term], opaque: Term) -> Term:
+        """What a reduction makes at an index, of which nothing is known."""
+        return opaque
 
     def _operand(self, k: int, index: Sequence[Term], dtype: str) -> Term:
         """The cell of operand k at an index of the definition's stand-in for it."""
@@ -151,7 +166,7 @@ class _Unfolded:
         dims = {name: iter(sizes) for name, sizes in self.definition.sizes.items()}
         for name, i in zip(self.definition.dims[k], index, strict=True):
             if name:
-                extent = self._size(next(dims[name]))
+                extent = self.size(next(dims[name]))
                 places[name] = places[name] * t.as_index(as_extent(extent)) + i if name in places else i
         flat = t.index_const(0)
         at = {name: self._split(name, k, position) for name, position in places.items()}

@@ -95,18 +95,9 @@ def same_around(match: Match) -> bool:
 
 def _same_around(side: Sides, cells: NDArray) -> bool:
     match, left, found = side.match, side.match.plan.left, side.match.settled
+    padded = padded_cells(side, cells)
     assert isinstance(left, Operated) and found is not None
-    maps, tree = list[str](), side.match.plan.right
-    while isinstance(tree, Viewed):
-        maps.append(tree.map)
-        tree = tree.source
-    at, padded = cells, np.zeros(cells.shape, np.bool_)
-    for name in maps:
-        at = side.map(name).at(np.maximum(at, 0))
-        padded |= at < 0
-    if tree != left and not isinstance(tree, Operated):
-        return False
-    if not np.array_equal(at[~padded], cells[~padded]):
+    if padded is None:
         return False
     rows = side.rows(match.operator, left, cells[padded])
     values = Numbers(side).body(match.operator, match.numbers, rows.at, rows.read)
@@ -117,6 +108,17 @@ def _same_around(side: Sides, cells: NDArray) -> bool:
     table = np.broadcast_to(table[..., None], (*table.shape, times))
     result = table[:, 0, 0] if kind.combiner is None else reduction(table, kind.combiner, 1, kind.dtypes[0])
     return same_bits(result, np.full(result.shape, t.const_value(found.value), kind.dtypes[0]))
+
+
+def padded_cells(side: Sides, cells: NDArray) -> NDArray | None:
+    """Which cells the right side of a law pads, where it shows each other one in its place; None where it does not."""
+    tree = side.match.plan.right
+    at, padded = cells, np.zeros(cells.shape, np.bool_)
+    while isinstance(tree, Viewed):
+        at = side.map(tree.map).at(np.maximum(at, 0))
+        padded |= at < 0
+        tree = tree.source
+    return padded if isinstance(tree, Operated) and np.array_equal(at[~padded], cells[~padded]) else None
 
 
 def same_bits(a: NDArray, b: NDArray) -> bool:

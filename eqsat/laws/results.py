@@ -12,10 +12,11 @@ from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.flat.sizes import value
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Compute, node_order
+from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import Sides, trials
 from eqsat.laws.match import Match
-from eqsat.laws.numbers import Numbers
+from eqsat.laws.numbers import Numbers, padded_cells, same_bits
 from eqsat.laws.tree import Operated, Tree, Viewed
 from eqsat.operators.definitions import OUTPUT, Definition
 from eqsat.operators.labels import CanonicalOp, Name
@@ -32,35 +33,21 @@ NEAR: Mapping[str, float] = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4}
 def same_results(match: Match, definition: Definition) -> bool:
     """Whether an operator without what a law leaves out has the results that it has with it. Where axes that stay as
     they are make that too many numbers, nothing is run: that the rest is neutral was proved."""
-    return all(_Run(Sides(match, sizes), definition).agrees() for sizes in trials(match))
+    return all(_Parts(Sides(match, sizes), definition).agrees() for sizes in trials(match))
+
+
+def same_results_around(match: Match, definition: Definition) -> bool:
+    """Whether an operator is the padding of a part that a law says it is: its definition is run at a few positions of
+    every axis that it keeps. Where that is too many numbers, nothing is run: what is around the part was proved."""
+    return all(_Around(Sides(match, sizes), definition).agrees() for sizes in trials(match))
 
 
 class _Run:
-    """Both sides of a law at values of the symbols."""
+    """A definition at values of the symbols."""
 
     def __init__(self, side: Sides, definition: Definition) -> None:
-        match = side.match
-        left, right = match.plan.left, match.plan.right
-        assert isinstance(left, Operated) and isinstance(right, Viewed) and isinstance(right.source, Operated)
         self.side, self.definition, self.numbers = side, definition, Numbers(side, tame=True)
-        self.left, self.right, self.layout = left, right.source, side.map(right.map)
-        self.before = match.operator
-        self.after = match.interned.operators[match.numbers[right.source.operator]]
-
-    def agrees(self) -> bool:
-        whole, part = self._positions()
-        if self._work(whole) > MOST_CELLS:
-            return True
-        cells = self._cells(self.before, self.before.outputs[0], -1, whole)
-        if not np.array_equal(self.layout.at(cells), self._cells(self.after, self.after.outputs[0], -1, part)):
-            return False
-        with np.errstate(all="ignore"):
-            one, other = self._result(self.before, self.left, whole), self._result(self.after, self.right, part)
-        if not is_float(one.dtype.name):
-            return bool(np.array_equal(one, other))
-        near = NEAR.get(one.dtype.name, 1e-9)
-        wide = np.float64
-        return bool(np.allclose(one.astype(wide), other.astype(wide), rtol=near, atol=near, equal_nan=True))
+        self.before = side.match.operator
 
     def _work(self, at: Mapping[Name, NDArray]) -> int:
         """How often the largest formula of the definition is evaluated."""
@@ -72,33 +59,6 @@ class _Run:
         shapes = [(*x.outputs[0][0], *x.reduce) for x in nodes]
         counts = [[d if isinstance(d, int) else open_.get(d, 1) for d in shape] for shape in shapes]
         return max((math.prod(found) for found in counts), default=0)
-
-    def _positions(self) -> tuple[dict[Name, NDArray], dict[Name, NDArray]]:
-        """Positions of each bundle: in the operator, and the same ones, as far as they are kept, in that over parts."""
-        found = self.side.match.left_out
-        assert found is not None
-        whole: dict[Name, NDArray] = {}
-        part: dict[Name, NDArray] = {}
-        held = labels_by_name(found.operator)
-        for name, sizes in self.definition.sizes.items():
-            labels = held.get(name, [])
-            extents = [value(found.operator.labels[n].extent, self.side.numbers) for n in labels]
-            size = math.prod(extents)
-            stays: NDArray = np.ones((1,), np.bool_)
-            for n, extent in zip(labels, extents, strict=True):
-                low, high = found.kept.get(n, (0, extent))
-                here = np.arange(extent)
-                stays = (stays[:, None] & ((here >= low) & (here < high))[None, :]).reshape(-1)
-            kept = np.flatnonzero(stays)
-            if name in self.definition.reduced:
-                ends = [*kept[:2], *kept[-2:], *np.flatnonzero(~stays)[:2]]
-                picks = np.unique([*np.linspace(0, size - 1, min(size, MANY)).astype(np.int64), *ends])
-            else:
-                free = all(isinstance(d, Term) for d in sizes)
-                picks = np.linspace(0, size - 1, min(size, FEW)).astype(np.int64) if free else np.arange(size)
-            whole[name] = picks
-            part[name] = np.searchsorted(kept, picks[stays[picks]])
-        return whole, part
 
     def _cells(self, operator: CanonicalOp, order: tuple[int, ...], side: int, at: Mapping[Name, NDArray]) -> NDArray:
         """The flat cells of a tensor of an operator at positions of its bundles, in the shape that a definition has;
@@ -140,3 +100,85 @@ class _Run:
     def _below(self, tree: Tree, cells: NDArray) -> NDArray:
         """The cells of the value that a term is a view of."""
         return self._below(tree.source, self.side.map(tree.map).at(cells)) if isinstance(tree, Viewed) else cells
+
+
+class _Parts(_Run):
+    """Both sides of a law that leaves something out."""
+
+    def __init__(self, side: Sides, definition: Definition) -> None:
+        super().__init__(side, definition)
+        match = side.match
+        left, right = match.plan.left, match.plan.right
+        assert isinstance(left, Operated) and isinstance(right, Viewed) and isinstance(right.source, Operated)
+        self.left, self.right, self.layout = left, right.source, side.map(right.map)
+        self.after = match.interned.operators[match.numbers[right.source.operator]]
+
+    def agrees(self) -> bool:
+        whole, part = self._positions()
+        if self._work(whole) > MOST_CELLS:
+            return True
+        cells = self._cells(self.before, self.before.outputs[0], -1, whole)
+        if not np.array_equal(self.layout.at(cells), self._cells(self.after, self.after.outputs[0], -1, part)):
+            return False
+        with np.errstate(all="ignore"):
+            one, other = self._result(self.before, self.left, whole), self._result(self.after, self.right, part)
+        if not is_float(one.dtype.name):
+            return bool(np.array_equal(one, other))
+        near = NEAR.get(one.dtype.name, 1e-9)
+        wide = np.float64
+        return bool(np.allclose(one.astype(wide), other.astype(wide), rtol=near, atol=near, equal_nan=True))
+
+    def _positions(self) -> tuple[dict[Name, NDArray], dict[Name, NDArray]]:
+        """Positions of each bundle: in the operator, and the same ones, as far as they are kept, in that over parts."""
+        found = self.side.match.left_out
+        assert found is not None
+        whole: dict[Name, NDArray] = {}
+        part: dict[Name, NDArray] = {}
+        held = labels_by_name(found.operator)
+        for name, sizes in self.definition.sizes.items():
+            labels = held.get(name, [])
+            extents = [value(found.operator.labels[n].extent, self.side.numbers) for n in labels]
+            size = math.prod(extents)
+            stays: NDArray = np.ones((1,), np.bool_)
+            for n, extent in zip(labels, extents, strict=True):
+                low, high = found.kept.get(n, (0, extent))
+                here = np.arange(extent)
+                stays = (stays[:, None] & ((here >= low) & (here < high))[None, :]).reshape(-1)
+            kept = np.flatnonzero(stays)
+            if name in self.definition.reduced:
+                ends = [*kept[:2], *kept[-2:], *np.flatnonzero(~stays)[:2]]
+                picks = np.unique([*np.linspace(0, size - 1, min(size, MANY)).astype(np.int64), *ends])
+            else:
+                free = all(isinstance(d, Term) for d in sizes)
+                picks = np.linspace(0, size - 1, min(size, FEW)).astype(np.int64) if free else np.arange(size)
+            whole[name] = picks
+            part[name] = np.searchsorted(kept, picks[stays[picks]])
+        return whole, part
+
+
+class _Around(_Run):
+    """An operator around a part of its result."""
+
+    def agrees(self) -> bool:
+        match, found = self.side.match, self.side.match.settled
+        assert isinstance(match.plan.left, Operated) and found is not None
+        at = next((x for x in map(self._positions, (MANY, 5)) if self._work(x) <= MOST_CELLS), self._positions(FEW))
+        cells = self._cells(self.before, self.before.outputs[0], -1, at)
+        padded = padded_cells(self.side, cells.reshape(-1))
+        if padded is None:
+            return False
+        if self._work(at) > MOST_CELLS:
+            return True
+        with np.errstate(all="ignore"):
+            result = self._result(self.before, match.plan.left, at).reshape(-1)[padded]
+        return same_bits(result, np.full(result.shape, t.const_value(found.value), found.value.dtype))
+
+    def _positions(self, most: int) -> dict[Name, NDArray]:
+        """Positions of each bundle: all of what is reduced, and the ends and some others of what is kept."""
+        held, found = labels_by_name(self.before), dict[Name, NDArray]()
+        for name, sizes in self.definition.sizes.items():
+            size = math.prod(value(self.before.labels[n].extent, self.side.numbers) for n in held.get(name, []))
+            few = all(isinstance(d, Term) for d in sizes) and name not in self.definition.reduced
+            picks = np.linspace(0, size - 1, min(size, most)) if few else np.arange(size)
+            found[name] = np.unique(picks.astype(np.int64))
+        return found

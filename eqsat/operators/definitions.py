@@ -54,7 +54,7 @@ class Definition:
 
 
 def definition_of(node: Opaque) -> Definition | None:
-    """What an operator is defined as, where that combines something in any order; None where nothing is known."""
+    """What an operator is defined as, at any number of some positions; None where nothing is known."""
     if node.definition is None or node.signature is None or not node.pure or len(node.outputs) != 1:
         return None
     signature, extents, bundles = signature_bundles(node)
@@ -62,8 +62,6 @@ def definition_of(node: Opaque) -> Definition | None:
         return None
     sizes = {x: as_size(d) for x, d in extents.items()}
     reduced = {x for x in bundles if signature.role(x) == "reduce" and may_shrink(node, signature, sizes, x)}
-    if not reduced:
-        return None
     free = {x: t.sym(f"any{n}", 1) for n, x in enumerate(bundles) if x in reduced or signature.role(x) == "map"}
     for _ in range(MOST_ROUNDS):
         if any(isinstance(d, Term) and d.op != "sym" for x, d in extents.items() if x not in free):
@@ -76,10 +74,10 @@ def definition_of(node: Opaque) -> Definition | None:
             for x, name in bundles.items():
                 named[name] = (*named.get(name, ()), free.get(x, extents[x]))
             kept = frozenset[Name](bundles[x] for x in reduced if x in free)
-            return Definition(made, dims, named, kept) if kept else None
+            return Definition(made, dims, named, kept) if free else None
         # A definition may need numbers: then those of positions that nothing is combined over, as of a 1 x 1 kernel.
         fewer = {x: s for x, s in free.items() if (x in reduced if made is None else s not in held)}
-        if len(fewer) == len(free) or reduced.isdisjoint(fewer):
+        if len(fewer) == len(free) or not fewer:
             return None
         free = fewer
     return None
