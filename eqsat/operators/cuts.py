@@ -2,8 +2,8 @@
 
     conv(x, w)[:, 0:8] = conv(x, w[0:8])                      # along output channels, where there is one group
 
-An operator may be cut along what it computes position by position, if its table has it over smaller operands, too: one
-with a parameter that counts positions (the groups of a convolution) is another operator there.
+An operator may be cut along what it computes position by position, if its table has it over smaller operands, too: with
+the same parameters, or with one that counts these positions (the groups of a convolution), if both have one formula.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from eqsat.ir.tensors.library import operator_node
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
 from eqsat.ir.terms.shape import Shape, same_shape
+from eqsat.operators.alike import same_formula
 from eqsat.operators.bundles import signature_bundles
 from eqsat.operators.labels import Label, Name
 
@@ -28,7 +29,43 @@ def made_anew(
     attrs: Mapping[str, object],
     signature: Signature,
 ) -> Opaque | None:
-    """The operator of a node over other operands, with other parameters, if its table has it with this signature."""
+    """The operator of a node over other operands, with other parameters, if its table has it with this signature; a
+    parameter that is the number of positions of a label may be what that is now."""
+    made = _made(node, operands, outputs, attrs, signature)
+    return made if made is not None else _counted(node, operands, outputs, attrs, signature)
+
+
+def _counted(
+    node: Opaque,
+    operands: Sequence[Tensor],
+    outputs: Sequence[tuple[Shape, str]],
+    attrs: Mapping[str, object],
+    signature: Signature,
+) -> Opaque | None:
+    """The operator with another number for one parameter, if that makes no other formula."""
+    try:
+        old = signature.check([x.shape for x in node.operands], [s for s, _ in node.outputs], node.op)
+        new = signature.check([x.shape for x in operands], [s for s, _ in outputs], node.op)
+    except EqsatError:
+        return None  # labels of another spelling
+    for name, number in attrs.items():
+        if type(number) is not int or number < 2:
+            continue
+        counts = {new[x] for x, d in old.items() if d == number and isinstance(new[x], int) and new[x] != number}
+        for count in sorted(n for n in counts if isinstance(n, int)):
+            made = _made(node, operands, outputs, {**attrs, name: count}, signature)
+            if made is not None and same_formula(node, made):
+                return made
+    return None
+
+
+def _made(
+    node: Opaque,
+    operands: Sequence[Tensor],
+    outputs: Sequence[tuple[Shape, str]],
+    attrs: Mapping[str, object],
+    signature: Signature,
+) -> Opaque | None:
     try:
         if isinstance(node.impl, OperatorImpl):
             made = node.impl.with_attrs(node, operands, outputs, attrs)
@@ -41,6 +78,8 @@ def made_anew(
     shapes = [*(x.shape for x in operands), *(s for s, _ in outputs)]
     if [d for _, d in made.outputs] != [d for _, d in outputs]:
         return None
+    if node.definition is not None and made.definition is None:
+        return None  # a use that no formula covers
     if not all(same_shape(a, b) for (a, _), (b, _) in zip(made.outputs, outputs, strict=True)):
         return None
     return made if made.signature is not None and made.signature.matches(signature, shapes) else None
