@@ -14,7 +14,7 @@ from eqsat.checking.guard import differs
 from eqsat.checking.programs import EVERY
 from eqsat.checking.verdict import Difference
 from eqsat.graph.rebuild import with_operands
-from eqsat.ir.dtypes import BOOL, NDArray
+from eqsat.ir.dtypes import BOOL, NDArray, is_float
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
 from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import solve
@@ -25,7 +25,7 @@ from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
 from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.tensors.run import evaluate
-from eqsat.ir.tensors.tensor import Opaque, Program, Tensor, View, as_program
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.shape import Dim, as_dim, format_shape, output_axes, same_dim
@@ -139,6 +139,7 @@ def _unlike(func: PrimFunc, found: Program) -> str:
     small = sum(map(_cells, func.buffer_map.values())) <= EVERY
     run = partial(run_primfunc, func) if small else _kernel(func)
     exact = small or not inexact(*(term for stmt in statements(func.body) for term in stmt_terms(stmt)))
+    exact = exact and not any(map(_is_rounded, found.nodes()))
     rng = np.random.default_rng(0)
     for _ in range(RUNS):
         arrays = {n: _scattered(decl, rng) for n, decl in func.buffer_map.items()}
@@ -148,6 +149,11 @@ def _unlike(func: PrimFunc, found: Program) -> str:
         if problem:
             return problem
     return ""
+
+
+def _is_rounded(node: Node) -> bool:
+    """Whether a node combines floats, whose order says how the result is rounded."""
+    return isinstance(node, Compute) and node.combiner in ("sum", "prod") and is_float(node.outputs[0][1])
 
 
 def _cells(decl: BufferDecl) -> int:

@@ -63,15 +63,23 @@ def flow_layout(
     wanted = result.node.operands if operands is None else _tensors(operands)
     if callbacks is not None and not isinstance(callbacks, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise LayoutError("flow_layout", f"callbacks={told(callbacks)} are no dict", "a function for each operator")
-    known: dict[Tensor, IndexMap | None] = {result: output_map}
-    for node in reversed(list(node_order([result]))):
-        for y in [x for x in known if x.node is node and (x is result or x not in wanted)]:
-            for operand, m in _operand_maps(y, known[y], callbacks or {}).items():
-                known[operand] = m if known.setdefault(operand, m) == m else None
+    known = _flowed(result, output_map, wanted, callbacks or {})
     for x in wanted:
         if x not in known:
             raise LayoutError(f"flow_layout to {x!r}", f"{result!r} does not read it", "name tensors that lead to it")
     return {x: known[x] for x in wanted}
+
+
+def _flowed(
+    result: Tensor, output_map: IndexMap | None, wanted: Sequence[Tensor], callbacks: Mapping[str, Callback]
+) -> Maps:
+    """The layouts of all tensors that lead to a result, down to some of them."""
+    known: dict[Tensor, IndexMap | None] = {result: output_map}
+    for node in reversed(list(node_order([result]))):
+        for y in [x for x in known if x.node is node and (x is result or x not in wanted)]:
+            for operand, m in _operand_maps(y, known[y], callbacks).items():
+                known[operand] = m if known.setdefault(operand, m) == m else None
+    return known
 
 
 def _map_of(given: object) -> IndexMap:
@@ -101,6 +109,10 @@ def _operand_maps(result: Tensor, m: IndexMap | None, callbacks: Mapping[str, Ca
     name = operator_name(node)
     if name in callbacks:
         return _checked(name, node, callbacks[name](result, m))
+    if isinstance(node, Opaque) and isinstance(node.impl, OperatorImpl) and node.signature is None:
+        made = node.impl.as_formula(node.operands)
+        known: Maps = {} if made is None else _flowed(Tensor(made), m, node.operands, callbacks)
+        return {operand: known.get(operand) for operand in node.operands}
     axes = output_axes(result.shape)
     target = _Target(axes, tuple(substitute(o, dict(zip(m.inputs, axes, strict=True))) for o in m.outputs))
     found: dict[Tensor, IndexMap | None] = {}
@@ -128,8 +140,6 @@ def _checked(name: str, node: Node, maps: Maps) -> Maps:
 def _accesses(result: Tensor) -> list[tuple[Tensor, Sequence[Term] | None]]:
     """Each load of each operand: its index over the axes of the result (None: nothing is known)."""
     node = result.node
-    if isinstance(node, Opaque) and isinstance(node.impl, OperatorImpl) and node.signature is None:
-        node = node.impl.as_formula(node.operands) or node
     if isinstance(node, Compute):
         return [(node.operands[load.payload], load.args) for load in nodes_of("load", node.body)]
     if isinstance(node, View):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eqsat.freezing.names import Freeze, frozen_nodes
 from eqsat.freezing.signed import moved
 from eqsat.graph.rebuild import over, replaced
-from eqsat.ir.tensors.tensor import Node, Opaque, OperatorImpl, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Node, Opaque, OperatorImpl, Program, Tensor, View
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ def with_formulas(program: Program, freeze: Freeze) -> Formulas:
         found = node.impl.as_formula(operands)
         if found is None:
             return None
-        is_view = isinstance(found, View)
-        does, taken = ("moves elements", "view") if is_view else ("computes cells from cells", "formula")
-        notes.append(f"{node.op} only {does}: it is taken as a {taken}")
+        notes.append(f"{node.op} only {_does(found, operands)}")
         return [Tensor(found)]
 
     same = Formulas(program, freeze, program, freeze)
@@ -47,6 +45,19 @@ def with_formulas(program: Program, freeze: Freeze) -> Formulas:
     if not notes:
         return same
     return Formulas(over(program, table), moved(freeze, table), program, freeze, tuple(dict.fromkeys(notes)))
+
+
+def _does(found: View | Compute, operands: Sequence[Tensor]) -> str:
+    """What an operator does, and what it is taken as."""
+    if isinstance(found, View):
+        return "moves elements: it is taken as a view"
+    known, below = {x.node.serial for x in operands}, list[Node]([found])
+    while below:
+        node = below.pop()
+        if isinstance(node, Compute) and node.combiner is not None:
+            return "computes and combines cells: it is taken as formulas, where they are combined in any order"
+        below += [x.node for x in node.operands if x.node.serial not in known]
+    return "computes cells from cells: it is taken as a formula"
 
 
 def _may_be_formula(node: Node) -> bool:

@@ -1,21 +1,27 @@
-"""Functions that compute each cell of one result from cells of what they read, as tensor programs of one formula."""
+"""Functions that compute each cell of one result from cells of what they read, as tensor programs: of one formula, and
+of one for each reduction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Seq, Stmt, Store, statements
-from eqsat.ir.tensors.tensor import Compute, Program, Tensor, View
+from eqsat.ir.tensors.run import neutral
+from eqsat.ir.tensors.tensor import Compute, Input, Program, Tensor, View, as_program
 from eqsat.ir.tensors.tensor import input as input_tensor
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
-from eqsat.ir.terms.shape import output_axes
+from eqsat.ir.terms.shape import Shape, as_dim, output_axes, reduce_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, postorder, substitute
+from eqsat.passes.accumulated import Accumulated, accumulated
 from eqsat.passes.cells import loads
 
 MOST_NODES = 1 << 12
@@ -46,6 +52,9 @@ class _Memory:
     now: dict[str, _Held] = field(default_factory=dict[str, "_Held"])
     changing: dict[str, list[Sequence[Term]]] = field(default_factory=dict[str, "list[Sequence[Term]]"])
     """The indices at which these loops write each buffer."""
+    made: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
+    """What loops have combined, by a name that no buffer has."""
+    inputs: dict[str, Tensor] = field(default_factory=dict[str, "Tensor"])
 
     def run(self, stmt: Stmt, loops: tuple[For, ...], guard: Term) -> None:
         """What holds after a statement."""
@@ -57,6 +66,8 @@ class _Memory:
             self.known.pop(stmt.buffer.name, None)  # another one of this name is gone
             self.now.pop(stmt.buffer.name, None)
             self.run(stmt.body, loops, guard)
+        elif isinstance(stmt, For) and (found := accumulated(stmt)) is not None:
+            self.combine(found, loops, guard)
         elif isinstance(stmt, For) and not stmt.reduce:
             if not loops:
                 self.known |= self.now
@@ -81,6 +92,19 @@ class _Memory:
 
     def store(self, stmt: Store, loops: Sequence[For], guard: Term) -> None:
         """A store to each cell by one iteration of the loops around it."""
+        self.check(stmt, loops)
+        value, before = self.value(stmt.value), self.now.get(stmt.buffer) or self._over(stmt)
+        if before is not None and guard is not t.TRUE:
+            value, other = t.where(guard, value, before.value), t.logical_not(guard) is before.where
+            where = t.TRUE if other else t.logical_or(guard, before.where)
+        else:
+            where = guard
+        if sum(1 for _ in postorder(value, where)) > MOST_NODES:
+            raise ScheduleError(self.what, f"the formula of {stmt.buffer} is long")
+        self.now[stmt.buffer] = _Held(stmt.index, value, where)
+
+    def check(self, stmt: Store, loops: Sequence[For]) -> None:
+        """Refuse a store that does not write each cell of a buffer in one iteration of some loops."""
         decl = self.locals.get(stmt.buffer)
         axes = [loop.axis for loop in loops]
         shape = [t.as_index(n) for n in decl.shape] if decl else []
@@ -91,15 +115,51 @@ class _Memory:
             raise ScheduleError(self.what, f"{stmt.buffer} is written in part", "loop over all of its cells")
         if any(not _same(stmt.index, index, in_order=True) for index in self.changing.get(stmt.buffer, ())):
             raise ScheduleError(self.what, f"{stmt.buffer} is written in two orders", "use a loop for each")
-        value, before = self.value(stmt.value), self.now.get(stmt.buffer) or self._over(stmt)
-        if before is not None and guard is not t.TRUE:
-            value, other = t.where(guard, value, before.value), t.logical_not(guard) is before.where
-            where = t.TRUE if other else t.logical_or(guard, before.where)
-        else:
-            where = guard
-        if sum(1 for _ in postorder(value, where)) > MOST_NODES:
-            raise ScheduleError(self.what, f"the formula of {stmt.buffer} is long")
-        self.now[stmt.buffer] = _Held(stmt.index, value, where)
+
+    def combine(self, found: Accumulated, loops: Sequence[For], guard: Term) -> None:
+        """Loops that combine terms into a cell which holds what the combiner ignores: a reduction."""
+        store, dtype = found.store, found.store.value.dtype
+        self.check(store, loops)
+        before = self.now.get(store.buffer) or self._over(store)
+        first = t.const(np.asarray(neutral(found.combiner, dtype), numpy_dtype(dtype))[()], dtype)
+        if guard is not t.TRUE or before is None or not before.whole or before.value is not first:
+            raise ScheduleError(
+                self.what, f"{store.buffer} does not begin with {first}", "store that in each cell first"
+            )
+        shape, reduced = self.locals[store.buffer].shape, tuple(as_dim(a.args[0]) for a in found.axes)
+        table = {**_table(store.index, output_axes(shape)), **dict(zip(found.axes, reduce_axes(reduced), strict=True))}
+        value = t.where(self.value(found.guard), self.value(found.value), first)
+        name = f"reduced {len(self.made)}"
+        self.made[name] = self.tensor(substitute(value, table), shape, reduced, found.combiner)
+        self.now[store.buffer] = _Held(store.index, t.load(name, store.index, dtype), t.TRUE)
+
+    def tensor(self, body: Term, shape: Shape, reduced: Shape = (), combiner: str | None = None) -> Tensor:
+        """A formula of cells of what is read, or of what loops have combined, over the axes of a result."""
+        axes = output_axes(shape)
+        whole = self.made.get(body.payload) if body.op == "load" and isinstance(body.payload, str) else None
+        if whole is not None and not reduced and _same(body.args, axes, in_order=True):
+            return whole
+        operands: dict[tuple[str, tuple[int, ...]], Tensor] = {}
+        shown = {a.serial for a in (*axes, *reduce_axes(reduced))}
+
+        def read(load: Term) -> Term:
+            if not isinstance(load.payload, str):
+                return load
+            x, index = self.read(load.payload), load.args
+            view = None if reduced or all(i.serial in shown for i in index) else _moved(x, shape, index)
+            key = load.payload, () if view is None else tuple(i.serial for i in index)
+            operands.setdefault(key, x if view is None else Tensor(view))
+            return t.load(list(operands).index(key), index if view is None else axes, load.dtype)
+
+        made = map_loads(body, read)
+        return Tensor(Compute(list(operands.values()), shape, made, reduced, combiner))
+
+    def read(self, name: str) -> Tensor:
+        """What is read by a name."""
+        if name not in self.made:
+            decl = self.sources[name]
+            self.inputs.setdefault(name, input_tensor(name, decl.shape, decl.dtype))
+        return self.made[name] if name in self.made else self.inputs[name]
 
     def _over(self, stmt: Store) -> _Held | None:
         """What earlier statements left, over the index of a store."""
@@ -116,7 +176,7 @@ class _Memory:
             name = str(load.payload)
             if loads(*load.args):
                 raise ScheduleError(self.what, f"{load} is read where data say")
-            if name in self.sources:
+            if name in self.sources or name in self.made:
                 return load
             if any(not _same(load.args, index, in_order=True) for index in self.changing.get(name, ())):
                 raise ScheduleError(self.what, f"{load} is read while the same loops write {name}")
@@ -139,8 +199,9 @@ def _same(index: Sequence[Term], axes: Sequence[Term], in_order: bool = False) -
 
 
 def as_formula(func: PrimFunc) -> Program:
-    """The program of one formula that a function is: each cell of the one parameter that it writes is computed from
-    cells of others, also by way of local buffers, each of which loops over its cells write.
+    """The program of formulas that a function is: each cell of the one parameter that it writes is computed from cells
+    of others, also by way of local buffers, each of which loops over its cells write. Loops that combine into a cell
+    are a reduction: those marked `reduce`, and any over whole numbers, if the cell holds what is ignored before.
 
     >>> import eqsat as eq
     >>> f = eq.PrimFunc.parse('''func f(x: int8[4], y: int8[4])
@@ -154,8 +215,8 @@ def as_formula(func: PrimFunc) -> Program:
       t0 = view x[3 - i0]                               # int8(4,)
       y = compute maximum(t0[i0] + int8(1), int8(0))    # int8(4,)
 
-    Errors: ScheduleError where something else happens: reductions, indices that depend on data, cells that are written
-    in another order or not at all, assumptions, holes.
+    Errors: ScheduleError where something else happens: floats combined in an order, indices that depend on data, cells
+    that are written in another order or not at all, assumptions, holes.
     """
     what = f"as_formula of {func.name}"
     stored = dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store))
@@ -172,27 +233,13 @@ def as_formula(func: PrimFunc) -> Program:
         raise ScheduleError(what, f"not all cells of {output.name} are written")
     axes = output_axes(output.shape)
     body = substitute(held.value, _table(held.axes, axes))
-    inputs = {d.name: input_tensor(d.name, d.shape, d.dtype) for d in sources.values()}
-    operands: dict[tuple[str, tuple[int, ...]], Tensor] = {}
-    shown = {a.serial for a in axes}
-
-    def read(load: Term) -> Term:
-        if not isinstance(load.payload, str):
-            return load
-        x, index = inputs[load.payload], load.args
-        view = None if all(i.serial in shown for i in index) else _moved(x, output, index)
-        key = load.payload, () if view is None else tuple(i.serial for i in index)
-        operands.setdefault(key, x if view is None else Tensor(view))
-        return t.load(list(operands).index(key), index if view is None else axes, load.dtype)
-
-    body = map_loads(body, read)
-    used = [x for name, x in inputs.items() if any(key[0] == name for key in operands)]
-    made = Compute(list(operands.values()), output.shape, body)
-    return Program(used, {output.name: Tensor(made)}, func.name)
+    result = memory.tensor(body, output.shape)
+    read = {x.node.name for x in as_program(result).inputs if isinstance(x.node, Input)}
+    return Program([memory.inputs[name] for name in sources if name in read], {output.name: result}, func.name)
 
 
-def _moved(x: Tensor, output: BufferDecl, index: Sequence[Term]) -> View | None:
+def _moved(x: Tensor, shape: Shape, index: Sequence[Term]) -> View | None:
     """A view that reads an operand where a formula does, at every cell of its result; None where that may be outside:
     then a condition is around."""
     inside = [c for i, n in zip(index, x.shape, strict=True) for c in (t.as_index(0) <= i, i < t.as_index(n))]
-    return View(x, output.shape, index, t.TRUE, None) if decider().prove(t.logical_and(*inside), {}) else None
+    return View(x, shape, index, t.TRUE, None) if decider().prove(t.logical_and(*inside), {}) else None

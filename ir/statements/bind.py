@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_children, with_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, children
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.bindings import Bindings, bindings
+from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
+from eqsat.ir.terms.walk import substitute
 
 
 def bind_function(
@@ -48,3 +54,32 @@ def solve(dim: Term, n: int) -> tuple[Term, int] | None:
     if len(parts) != 1 or parts[0][1].op != "sym" or (n - constant) % parts[0][0]:
         return None
     return parts[0][1], (n - constant) // parts[0][0]
+
+
+def at_sizes(func: PrimFunc, sizes: Mapping[Term, int]) -> PrimFunc:
+    """The function with numbers for some of its symbols.
+
+    >>> f = PrimFunc.parse("func f(x: int8[N], y: int8[N])\\n  symbol N\\n  for i in N:\\n    y[i] = x[N - 1 - i]")
+    >>> print(at_sizes(f, {f.symbols[0]: 4}))
+    func f(x: int8[4], y: int8[4])
+      for i in 4:
+        y[i] = x[3 - i]
+    """
+    return _at_sizes(func, tuple(sorted(sizes.items(), key=lambda x: x[0].serial)))
+
+
+@lru_cache(maxsize=256)
+def _at_sizes(func: PrimFunc, sizes: tuple[tuple[Term, int], ...]) -> PrimFunc:
+    table = {s: t.index_const(n) for s, n in sizes}
+
+    def decl(d: BufferDecl) -> BufferDecl:
+        return replace(d, shape=tuple(as_dim(substitute(t.as_index(n), table)) for n in d.shape))
+
+    def sized(s: Stmt) -> Stmt:
+        made = with_terms(with_children(s, [sized(x) for x in children(s)]), lambda x: substitute(x, table))
+        if isinstance(made, For):
+            return replace(made, axis=substitute(made.axis, table))
+        return replace(made, buffer=decl(made.buffer)) if isinstance(made, Alloc | Alias) else made
+
+    buffers = {name: decl(d) for name, d in func.buffer_map.items()}
+    return PrimFunc(func.name, func.params, buffers, sized(func.body), func.note)

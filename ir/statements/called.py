@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EqsatError
-from eqsat.ir.statements.bind import bind_function
+from eqsat.ir.errors import EqsatError, EvaluationError
+from eqsat.ir.statements.bind import at_sizes, bind_function
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
-from eqsat.ir.tensors.tensor import Compute, Input, Opaque, OperatorImpl, Program, Tensor, View
+from eqsat.ir.tensors.tensor import Compute, Input, Opaque, OperatorImpl, Program, Tensor, View, node_order
 from eqsat.ir.terms.shape import Shape
 
 Runner = Callable[..., Any]
@@ -53,28 +53,40 @@ class Called(OperatorImpl):
         return [buffers[name] for name in self.results]
 
     def as_formula(self, operands: Sequence[Tensor]) -> View | Compute | None:
-        """The function of known sizes as a formula of what it reads; as a view, where it moves elements and no more."""
-        found = None if self.func.symbols or len(self.results) > 1 else self.formula(self.func)
+        """The function at known sizes as a formula of what it reads, and of what it combines; as a view, where it moves
+        elements and no more."""
+        func = self._sized(operands)
+        found = None if func is None or len(self.results) > 1 else self.formula(func)
         if found is None:
             return None
         (result,) = found.outputs.values()
-        if isinstance(result.node, View):
-            return self._moved(result.node, operands)
-        assert isinstance(result.node, Compute)
-        read = [
-            Tensor(self._moved(x.node, operands)) if isinstance(x.node, View) else self._operand(x, operands)
-            for x in result.node.operands
-        ]
-        return Compute(read, result.shape, result.node.body)
+        done: dict[int, Tensor] = {}
+        for node in node_order([result]):
+            read = [done[x.node.serial] for x in node.operands]
+            if isinstance(node, Input):
+                done[node.serial] = operands[self.given.index(node.name)]
+            elif isinstance(node, View):
+                done[node.serial] = Tensor(View(read[0], node.outputs[0][0], node.gather, node.valid, node.fill))
+            else:
+                assert isinstance(node, Compute)
+                done[node.serial] = Tensor(Compute(read, node.shape, node.body, node.reduce, node.combiner))
+        made = done[result.node.serial].node
+        return made if isinstance(made, View | Compute) else None
 
-    def _operand(self, x: Tensor, operands: Sequence[Tensor]) -> Tensor:
-        """The operand that is given for an input."""
-        assert isinstance(x.node, Input)
-        return operands[self.given.index(x.node.name)]
-
-    def _moved(self, view: View, operands: Sequence[Tensor]) -> View:
-        """A view of an input as one of the operand that is given for it."""
-        return View(self._operand(view.source, operands), view.outputs[0][0], view.gather, view.valid, view.fill)
+    def _sized(self, operands: Sequence[Tensor]) -> PrimFunc | None:
+        """The function at the sizes of some operands; None where these are not known."""
+        if not self.func.symbols:
+            return self.func
+        shapes = {
+            name: [d for d in x.shape if isinstance(d, int)] for name, x in zip(self.given, operands, strict=True)
+        }
+        if any(len(shapes[name]) < x.rank for name, x in zip(self.given, operands, strict=True)):
+            return None
+        try:
+            made = at_sizes(self.func, bind_function(self.func, shapes))
+        except EvaluationError:
+            return None  # no operand tells a size
+        return None if made.symbols else made
 
     def with_attrs(
         self, node: Opaque, operands: Sequence[Tensor], outputs: Sequence[tuple[Shape, str]], attrs: Mapping[str, Any]

@@ -222,7 +222,7 @@ NO_VIEWS: dict[str, tuple[str, bool]] = {
     "a part": ("for i in 3:\n    y[i] = x[i]", True),
     "both written": ("for i in 4:\n    y[i] = x[i]\n  x[0] = x[1]", False),
     "where data says": ("for i in 4:\n    y[i] = x[cast(x[i], 'index') % 4]", False),
-    "a sum": ("for i in 4:\n    y[i] = int8(0)\n    for j in 4:\n      y[i] = y[i] + x[j]", False),
+    "a sum from another number": ("for i in 4:\n    y[i] = int8(1)\n    for j in 4:\n      y[i] = y[i] + x[j]", False),
     "what the same loop writes": ("for i in 4:\n    y[i] = x[i]\n    if 1 <= i:\n      y[i] = y[i - 1]", True),
     "what is promised": ("assume x[0] == int8(1)\n  for i in 4:\n    y[i] = x[i]", False),
     "outside": ("for i in 4:\n    y[i] = x[i + 1]", False),
