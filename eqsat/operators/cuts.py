@@ -51,8 +51,8 @@ def _counted(
     for name, number in attrs.items():
         if type(number) is not int or number < 2:
             continue
-        counts = {new[x] for x, d in old.items() if d == number and isinstance(new[x], int) and new[x] != number}
-        for count in sorted(n for n in counts if isinstance(n, int)):
+        counts = {n for x, d in old.items() if isinstance(d, int) and d == number and isinstance(n := new[x], int)}
+        for count in sorted(counts - {number}):
             made = _made(node, operands, outputs, {**attrs, name: count}, signature)
             if made is not None and same_formula(node, made):
                 return made

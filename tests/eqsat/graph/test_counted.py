@@ -17,6 +17,7 @@ import eqsat as eq
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.tensors.library import define, operator
 from eqsat.ir.tensors.tensor import Opaque
+from eqsat.onnx.read import read
 from eqsat.operators.alike import same_formula
 from eqsat.operators.cuts import cut_bundles
 
@@ -64,6 +65,12 @@ def test_groups_are_cut_with_their_number(name: str) -> None:
 @pytest.mark.parametrize("name", STAYS)
 def test_other_parts_stay(name: str) -> None:
     assert "Pad" in operators(eq.onnx.optimize(STAYS[name]).model)
+
+
+def test_groups_may_be_cut_beside_a_batch_of_any_size() -> None:
+    of_any = read(model(["N", 8, 20, 20], conv(ONE_EACH, 8)))
+    (node,) = (n for n in of_any.nodes() if isinstance(n, Opaque))
+    assert cut_bundles(node) == {"b1"}
 
 
 # -- what is no count --------------------------------------------------------------------------------------------------
