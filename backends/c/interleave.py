@@ -18,13 +18,17 @@ class InterleavePrinter(SchedulePrinter[Interleave]):
         source, out = move.operands[0], move.out
         names = {n: text.name("i") for n in schedule.order}
         extent, block = move.extents[schedule.long], schedule.block
-        levels = [Level(names[n], move.extents[n]) for n in schedule.order]
+        tiles, within = dict(schedule.tiles), {n: text.name("i") for n, _ in schedule.tiles}
+        levels = [Level(within[n], move.extents[n] // steps) for n, steps in schedule.tiles]
+        levels += [Level(names[n], tiles.get(n, move.extents[n])) for n in schedule.order]
         blocks = -(-extent // block)
         levels.append(Level("block", blocks))
         kind = f"uint{8 * size}_t"
         with nest(text, levels, schedule.threads):
             start = [(names[n], source.strides[n] * size) for n in schedule.order]
+            start += [(within[n], source.strides[n] * size * steps) for n, steps in schedule.tiles]
             end = [(names[n], out.strides[n] * size) for n in schedule.order]
+            end += [(within[n], out.strides[n] * size * steps) for n, steps in schedule.tiles]
             if blocks > 1:
                 text.add(f"const ptrdiff_t at = {tile_start(f'block * {block}', extent, block)};")
                 start.append(("at", source.strides[schedule.long] * size))

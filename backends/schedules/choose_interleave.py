@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 
@@ -16,6 +17,8 @@ MOST_ODD_ROWS = 7
 """An odd number of rows up to this is interleaved in registers: each result takes a blend for each row."""
 POWERS = (2, 4, 8)
 """Even numbers of rows that are interleaved in registers, by rounds that interleave two vectors."""
+TILE_LINES = 8
+"""Lines of the result that are written one after the other, in tiles of short rows. Measured."""
 LEAST_STEPS = 4
 """A long loop of fewer steps than this is no interleave."""
 STEPS = 512
@@ -58,7 +61,35 @@ def choose_interleave(move: Move, machine: Machine, threads: int, i: int, j: int
     separates = source.strides[long] == count and move.out.strides[long] == 1 and separable(count)
     in_registers = block * size >= BLOCK and (interleaves if small == i else separates)
     nontemporal = contiguous and exceeds_cache(move, machine)
-    return Interleave(long, small, block, in_registers, order=tuple(others), nontemporal=nontemporal, threads=threads)
+    tiles = tiles_of(move, long, small, others) if in_registers and small == i else ()
+    return Interleave(
+        long, small, block, in_registers, tiles, order=tuple(others), nontemporal=nontemporal, threads=threads
+    )
+
+
+def tiles_of(move: Move, long: int, small: int, others: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Where rows of the source are parts of a line: tiles of a line of the source and of some lines of the result.
+
+    The loop over what follows a row in the source is another than that over what follows in the result.
+    """
+    size, row = move.out.size, move.extents[long]
+    beside = next((k for k in others if move.operands[0].strides[k] == row), None)
+    below = next((k for k in others if move.out.strides[k] == row * move.extents[small]), None)
+    if beside is None or below is None or beside == below or row * size >= LINE:
+        return ()
+    wide = divisor(move.extents[beside], LINE // (row * size))
+    high = divisor(move.extents[below], TILE_LINES * LINE // (row * move.extents[small] * size))
+    tiles = tuple((k, steps) for k, steps in ((below, high), (beside, wide)) if steps < move.extents[k])
+    return tiles if min(wide, high) > 1 else ()
+
+
+def divisor(extent: int, most: int) -> int:
+    """The largest divisor up to a number.
+
+    >>> divisor(64, 8), divisor(30, 8), divisor(31, 8), divisor(5, 0)
+    (8, 6, 1, 1)
+    """
+    return next((n for n in range(min(most, extent), 1, -1) if extent % n == 0), 1)
 
 
 def choose_shuffle(move: Move, threads: int) -> RegisterShuffle | None:

@@ -68,6 +68,8 @@ LEAST_LINES = 12
 PREFETCHED_LINES = 3
 """Tiles between the one that is transposed line by line and the one that is prefetched, where there are so many in a
 row of the source; else as below. Measured."""
+PIECES = (LINE // 2, LINE // 4)
+"""Bytes of rows of the source that make a line together."""
 LINES_AT_ONCE = (4, 3)
 """Lines of a row that are then written one after the other: what divides the row better, many before few. Measured."""
 PREFETCHED_BLOCKS = 8
@@ -271,19 +273,25 @@ def by_lines(it: Transpose, machine: Machine) -> bool:
     move, plain = it.move, it.plain
     large = exceeds_cache(move, machine, LINEWISE) and move.points * it.size >= LINEWISE_SECOND * machine.second
     together = all(move.out.strides[k] * it.size % LINE == 0 for k in plain.j.loops)
-    long = plain.i.size >= LEAST_LINES * it.line and plain.j.size >= it.line
+    # Shorter rows of the source, one behind the other, make a line together.
+    wide = plain.j.size >= it.line or (
+        it.row_strides[0] == plain.j.size * it.size in PIECES and plain.i.single and plain.j.single
+    )
+    long = plain.i.size >= LEAST_LINES * it.line and wide
     return large and together and long and not move.boxed and machine.vector >= LINE and it.e > 1
 
 
 def line_transpose(it: Transpose) -> LineTranspose:
     """Large transposes whose lines of the source become lines of the result in registers."""
-    row = it.plain.i.size // it.line
-    lines = min(LINES_AT_ONCE, key=lambda n: row % n)
-    loops = (k for k in source_order(it.move, it.plain) if k >= 0)
-    ahead = PREFETCHED_LINES if it.plain.j.size >= PREFETCHED_LINES * it.line else PREFETCHED_TILES
-    return LineTranspose(
-        it.plain.i, it.plain.j, lines, ahead, order=(*loops, TILE_I), threads=it.plain.threads, nontemporal=True
-    )
+    i, j = it.plain.i, it.plain.j
+    if i.single and j.size <= it.line and it.row_strides[0] == j.size * it.size:
+        # A source that is read from its beginning to its end is prefetched by the hardware.
+        lines, ahead = 1, 0
+    else:
+        lines = min(LINES_AT_ONCE, key=lambda n: i.size // it.line % n)
+        ahead = PREFETCHED_LINES if j.size >= PREFETCHED_LINES * it.line else PREFETCHED_TILES
+    order = (*(k for k in source_order(it.move, it.plain) if k >= 0), TILE_I)
+    return LineTranspose(i, j, lines, ahead, order=order, threads=it.plain.threads, nontemporal=True)
 
 
 def contiguous_transpose(it: Transpose, machine: Machine) -> TransposeTiles:

@@ -163,12 +163,14 @@ class Interleave(Schedule):
 
     long: the loop k. small: the loop m. block: steps of the long loop that are done, and perhaps collected, at a time.
     in_registers: whether vectors are interleaved; else compilers make what they can of the statements.
+    tiles: loops of `order`, each with how many of its steps are done before the others go on.
     """
 
     long: int
     small: int
     block: int
     in_registers: bool = False
+    tiles: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)

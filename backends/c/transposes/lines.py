@@ -13,6 +13,8 @@ lines of words, one for each R rows, into eight lines of the result. Two arrays 
 store takes several cycles to leave its buffer, and where that is full nothing else goes on; so the lines of a tile
 leave between the shuffles of the next.
 
+Rows of the source of a half or a quarter of a line are read as `pieces` of one: of the rows of as many strips.
+
 Rows of the result are all as far from a line (`lead`). Where they begin and end within one, a line's worth there is
 written by plain stores, wherever it lies, over what its neighbours write too.
 """
@@ -24,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from eqsat.backends.c.copy_fill import define_nt_copy
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product
 from eqsat.backends.c.transposes.tiles import define_offsets
-from eqsat.backends.c.vector import define_interleave, define_type
+from eqsat.backends.c.vector import define_interleave, define_type, vector_type
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.schedule import TILE_I, LineTranspose
@@ -78,18 +80,25 @@ def lines_of_words() -> str:
     return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "#endif"])
 
 
-def words_of_rows(size: int, table: bool) -> str:
-    """The function that interleaves a line of each of R rows, of elements of `size` bytes, to R lines of words."""
+def words_of_rows(size: int, table: bool, pieces: int) -> str:
+    """The function that interleaves a line of each of R rows, of elements of `size` bytes, to R lines of words.
+
+    A line may be put together of pieces, as far apart as the function is told.
+    """
     rows, vector = WORD // size, f"v{LINE}u{8 * size}"
     row = "s + row[m]" if table else "s + row * m"
     kind = "const ptrdiff_t *restrict row" if table else "ptrdiff_t row"
     params = ["const char *restrict s", kind, "char *restrict words", "int apart"]
+    params += ["ptrdiff_t piece"] if pieces > 1 else []
+    parts = [
+        f"*(const {vector_type(LINE // pieces, size)} *)({row}{f' + {k} * piece' if k else ''})" for k in range(pieces)
+    ]
     lines = [
         f"/* A line of each of {rows} rows at s becomes {rows} lines of words, of {rows} elements of a column each. */",
-        f"static inline void {words_name(size, table)}({', '.join(params)})",
+        f"static inline void {words_name(size, table, pieces)}({', '.join(params)})",
         "{",
         f"    {vector} x[{rows}]{f', y[{rows}]' if rows > 1 else ''};",
-        f"    for (int m = 0; m < {rows}; ++m) x[m] = *(const {vector} *)({row});",
+        f"    for (int m = 0; m < {rows}; ++m) x[m] = {joined(parts, LINE // pieces // size)};",
     ]
     now, after, half = "x", "y", rows // 2
     for _ in range(rows.bit_length() - 1):
@@ -101,9 +110,22 @@ def words_of_rows(size: int, table: bool) -> str:
     return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "#endif"])
 
 
-def words_name(size: int, table: bool) -> str:
+def joined(parts: Sequence[str], count: int) -> str:
+    """Vectors of so many elements side by side, a power of two of them.
+
+    >>> joined(["a", "b"], 2)
+    '__builtin_shufflevector(a, b, 0, 1, 2, 3)'
+    """
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    sides = ", ".join(joined(x, count) for x in (parts[:half], parts[half:]))
+    return f"__builtin_shufflevector({sides}, {', '.join(map(str, range(len(parts) * count)))})"
+
+
+def words_name(size: int, table: bool, pieces: int) -> str:
     """The name of that function."""
-    return f"words_of_rows{'r' if table else ''}_u{8 * size}"
+    return f"words_of{'' if pieces == 1 else f'_{pieces}th'}_rows{'r' if table else ''}_u{8 * size}"
 
 
 class LineTransposePrinter(SchedulePrinter[LineTranspose]):
@@ -119,7 +141,9 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         buffers: Mapping[str, str],
     ) -> None:
         super().__init__(text, move, schedule, machine, name, buffers)
-        assert self.size <= WORD and min(schedule.i.size, schedule.j.size) * self.size >= LINE
+        self.pieces = max(1, LINE // (schedule.j.size * self.size))
+        """Rows of the source that make a line together."""
+        assert self.size <= WORD and schedule.j.size * self.size * self.pieces >= LINE
         self.line = LINE // self.size
         """Elements of a line: columns of a tile."""
         self.rows = WORD // self.size
@@ -137,7 +161,8 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
             define_offsets(text, self.move, schedule.j, out, "column")
         self.define_functions()
         total = schedule.i.size
-        strips = -(-(total // line) // lines)
+        high = lines * self.pieces
+        strips = -(-(total // line) // high)
         names = {n: text.name("i") for n in schedule.order}
         levels = [Level(names[n], strips if n == TILE_I else self.move.extents[n]) for n in schedule.order]
         with nest(text, levels, schedule.threads):
@@ -148,15 +173,11 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
             text.add(f"char *const db = {end};")
             text.add(f"const ptrdiff_t lead = (ptrdiff_t)(-(uintptr_t)db & {LINE - 1}) / {size};")
             text.add(f"const ptrdiff_t lines = ({total} - lead) / {line}, t = {names[TILE_I] if strips > 1 else '0'};")
-            text.add(f"const ptrdiff_t first = lead + {lines * line} * t, more = {lines} * (t + 2) <= lines;")
-            beside = str(source.strides[loops[-1]] * size) if loops else "0"
-            after = f"more ? first + {lines * line} : lead"
-            with text.block(f"if ({lines} * (t + 1) <= lines)"):
-                text.add(f"const ptrdiff_t after = {after};")
-                ahead = f"sb + (more ? 0 : {beside})"
-                self.call("strip", "first", [f"{ahead}{self.offset('after')}", *self.tables("row", "after")])
+            text.add(f"const ptrdiff_t first = lead + {high * line} * t;")
+            with text.block(f"if ({high} * (t + 1) <= lines)"):
+                self.call("strip", "first", self.following(high, loops))
             with text.block("else"):
-                head = f"for (ptrdiff_t k = {lines} * t; k < {lines} * (t + 1) && k < lines; ++k)"
+                head = f"for (ptrdiff_t k = {high} * t; k < {high} * (t + 1) && k < lines; ++k)"
                 with text.block(head):
                     text.add(f"const ptrdiff_t at = lead + {line} * k;")
                     self.call("edge", "at", ["1"])
@@ -164,6 +185,16 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
                 self.call("edge", "0", ["0"])
             with text.block(f"if (t == {strips - 1} && lead + {line} * lines < {total})"):
                 self.call("edge", str(total - line), ["0"])
+
+    def following(self, high: int, loops: Sequence[int]) -> list[str]:
+        """Where the next strip of so many lines begins, here or in the next plane: what is prefetched."""
+        if not self.schedule.prefetch_tiles:
+            return []
+        beside = self.move.operands[0].strides[loops[-1]] * self.size if loops else 0
+        self.text.add(
+            f"const ptrdiff_t more = {high} * (t + 2) <= lines, after = more ? first + {high * self.line} : lead;"
+        )
+        return [f"sb + (more ? 0 : {beside}){self.offset('after')}", *self.tables("row", "after")]
 
     def offset(self, at: str) -> str:
         """The offset of row `at`, where rows have one stride."""
@@ -186,18 +217,19 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         """Strips of some lines by non-temporal stores; edges of one line, by either kind."""
         pieces, table = self.text.pieces, not self.schedule.i.single
         define_nt_copy(self.text, self.vector)
+        pieces.setdefault(f"type {LINE // self.pieces} {self.size}", define_type(LINE // self.pieces, self.size))
         for size in dict.fromkeys((self.size, WORD)):
             pieces.setdefault(f"type {LINE} {size}", define_type(LINE, size))
             pieces.setdefault(f"interleave {LINE} {size}", define_interleave(LINE, size))
         pieces.setdefault("put_line", PUT_LINE)
         pieces.setdefault("lines_of_words", lines_of_words())
-        pieces.setdefault(words_name(self.size, table), words_of_rows(self.size, table))
+        pieces.setdefault(words_name(self.size, table, self.pieces), words_of_rows(self.size, table, self.pieces))
         plain, past = "*(v64u64 *)(to + {0}) = x[{1}][n];", "PUT_LINE(to + {0}, x[{1}][n]);"
         past = past if self.schedule.nontemporal else plain
         self.put(self.schedule.lines, past, "", [])
         self.put(1, f"if (whole) {past} else {plain}", "edge_", ["int whole"])
         next_params = ["const char *next", *(["const ptrdiff_t *next_row"] if table else [])]
-        self.strip("strip", self.schedule.lines, "", next_params)
+        self.strip("strip", self.schedule.lines, "", next_params if self.schedule.prefetch_tiles else [])
         self.strip("edge", 1, "edge_", ["int whole"])
 
     def put(self, lines: int, stores: str, name: str, extra: Sequence[str]) -> None:
@@ -208,7 +240,11 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
             inner.add(f"lines_of_words(words + {LINE * WORDS * n}, x[{n}]);")
         with inner.block(f"for (int n = 0; n < {WORDS}; ++n)"):
             inner.add(f"const ptrdiff_t c = {BLOCK // self.size} * (n / 2) + 2 * k + n % 2;")
-            inner.add(f"char *const to = d + {self.column_at('c')};")
+            if self.pieces == 1:
+                inner.add(f"char *const to = d + {self.column_at('c')};")
+            else:
+                columns, beside = self.schedule.j.size, 0 if name else LINE * lines
+                inner.add(f"char *const to = d + {self.column_at(f'(c % {columns})')} + {beside} * (c / {columns});")
             for n in range(lines):
                 inner.add(stores.format(LINE * n, n))
         params = ["const char *restrict words", "int k", "char *restrict d", *self.column_params, *extra]
@@ -220,7 +256,7 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
     def strip(self, what: str, lines: int, name: str, extra: Sequence[str]) -> None:
         """The function that makes some lines of all rows of the result, tile by tile along the rows of the source."""
         inner, size, line, rows = self.text.function(), self.size, self.line, self.rows
-        total, groups = self.schedule.j.size, WORDS * lines
+        total, groups = max(line, self.schedule.j.size), WORDS * lines
         apart = LINE * (groups + 1)
         ahead = bool(self.schedule.prefetch_tiles) and not name
         inner.add("#ifdef EQSAT_VECTORS")
@@ -230,6 +266,8 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         inner.add(f"const ptrdiff_t tiles = ({total + line - 1} - behind) / {line};")
         inner.add("ptrdiff_t was = 0;")
         to = f"d + {product(self.column, 'was')}" if self.schedule.j.single else "d, column + was"
+        fold = words_name(size, not self.schedule.i.single, self.pieces)
+        piece = "" if self.pieces == 1 else ", 0" if name else f", {product(self.row, lines * line)}"
         put = f"{self.name}_{name}put({{}} + {apart} * n, n, {to}{', whole' if name else ''});"
         with inner.block("for (ptrdiff_t k = 0; k < tiles; ++k)"):
             inner.add(f"const ptrdiff_t c = {self.tile_start('k')};")
@@ -242,14 +280,14 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
                     if ahead:
                         there = self.row_at(f"({rows} * g + m)", "ahead_row")
                         inner.add(f"for (ptrdiff_t m = 0; m < {rows}; ++m) __builtin_prefetch(ahead + {there}, 0, 2);")
-                    inner.add(f"{words_name(size, not self.schedule.i.single)}({self.rows_from(rows, apart)});")
+                    inner.add(f"{fold}({self.rows_from(rows, apart)}{piece});")
                 inner.add(f"if (k != 0) {put.format('words[~k & 1]')}")
             inner.add("was = c;")
         inner.add(f"for (int n = 0; n < {rows}; ++n) {put.format('words[~tiles & 1]')}")
         inner.add("#else")
         inner.add("".join(f"(void){parameter.rpartition(' ')[2].lstrip('*')}; " for parameter in extra).strip())
-        inner.add(f"for (ptrdiff_t c = 0; c < {total}; ++c)")
-        inner.add(f"    for (ptrdiff_t r = 0; r < {lines * line}; ++r)")
+        inner.add(f"for (ptrdiff_t c = 0; c < {self.schedule.j.size}; ++c)")
+        inner.add(f"    for (ptrdiff_t r = 0; r < {lines * line * (1 if name else self.pieces)}; ++r)")
         move = f"d + {self.column_at('c')} + {size} * r, s + {self.row_at('r', 'row')} + {size} * c"
         inner.add(f"        memcpy({move}, {size});")
         inner.add("#endif")
@@ -282,6 +320,8 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
 
     def tile_start(self, k: str) -> str:
         """Where tile k begins: at a line, if the first one ends there; the last one ends where the rows do."""
+        if self.schedule.j.size <= self.line:
+            return "0"
         at, last = f"{self.line} * {k} + behind", self.schedule.j.size - self.line
         return f"{at} < 0 ? 0 : {at} > {last} ? {last} : {at}"
 
@@ -293,11 +333,13 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
 
     def ahead(self, inner: Text) -> None:
         """Where the tile that is prefetched begins: further on in this strip, or at the beginning of the next."""
-        inner.add(
-            f"const ptrdiff_t u = k + {self.schedule.prefetch_tiles}, over = u >= tiles, v = over ? u - tiles : u;"
-        )
         # Where a row starts within a line, the previous tile has read that line.
         shift = "" if self.begins_at_lines() else f" + {LINE - 1}"
-        inner.add(f"const char *const ahead = (over ? next : s) + {self.size} * ({self.tile_start('v')}){shift};")
+        over = "1" if self.schedule.j.size <= self.line else "over"
+        if over == "over":
+            inner.add(
+                f"const ptrdiff_t u = k + {self.schedule.prefetch_tiles}, over = u >= tiles, v = u - over * tiles;"
+            )
+        inner.add(f"const char *const ahead = ({over} ? next : s) + {self.size} * ({self.tile_start('v')}){shift};")
         if not self.schedule.i.single:
-            inner.add("const ptrdiff_t *const ahead_row = over ? next_row : row;")
+            inner.add(f"const ptrdiff_t *const ahead_row = {over} ? next_row : row;")
