@@ -45,7 +45,6 @@ class Loader:
         self.operation: dict[Any, tuple[int, Term]] = {}
         self.lazy: dict[Lazy, int] = {}
         self.loaded: dict[tuple[int, Term], Expression] = {}
-        self.values = 0
 
     # -- the way in ----------------------------------------------------------------------------------------------------
 
@@ -116,16 +115,12 @@ class Loader:
         if made.function in NAMED:
             self.forms.changes.inserts.append(made)
         else:
-            name = self._data_name() if is_data(node) else self.forms.name()
+            name = self.forms.name(data=is_data(node))
             self.forms.changes.unions.append((name, made))
             made = name
         if node.dtype == INDEX and node.op != "const":
             self._bound(made, *place.facts.of(node))
         return made
-
-    def _data_name(self) -> Call:
-        self.values += 1
-        return Call("DAt", (self.values,))
 
     def _expression(self, node: Term, place: Place, args: list[Expression]) -> Expression:
         op = node.op

@@ -52,10 +52,10 @@ class Forms:
     done_sums: set[Any] = field(default_factory=set[Any])
     names: int = 0
 
-    def name(self) -> Call:
-        """A fresh name for a class."""
+    def name(self, data: bool = False) -> Call:
+        """A fresh name for a class, of data where these are apart from the integers."""
         self.names += 1
-        return Call("At", (self.names,))
+        return Call("DAt" if data else "At", (self.names,))
 
     def add(self, constant: int, slots: Sequence[tuple[Expression, int]]) -> Call:
         """A new form over classes given by expressions."""
@@ -124,13 +124,13 @@ class SumStep:
     # -- classes -------------------------------------------------------------------------------------------------------
 
     def name(self, v: Class) -> Expression:
-        """An expression over integers that denotes a class."""
+        """An expression that denotes a class."""
         found = self.named.get(v)
         if found is not None:
             return found
-        name = self.forms.name()
-        self.named[v] = name  # a class that holds itself is reached through its own name
         function, args = self.spelled[v][0]
+        name = self.forms.name(data=function in DATA)
+        self.named[v] = name  # a class that holds itself is reached through its own name
         self.forms.changes.unions.append(
             (name, Call(function, tuple(a if isinstance(a, int) else self.name(a) for a in args)))
         )

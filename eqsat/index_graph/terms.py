@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from eqsat.graph.egglog_adapter import Expression
+from eqsat.graph.egglog_adapter import Call, Expression
 from eqsat.index_graph.cost import cost
 from eqsat.index_graph.extract import NOWHERE, OPAQUE, Extractor, Node
-from eqsat.index_graph.load import Loader
+from eqsat.index_graph.load import Loader, is_data
 from eqsat.index_graph.obligations import Obligations
 from eqsat.index_graph.places import Place
 from eqsat.index_graph.reversed import SUFFIX
-from eqsat.index_graph.schema import BINARY
+from eqsat.index_graph.schema import BINARY, DATA
 from eqsat.index_graph.sums import Class
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
@@ -110,9 +110,9 @@ class Terms:
                     said = (node.output, place.number, term)
                     if said not in self.said:
                         self.said.add(said)
-                        self._equal(name(node.output), term, place)
+                        self._equal(_meant(node, term, name), term, place)
                 if (place.number, term) not in self.tried:
-                    self.try_term(term, place, name(node.output), whole=False)
+                    self.try_term(term, place, _meant(node, term, name), whole=False)
         self.discharge()
 
     def _read(self, extractor: Extractor, node: Node, others: Mapping[Class, list[Node]]) -> Iterator[Term]:
@@ -241,6 +241,12 @@ class Terms:
             for k in range(len(members) - 1):
                 made = self.loader.beside(junction, k, place)
                 self.loader.forms.changes.unions.append((here, made))
+
+
+def _meant(node: Node, term: Term, name: Callable[[Class], Expression]) -> Expression:
+    """The expression of an e-node that was read as a term: what is an index or a predicate of data is read from it."""
+    expression = name(node.output)
+    return Call("Of", (expression,)) if node.function in DATA and not is_data(term) else expression
 
 
 def _turns_back(rule: str, term: Term, new: Term) -> bool:

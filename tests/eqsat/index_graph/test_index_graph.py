@@ -20,7 +20,7 @@ from eqsat.ir.terms.text import parse_expr
 from eqsat.rewriting.context import Context
 from eqsat.rulebook import check_rules
 from eqsat.rules import normal_rules, scalar_rules, tagged
-from eqsat.simplifying.simplify import session
+from eqsat.simplifying.simplify import session, simplify_term
 
 PATIENT = Limits(rows=20_000, seconds=20, patience=30)
 
@@ -263,6 +263,18 @@ def test_data_operations_are_opaque_but_their_indices_are_not() -> None:
     e = load * t.const(2, "int8") // t.const(2, "int8")
     (found,) = simplest([e], {})
     assert str(found) == "$0[i0, i0]*int8(2) // int8(2)"
+
+
+def test_what_is_read_from_data_is_no_data() -> None:
+    """An index as an operand of data has a class of data, and what is cast back from data one of integers."""
+    a, b, i, three = t.var("a", 256), t.var("b", 20), t.var("i", 12), t.const(3, "int8")
+    product = t.cast_to(t.cast_to(a, "uint8") * t.cast_to(t.binary("min", a, b), "uint8"), t.INDEX)
+    e = t.compare("eq", product, t.binary("min", i + b + 3, a))
+    assert simplify_term(e, {}, b >= 1).op == "eq"
+    turned = t.cast_to(t.const(0, "int8") - t.cast_to(t.where(a < 8, t.index_const(3), i), "int8"), t.INDEX)
+    chosen = t.where(t.logical_or(a != 3, t.compare("eq", i, 10)), -a, i)
+    for term in (turned + a, t.compare("eq", chosen, turned), t.cast_to(-three, t.INDEX) + turned):
+        assert simplify_term(term, {}, t.logical_and(a >= 2, a < 8)).dtype == term.dtype
 
 
 def test_wide_operations_come_back() -> None:
