@@ -31,6 +31,7 @@ from eqsat.rewriting.bit_linear import by_bits
 from eqsat.rewriting.match_sums import is_total
 from eqsat.rewriting.rewrite import Rewriter, Session
 from eqsat.rules import tagged
+from eqsat.simplifying.machine import by_machine_integers
 from eqsat.simplifying.residues import Residues, residues
 
 MOST_ROUNDS = 4
@@ -104,7 +105,12 @@ def simplify_term(term: Term, box: Box | None = None, assuming: Term | None = No
     """`simplify` for a term and a box of half-open ranges (None: no bound), by all rules of ours or by those given."""
     if term.op in LEAVES and assuming is None and not _is_single(term, box or {}):
         return term
-    key = tuple(sorted(((leaf, r) for leaf, r in (box or {}).items()), key=lambda item: hash(item[0])))
+    found = _over_indices(term, box or {}, assuming, rules)
+    return found if rules is not None else by_machine_integers(found, box or {}, assuming, _over_indices)
+
+
+def _over_indices(term: Term, box: Box, assuming: Term | None, rules: Rules = None) -> Term:
+    key = tuple(sorted(((leaf, r) for leaf, r in box.items()), key=lambda item: hash(item[0])))
     return _simplified(term, key, assuming, rules, fast_paths())
 
 

@@ -14,6 +14,7 @@ from eqsat.ir.statements.stmt import Assume, BufferDecl, If, seq
 from eqsat.ir.terms import term as t
 from eqsat.passes.no_op import remove_assume
 from eqsat.passes.simplify import simplify_statements
+from eqsat.statement_graph import optimize as statement_graph
 
 I32, F32 = "int32", "float32"
 i, j = eq.axis("i", 16), eq.axis("j", 16)
@@ -105,6 +106,81 @@ def test_an_assumption_about_a_value_of_memory_as_index() -> None:
         {"n": ((1,), I32), "A": ((16,), I32)}, Assume(small), loops([i], put("A", [i], t.cast_to(n // 8, I32)))
     )
     assert body_text(simplify_statements(f))[-1] == "A[i] = int32(0)"
+
+
+SMALL_N = """
+func f(n: int32[], A: int32[14])
+  assume n[()] < int32(8) and int32(0) <= n[()]
+  for i in 14:
+    A[i] = {}
+"""
+
+
+# feature: E3
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        ("n[()] // int32(8)", "int32(0)"),
+        ("n[()] % int32(8)", "n[()]"),
+        ("(n[()] + int32(8)) // int32(16)", "int32(0)"),
+        ("(n[()] * int32(4) + int32(3)) // int32(4)", "n[()]"),
+        ("minimum(n[()], int32(7))", "n[()]"),
+        ("where(n[()] + int32(1) <= int32(8), int32(1), int32(2))", "int32(1)"),
+        ("n[()] * int32(1000000000) // int32(1000000000)", "n[()]*int32(1000000000) // int32(1000000000)"),  # wraps
+    ],
+)
+def test_an_assumption_about_a_cell_of_machine_integers(value: str, result: str) -> None:
+    schedule = eq.Schedule(eq.PrimFunc.parse(SMALL_N.format(value)))
+    schedule.simplify_statements()
+    assert body_text(schedule.func)[-1] == f"A[i] = {result}"
+
+    def fix(arrays: dict[str, NDArray]) -> None:
+        arrays["n"][...] = abs(arrays["n"]) % 8
+
+    check_same(schedule.original, schedule.func, fix=fix)
+
+
+# feature: E3
+def test_a_branch_on_a_cell_of_machine_integers() -> None:
+    f = eq.PrimFunc.parse(
+        """
+func f(n: int32[4], A: int32[14])
+  for k in 4:
+    assume int32(0) <= n[k] and n[k] < int32(8)
+  for i in 14:
+    if n[i % 4] // int32(4) < int32(2):
+      A[i] = n[i % 4] // int32(8)
+"""
+    )
+    assert body_text(simplify_statements(f))[-2:] == ["for i in 14:", "A[i] = int32(0)"]
+    lines = body_text(statement_graph.optimize_statements(f).func)
+    assert lines[-2:] == ["for i in 14:", "A[i] = int32(0)"]
+
+
+# feature: E4
+@pytest.mark.parametrize(
+    ("writes", "known"),
+    [
+        ("A[0] = A[5]", True),
+        ("n[1] = A[5]", True),
+        ("n[0] = A[5]", False),
+        ("n[where(int32(0) < A[1], 0, 1)] = A[5]", False),
+        ("alias m: int32[2] = n\n  m[0] = A[5]", False),
+        ("for k in 2:\n    n[k] = A[5]", False),
+        ("if A[1] < int32(3):\n    n[0] = A[5]", False),
+    ],
+)
+def test_a_write_ends_what_is_assumed_of_machine_integers(writes: str, known: bool) -> None:
+    f = eq.PrimFunc.parse(
+        f"""
+func f(n: int32[2], A: int32[14])
+  assume n[0] < int32(8) and int32(0) <= n[0]
+  {writes}
+  A[3] = n[0] // int32(8) + int32(1)
+"""
+    )
+    after = body_text(simplify_statements(f))[-1]
+    assert after == ("A[3] = int32(1)" if known else "A[3] = n[0] // int32(8) + int32(1)")
 
 
 # feature: E3
