@@ -1,4 +1,4 @@
-"""A nest of loops run in the order of an index map: `transform_block_layout`, and guarded where the map pads."""
+"""Loops run in the order of an index map: those of a block, by `transform_block_layout`, and any of one nest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from eqsat.accesses.access import Context, accesses
+from eqsat.accesses.access import Context, accesses, parts
 from eqsat.accesses.dependences import mapped
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.index_map import IndexMap
@@ -20,6 +20,7 @@ from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, postorder, substitute
 from eqsat.scheduling.change import Change, refuse, shown
 from eqsat.scheduling.nest import (
+    Place,
     depends_on_tables,
     find_block,
     find_loop,
@@ -43,16 +44,12 @@ def transform_block_layout(func: PrimFunc, block: str, index_map: Any, names: Se
           -> `for i in 4: for j in 64: for k in 4: S(4*i + k, j)`
     """
     what = f"transform_block_layout of {block} by {index_map}"
-    stage = find_block(func, block, what).stmt
-    members: list[For] = []
-    while isinstance(stage, (For, If)):
-        if isinstance(stage, For):
-            members.append(stage)
-            stage = stage.body
-        elif stage.orelse is None:
-            stage = stage.then
-        else:
-            break
+    here = find_block(func, block, what)
+    members: list[tuple[For, Context]] = []
+    while isinstance(here.stmt, For) or (isinstance(here.stmt, If) and here.stmt.orelse is None):
+        if isinstance(here.stmt, For):
+            members.append((here.stmt, here.context))
+        here = Place(*here.context.child(here.stmt, parts(here.stmt)[0]))
     m = index_map_of(index_map, len(members))
     if len(m.names) > len(members):
         raise ScheduleError(what, f"the map takes {len(m.names)} indices, the block has {len(members)} loops")
@@ -60,10 +57,10 @@ def transform_block_layout(func: PrimFunc, block: str, index_map: Any, names: Se
     for output in m.final_indices:
         _require_affine(what, output)
         used = set(free_variables(output))
-        kinds = {s.reduce for s, v in zip(members, m.inputs, strict=True) if v in used}
+        kinds = {s.reduce for (s, _), v in zip(members, m.inputs, strict=True) if v in used}
         if len(kinds) > 1:
             raise ScheduleError(what, f"{output} mixes spatial and reduce loops", "keep them in different outputs")
-    return transform_nest(func, [leaf_name(s.axis) for s in members], m, names, what)
+    return _transformed(func, members, m, names, what)
 
 
 def _require_affine(what: str, output: Term) -> None:
@@ -73,16 +70,31 @@ def _require_affine(what: str, output: Term) -> None:
             raise ScheduleError(what, problem, "use sums, and // and % by numbers")
 
 
-def transform_nest(
+def transform_loops(func: PrimFunc, loops: Sequence[str], index_map: Any, names: Sequence[str] | None = None) -> Change:
+    """Loops of one nest, outer ones first, replaced by those of the outputs of an injective index map.
+
+    The map may mix loops as the accesses allow; what iterations it adds are guarded.
+    rewrite: `for i in 14: S(i)` by `i -> (i+3)//4, (i+3)%4`
+          -> `for p0 in 5: for p1 in 4: if 3 <= 4*p0 + p1 and 4*p0 + p1 < 17: S(4*p0 + p1 - 3)`
+    """
+    what = f"transform_loops of {', '.join(loops)} by {index_map}"
+    if not loops:
+        raise ScheduleError(what, "no loop is named", "name the loops of one nest, outer ones first")
+    found = [find_loop(func, name, what) for name in loops]
+    m = index_map_of(index_map, len(loops))
+    if len(m.names) != len(loops):
+        raise ScheduleError(what, f"the map takes {len(m.names)} indices, {len(loops)} loops are named")
+    return _transformed(func, found, m, names, what, pads=True)
+
+
+def _transformed(
     func: PrimFunc,
-    loops: Sequence[str],
+    found: Sequence[tuple[For, Context]],
     m: IndexMap,
     names: Sequence[str] | None,
     what: str,
     pads: bool = False,
 ) -> Change:
-    """The same for loops by name; where `pads`, iterations that the map adds are guarded."""
-    found = [find_loop(func, name, what) for name in loops]
     (first, context), (last, _) = found[0], found[-1]
     nest = chain(what, first, last)
     members = [s for s in nest if isinstance(s, For)]

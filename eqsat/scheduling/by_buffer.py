@@ -7,7 +7,6 @@ not tell (an offset, a sum of two loops), the whole nest is transformed by the i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,20 +21,18 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, substitute
-from eqsat.scheduling.block_layout import transform_nest
+from eqsat.scheduling.block_layout import transform_loops
 from eqsat.scheduling.change import Change
-from eqsat.scheduling.loops import fuse, split
+from eqsat.scheduling.loops import fuse, rename_loop, split
 from eqsat.scheduling.nest import (
     Place,
+    at,
     blocks,
     find_block,
     find_loop,
     fresh_name,
     loops,
     names_of,
-    replaced,
-    rewritten,
-    substituted,
 )
 from eqsat.scheduling.order import fission, peel, reorder
 from eqsat.scheduling.trace import Step
@@ -56,8 +53,7 @@ class Steps:
         """Take a step."""
         change = primitive(self.func, **args)
         self.func = change.func
-        shown = {k: v for k, v in args.items() if v is not None and k not in ("what", "pads")}
-        self.texts.append(str(Step(primitive.__name__, shown, change.made)))  # `change` says what was reordered
+        self.texts.append(str(Step(primitive.__name__, args, change.made)))  # `change` says what was reordered
         self.reordered.extend(change.reordered)
         return change.made
 
@@ -86,7 +82,7 @@ def reorder_by_buffer(func: PrimFunc, buffer: str, block: str | None = None) -> 
         place = next(p for p in blocks(steps.func).values() if p.path == paths[name])
         change = follow(steps.func, buffer, place, what)
         steps.func = change.func
-        steps.texts = [*change.steps, *steps.texts]
+        steps.texts.extend(change.steps)
         steps.reordered.extend(change.reordered)
         made = [*change.made, *made]
     return steps.change(made)
@@ -101,7 +97,8 @@ def _access(place: Place, buffer: str) -> Access | None:
 
 def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
     """The same for one block."""
-    func, place = _unique(func, place)
+    steps = Steps(func)
+    place = _unique(steps, place)
     access = _access(place, buffer)
     if access is None:
         raise ScheduleError(what, f"the block does not touch {buffer}")
@@ -117,7 +114,6 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
     if not involved:
         return Change(func)
     range_ = own[involved[0] : involved[-1] + 1]
-    steps = Steps(func)
     rename = _apart(steps, range_, access)
     new = {x.stmt.axis: t.var(rename[x.name], x.stmt.axis.args[0]) for x in range_}
     index = [substitute(i, new) for i in index]
@@ -141,27 +137,18 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
     positions = {m: t.var(f"v{n}") for n, m in enumerate(members)}
     outputs = tuple(substitute(x, positions) for x in (*index, *kept))
     m = IndexMap(tuple(f"v{n}" for n in range(len(members))), outputs)
-    made = steps.do(transform_nest, loops=[leaf_name(x) for x in members], m=m, names=None, what=what, pads=True)
-    return steps.change(made)
+    return steps.change(steps.do(transform_loops, loops=[leaf_name(x) for x in members], index_map=m))
 
 
-def _unique(func: PrimFunc, place: Place) -> tuple[PrimFunc, Place]:
-    """The block with loops whose names no other loop has, all of them variables."""
-    stmt, taken = place.stmt, names_of(func)
-    others = [n.partition("@")[0] for n in loops(func)]
-
-    def change(s: Stmt) -> Stmt:
-        if not isinstance(s, For):
-            return s
-        name = leaf_name(s.axis)
-        if others.count(name) > 1:
-            name = fresh_name(name, taken)
-            taken.add(name)
-        axis = t.var(name, s.axis.args[0])
-        return s if axis is s.axis else replace(s, axis=axis, body=substituted(s.body, {s.axis: axis}))
-
-    new = rewritten(stmt, change)
-    return replaced(func, place.path, new), Place(new, place.context)
+def _unique(steps: Steps, place: Place) -> Place:
+    """The block after its loops have got names that no other loop has."""
+    inside = len(place.path)
+    while True:
+        shared = [n for n, p in loops(steps.func).items() if "@" in n and p.path[:inside] == place.path]
+        if not shared:
+            return at(steps.func, place.path)
+        name = fresh_name(shared[0].partition("@")[0], names_of(steps.func))
+        steps.do(rename_loop, loop=shared[0], name=name)
 
 
 def _apart(steps: Steps, members: Sequence[Loop], access: Access) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Primitives on loops: split, fuse, unroll, vectorize, parallel. They keep the order of iterations, or refuse."""
+"""Primitives on loops: split, fuse, rename, unroll, vectorize, parallel. They keep the order of iterations, or
+refuse."""
 
 from __future__ import annotations
 
@@ -16,8 +17,9 @@ from eqsat.ir.statements.stmt import For
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import substitute
 from eqsat.scheduling.change import Change, refuse
-from eqsat.scheduling.nest import find_loop, guarded, new_names, replaced, substituted
+from eqsat.scheduling.nest import find_loop, guarded, map_terms, new_names, replaced, substituted
 
 AtOnce = Literal["parallel", "vectorized"]
 
@@ -87,6 +89,23 @@ def fuse(func: PrimFunc, outer: str, inner: str, name: str | None = None) -> Cha
         table = {first.axis: axis // n, second.axis: axis % n}
     body = substituted(second.body, table)
     new = replace(first, axis=axis, body=body, reduce=first.reduce and second.reduce)
+    return Change(replaced(func, context.path, new), (made,))
+
+
+def rename_loop(func: PrimFunc, loop: str, name: str) -> Change:
+    """A loop with a name that nothing else has.
+
+    rewrite: `for i in 4: S(i)` -> `for x in 4: S(x)`
+    """
+    what = f"renaming of loop {loop}"
+    stmt, context = find_loop(func, loop, what)
+    (made,) = new_names(func, what, [name], [name])
+    axis = t.var(made, stmt.axis.args[0])
+
+    def renamed(terms: Sequence[Term]) -> Sequence[Term]:
+        return [substitute(x, {stmt.axis: axis}) for x in terms]
+
+    new = replace(stmt, axis=axis, body=map_terms(stmt.body, renamed))
     return Change(replaced(func, context.path, new), (made,))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from eqsat.scheduling import cache, layout, loops, order, rewrites
-from eqsat.scheduling.block_layout import transform_block_layout
+from eqsat.scheduling.block_layout import transform_block_layout, transform_loops
 from eqsat.scheduling.by_buffer import reorder_by_buffer
 from eqsat.scheduling.change import Change
 
@@ -14,12 +14,14 @@ Primitive = Callable[..., Change]
 PRIMITIVES: Mapping[str, Primitive] = {
     "split": loops.split,
     "fuse": loops.fuse,
+    "rename_loop": loops.rename_loop,
     "reorder": order.reorder,
     "fission": order.fission,
     "unroll": loops.unroll,
     "vectorize": loops.vectorize,
     "parallel": loops.parallel,
     "transform_block_layout": transform_block_layout,
+    "transform_loops": transform_loops,
     "reorder_by_buffer": reorder_by_buffer,
     "transform_layout": layout.transform_layout,
     "set_axis_separators": layout.set_axis_separators,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from eqsat.ir.errors import ScheduleError
-from eqsat.ir.given import told
+from eqsat.ir.given import listed, told
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.shown import card, folded
@@ -167,6 +167,14 @@ class Schedule(WholeFunction):
         """
         return self._apply("fuse", outer=outer, inner=inner, name=name)[0]
 
+    def rename_loop(self, loop: str, name: str) -> str:
+        """Give a loop a name that nothing else has; returns it.
+
+        >>> example().rename_loop("i", "k")
+        'k'
+        """
+        return self._apply("rename_loop", loop=loop, name=name)[0]
+
     def reorder(self, *loops: str) -> None:
         """Reorder the loops of a nest, outer ones first; refused where two accesses would change places.
 
@@ -220,6 +228,21 @@ class Schedule(WholeFunction):
         what = f"transform_block_layout of {block}"
         m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what))
         return self._apply("transform_block_layout", block=block, index_map=m, names=names)
+
+    def transform_loops(
+        self, loops: Sequence[str], index_map: Any, names: Sequence[str] | None = None
+    ) -> tuple[str, ...]:
+        """Replace loops of one nest by those of an index map's outputs, guarded where the map adds iterations.
+
+        >>> s = example()
+        >>> s.transform_loops(["i"], "i -> (i+3)//4, (i+3)%4", ["a", "b"])
+        ('a', 'b')
+        >>> s.func.body.body.body.condition
+        4*a + b < 17 and 3 <= 4*a + b
+        """
+        given = listed(loops, f"transform_loops with loops={loops!r}", f"loops=[{loops!r}]", ScheduleError)
+        m = nest.index_map_in(f"transform_loops of {', '.join(map(str, given))}", index_map, len(given))
+        return self._apply("transform_loops", loops=given, index_map=m, names=names)
 
     def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:
         """Let the loops of a block (or of every block that touches the buffer) follow the order of a buffer's cells.

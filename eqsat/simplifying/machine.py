@@ -23,7 +23,8 @@ from eqsat.ir.terms.walk import conjuncts, postorder
 from eqsat.proving.question import Box
 
 Simplify = Callable[[Term, Box, Term | None], Term]
-_BINARY = {"floordiv", "mod", "truncdiv", "truncmod", "min", "max", "bitand", "bitor", "bitxor"}
+_DIVISIONS = {"floordiv", "mod", "truncdiv", "truncmod"}
+_BINARY = {*_DIVISIONS, "min", "max", "bitand", "bitor", "bitxor"}
 _RING = {"add": t.add, "sub": t.sub, "mul": t.mul}
 _OPERATIONS = {*_BINARY, *_RING, "neg", "abs", "where"}
 _PASSES = 2  # what one assumption says of a cell may be needed to read another one
@@ -37,7 +38,7 @@ def by_machine_integers(term: Term, box: Box, assuming: Term | None, simplify: S
     >>> print(simplify_term(n // t.const(8, "int32"), {}, t.logical_and(t.const(0, "int32") <= n, n < 8)))
     int32(0)
     """
-    if not _may_help(term):
+    if not _may_help(term, assuming is not None):
         return term
     lift = _Lift(box)
     known = lift.assumption(assuming)
@@ -49,13 +50,14 @@ def by_machine_integers(term: Term, box: Box, assuming: Term | None, simplify: S
     return back if cost(back) < cost(term) else term
 
 
-def _may_help(term: Term) -> bool:
-    """Whether something is computed of machine integers, that is not unknown (a hole) and no vector."""
+def _may_help(term: Term, facts: bool) -> bool:
+    """Whether something is computed of machine integers, that is not unknown (a hole) and no vector. Without facts,
+    what is no quotient and no comparison is left to the rules of data."""
     some = False
     for node in postorder(term):
         if node.op == "hole" or node.lanes > 1:
             return False
-        some = some or _is_computed(node)
+        some = some or (_is_computed(node) and (facts or node.op in _DIVISIONS or _asks(node)))
     return some
 
 

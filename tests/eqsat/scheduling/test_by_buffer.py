@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from contextlib import suppress
+
 import numpy as np
 import pytest
+from random_functions import random_function
 from scheduled_functions import arrays, at, body_text, convolution, function, number, require_same, running_sum
 
 import eqsat as eq
@@ -11,6 +16,7 @@ from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import For, Store, seq
 from eqsat.ir.terms import term as t
 from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.script import take_steps
 
 PACK = "i -> i//4, i%4"
 
@@ -91,6 +97,118 @@ def test_the_loops_of_a_window_follow_what_it_reads_without_the_initialisation()
     ]
     assert "fission(loop='i', at=1)" in str(s.trace)
     require_same(before, s, whole=False)
+
+
+SUM_OF_LOOPS = """func f(A: float32[20], B: float32[14])
+  for n in 2:
+    for x in 14:
+      B[x] = float32(0.0)
+      reduce for r in 3:
+        B[x] = B[x] + A[x + r]"""
+TWO_BLOCKS = """func f(A: int32[16], B: int32[16])
+  for i in 16:
+    A[i] = int32(1)
+  for i in 16:
+    B[i] = A[15 - i]"""
+SHARED_NAMES = """func f(A: int32[16], B: int32[17])
+  for i in 14:
+    B[i + 3] = int32(2)
+    for j in 3:
+      A[i] = A[i] + B[j + 3]
+  for j in 16:
+    for i in 2:
+      A[j] = A[j] + int32(1)"""
+
+
+# feature: C6
+@pytest.mark.parametrize(
+    ("text", "buffer", "index", "names"),
+    [
+        (SUM_OF_LOOPS, "A", "a -> a", ["fission", "transform_loops"]),
+        (SUM_OF_LOOPS, "A", "a -> a//4, a%4", ["fission", "transform_loops"]),
+        (SUM_OF_LOOPS, "B", "b -> b%7, b//7", ["reorder", "split"]),
+        (TWO_BLOCKS, "A", PACK, ["rename_loop", "split", "transform_loops"]),
+        (TWO_BLOCKS, "B", "b -> (b+2)//8, (b+2)%8", ["rename_loop", "transform_loops"]),
+        (SHARED_NAMES, "B", "b -> (b+1)//4, (b+1)%4", ["rename_loop", "transform_loops"]),
+    ],
+)
+def test_the_smaller_steps_are_steps_of_a_schedule(text: str, buffer: str, index: str, names: list[str]) -> None:
+    """What a trace shows of a step is taken line by line, and makes the same function."""
+    s = Schedule(eq.PrimFunc.parse(text))
+    s.transform_layout(buffer, index, interface="free", rewrite_loops=False)
+    before = s.func
+    s.reorder_by_buffer(buffer)
+    steps = s.trace.steps[-1].steps
+    again = Schedule(before)
+    for line in steps:
+        take_steps(again, line)
+        assert str(again.trace.steps[-1]).splitlines()[0] == line
+    assert sorted({step.name for step in again.trace.steps}) == sorted(names)
+    assert str(again.func) == str(s.func) != str(before)
+    assert again.trace.reordered == s.trace.steps[-1].reordered
+    require_same(before, s, whole=False)
+
+
+# feature: C6, C7
+def test_random_functions_follow_buffers_by_steps_of_a_schedule() -> None:
+    maps = [
+        "i, j -> j, i",
+        "i, j -> i//2, j, i%2",
+        "i, j -> (4*i + j + 3)//8, (4*i + j + 3)%8",
+        "i, j -> i, (j+1)//2, (j+1)%2",
+    ]
+    seen: Counter[str] = Counter()
+    for seed in range(80):
+        rng = random.Random(seed)
+        s = Schedule(random_function(seed).func)
+        buffer = rng.choice(s.func.params)
+        s.transform_layout(buffer, rng.choice(maps), interface="free", rewrite_loops=False)
+        before = s.func
+        with suppress(eq.ScheduleError):
+            s.reorder_by_buffer(buffer)
+            again = Schedule(before)
+            take_steps(again, "\n".join(s.trace.steps[-1].steps))
+            assert str(again.func) == str(s.func), f"{before}\n{s.trace}"
+            seen.update(step.name for step in again.trace.steps)
+    assert min(seen[name] for name in ("rename_loop", "transform_loops", "split", "reorder")) >= 3, seen
+
+
+def test_loops_by_a_map() -> None:
+    text = """func f(A: int32[17], B: int32[17])
+  for n in 2:
+    for i in 14:
+      for j in 2:
+        A[i + j] = A[i + j] + B[i]"""
+    s = Schedule(eq.PrimFunc.parse(text))
+    assert s.transform_loops(["i", "j"], "i, j -> i + j, j", ["p", "q"]) == ("p", "q")
+    assert body_text(s).splitlines()[1:4] == [
+        "  for p in 15:",
+        "    for q in 2:",
+        "      if p < q + 14 and q <= p:",
+    ]
+    require_same(s.original, s)
+    take_steps(Schedule(s.original), str(s.trace))
+    for loops, index, problem in [
+        (["i", "j"], "i, j -> i + j", "two iterations become one"),
+        (["j", "i"], "i, j -> i, j", "not all the loops of one nest|stands? more than|no loop"),
+        (["i"], "i, j -> i, j", "the map takes 2 indices, 1 loops are named"),
+        ([], "i -> i", "no loop is named"),
+    ]:
+        with pytest.raises(eq.ScheduleError, match=problem):
+            Schedule(s.original).transform_loops(loops, index)
+    ordered = Schedule(eq.PrimFunc.parse(text.replace("A[i + j] +", "A[i + j]*int32(3) +")))
+    with pytest.raises(eq.ScheduleError, match=r"meet in A.1.") as error:
+        ordered.transform_loops(["i", "j"], "i, j -> i + j, j")
+    assert error.value.witness["buffer"] == "A"
+
+
+def test_a_loop_gets_another_name() -> None:
+    s = Schedule(eq.PrimFunc.parse(TWO_BLOCKS))
+    assert s.rename_loop("i@1", "k") == "k" and s.loops == ["i", "k"]
+    assert body_text(s).splitlines()[3] == "  B[k] = A[15 - k]"
+    for taken in ("i", "A"):
+        with pytest.raises(eq.ScheduleError, match="taken"):
+            s.rename_loop("k", taken)
 
 
 def test_an_initialisation_that_needs_the_result_before_stays() -> None:  # feature: C7

@@ -299,6 +299,8 @@ def test_names_of_steps_are_texts(odd: Any) -> None:
         lambda s: s.vectorize(odd),
         lambda s: s.parallel(odd),
         lambda s: s.transform_block_layout(odd, "i -> i"),
+        lambda s: s.transform_loops([odd], "i -> i"),
+        lambda s: s.rename_loop(odd, "x"),
         lambda s: s.reorder_by_buffer(odd),
         lambda s: s.buffer(odd),
         lambda s: s.transform_layout(odd, "i -> i"),
@@ -323,6 +325,8 @@ def test_new_names_are_names(odd: Any) -> None:
         lambda s: s.cache_read("T", odd),
         lambda s: s.cache_write("T", odd),
         lambda s: s.transform_block_layout("T", "i -> i", [odd]),
+        lambda s: s.transform_loops(["i"], "i -> i", [odd]),
+        lambda s: s.rename_loop("i", odd),
     ]
     for step in steps:
         with pytest.raises(eq.ScheduleError, match=r"is no name|is no text"):
@@ -356,4 +360,4 @@ def test_what_a_step_reordered_is_said_once() -> None:
 def test_smaller_steps_are_shown_as_calls() -> None:
     s = Schedule(eq.PrimFunc.parse("func f(A: int32[14], B: int32[17])\n  for i in 14:\n    B[i + 3] = A[i]"))
     s.transform_layout("B", "i -> i//4, i%4", 0, interface="free")
-    assert "= transform_nest(loops=['i'], m='v0 -> (v0 + 3) // 4, (v0 + 3) % 4')" in str(s.trace)
+    assert "= transform_loops(loops=['i'], index_map='v0 -> (v0 + 3) // 4, (v0 + 3) % 4')" in str(s.trace)
