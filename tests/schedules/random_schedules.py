@@ -25,6 +25,7 @@ MAPS = {
     3: ("i, j, k -> k, i, j", "i, j, k -> i, k//2, j, k%2"),
 }
 BIJECTIVE = {1: ("i -> i//2, i%2", "i -> i"), 2: ("i, j -> j, i", "i, j -> i, j"), 3: ("i, j, k -> k, i, j",)}
+PAIRS = ("i, j -> i + j, j", "i, j -> i, j + 2*i", "i, j -> (i+1)//2, (i+1)%2, j", "i, j -> j, i//2, i%2")
 
 
 def _sum_of(*places: Term) -> Term:
@@ -68,6 +69,8 @@ def steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
         chain = rng.choice(chains)
         k = rng.randrange(len(chain) - 1)
         found.append(("fuse", lambda x: x.fuse(chain[k], chain[k + 1])))
+        pair, pair_map = chain[k : k + 2], rng.choice(PAIRS)
+        found.append(("transform_loops", lambda x: x.transform_loops(pair, pair_map)))
         order = list(chain)
         rng.shuffle(order)
         if order != chain:
