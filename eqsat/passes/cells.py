@@ -24,6 +24,8 @@ from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, occurs, substitute
 
 _fresh = itertools.count()
+MOST_PAIRS = 64
+"""Of writes in the two arms of a branch that memory decides."""
 Kind = Literal["read", "write", "free"]
 
 
@@ -139,6 +141,43 @@ def accesses(stmt: Stmt, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) 
     if isinstance(stmt, Seq):
         return [a for part in stmt.parts for a in accesses(part, condition, axes)]
     return reads_of(stmt.condition, condition, axes)
+
+
+def certain_writes(stmt: Stmt, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[CellAccess]:
+    """The writes that happen whatever memory holds. A branch that memory decides writes what both arms write: its index
+    stands twice then, once for each arm, and all parts of it mean one cell.
+
+    >>> from eqsat.ir.statements.stmt import BufferDecl
+    >>> i = t.var("i", 4)
+    >>> test = t.load("x", [i], "bool")
+    >>> arms = [Store("y", (i,), t.const(n, "int8")) for n in (1, 2)]
+    >>> [write.index for write in certain_writes(For(i, If(test, *arms)))]
+    [(i, i)]
+    """
+    if isinstance(stmt, Store):
+        return [a for a in accesses(stmt, condition, axes) if a.changes]
+    if isinstance(stmt, For):
+        return certain_writes(stmt.body, condition, (*axes, stmt.axis))
+    if isinstance(stmt, (Alloc, Alias)):
+        return certain_writes(stmt.body, condition, axes)
+    if isinstance(stmt, Seq):
+        return [a for part in stmt.parts for a in certain_writes(part, condition, axes)]
+    if not isinstance(stmt, If):
+        return []
+    test, orelse = stmt.condition, Seq(()) if stmt.orelse is None else stmt.orelse
+    if not has_loads(test):
+        arms = ((test, stmt.then), (t.logical_not(test), orelse))
+        return [a for here, arm in arms for a in certain_writes(arm, t.logical_and(condition, here), axes)]
+    first, second = certain_writes(stmt.then), certain_writes(orelse)
+    if len(first) * len(second) > MOST_PAIRS:
+        return []
+    return [_both(a, fresh_axes(b), condition, axes) for a in first for b in second if a.buffer == b.buffer]
+
+
+def _both(a: CellAccess, b: CellAccess, condition: Term, axes: tuple[Term, ...]) -> CellAccess:
+    """One of two writes, under a condition and inside of loops."""
+    where = t.logical_and(condition, a.condition, b.condition)
+    return replace(a, index=(*a.index, *b.index), condition=where, axes=(*axes, *a.axes, *b.axes))
 
 
 def apart(a: CellAccess, b: CellAccess, assuming: Term = t.TRUE, order: Term = t.TRUE) -> Proof:

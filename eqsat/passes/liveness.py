@@ -18,7 +18,17 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, substitute, symbols
-from eqsat.passes.cells import CellAccess, accesses, apart, fresh_axes, frozen, reads_of, renamed, substituted, written
+from eqsat.passes.cells import (
+    CellAccess,
+    apart,
+    certain_writes,
+    fresh_axes,
+    frozen,
+    reads_of,
+    renamed,
+    substituted,
+    written,
+)
 from eqsat.passes.paths import Path, at, with_axis
 
 
@@ -109,7 +119,7 @@ def _through(stmt: Stmt, regions: list[CellAccess]) -> list[CellAccess]:
     if isinstance(stmt, For):
         _through(stmt.body, regions)
     if isinstance(stmt, (For, Store)):
-        for write in accesses(stmt):
+        for write in certain_writes(stmt):
             regions = [r for region in regions for r in _overwritten(region, write)]
     return regions
 
@@ -131,9 +141,9 @@ def _check_unread(read: CellAccess, regions: Sequence[CellAccess]) -> None:
 
 def _overwritten(region: CellAccess, write: CellAccess) -> list[CellAccess]:
     """What of a region is left after a write."""
-    if not write.changes or write.buffer != region.buffer:
+    if write.buffer != region.buffer:
         return [region]
-    covered = written(fresh_axes(write), region.index)
+    covered = written(fresh_axes(write), region.index * (len(write.index) // max(1, len(region.index))))
     if covered is None:
         return [region]
     left = t.logical_and(region.condition, t.logical_not(covered))

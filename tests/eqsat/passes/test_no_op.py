@@ -9,6 +9,7 @@ import pytest
 from small_functions import check_same, function, loops, put, when
 
 import eqsat as eq
+from eqsat.calls import held_before
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -17,6 +18,7 @@ from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, Store, seq, stat
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
 from eqsat.passes.no_op import remove_no_op, remove_store_undef
+from eqsat.statement_graph.optimize import optimize_statements
 
 I32, F32 = "int32", "float32"
 i, j, k = eq.axis("i", 16), eq.axis("j", 4), eq.axis("k", 4)
@@ -96,6 +98,58 @@ def test_a_condition_on_data_covers_nothing() -> None:
     f = function(AB, loops([i], put("A", [i], c(1)), when(b < c(0), put("A", [i], c(2)))))
     assert stores(remove_no_op(f)) == 2
     del a
+
+
+BRANCHES = """
+func f(x: int32[16], y: int32[16], z: int32[16])
+  for i in 16:
+    y[i] = int32(7)
+  {}
+  for i in 16:
+    z[i] = z[i] + int32(1)
+"""
+
+
+# feature: E6
+@pytest.mark.parametrize(
+    ("branches", "covered"),
+    [
+        ("for i in 16:\n    if {x}:\n      y[i] = int32(1)\n    else:\n      y[i] = int32(2)", True),
+        ("for i in 16:\n    if {x}:\n      y[i] = int32(1)", False),
+        ("for i in 16:\n    if {x}:\n      y[i] = int32(1)\n    else:\n      y[15 - i] = int32(2)", False),
+        ("for i in 15:\n    if {x}:\n      y[i] = int32(1)\n    else:\n      y[i] = int32(2)", False),
+        (  # loops of their own in the arms
+            "for i in 4:\n    if {x}:\n      for j in 4:\n        y[4*i + j] = int32(1)\n"
+            "    else:\n      for k in 4:\n        y[4*i + 3 - k] = x[k]",
+            True,
+        ),
+        (  # one arm leaves a cell
+            "for i in 4:\n    if {x}:\n      for j in 4:\n        y[4*i + j] = int32(1)\n"
+            "    else:\n      for k in 3:\n        y[4*i + k] = x[k]",
+            False,
+        ),
+        (  # a branch in a branch, and several stores in one arm
+            "for i in 8:\n    if {x}:\n      if x[i + 1] < int32(3):\n        y[i] = int32(1)\n"
+            "      else:\n        y[i] = int32(2)\n      y[i + 8] = int32(3)\n"
+            "    else:\n      y[i + 8] = int32(4)\n      y[i] = x[i]",
+            True,
+        ),
+        (
+            "for i in 16:\n    if {x}:\n      y[i] = y[i] + int32(1)\n    else:\n      y[i] = int32(2)",
+            False,
+        ),  # reads it
+        ("if {x0}:\n    for i in 16:\n      y[i] = x[i]\n  else:\n    for i in 16:\n      y[15 - i] = int32(2)", True),
+        ("for i in 16:\n    if {x}:\n      y[i] = int32(1)\n    else:\n      y[x[i] % 16] = int32(2)", False),
+    ],
+)
+def test_both_arms_of_a_branch_on_data_write_a_cell(branches: str, covered: bool) -> None:
+    text = branches.format(x="x[i] < int32(0)", x0="x[0] < int32(0)").replace("x[i] % 16", "cast(x[i], 'index') % 16")
+    f = eq.PrimFunc.parse(BRANCHES.format(text))
+    for new in (remove_no_op(f), optimize_statements(f).func):
+        assert ("y[i] = int32(7)" not in str(new)) is covered, new
+        check_same(f, new)
+    without = eq.PrimFunc.parse(BRANCHES.format(text).replace("  for i in 16:\n    y[i] = int32(7)\n", "", 1))
+    assert (held_before(without, "y") == "") is covered
 
 
 # feature: E6
