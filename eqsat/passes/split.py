@@ -10,7 +10,7 @@ import numpy as np
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import whole
-from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
@@ -75,7 +75,7 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
 
 
 def _stages(func: PrimFunc, stage: int) -> _Stages:
-    what = f"split_function of {func.name} at {stage!r}"
+    what = f"split_function of {as_function(func, 'split_function').name} at {stage!r}"
     stage = whole(stage, what, "stage", ScheduleError)
     body, found = func.body, list[BufferDecl]()
     while isinstance(body, Alloc):

@@ -1,4 +1,4 @@
-"""What a trace may name: the primitives by their names."""
+"""What a trace may name: the primitives by their names. They are not public: `Schedule` checks what they are given."""
 
 from __future__ import annotations
 

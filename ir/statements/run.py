@@ -10,6 +10,7 @@ import numpy as np
 from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.given import told
 from eqsat.ir.statements.bind import bind_function
 from eqsat.ir.statements.memory import (
     FREED,
@@ -23,7 +24,7 @@ from eqsat.ir.statements.memory import (
     mark_padding,
     region,
 )
-from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.sizes import Sizes, number
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.statements.unknown import Unknowns, may_be_unknown
@@ -204,8 +205,10 @@ def run_primfunc(
     Errors: EvaluationError for arrays that are not as the parameters are declared, for accesses out of range, and for
     what has no meaning, with the positions of the loops. Source: holes are those of RFC 77 of Apache TVM (rows E1, E2).
     """
-    what = f"function {func.name}"
+    what = f"function {as_function(func, 'run_primfunc').name}"
     _check_arrays(what, func, buffers)
+    if symbols is not None and not isinstance(symbols, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise EvaluationError(what, f"symbols={told(symbols)} are no dict", "a number for each name")
     sizes = bind_function(func, {n: a.shape for n, a in buffers.items()}, symbols)
     regions: dict[str, Allocation] = {}
     for name in dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store)):
@@ -222,6 +225,8 @@ def run_primfunc(
 
 def _check_arrays(what: str, func: PrimFunc, buffers: Mapping[str, Any]) -> None:
     """Refuse names of no parameter, what is no array, and arrays that cannot be read or changed in place."""
+    if not isinstance(buffers, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise EvaluationError(what, f"buffers={told(buffers)} are no dict", "a numpy array for each parameter")
     stored: set[str] | None = None
     for name, array in buffers.items():
         if name not in func.buffer_map:
