@@ -7,23 +7,22 @@ its index for the loop axes; the solution is checked by being part of the predic
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from eqsat.ir.decide import Proof, decider
+from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, occurs, substitute
+from eqsat.passes.asked import CELLS
+from eqsat.passes.fresh import fresh, renamed
 
-_fresh = itertools.count()
 MOST_PAIRS = 64
 """Of writes in the two arms of a branch that memory decides."""
 Kind = Literal["read", "write", "free"]
@@ -49,11 +48,6 @@ class CellAccess(Record):
         return self.kind != "read"
 
 
-def renamed(axis: Term) -> Term:
-    """A variable with the extent of an axis and a name that nothing else has."""
-    return t.var(f"{leaf_name(axis)}_{next(_fresh)}q", axis.args[0])
-
-
 def fresh_axes(access: CellAccess) -> CellAccess:
     """The access over axes of its own, so that two of one statement can stand in one claim."""
     table: dict[Term, Term] = {}
@@ -70,7 +64,7 @@ def substituted(access: CellAccess, table: Mapping[Term, Term]) -> CellAccess:
 
 def frozen(term: Term) -> Term:
     """The term where each load is a value of its own, of which nothing else is known: what memory holds at one time."""
-    return substitute(term, {load: t.load(f"{load.payload}@{next(_fresh)}", (), load.dtype) for load in loads(term)})
+    return substitute(term, {load: t.load(f"{load.payload}@{fresh()}", (), load.dtype) for load in loads(term)})
 
 
 def has_loads(*terms: Term) -> bool:
@@ -184,7 +178,7 @@ def apart(a: CellAccess, b: CellAccess, assuming: Term = t.TRUE, order: Term = t
     """Do two accesses of one buffer never mean one cell (while `order` holds between their axes)?"""
     meet = [t.compare("eq", x, y) for x, y in zip(a.index, b.index, strict=True)]
     claim = t.logical_not(t.logical_and(order, a.condition, b.condition, *meet))
-    return decider().prove(claim, {}, None if assuming is t.TRUE else assuming)
+    return CELLS.prove(claim, None if assuming is t.TRUE else assuming)
 
 
 # -- what is certainly written ----------------------------------------------------------------------------------------

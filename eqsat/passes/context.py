@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 from eqsat.ir.decide import Proof
@@ -15,6 +14,7 @@ from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import conjuncts, postorder, substitute, transform
+from eqsat.passes.asked import PLACES, PROVER
 from eqsat.passes.cells import CellAccess, apart, frozen, has_loads, loads, written
 from eqsat.passes.facts import (
     Fact,
@@ -25,16 +25,12 @@ from eqsat.passes.facts import (
     no_negative_zero,
     values_of,
 )
-from eqsat.proving.prover import Budget, Decision, Portfolio
+from eqsat.proving.prover import Decision
 from eqsat.simplifying.simplify import simplify_term
 
 _ROUNDS = 3
 _LEVELS = 2
 _MOST_PERHAPS = 4
-PROVER = Portfolio(
-    Budget(points=1 << 18, isl_operations=200_000, z3_rlimits=(400_000,), z3_formulations=2, seconds=5.0)
-)
-"""The prover of the passes, which ask many small questions."""
 
 
 @dataclass(frozen=True)
@@ -128,16 +124,16 @@ class Context:
 
     def _holds(self, condition: Term) -> bool:
         kept = _related(self.guard, [condition])
-        return _proved(condition, t.logical_and(*kept) if kept else None)
+        return bool(PLACES.prove(condition, t.logical_and(*kept) if kept else None))
 
     def prove(self, claim: Term) -> Proof:
         """Does the predicate hold here, and is it defined, loads aside?"""
-        proof = PROVER.prove(_opaque(claim), {}, self.assumptions(claim))
+        proof = PLACES.prove(_opaque(claim), self.assumptions(claim))
         perhaps = [] if proof else self._perhaps(claim)
         if not perhaps:
             return proof
         known = self.assumptions(claim)
-        return PROVER.prove(_opaque(claim), {}, t.logical_and(*([] if known is None else [known]), *perhaps))
+        return PLACES.prove(_opaque(claim), t.logical_and(*([] if known is None else [known]), *perhaps))
 
     def _perhaps(self, claim: Term) -> list[Term]:
         """What facts say of the cells of a claim where their conditions hold, which is not known here."""
@@ -220,7 +216,7 @@ class Context:
         for values in itertools.product(*open_signs.values()):
             x = self.simplify(substitute(a, dict(zip(open_signs, values, strict=True))))
             if x is not b and not any(x is other for other in self._copies(b)):
-                proof = PROVER.equal(_opaque(x), _opaque(b), {}, self.assumptions(x, b))
+                proof = PLACES.equal(_opaque(x), _opaque(b), self.assumptions(x, b))
             if not proof:
                 break
         return proof
@@ -249,11 +245,6 @@ def _opaque(term: Term) -> Term:
     return substitute(
         term, {load: t.load(f"{load.payload}#{load.serial}", (), load.dtype) for load in loads(term) if load.args}
     )
-
-
-@lru_cache(maxsize=1 << 14)
-def _proved(condition: Term, assuming: Term | None) -> bool:
-    return bool(PROVER.prove(condition, {}, assuming))
 
 
 def _related(parts: Sequence[Term], terms: Sequence[Term]) -> list[Term]:

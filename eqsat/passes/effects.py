@@ -32,10 +32,11 @@ from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.cells import accesses, apart, fresh_axes, guarded_parts, loads, renamed, substituted
+from eqsat.passes.cells import accesses, apart, fresh_axes, guarded_parts, loads, substituted
 from eqsat.passes.context import Context
 from eqsat.passes.facts import fact_of, no_negative_zero
 from eqsat.passes.flow import before_child, context_at
+from eqsat.passes.fresh import renamed
 from eqsat.passes.liveness import Live, cell_at, live_after
 from eqsat.passes.paths import EMPTY, Path, at, put
 from eqsat.proving.question import definedness

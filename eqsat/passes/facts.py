@@ -15,7 +15,8 @@ from eqsat.ir.dtypes import ELEMENTS, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.cells import has_loads, loads, renamed, solve
+from eqsat.passes.cells import has_loads, loads, solve
+from eqsat.passes.fresh import MARK
 from eqsat.proving.question import same
 
 _HERE = {dtype: t.load("here#", (), dtype) for dtype in ELEMENTS}
@@ -102,12 +103,15 @@ def fact_of(claim: Term) -> Fact:
 
 
 def over(fact: Fact, axis: Term) -> Fact:
-    """The fact for every value of an axis of its surroundings."""
-    own = renamed(axis)
-    table = {axis: own}
-    kept = tuple(a if a.args[0] is substitute(a.args[0], table) else renamed(a) for a in fact.axes)
-    table.update((old, new) for old, new in zip(fact.axes, kept, strict=True) if old is not new)
-    return Fact((own, *kept), substitute(fact.condition, table), substitute(fact.claim, table))
+    """The fact for every value of an axis of its surroundings.
+
+    The axes of facts are called by their order, so that what is found twice is one fact: they stand for all values, and
+    mean nothing outside of it.
+    """
+    table: dict[Term, Term] = {}
+    for k, old in enumerate((axis, *fact.axes)):
+        table[old] = t.make("var", (substitute(old.args[0], table),), f"c{k}{MARK}{len(fact.axes) + 1}")
+    return Fact(tuple(table.values()), substitute(fact.condition, table), substitute(fact.claim, table))
 
 
 def is_same(buffer: str, index: Sequence[Term], value: Term) -> Term:

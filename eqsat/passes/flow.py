@@ -18,9 +18,10 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, 
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs
-from eqsat.passes.cells import CellAccess, accesses, apart, has_loads, loads, reads_of, renamed, substituted
+from eqsat.passes.cells import CellAccess, accesses, apart, has_loads, loads, reads_of, substituted
 from eqsat.passes.context import Context
 from eqsat.passes.facts import Fact, excludes_negative_zero, fact_of, is_same, no_negative_zero, over
+from eqsat.passes.fresh import renamed, scope
 from eqsat.passes.paths import Path, at
 
 
@@ -69,7 +70,9 @@ class _Known:
         if found is None:
             if len(self.answers) >= self.most:
                 self.answers.clear()
-            found = self.answers[key] = (question(stmt, context), stmt, context)  # both live as long as their ids
+            with scope("p"):  # no name of an answer comes from here
+                answer = question(stmt, context)
+            found = self.answers[key] = (answer, stmt, context)  # both live as long as their ids
         return found[0]
 
 
@@ -213,21 +216,27 @@ def _after_loop(loop: For, context: Context) -> Context:
         return context
     body = after(loop.body, inside)
     new = [fact for fact in body.facts if fact not in inside.facts]
-    return left.also(kept for fact in new for kept in _every_iteration(fact, loop, body))
+    if not new:
+        return left
+    later = _Later(loop)
+    known = replace(body, guard=tuple(g for g in body.guard if not occurs([loop.axis], g)))
+    return left.also(kept for fact in new for kept in _every_iteration(fact, loop.axis, later, known))
 
 
-def _every_iteration(fact: Fact, loop: For, body: Context) -> list[Fact]:
+class _Later:
+    """What iterations of a loop write after one of them, or beside it."""
+
+    def __init__(self, loop: For) -> None:
+        axis, other = loop.axis, renamed(loop.axis)
+        self.in_order = loop.kind in ("serial", "unrolled") and not loop.reduce
+        self.order = t.logical_and(axis < other) if self.in_order else t.compare("ne", axis, other)
+        self.writes = [substituted(a, {axis: other}) for a in accesses(loop.body) if a.changes]
+
+
+def _every_iteration(fact: Fact, axis: Term, later: _Later, known: Context) -> list[Fact]:
     """What a fact at the end of an iteration says when all have ended."""
-    axis = loop.axis
-    in_order = loop.kind in ("serial", "unrolled") and not loop.reduce
-    if in_order and not occurs([axis], fact.claim, fact.condition):
+    if later.in_order and not occurs([axis], fact.claim, fact.condition):
         return [fact] if (t.int_value(axis.args[0]) or 0) > 0 else []
-    other = renamed(axis)
-    order = t.logical_and(axis < other) if in_order else t.compare("ne", axis, other)
-    guard = tuple(g for g in body.guard if not occurs([axis], g))
-    known = replace(body, guard=guard)
-    for write in (a for a in accesses(loop.body) if a.changes):
-        later = substituted(write, {axis: other})
-        if known.survives(fact, later, order) is not fact:
-            return []
+    if any(known.survives(fact, write, later.order) is not fact for write in later.writes):
+        return []
     return [over(fact, axis)]

@@ -13,10 +13,11 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Stmt, childr
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.passes.cells import CellAccess, accesses, apart, reads_of, renamed, substituted
+from eqsat.passes.cells import CellAccess, accesses, apart, reads_of, substituted
 from eqsat.passes.context import Context
 from eqsat.passes.effects import check_term
 from eqsat.passes.flow import context_at
+from eqsat.passes.fresh import renamed
 from eqsat.passes.paths import EMPTY, is_empty, map_terms, paths, put, tidy, with_body, with_children
 
 HoistKind = Literal["if", "where", "boolean"]

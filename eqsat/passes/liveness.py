@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, substitute, symbols
+from eqsat.passes.asked import CELLS
 from eqsat.passes.cells import (
     CellAccess,
     apart,
@@ -25,10 +25,10 @@ from eqsat.passes.cells import (
     fresh_axes,
     frozen,
     reads_of,
-    renamed,
     substituted,
     written,
 )
+from eqsat.passes.fresh import renamed, scope
 from eqsat.passes.paths import Path, at, with_axis
 
 
@@ -59,14 +59,20 @@ def live_after(body: Stmt, path: Path, changed: CellAccess, roots: Mapping[str, 
     }
     if len(family) > 1:
         return Live(f"{changed.buffer} shares its memory with {', '.join(sorted(family - {changed.buffer}))}", {})
-    regions = [fresh_axes(changed)]
     try:
-        for depth in reversed(range(len(path))):
-            regions = _leave(at(body, path[:depth]), path[depth], regions)
-            if not regions:
-                return None
+        with scope("l"):  # no name comes out of here
+            return _left(body, path, changed)
     except _Used as used:
         return used.live
+
+
+def _left(body: Stmt, path: Path, changed: CellAccess) -> Live | None:
+    """What is left of a change at the end of a function."""
+    regions = [fresh_axes(changed)]
+    for depth in reversed(range(len(path))):
+        regions = _leave(at(body, path[:depth]), path[depth], regions)
+        if not regions:
+            return None
     cell = next((c for c in map(_some_cell, regions) if c is not None), None)
     return Live("the caller sees it", {"buffer": changed.buffer, "cell": cell})
 
@@ -147,12 +153,12 @@ def _overwritten(region: CellAccess, write: CellAccess) -> list[CellAccess]:
     if covered is None:
         return [region]
     left = t.logical_and(region.condition, t.logical_not(covered))
-    return [] if decider().prove(t.logical_not(left), {}) else [replace(region, condition=left)]
+    return [] if CELLS.prove(t.logical_not(left), None) else [replace(region, condition=left)]
 
 
 def _some_cell(region: CellAccess) -> tuple[int, ...] | None:
     """A cell of a region, where one can be shown."""
-    return _cell(region, decider().prove(t.logical_not(region.condition), {}).witness)
+    return _cell(region, CELLS.prove(t.logical_not(region.condition), None).witness)
 
 
 def _cell(region: CellAccess, witness: Mapping[str, Any] | None) -> tuple[int, ...] | None:

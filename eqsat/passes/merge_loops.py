@@ -14,9 +14,10 @@ from eqsat.ir.statements.text import format_stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.passes.cells import accesses, apart, fresh_axes, renamed, substituted
+from eqsat.passes.cells import accesses, apart, fresh_axes, substituted
 from eqsat.passes.effects import Difference
 from eqsat.passes.flow import context_at, entry
+from eqsat.passes.fresh import renamed
 from eqsat.passes.liveness import cell_at
 from eqsat.passes.paths import Path, at, paths, put, tidy, with_axis, with_body
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from eqsat.ir.statements.stmt import BufferDecl, For, Stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import accesses, loads
 from eqsat.passes.context import Context
 from eqsat.passes.facts import Fact
@@ -74,7 +73,7 @@ class Place:
         return self._with(replace(known, facts=kept), dead & names_in(stmt))
 
     def _with(self, known: Context, dead: frozenset[str]) -> Place:
-        return replace(self, known=replace(known, facts=tuple(dict.fromkeys(map(_plain, known.facts)))), dead=dead)
+        return replace(self, known=replace(known, facts=tuple(dict.fromkeys(known.facts))), dead=dead)
 
 
 def _read(stmt: Stmt) -> frozenset[str]:
@@ -92,12 +91,3 @@ def _without(known: Context, dead: frozenset[str]) -> Context:
 def _buffers(fact: Fact) -> frozenset[str]:
     """The buffers that a fact is about."""
     return frozenset(str(load.payload) for load in loads(fact.claim))
-
-
-@lru_cache(maxsize=1 << 12)
-def _plain(fact: Fact) -> Fact:
-    """A fact over axes that are called by their order: the same that is found twice is one."""
-    table: dict[Term, Term] = {}
-    for k, axis in enumerate(fact.axes):
-        table[axis] = t.var(f"c{k}_{len(fact.axes)}c", substitute(axis.args[0], table))
-    return Fact(tuple(table.values()), substitute(fact.condition, table), substitute(fact.claim, table))

@@ -13,7 +13,7 @@ from eqsat.ir.statements.stmt import If, Stmt, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.cells import renamed
+from eqsat.passes.fresh import renamed
 from eqsat.passes.paths import EMPTY, is_empty
 from eqsat.statement_graph.heads import Heads
 

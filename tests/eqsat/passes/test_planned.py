@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,12 +16,14 @@ from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, If, Seq, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
+from eqsat.passes.asked import CELLS, PLACES
 from eqsat.passes.cost import cheaper, cost
 from eqsat.passes.flow import context_at
 from eqsat.passes.overcompute import overcompute, remove_branching_through_overcompute
 from eqsat.passes.padding import choose_padding
 from eqsat.passes.paths import paths
 from eqsat.passes.split import split_function
+from eqsat.proving.prover import Portfolio
 
 I32, F32 = "int32", "float32"
 io, ii = eq.axis("io", 4), eq.axis("ii", 4)
@@ -201,3 +204,42 @@ def test_what_cannot_be_cut() -> None:
         with pytest.raises(ScheduleError, match="is not an integer"):
             split_function(function({"B": ((3,), I32)}, fill, fill), stage)  # pyright: ignore[reportArgumentType]
     assert split_function(function({"B": ((3,), I32)}, fill, fill), np.int64(1))[0].name == "f_0"  # pyright: ignore[reportArgumentType]
+
+
+NESTS = """func f(A: float32[4, 8], B: float32[4])
+  alloc S: float32[4, 12]
+  for i in 4:
+    for k in 8:
+      S[i, k] = A[i, k]
+  for j in 4:
+    B[j] = float32(0.0)
+    reduce for m in 12:
+      if m < 8:
+        B[j] = B[j] + S[j, m]
+  for i in 4:
+    for e in 12:
+      if e < 8:
+        S[i, e] = S[i, e]*B[i]
+  for j in 4:
+    B[j] = float32(-inf)
+    reduce for m in 12:
+      if m < 8:
+        B[j] = maximum(B[j], S[j, m])"""
+
+
+def test_few_questions_are_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forms of a function differ in little: what is asked of one is mostly known from another (2,644 questions before
+    names were numbered by what is asked)."""
+    for known in (CELLS, PLACES):
+        known.cache_clear()
+    asked: list[object] = []
+    plain = Portfolio.prove
+
+    def prove(*args: Any, **named: Any) -> Any:
+        asked.append(args[1])
+        return plain(*args, **named)
+
+    monkeypatch.setattr(Portfolio, "prove", prove)
+    f = eq.PrimFunc.parse(NESTS)
+    assert "if" not in str(choose_padding(f).func)  # shorter loops
+    assert 0 < len(asked) < 600
