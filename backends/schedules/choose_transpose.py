@@ -2,7 +2,7 @@
 
 Five cases, by size and shape:
 
-1. The result exceeds a part of the last cache, its rows are whole lines apart, and a register holds a line:
+1. The result exceeds a part of the last cache, its rows are whole lines apart, and registers hold half a line or one:
    `line_transpose`.
 2. The result exceeds most of the last cache (`streamed_from`), and a plane of both loops is small and contiguous in it:
    `contiguous_transpose`.
@@ -269,7 +269,7 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
 
 
 def by_lines(it: Transpose, machine: Machine) -> bool:
-    """Whether the result is large, rows of it are as far from a line, both runs have lines, and a vector holds one."""
+    """Whether the result is large, its rows are as far from a line, both runs have lines, vectors half of one."""
     move, plain = it.move, it.plain
     large = exceeds_cache(move, machine, LINEWISE) and move.points * it.size >= LINEWISE_SECOND * machine.second
     together = all(move.out.strides[k] * it.size % LINE == 0 for k in plain.j.loops)
@@ -278,7 +278,7 @@ def by_lines(it: Transpose, machine: Machine) -> bool:
         it.row_strides[0] == plain.j.size * it.size in PIECES and plain.i.single and plain.j.single
     )
     long = plain.i.size >= LEAST_LINES * it.line and wide
-    return large and together and long and not move.boxed and machine.vector >= LINE and it.e > 1
+    return large and together and long and not move.boxed and machine.vector >= 2 * BLOCK and it.e > 1
 
 
 def line_transpose(it: Transpose) -> LineTranspose:

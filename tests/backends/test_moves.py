@@ -122,9 +122,9 @@ def large_transposes(draw: st.DrawFn) -> Tensor:
     return x.permute_dims(tuple(source.index(n) for n in result))
 
 
-def check_lines(y: Tensor, threads: int, shift: int) -> None:
+def check_lines(y: Tensor, threads: int, shift: int, vector: int) -> None:
     """By lines, wherever rows begin."""
-    machine = Machine(64, second=1 << 7, last=1 << 8)
+    machine = Machine(vector, second=1 << 7, last=1 << 8)
     ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), machine)
     assert isinstance(schedule, LineTranspose)
     check_bits({"y": y}, threads, machine, shift)
@@ -132,25 +132,28 @@ def check_lines(y: Tensor, threads: int, shift: int) -> None:
 
 # feature: K1
 @settings(max_examples=12, suppress_health_check=ANY)
-@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63))
-def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int) -> None:
-    check_lines(y, threads, shift)
+@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
+def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int, vector: int) -> None:
+    check_lines(y, threads, shift, vector)
 
 
-def test_lines_of_words_are_transposed() -> None:
-    pieces = ["#include <stdint.h>", HEADER, define_type(64, 8), define_interleave(64, 8), lines_of_words()]
-    loop = "v64u64 x[8]; lines_of_words(p, x); for (int n = 0; n < 8; ++n) *(v64u64 *)(d + 64 * n) = x[n];"
-    call = f"void all(char *d, const char *p);\nvoid all(char *d, const char *p) {{ {loop} }}"
-    words, result = np.arange(64, dtype=np.uint64).reshape(8, 8), np.zeros((8, 8), np.uint64)
-    load_library("\n".join([*pieces, call])).all(*(ctypes.c_void_p(a.ctypes.data) for a in (result, words)))
-    np.testing.assert_array_equal(result, words.T)
+@pytest.mark.parametrize("width", [32, 64])
+def test_lines_of_words_are_transposed(width: int) -> None:
+    vector, count = f"v{width}u64", width // 8
+    pieces = ["#include <stdint.h>", HEADER, define_type(width, 8), define_interleave(width, 8), lines_of_words(width)]
+    stores = f"for (int n = 0; n < {count}; ++n) *({vector} *)(d + {width} * n) = x[n];"
+    call = f"void all(char *d, const char *p) {{ {vector} x[{count}]; lines_of_words(p, x); {stores} }}"
+    words, result = np.arange(64, dtype=np.uint64).reshape(8, 8), np.zeros((count, count), np.uint64)
+    library = load_library("\n".join([*pieces, "void all(char *d, const char *p);", call]))
+    library.all(*(ctypes.c_void_p(a.ctypes.data) for a in (result, words)))
+    np.testing.assert_array_equal(result, words[:count, :count].T)
 
 
 @pytest.mark.slow
 @settings(max_examples=600, suppress_health_check=ANY)
-@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63))
-def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int) -> None:
-    check_lines(y, threads, shift)
+@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
+def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int, vector: int) -> None:
+    check_lines(y, threads, shift, vector)
 
 
 @pytest.mark.slow

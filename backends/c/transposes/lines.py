@@ -9,9 +9,9 @@
                          for some columns j of the tile before: x[0:8] = 8 lines of words[before]; d[j, i0:] <-nt- x
 
 Three rounds interleave bytes to words of 8 bytes, two rounds elements of 2 bytes, one those of 4; three more turn eight
-lines of words, one for each R rows, into eight lines of the result. Two arrays of words take turns: each non-temporal
-store takes several cycles to leave its buffer, and where that is full nothing else goes on; so the lines of a tile
-leave between the shuffles of the next.
+lines of words, one for each R rows, into eight lines of the result (two rounds four lines into parts of lines, where
+vectors have 32 bytes). Two arrays of words take turns: each non-temporal store takes some cycles to leave its buffer,
+and where that is full nothing else goes on; so the lines of a tile leave between the shuffles of the next.
 
 Rows of the source of a half or a quarter of a line are read as `pieces` of one: of the rows of as many strips.
 
@@ -39,75 +39,92 @@ WORDS = LINE // WORD
 ALIGNED = 8
 """Lines of rows of the source from which on tiles begin at a line, which makes one tile more. Measured."""
 
-PUT_LINE = """#if defined(NT_STORE) && NT_BYTES == 64
-#define PUT_LINE(d, v) NT_STORE(d, (nt_line)(v))
-#else
-#define PUT_LINE(d, v) (*(v64u64 *)(d) = (v))
-#endif"""
+
+def define_put(width: int) -> str:
+    """PUT: a vector of u64 that leaves by a non-temporal store, where there is one."""
+    vector = vector_type(width, WORD)
+    lines = [
+        "#ifdef NT_STORE",
+        "#define PUT(d, v) NT_STORE(d, (nt_line)(v))",
+        "#else",
+        f"#define PUT(d, v) (*({vector} *)(d) = (v))",
+        "#endif",
+    ]
+    return "\n".join(lines)
 
 
 def halves(name: str, places: Sequence[int]) -> str:
-    """A macro that takes 16 bytes each from two vectors: two places of the first and two of the second."""
+    """A macro that takes 16 bytes each from two vectors: from places of the first, then of the second."""
     words = [f"{2 * p + k}" for p in places for k in (0, 1)]
     return f"#define {name}(a, b) __builtin_shufflevector(a, b, {', '.join(words)})"
 
 
-def lines_of_words() -> str:
-    """The function that turns eight lines of words into eight lines, each of the same word of all of them."""
+def lines_of_words(width: int) -> str:
+    """The function that transposes words: as many lines at p as a vector has words, of each the words of one vector."""
+    vector, count = vector_type(width, WORD), width // WORD
     lines = [
-        halves("FRONTS", (0, 1, 4, 5)),
-        halves("BACKS", (2, 3, 6, 7)),
-        halves("EVEN_PARTS", (0, 2, 4, 6)),
-        halves("ODD_PARTS", (1, 3, 5, 7)),
-        "/* Eight lines at p, of eight words each, become x: the first word of all lines, the second, ... */",
-        "static inline void lines_of_words(const char *restrict p, v64u64 *restrict x)",
+        f"/* The first {count} words of {count} lines at p become x: the first word of all lines, the second, ... */",
+        f"static inline void lines_of_words(const char *restrict p, {vector} *restrict x)",
         "{",
-        "    v64u64 y[8];",
-        f"    for (int g = 0; g < 8; ++g) x[g] = *(const v64u64 *)(p + {LINE} * g);",
-        "    for (int g = 0; g < 4; ++g) {",
-        "        y[g] = LOW_v64u64(x[2 * g], x[2 * g + 1]);",
-        "        y[4 + g] = HIGH_v64u64(x[2 * g], x[2 * g + 1]);",
+        f"    {vector} y[{count}];",
+        f"    for (int g = 0; g < {count}; ++g) x[g] = *(const {vector} *)(p + {LINE} * g);",
+        f"    for (int g = 0; g < {count // 2}; ++g) {{",
+        f"        y[g] = LOW_{vector}(x[2 * g], x[2 * g + 1]);",
+        f"        y[{count // 2} + g] = HIGH_{vector}(x[2 * g], x[2 * g + 1]);",
         "    }",
-        "    for (int h = 0; h < 2; ++h) {",
-        "        const v64u64 *z = y + 4 * h;",
-        "        const v64u64 a = FRONTS(z[0], z[1]), b = BACKS(z[0], z[1]);",
-        "        const v64u64 c = FRONTS(z[2], z[3]), e = BACKS(z[2], z[3]);",
-        "        x[h] = EVEN_PARTS(a, c), x[2 + h] = ODD_PARTS(a, c);",
-        "        x[4 + h] = EVEN_PARTS(b, e), x[6 + h] = ODD_PARTS(b, e);",
-        "    }",
-        "}",
     ]
-    return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "#endif"])
+    if width == LINE:
+        macros = [("FRONTS", (0, 1, 4, 5)), ("BACKS", (2, 3, 6, 7)), ("EVENS", (0, 2, 4, 6)), ("ODDS", (1, 3, 5, 7))]
+        lines += [
+            "    for (int h = 0; h < 2; ++h) {",
+            f"        const {vector} *z = y + 4 * h;",
+            f"        const {vector} a = FRONTS(z[0], z[1]), b = BACKS(z[0], z[1]);",
+            f"        const {vector} c = FRONTS(z[2], z[3]), e = BACKS(z[2], z[3]);",
+            "        x[h] = EVENS(a, c), x[2 + h] = ODDS(a, c), x[4 + h] = EVENS(b, e), x[6 + h] = ODDS(b, e);",
+            "    }",
+        ]
+    else:
+        macros = [("FRONTS", (0, 2)), ("BACKS", (1, 3))]
+        lines.append(
+            "    for (int h = 0; h < 2; ++h) x[h] = FRONTS(y[2 * h], y[2 * h + 1]), "
+            "x[2 + h] = BACKS(y[2 * h], y[2 * h + 1]);"
+        )
+    return "\n".join(["#ifdef EQSAT_VECTORS", *(halves(*macro) for macro in macros), *lines, "}", "#endif"])
 
 
-def words_of_rows(size: int, table: bool, pieces: int) -> str:
+def words_of_rows(size: int, width: int, table: bool, pieces: int) -> str:
     """The function that interleaves a line of each of R rows, of elements of `size` bytes, to R lines of words.
 
     A line may be put together of pieces, as far apart as the function is told.
     """
-    rows, vector = WORD // size, f"v{LINE}u{8 * size}"
+    rows, vector = WORD // size, vector_type(width, size)
     row = "s + row[m]" if table else "s + row * m"
     kind = "const ptrdiff_t *restrict row" if table else "ptrdiff_t row"
     params = ["const char *restrict s", kind, "char *restrict words", "int apart"]
     params += ["ptrdiff_t piece"] if pieces > 1 else []
-    parts = [
-        f"*(const {vector_type(LINE // pieces, size)} *)({row}{f' + {k} * piece' if k else ''})" for k in range(pieces)
-    ]
     lines = [
         f"/* A line of each of {rows} rows at s becomes {rows} lines of words, of {rows} elements of a column each. */",
         f"static inline void {words_name(size, table, pieces)}({', '.join(params)})",
         "{",
         f"    {vector} x[{rows}]{f', y[{rows}]' if rows > 1 else ''};",
-        f"    for (int m = 0; m < {rows}; ++m) x[m] = {joined(parts, LINE // pieces // size)};",
     ]
-    now, after, half = "x", "y", rows // 2
-    for _ in range(rows.bit_length() - 1):
-        pair = f"{now}[m], {now}[m + {half}]"
-        body = f"{after}[2 * m] = LOW_{vector}({pair}), {after}[2 * m + 1] = HIGH_{vector}({pair});"
-        lines.append(f"    for (int m = 0; m < {half}; ++m) {body}")
-        now, after = after, now
-    lines += [f"    for (int m = 0; m < {rows}; ++m) *({vector} *)(words + apart * m) = {now}[m];", "}"]
-    return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "#endif"])
+    long = min(width, LINE // pieces)
+    for part in range(0, LINE, width):
+        loads: list[str] = []
+        for at in range(part, part + width, long):
+            piece, within = divmod(at, LINE // pieces)
+            far = f"{f' + {piece} * piece' if piece else ''}{f' + {within}' if within else ''}"
+            loads.append(f"*(const {vector_type(long, size)} *)({row}{far})")
+        lines.append(f"    for (int m = 0; m < {rows}; ++m) x[m] = {joined(loads, long // size)};")
+        now, after, half = "x", "y", rows // 2
+        for _ in range(rows.bit_length() - 1):
+            pair = f"{now}[m], {now}[m + {half}]"
+            body = f"{after}[2 * m] = LOW_{vector}({pair}), {after}[2 * m + 1] = HIGH_{vector}({pair});"
+            lines.append(f"    for (int m = 0; m < {half}; ++m) {body}")
+            now, after = after, now
+        to = f"words + apart * m{f' + {part}' if part else ''}"
+        lines.append(f"    for (int m = 0; m < {rows}; ++m) *({vector} *)({to}) = {now}[m];")
+    return "\n".join(["#ifdef EQSAT_VECTORS", *lines, "}", "#endif"])
 
 
 def joined(parts: Sequence[str], count: int) -> str:
@@ -144,6 +161,8 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         self.pieces = max(1, LINE // (schedule.j.size * self.size))
         """Rows of the source that make a line together."""
         assert self.size <= WORD and schedule.j.size * self.size * self.pieces >= LINE
+        self.width = min(self.vector, LINE)
+        """Bytes of the vectors, two or four times 16."""
         self.line = LINE // self.size
         """Elements of a line: columns of a tile."""
         self.rows = WORD // self.size
@@ -217,14 +236,16 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         """Strips of some lines by non-temporal stores; edges of one line, by either kind."""
         pieces, table = self.text.pieces, not self.schedule.i.single
         define_nt_copy(self.text, self.vector)
-        pieces.setdefault(f"type {LINE // self.pieces} {self.size}", define_type(LINE // self.pieces, self.size))
+        small = min(self.width, LINE // self.pieces)
+        pieces.setdefault(f"type {small} {self.size}", define_type(small, self.size))
         for size in dict.fromkeys((self.size, WORD)):
-            pieces.setdefault(f"type {LINE} {size}", define_type(LINE, size))
-            pieces.setdefault(f"interleave {LINE} {size}", define_interleave(LINE, size))
-        pieces.setdefault("put_line", PUT_LINE)
-        pieces.setdefault("lines_of_words", lines_of_words())
-        pieces.setdefault(words_name(self.size, table, self.pieces), words_of_rows(self.size, table, self.pieces))
-        plain, past = "*(v64u64 *)(to + {0}) = x[{1}][n];", "PUT_LINE(to + {0}, x[{1}][n]);"
+            pieces.setdefault(f"type {self.width} {size}", define_type(self.width, size))
+            pieces.setdefault(f"interleave {self.width} {size}", define_interleave(self.width, size))
+        pieces.setdefault("put", define_put(self.width))
+        pieces.setdefault("lines_of_words", lines_of_words(self.width))
+        fold = words_of_rows(self.size, self.width, table, self.pieces)
+        pieces.setdefault(words_name(self.size, table, self.pieces), fold)
+        plain, past = f"*({vector_type(self.width, WORD)} *)(to + {{0}}) = x[{{1}}][n];", "PUT(to + {0}, x[{1}][n]);"
         past = past if self.schedule.nontemporal else plain
         self.put(self.schedule.lines, past, "", [])
         self.put(1, f"if (whole) {past} else {plain}", "edge_", ["int whole"])
@@ -234,19 +255,25 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
 
     def put(self, lines: int, stores: str, name: str, extra: Sequence[str]) -> None:
         """The function that writes a line or more of each of eight columns, from words."""
-        inner = self.text.function()
-        inner.add(f"v64u64 x[{lines}][{WORDS}];")
-        for n in range(lines):
-            inner.add(f"lines_of_words(words + {LINE * WORDS * n}, x[{n}]);")
-        with inner.block(f"for (int n = 0; n < {WORDS}; ++n)"):
-            inner.add(f"const ptrdiff_t c = {BLOCK // self.size} * (n / 2) + 2 * k + n % 2;")
-            if self.pieces == 1:
-                inner.add(f"char *const to = d + {self.column_at('c')};")
-            else:
-                columns, beside = self.schedule.j.size, 0 if name else LINE * lines
-                inner.add(f"char *const to = d + {self.column_at(f'(c % {columns})')} + {beside} * (c / {columns});")
-            for n in range(lines):
-                inner.add(stores.format(LINE * n, n))
+        inner, width, words = self.text.function(), self.width, self.width // WORD
+        vectors = lines * LINE // width
+        inner.add(f"{vector_type(width, WORD)} x[{vectors}][{words}];")
+        for part in range(LINE // width):
+            at = f" + {width * part}" if part else ""
+            for n in range(vectors):
+                inner.add(f"lines_of_words(words + {LINE * words * n}{at}, x[{n}]);")
+            with inner.block(f"for (int n = 0; n < {words}; ++n)"):
+                lane = f"{width // BLOCK * part} + n / 2" if part else "n / 2"
+                inner.add(f"const ptrdiff_t c = {BLOCK // self.size} * ({lane}) + 2 * k + n % 2;")
+                if self.pieces == 1:
+                    inner.add(f"char *const to = d + {self.column_at('c')};")
+                else:
+                    columns, beside = self.schedule.j.size, 0 if name else LINE * lines
+                    inner.add(
+                        f"char *const to = d + {self.column_at(f'(c % {columns})')} + {beside} * (c / {columns});"
+                    )
+                for n in range(vectors):
+                    inner.add(stores.format(width * n, n))
         params = ["const char *restrict words", "int k", "char *restrict d", *self.column_params, *extra]
         note = f"/* Columns 2 k, 2 k + 1 of each {BLOCK // self.size} of a tile: words become lines of the result. */"
         head = f"static inline void {self.name}_{name}put({', '.join(params)})"
