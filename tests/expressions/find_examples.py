@@ -22,6 +22,7 @@ from random import Random
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
 
 from grammars import GROUPS, Profile, expression
 from make_sizes import SIZES
