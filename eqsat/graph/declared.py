@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from eqsat.graph.egglog_adapter import EGraph
 from eqsat.ir.law import Law
 from eqsat.laws.plan import Plan, Shape, plans
-from eqsat.laws.text import acts, is_direct, need, rules, shape_number, spelling, spells
+from eqsat.laws.text import acts, is_direct, need, rules, spelling, spells
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import varying
@@ -195,7 +195,8 @@ class Declared:
         self.graph.run(SCHEMA)
         self.plans: dict[str, Plan] = {}
         self.arities: set[int] = set()
-        self.shapes: set[Shape | None] = set()
+        self.shapes: dict[Shape | None, int] = {}
+        """The shapes for which laws are declared, and the numbers by which the graph knows them."""
         self.need_shape(None)
 
     def need_arity(self, arity: int) -> None:
@@ -205,22 +206,22 @@ class Declared:
             spelled = [spelling(law, arity) for law in self.laws if spells(law)]
             self.graph.run("\n\n".join([operand_rules(arity), *spelled]))
 
-    def need_shape(self, shape: Shape | None) -> None:
-        """Declare the laws as they act on operators of a shape."""
+    def need_shape(self, shape: Shape | None) -> int:
+        """Declare the laws as they act on operators of a shape; its number."""
         if shape in self.shapes:
-            return
-        self.shapes.add(shape)
-        number = None if shape is None else shape_number(shape)
+            return self.shapes[shape]
+        number = self.shapes[shape] = len(self.shapes)
         for law in self.laws:
             for plan in plans(law, shape) if acts(law) else ():
-                self.graph.run(rules(plan, number))
+                self.graph.run(rules(plan, None if shape is None else number))
                 if not is_direct(plan):
                     self.plans[need(plan)] = plan
+        return number
 
     @contextmanager
     def scratch(self) -> Generator[None]:
         """What is inserted and declared within is gone afterwards."""
-        kept = dict(self.plans), set(self.arities), set(self.shapes)
+        kept = dict(self.plans), set(self.arities), dict(self.shapes)
         self.graph.run("(push)")
         yield
         self.graph.run("(pop)")
@@ -246,7 +247,7 @@ def declared(laws: Iterable[Law], interned: Interned) -> Generator[Declared]:
         found = Declared(laws)
         for arity in sorted(arities):
             found.need_arity(arity)
-        for shape in sorted(shapes, key=shape_number):
+        for shape in sorted(shapes, key=lambda x: (x.arity, x.varying)):
             found.need_shape(shape)
     with found.scratch():
         yield found

@@ -15,7 +15,7 @@ from eqsat.graph.egglog_adapter import Call, Expression
 from eqsat.graph.encode import Encoded
 from eqsat.ir.flat.facts import inverse, is_bijective, is_permutation
 from eqsat.laws.plan import Plan
-from eqsat.laws.text import answers, apart, shape_number
+from eqsat.laws.text import answers, apart
 from eqsat.operators.interned import Hub, Interned, Leaf, ViewOf
 from eqsat.operators.moves import is_pointwise
 from eqsat.operators.restrict import is_part
@@ -118,8 +118,7 @@ class TensorGraph:
             operator = u.operators[number]
             self.declared.need_arity(len(operator.operands))
             for shape in shapes_of(operator):
-                self.declared.need_shape(shape)
-                facts.append(Call("shape", (number, shape_number(shape))))
+                facts.append(Call("shape", (number, self.declared.need_shape(shape))))
             if operator.kind.identity:
                 continue  # no law is about it
             facts += [Call("selection", (number,))] if is_selection(operator) else []

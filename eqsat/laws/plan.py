@@ -29,6 +29,10 @@ from eqsat.laws.tree import Class, Operated, Tree, Viewed
 
 NOTHING = Class("")
 MATCHED_MAPS = ("map", "bijection", "identity")
+MOST_MATCHED, MOST_MOVED = 128, 16
+"""Operands beyond which no law acts on an operator, which only has other forms then, and beyond which none moves the
+positions of all of them: a rule names each operand, and such a law has a rule for each that asks for all others. Rules
+over 200 operands, and those of 48 moved ones, take 10 s to declare."""
 
 
 class CannotAct(EqsatError):
@@ -81,7 +85,7 @@ class Plan:
         """The name of the rule in the graph: the law's, then what tells its variants apart."""
         if self.shape is None:
             return self.law.name
-        return f"{self.law.name}/{self.shape.arity}.{''.join(map(str, self.shape.varying))}.{self.place}"
+        return f"{self.law.name}/{self.shape.arity}.{'_'.join(map(str, self.shape.varying))}.{self.place}"
 
     @property
     def positions(self) -> tuple[int, ...]:
@@ -134,6 +138,9 @@ def plans(law: Law, shape: Shape | None) -> Iterator[Plan]:
         return
     if operator is None or shape is None:
         yield _Planner(Plan(law, None, 0)).done
+        return
+    moves = any(e.op == "combine_moved" for e in nodes(law.right))
+    if shape.arity > (MOST_MOVED if moves else MOST_MATCHED):
         return
     wide = widened(law, len(shape.varying))
     if wide is None or (operator.op == "select" and len(shape.varying) != shape.arity):

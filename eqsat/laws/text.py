@@ -212,8 +212,3 @@ def _laid_out(law: Law) -> bool:
     """Whether the right side is the operator in another layout."""
     m = law.right.args[0]
     return law.right.op == "combine_at" and isinstance(m, Expr) and m.op == "bijection"
-
-
-def shape_number(shape: Shape) -> int:
-    """One number for a shape."""
-    return shape.arity << 32 | sum(1 << k for k in shape.varying)

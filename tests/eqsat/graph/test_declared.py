@@ -96,3 +96,20 @@ def test_few_are_kept_and_only_by_the_first_thread() -> None:
     thread.start()
     thread.join()
     assert not graphs() and found == [last(PROGRAMS[1])]
+
+
+@pytest.mark.parametrize("count", [17, 64, 130])
+def test_operators_of_many_operands(count: int) -> None:
+    """The layout of a concatenation and of each of its parts is one, however many they are."""
+    x, parts = eq.input("x", (3, 4), "float32"), range(count)
+    whole = eq.concat([x.permute_dims((1, 0)) * float(k + 2) for k in parts], 0).permute_dims((1, 0))
+    found = eq.optimize(whole)
+    assert (found.status, found.layout_ops, found.notes) == ("saturated", 1, [])  # the concatenation
+
+
+def test_shapes_are_told_apart() -> None:
+    with kept.declared(tensor_laws(), encode(as_program(PROGRAMS[0])).interned) as graph:
+        some = [kept.Shape(13, v) for v in ((1, 2), (12,), (1, 12), (11, 2))]
+        more = [kept.Shape(33, tuple(range(n))) for n in (32, 33)]
+        numbers = [graph.need_shape(shape) for shape in (*some, *more)]
+        assert len(set(numbers)) == len(numbers) == len({graph.need_shape(shape) for shape in (*some, *more)})
