@@ -17,21 +17,23 @@ from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Opaque, Tensor
 from eqsat.ir.terms.shape import Shape
-from eqsat.operators.bundles import keeps_place, tied_axes
+from eqsat.operators.bundles import bundle_order, keeps_place, tied_axes
 from eqsat.operators.cuts import made_anew, shapes_in_place
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Label, Name, OpaqueKind
-from eqsat.operators.permutable import free_bundles
+from eqsat.operators.permutable import followers, free_bundles
 
 
 @dataclass(frozen=True)
 class _Dim:
-    """A dimension to be: of free labels (a name of its own, an extent), an old dimension by its number, or a unit."""
+    """A dimension to be: of free labels (a name of its own, an extent), an old dimension by its number in the first
+    operand and the bundles that it has, or a unit."""
 
     name: str = ""
     extent: Size = 1
     labels: tuple[int, ...] = ()
     old: int = -1
+    bundles: tuple[Name, ...] = ()
 
 
 class Respelling:
@@ -43,8 +45,9 @@ class Respelling:
         there = tuple(tuple(tuple(b for b in d if b in held) for d in dims) for dims in kind.dims)
         self.form, self.kind, self.origin = form, replace(kind, dims=there), origin
         self.free = free_bundles(self.kind, form.labels, len(form.operands))
-        self.moving = [0, *range(len(form.operands), len(self.orders))]
-        """The tensors whose dimensions move: the first operand and the outputs."""
+        count = len(form.operands)
+        self.moving = [0, *followers(self.kind, count), *range(count, len(self.orders))] if count else []
+        """The tensors whose dimensions move: the first operand, those that follow it, and the outputs."""
 
     def first(self, operands: Sequence[Tensor], wanted: Shape | None, output: int) -> Opaque | None:
         """The operator over its operands in the first way that it has: as the result is wanted, as the first operand
@@ -106,15 +109,22 @@ class Respelling:
                 whole = old is not None and [i for i in order if self._name(i) in self.kind.dims[t][old]] == held
                 if old is None or not whole or product(labels[i].extent for i in held) != as_size(extent):
                     return None
-                found.append(_Dim(old=old))
+                found.append(self._stays(t, old))
         return found
+
+    def _stays(self, t: int, n: int) -> _Dim:
+        """A dimension of a tensor as it was."""
+        first, bundles = self.kind.dims[0], self.kind.dims[t][n]
+        same = n if len(self.kind.dims[t]) == len(first) else next((k for k, d in enumerate(first) if d == bundles), -1)
+        return _Dim(old=same, bundles=bundles)
 
     def _made(self, dims: list[_Dim], operands: Sequence[Tensor]) -> Opaque | None:
         attrs = dict(self.origin.attrs)
         first = self.kind.dims[0]
         name, axes = tied_axes(attrs, len(first))
         dims = [*dims, *(_Dim(old=n) for n in axes if not first[n])]  # of extent 1, so no label: they stand last
-        places = tuple(dims.index(_Dim(old=n)) for n in axes if _Dim(old=n) in dims)
+        table = {d.old: n for n, d in enumerate(dims) if d.old >= 0}
+        places = tuple(table[n] for n in axes if n in table)
         if name and len(places) == len(axes):
             attrs[name] = places if name == "axes" else places[0]
         shapes = shapes_in_place(self.origin, self._used())
@@ -150,16 +160,17 @@ class Respelling:
         """What the dimensions are for one of the moving tensors, if its labels then lie as in the form."""
         old = self.kind.dims[t]
         ranked = len(old) == len(self.kind.dims[0])
-        order, found = self.orders[t], list[tuple[tuple[str, ...], Size]]()
+        order, own = self.orders[t], set(bundle_order(old))
+        found: list[tuple[tuple[str, ...], Size]] = []
         line: list[int] = []
         for d in dims:
-            if d.name:
+            if d.name and (not ranked or not own.isdisjoint(self._name(i) for i in d.labels)):
                 found.append(((d.name,), d.extent))
                 line += [i for i in d.labels if i not in line[-1:]]
-            elif d.old < 0:
+            elif d.old < 0 and not d.bundles:  # a unit, or labels along which a follower has one cell
                 found += [((), 1)] if ranked else []
             else:
-                bundles = old[d.old] if ranked else next((x for x in old if x and x == self.kind.dims[0][d.old]), None)
+                bundles = old[d.old] if ranked and d.old >= 0 else next((x for x in old if x and x == d.bundles), None)
                 if bundles is not None:
                     held = [i for i in order if self._name(i) in bundles]
                     line += held

@@ -8,22 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqsat.ir.tensors.signature import Dims
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.operators.bundles import bundle_order, of_opaque, tied_axes
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder
 
 
+def followers(kind: OpaqueKind, operands: int) -> list[int]:
+    """The further operands whose dimensions are, one by one, those of the first: the same labels, none (extent 1), or
+    labels of their own, as positions along an axis have (GatherElements)."""
+    first = kind.dims[0] if operands else ()
+    names = set(bundle_order(first))
+
+    def follows(dims: Dims) -> bool:
+        pairs = zip(dims, first, strict=False)
+        return len(dims) == len(first) and all(a in ((), b) or names.isdisjoint(a) for a, b in pairs)
+
+    return [t for t in range(1, operands) if follows(kind.dims[t])]
+
+
 def free_bundles(kind: OpaqueKind, labels: Sequence[Label], operands: int) -> set[Name]:
-    """The bundles that only the first operand and all outputs have, computed alike at every position, in dimensions of
-    which none holds more."""
+    """The bundles that the first operand, all outputs, and no other operands but its followers have, computed alike at
+    every position, in dimensions of which none holds more."""
     if not operands:
         return set()
     held = [set(bundle_order(d)) for d in kind.dims]
-    moving = held[0].intersection(*held[operands:])
+    moving, along = held[0].intersection(*held[operands:]), followers(kind, operands)
     grown = {x for d in kind.dims[0] for x in d if any(x in e and e != d for t in kind.dims[operands:] for e in t)}
     moving -= grown
     roles = {x.name: x.role for x in labels}
-    return {x for x in moving if roles.get(x) == "map" and not any(x in other for other in held[1:operands])}
+    fixed = [held[t] for t in range(1, operands) if t not in along]
+    return {x for x in moving if roles.get(x) == "map" and not any(x in other for other in fixed)}
 
 
 def is_permutable(node: Opaque) -> bool:
@@ -44,12 +59,12 @@ def is_permutable(node: Opaque) -> bool:
     rest = [d for n, d in enumerate(first) if n not in tied]
     if any(x not in free for d in rest for x in d):
         return False
-    others = {x for d in op.kind.dims[1:count] for x in bundle_order(d)}
     for dims in op.kind.dims[count:]:
         ranked = len(dims) == len(first)
         if [d for n, d in enumerate(dims) if n not in tied or not ranked] != rest:
             return False
-    return not others & {x for d in rest for x in d}
+    along = followers(op.kind, count)
+    return all(d in ((), first[n]) for t in along for n, d in enumerate(op.kind.dims[t]) if n not in tied)
 
 
 def permuted(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | None:
@@ -67,7 +82,12 @@ def permuted(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | N
     def block(t: int) -> list[int]:
         return [i for name in bundle_order(dims[t]) if name not in free for i in known.get(name, ())]
 
-    lead = place if place == 0 or place >= count else 0
+    def moved(t: int) -> list[int]:
+        own = [[i for i in part if op.labels[i].name in held[t]] for part in (loose[:at], loose[at:])]
+        return [*own[0], *block(t), *own[1]]
+
+    held = [set(bundle_order(d)) for d in dims]
+    lead = place if place >= count or free <= held[place] else 0
     line = order if lead == place else bases[0]
     at = next((n for n, i in enumerate(line) if op.labels[i].name not in free), -1)
     loose = [i for i in line if op.labels[i].name in free]
@@ -75,5 +95,5 @@ def permuted(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | N
         before = [i for i in bases[0] if op.labels[i].name in free]
         axis = next((n for n, i in enumerate(bases[0]) if op.labels[i].name not in free), 0)
         at = 0 if not axis else loose.index(before[axis - 1]) + 1
-    orders = [block(t) if 0 < t < count else [*loose[:at], *block(t), *loose[at:]] for t in range(len(dims))]
+    orders = [moved(t) for t in range(len(dims))]
     return orders if orders[place] == order else None

@@ -360,3 +360,66 @@ def test_places_are_counted_in_the_padded_operand() -> None:
     found = eq.onnx.optimize(model)
     assert found.checked.difference is None and compare_models(model, found.model).equal
     assert "Pad" in [n.op_type for n in found.model.graph.node]
+
+
+ALONG = [
+    ("GatherElements", ["x", "i"], {"axis": 1}),
+    ("ScatterElements", ["x", "i", "x"], {"axis": 1, "reduction": "add"}),
+    ("Mod", ["x", "z"], {"fmod": 1}),
+    ("Mod", ["x", "row"], {"fmod": 1}),
+]
+"""Operators without a formula over operands of one shape, or of extents 1, and what they are told."""
+
+
+# feature: I5
+@pytest.mark.parametrize("perm", [(1, 0, 2), (2, 0, 1), (0, 2, 1)])
+@pytest.mark.parametrize(("op", "operands", "attrs"), ALONG, ids=["gather", "scatter", "mod", "mod-row"])
+def test_operands_move_together(op: str, operands: list[str], attrs: dict[str, int], perm: tuple[int, ...]) -> None:
+    """What all operands have alike may lie in any order; an axis along which the operator works follows."""
+    shapes = {"x": (3, 4, 5), "i": (3, 4, 5), "z": (3, 4, 5), "row": (1, 4, 5)}
+    names, order = list(dict.fromkeys(operands)), [perm.index(k) for k in range(3)]
+    nodes = [helper.make_node("Transpose", [name], [f"{name}t"], perm=perm) for name in names]
+    told = {**attrs, "axis": perm.index(attrs["axis"])} if "axis" in attrs else attrs
+    nodes.append(helper.make_node(op, [f"{name}t" for name in operands], ["r"], **told))
+    nodes.append(helper.make_node("Transpose", ["r"], ["y"], perm=order))
+    kinds = {"i": TensorProto.INT64}
+    ins = [helper.make_tensor_value_info(name, kinds.get(name, TensorProto.FLOAT), shapes[name]) for name in names]
+    outs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, shapes["x"])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", ins, outs), opset_imports=[helper.make_opsetid("", 18)], ir_version=8
+    )
+    found = eq.onnx.optimize(model)
+    assert [n.op_type for n in found.model.graph.node] == [op]
+    assert found.checked.difference is None and compare_models(model, found.model).equal
+
+
+def test_updates_of_whole_rows_move_together() -> None:
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[0, 2, 1]),
+        helper.make_node("Transpose", ["u"], ["ut"], perm=[0, 2, 1]),
+        helper.make_node("ScatterND", ["xt", "i", "ut"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 1]),
+    ]
+    kinds = {"x": (6, 4, 5), "u": (2, 4, 5), "i": (2, 1)}
+    ins = [helper.make_tensor_value_info(k, 7 if k == "i" else 1, s) for k, s in kinds.items()]
+    graph = helper.make_graph(nodes, "g", ins, [helper.make_tensor_value_info("y", 1, (6, 4, 5))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    found = eq.onnx.optimize(model)
+    assert [n.op_type for n in found.model.graph.node] == ["ScatterND"]
+    assert compare_models(model, found.model).equal
+
+
+def test_an_axis_that_only_a_result_has() -> None:
+    """OneHot counts its axis in the result, which has one more than the operand."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[1, 0]),
+        helper.make_node("OneHot", ["xt", "d", "v"], ["r"], axis=-1),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[1, 0, 2]),
+    ]
+    constants = [numpy_helper.from_array(np.array([7]), "d"), numpy_helper.from_array(np.float32([0, 1]), "v")]
+    ins, outs = helper.make_tensor_value_info("x", 7, (5, 2)), helper.make_tensor_value_info("y", 1, (5, 2, 7))
+    graph = helper.make_graph(nodes, "g", [ins], [outs], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    found = eq.onnx.optimize(model)
+    assert [n.op_type for n in found.model.graph.node] == ["OneHot"]
+    assert compare_models(model, found.model).equal
