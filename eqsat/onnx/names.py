@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from onnx import GraphProto, ModelProto
+from onnx import GraphProto, ModelProto, NodeProto
 
 from eqsat.checking.model_graph import shown_names
 from eqsat.checking.model_names import Names
@@ -19,7 +19,8 @@ def with_names(model: ModelProto, before: ModelProto, names: Names) -> tuple[Mod
     """A written model in which what is kept of `before` has its names there, and the values that were renamed.
 
     A node that is new is called after one in whose place it is and its operator: `encoder/turn.Reshape`. No two nodes
-    have one name, and none has no name; of several that had the same, the first keeps it.
+    have one name, and none has no name; of several that had the same, the first keeps it. With names goes what the user
+    wrote beside them: documentation, metadata, and what the model says of values.
     """
     table = _values(model, names)
     result = ModelProto()
@@ -30,6 +31,8 @@ def with_names(model: ModelProto, before: ModelProto, names: Names) -> tuple[Mod
     for place, node in enumerate(nodes):
         if place in names.nodes and origins[names.nodes[place]].name:
             node.name = _free(origins[names.nodes[place]].name, taken)
+        if place in names.nodes:
+            _annotated(node, origins[names.nodes[place]])
     for place, node in enumerate(nodes):
         if place not in names.nodes or not origins[names.nodes[place]].name:
             base = origins[names.instead[place]].name if place in names.instead else ""
@@ -39,7 +42,27 @@ def with_names(model: ModelProto, before: ModelProto, names: Names) -> tuple[Mod
         result.graph.node.extend(nodes)
         for info in result.graph.value_info:
             info.name = table.get(info.name, info.name)
+    _tell(result.graph, before.graph, {old for name, old in names.values.items() if table.get(name, name) == old})
     return result, table
+
+
+def _annotated(node: NodeProto, origin: NodeProto) -> None:
+    """Give a node the documentation and metadata of the one that it is."""
+    if origin.doc_string:
+        node.doc_string = origin.doc_string
+    if origin.metadata_props:
+        del node.metadata_props[:]
+        node.metadata_props.extend(origin.metadata_props)
+
+
+def _tell(graph: GraphProto, before: GraphProto, kept: Collection[str]) -> None:
+    """Say of values what a model says of those that are the same and have the same name."""
+    made = {o for node in graph.node for o in node.output if o in kept}
+    told = {x.name: x for x in before.value_info if x.name in made}
+    for info in graph.value_info:
+        if info.name in told:
+            info.CopyFrom(told.pop(info.name))
+    graph.value_info.extend(told.values())
 
 
 def read_as(program: OnnxProgram, values: ModelValues, table: Mapping[str, str]) -> tuple[OnnxProgram, ModelValues]:

@@ -144,3 +144,27 @@ def test_removed_moves_of_models_have_their_laws() -> None:
     assert len(removed) == 5 and all(nodes[r["node"]] == r["operator"] == "Transpose" for r in removed)
     assert all(r["laws"] and r["least"] and r["checked"] in ("proved", "run") for r in removed), removed
     assert "by the laws" in result.explain(steps=True)
+
+
+# feature: I1
+def test_what_is_written_beside_names_goes_with_them() -> None:
+    """A node that is kept has its documentation and metadata, and a value that is kept what the model says of it."""
+    model = square()
+    for place, node in enumerate(model.graph.node):
+        node.name, node.doc_string = f"n{place}", f"what n{place} does"
+        node.metadata_props.add(key="pkg.torch.onnx.stack_trace", value=f"line {place}")
+    shape = {"Relu": (1, 4, 4, 4), "Conv": (1, 4, 4, 4)}
+    for node in model.graph.node:
+        if node.op_type in shape:
+            info = helper.make_tensor_value_info(node.output[0], 1, shape[node.op_type], f"value of {node.name}")
+            model.graph.value_info.append(info)
+    result = eq.onnx.optimize(model, limits=QUICK).model
+    kept = {n.name: n for n in result.graph.node if n.name in {m.name for m in model.graph.node}}
+    assert {n.op_type for n in kept.values()} >= {"Relu", "Conv", "Sigmoid"}
+    for name, node in kept.items():
+        assert node.doc_string == f"what {name} does"
+        assert [(x.key, x.value) for x in node.metadata_props] == [("pkg.torch.onnx.stack_trace", f"line {name[1:]}")]
+    said = {x.name: x.doc_string for x in result.graph.value_info}
+    made = {o: n.name for n in result.graph.node for o in n.output}
+    assert "value of" in " ".join(said.values())
+    assert all(text == f"value of {made[name]}" for name, text in said.items())
