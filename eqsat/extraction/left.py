@@ -33,7 +33,7 @@ class Move:
     """A layout operator that is left in a result.
 
     `name` is the tensor that it makes, of `shape`; `moved` are bytes; `source` made the cells, `readers` read them;
-    `reason` says why it was not removed.
+    `reason` says why it was not removed; `inside`: the body in which it is, '' where that is the program itself.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Move:
     source: str
     readers: tuple[str, ...]
     reason: str
+    inside: str = ""
 
     def __str__(self) -> str:
         return self.told(self.name)
@@ -49,7 +50,8 @@ class Move:
     def told(self, name: str) -> str:
         """The move in words, under a name."""
         to = ", ".join(self.readers[:SHOWN]) + (" and more" if len(self.readers) > SHOWN else "")
-        return f"{name} {self.shape} moves {self.moved:,} bytes from {self.source} to {to}: {self.reason}"
+        where = f" in {self.inside}" if self.inside else ""
+        return f"{name}{where} {self.shape} moves {self.moved:,} bytes from {self.source} to {to}: {self.reason}"
 
 
 @dataclass(frozen=True)

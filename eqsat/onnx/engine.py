@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from eqsat.onnx.spelling import Spelling
     from eqsat.pricing.table import Table
     from eqsat.reporting.sides import Side
+    from eqsat.reporting.summary import Report
     from eqsat.result import Measure
 
     Known = tuple[OnnxProgram, ModelValues]
@@ -58,6 +59,8 @@ class OnnxResult(Result):
     source: ModelProto = field(kw_only=True)
     confirmation: Confirmation | None = field(default=None, kw_only=True)
     file: str = field(default="", kw_only=True)
+    parts: tuple[tuple[str, OnnxResult], ...] = field(default=(), kw_only=True)
+    """What was found of the bodies of If, Loop and Scan, each a model of its own; costs are without them."""
     known: tuple[Known, Known] | None = field(default=None, kw_only=True, compare=False)
     """Both models as they were read while they were optimised; that does not travel to other processes."""
 
@@ -91,7 +94,16 @@ class OnnxResult(Result):
         names = program.envelope.names
         nodes = {o: node.name for node in self.model.graph.node for o in node.output if o and node.name}
         called = {key: nodes.get(name, name) for key, name in names.items()}
-        return tuple(moves_left(program, self.target, self.stopped, self.unproved, names, called, self.frozen))
+        own = moves_left(program, self.target, self.stopped, self.unproved, names, called, self.frozen)
+        inside = [
+            replace(m, inside=f"{m.inside}, {part}" if m.inside else part) for part, x in self.parts for m in x.left
+        ]
+        return tuple(sorted([*own, *inside], key=lambda m: -m.moved))
+
+    def reported(self, texts: bool = True, seconds: float = 0.0) -> Report:
+        """The report, with those of bodies."""
+        inside = [(part, x.reported(texts=False)) for part, x in self.parts]
+        return replace(super().reported(texts, seconds), inside=inside)
 
     def nodes_of(self, names: Collection[str]) -> set[int]:
         """The serials of the nodes of `original` that these nodes of the model were read as."""
@@ -208,9 +220,11 @@ class _Run:
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
                 remarks: list[str] = []
+                inside: list[tuple[str, OnnxResult]] = []
                 for part in (bodies, opaque_types):
                     found = part.optimized(before, values, self.body, self.limits)
                     remarks += found.remarks
+                    inside += found.results
                     if found.changed:
                         before = found.model
                         program, values = read_with_types(before, fold_inputs)
@@ -222,7 +236,8 @@ class _Run:
                     given, before, program, values, self.table, own, frozenset(x.node.serial for x in frozen)
                 )
                 begun = self.begun if self.checked else None
-                return _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
+                best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
+                return best if best.model is given else replace(best, parts=tuple(inside))
         except MemoryError:
             return self.late(given, program, "memory-limit", OUT_OF_MEMORY)
         except clock.OutOfTime:
@@ -263,7 +278,8 @@ class _Run:
     def body(self, model: ModelProto, limits: Limits) -> OnnxResult:
         """The body of an If, Loop or Scan, optimised in the same way."""
         inner = replace(self, limits=limits, confirm=False, inside=True, begun=time.monotonic())
-        return inner.whole(model, False, lambda phase: None)
+        found = inner.whole(model, False, lambda phase: None)
+        return replace(found, target=self.target, prices=self.table, seconds=inner.seconds)
 
     def late(self, given: ModelProto, program: OnnxProgram, status: Status, reason: str) -> OnnxResult:
         """The model as it is, where a limit was hit."""
@@ -305,7 +321,7 @@ def _judged(
     try:
         found = _written(source, first, engine, begun)
         found = replace(found, notes=(*found.notes, *remarks, *_carried(before, source.values)))
-        return _confirmed(found, before, program) if confirm and found.model is not before else found
+        return _confirmed(found, source.given, program) if confirm and found.model is not source.given else found
     except (clock.OutOfTime, MemoryError):
         raise
     except BaseException as error:

@@ -8,11 +8,12 @@ from typing import Any
 from onnx import ModelProto
 
 from eqsat.checking.guard import differs
-from eqsat.checking.models import check_models
+from eqsat.checking.models import check_and_names
 from eqsat.checking.verdict import CheckFailure
 from eqsat.freezing.names import Freeze, called_nodes, frozen_items
 from eqsat.freezing.relay import freezing
 from eqsat.ir.tensors.tensor import Compute, Opaque, Tensor
+from eqsat.onnx.names import read_as, with_names
 from eqsat.onnx.nested import nested_nodes, subgraphs
 from eqsat.onnx.ops.table import PREFIX
 from eqsat.onnx.read import ModelValues, OnnxProgram
@@ -50,10 +51,12 @@ def laid(
     if found.program is program:
         return model, program, values, _results(program, found.nodes)
     spelled = spelling.of(found.program)
-    done = check_models(model, spelled.model, SECONDS)
+    done, names = check_and_names(model, spelled.model, SECONDS)
     if done.difference is not None:
         raise CheckFailure("the model in the layouts that are frozen", differs("it", done.difference))
-    return spelled.model, spelled.program, spelled.values, frozen_in(spelled, found.nodes)
+    frozen = frozen_in(spelled, found.nodes)
+    named, table = with_names(spelled.model, model, names)
+    return named, *read_as(spelled.program, spelled.values, table), frozen
 
 
 def frozen_in(spelled: Spelled, nodes: Collection[int]) -> list[Tensor]:

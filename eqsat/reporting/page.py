@@ -236,7 +236,7 @@ def _left(report: Report) -> str:
 
     rows = [
         [
-            linked(m.name),
+            escape(f"{m.name} in {m.inside}") if m.inside else linked(m.name),
             escape(m.shape),
             count(m.moved),
             escape(m.source),

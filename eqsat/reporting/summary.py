@@ -94,6 +94,8 @@ class Report:
     """Whether the result is the program as it was given."""
     refused: str = ""
     """Why a better result that was found is not taken."""
+    inside: Sequence[tuple[str, Report]] = ()
+    """The reports of bodies, which are programs of their own and in no figure of this one, by what they are."""
     taken: Sequence[Taken] = ()
     """For each region that was checked, the laws by which it was changed; nothing where they were not asked for."""
 
@@ -129,7 +131,11 @@ class Report:
             return "unchanged: what was found differs from the input, a defect of eqsat that was noticed in time"
         if not self.same:
             return self._gain()
-        if not self.before.moves and not self.stopped:
+        better = [r for _, r in self.inside if r.improved]
+        if better:
+            old, new = sum(r.moves[0] for r in better), sum(r.moves[1] for r in better)
+            return f"better bodies: {_gone(old, new)} in {len(better)} of {len(self.inside)}"
+        if not self.moves[0] and not self.stopped and not self.refused:
             return "nothing to do: no operator moves data"
         if self.refused:
             return f"unchanged: {self.refused}"
@@ -138,6 +144,17 @@ class Report:
         if self.gap == 0:
             return f"already optimal: nothing that the rules reach {self._costs_less()}"
         return f"unchanged: nothing was found that {self._costs_less()}"
+
+    @property
+    def improved(self) -> bool:
+        """Whether the result, or a body in it, is better than what was given."""
+        return not self.same or any(r.improved for _, r in self.inside)
+
+    @property
+    def moves(self) -> tuple[int, int]:
+        """The moves before and after, with those in bodies."""
+        before, after = self.before.moves, self.after.moves
+        return before + sum(r.moves[0] for _, r in self.inside), after + sum(r.moves[1] for _, r in self.inside)
 
     def _costs_less(self) -> str:
         return "takes less time" if self.objective == "time" else "moves fewer bytes"
@@ -152,9 +169,7 @@ class Report:
         return places.get(self.stopped, f"stopped by the {self.stopped}")
 
     def _gain(self) -> str:
-        old, new = self.before.moves, self.after.moves
-        gone = f"{old - new} of {old} moves gone" if new < old else f"{_moves(new)}, as before" if new == old else ""
-        gone = gone or f"{_moves(new)} instead of {old}, cheaper ones"
+        gone = _gone(self.before.moves, self.after.moves)
         stop = f"; the search {self._gave_up()}" if self.stopped else ""
         if self.share > SMALL:
             return f"a little better: {gone}{stop}"
@@ -171,8 +186,9 @@ class Report:
             steps.append(f"allow more time: {advice.time}")
         elif self.stopped == "node-limit":
             steps.append(f"allow a larger e-graph: {advice.nodes}")
-        tied = {m.reason.partition(" is given")[0] for m in self.left if " is given in its order" in m.reason}
-        wanted = [m for m in self.left if "is wanted in its order" in m.reason]
+        own = [m for m in self.left if not m.inside]
+        tied = {m.reason.partition(" is given")[0] for m in own if " is given in its order" in m.reason}
+        wanted = [m for m in own if "is wanted in its order" in m.reason]
         if tied or wanted:
             ends = " and ".join([x for x, there in (("inputs", tied), ("outputs", wanted)) if there])
             steps.append(f"moves at {ends} go where the program may take or give them in another order")
@@ -204,6 +220,7 @@ class Report:
             "removed": [self._removed(v, place) for v, place in self.removed],
             "left": [{**asdict(move), "node": names.get(move.name, move.name)} for move in self.left],
             "checked": self.checked.data(),
+            "inside": [{"part": part, **r.data(advice)} for part, r in self.inside],
             "notes": list(self.notes),
             "next": self.next_steps(advice or Advice()),
         }
@@ -229,7 +246,8 @@ class Report:
         """The summary below its first line."""
         yield from self._table()
         yield from self._left()
-        yield f"  checked: {self.checked.summary()}"
+        yield from (f"  {part}: {r.verdict}; checked: {r.checked.summary()}" for part, r in self.inside)
+        yield f"  checked{', outside of bodies' if self.inside else ''}: {self.checked.summary()}"
         optimal = "; the result is the cheapest of the e-graph" if self.gap == 0 else ""
         stop = f" ({self.status})" if self.status != "saturated" else ", to the end"
         yield f"  search: {self.iterations} iterations{stop}, {count(self.e_nodes)} e-nodes{optimal}"
@@ -287,6 +305,13 @@ class Report:
 
 def _moves(number: int) -> str:
     return f"{number} move{'s' * (number != 1)}"
+
+
+def _gone(old: int, new: int) -> str:
+    """How many moves there were and are."""
+    if new < old:
+        return f"{old - new} of {old} moves gone"
+    return f"{_moves(new)}, as before" if new == old else f"{_moves(new)} instead of {old}, cheaper ones"
 
 
 def rows_of(before: Side, after: Side) -> tuple[Row, ...]:

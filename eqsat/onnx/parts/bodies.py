@@ -36,23 +36,26 @@ def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits
     result = Parts(model, "bodies of If, Loop and Scan are better as programs of their own")
     named = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim if d.dim_param}
 
-    def better(share: Limits, place: int, number: int) -> ModelProto | None:
+    def better(share: Limits, place: int, number: int, what: str) -> ModelProto | None:
         node = model.graph.node[place]
         own = _model_of(node.attribute[number].g, node, model, values, named)
-        after = optimize(own, limits=share).model
+        found = optimize(own, limits=share)
+        after = found.model
         if after is own:
+            result.results = (*result.results, (what, found))
             return None
         candidate = ModelProto()
         candidate.CopyFrom(result.model)
         _put_back(candidate, candidate.graph.node[place].attribute[number].g, after, own)
         check_model(candidate)
+        result.results = (*result.results, (what, found))
         return candidate
 
     for place, node in enumerate(model.graph.node):
         for number, attribute in enumerate(node.attribute):
             if attribute.type == AttributeProto.GRAPH and _lays_out(attribute.g):
                 what = f"{attribute.name} of {node.op_type} {node.name or node.output[0]!r}"
-                result.attempt(what, limits, partial(better, place=place, number=number))
+                result.attempt(what, limits, partial(better, place=place, number=number, what=what))
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from onnx import ModelProto
 
@@ -12,12 +13,15 @@ from eqsat.engine import Limits
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 
+if TYPE_CHECKING:
+    from eqsat.onnx.engine import OnnxResult
+
 
 @dataclass
 class Parts:
     """A model in which parts were replaced by better ones; `changed` of `tried`, and why others stayed.
 
-    said: what became of those that changed: "bodies ... are better".
+    said: what became of those that changed: "bodies ... are better". results: what was found of parts, by their names.
     """
 
     model: ModelProto
@@ -25,6 +29,7 @@ class Parts:
     tried: int = 0
     changed: int = 0
     reasons: tuple[str, ...] = ()
+    results: tuple[tuple[str, OnnxResult], ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -177,3 +177,45 @@ def test_a_body_that_fails_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     result = front.optimize(model)
     assert operators(result.model.graph) == operators(model.graph)
     assert any("a defect of eqsat" in n for n in result.notes)
+
+
+# feature: I9
+def test_what_is_done_in_bodies_is_said() -> None:
+    """The verdict counts moves in bodies, each that stays there has its reason, and each body its check."""
+    model = branches()
+    other = next(a.g for a in model.graph.node[1].attribute if a.name == "else_branch")
+    del other.node[:]
+    other.node.extend([
+        helper.make_node("Transpose", ["h"], ["a"], perm=TURN),
+        helper.make_node("Mul", ["a", "a"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["c1"], perm=TURN),
+        helper.make_node("Reshape", ["c1", "shape"], ["y2"]),
+    ])
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 3, 4, 5]), "shape"))
+    found = front.optimize(model, objective="bytes")
+    report = found.report
+    assert report.verdict == "better bodies: 3 of 4 moves gone in 2 of 2"
+    (left,) = found.left
+    assert left.inside == "else_branch of If 'y'" and left.moved == 2 * 4 * 120 and "is given in its order" in left.reason
+    assert [part for part, _ in found.parts] == ["else_branch of If 'y'", "then_branch of If 'y'"]
+    assert all(x.checked.difference is None and len(list(x.checked)) == 1 for _, x in found.parts)
+    text = found.summary()
+    assert f"left: {left.name} in else_branch of If 'y'" in text and "left: no move" not in text
+    assert "then_branch of If 'y': no bytes are moved any more: 2 of 2 moves gone; checked: 1 of 1" in text
+    assert [x["moves"] for x in report.data()["inside"]] == [[2, 1], [2, 0]]
+
+
+def test_a_model_that_gains_in_bodies_alone_is_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from eqsat.onnx import confirm
+
+    seen: list[tuple[ModelProto, ModelProto]] = []
+
+    def never(before: ModelProto, after: ModelProto) -> confirm.Confirmation:
+        seen.append((before, after))
+        return confirm.Confirmation(1.0, 1.0, 10, False)
+
+    monkeypatch.setattr(confirm, "confirm", never)
+    model = branches()
+    found = front.optimize(model, confirm=True)
+    assert len(seen) == 1 and seen[0][0] is model and operators(seen[0][1].graph) != operators(model.graph)
+    assert found.model is model and not found.parts and found.report.verdict.startswith("unchanged: it was not faster")
