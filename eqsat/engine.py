@@ -16,7 +16,7 @@ from eqsat.explaining.programs import program_chain
 from eqsat.extraction.cheapest import WORK, cheapest
 from eqsat.extraction.cost import layout_nodes, program_bytes
 from eqsat.extraction.decode import Decoder, NoSpelling
-from eqsat.extraction.extract import Alternatives, Prices
+from eqsat.extraction.extract import Alternatives, Choice, Prices
 from eqsat.extraction.polynomials import size_notes
 from eqsat.extraction.prices import BYTE
 from eqsat.extraction.prices import prices as prices_of
@@ -28,6 +28,7 @@ from eqsat.freezing.signed import relied_on, with_signatures
 from eqsat.graph.assumed import assumptions
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.fill_holes import assignments
+from eqsat.graph.nodes import ClassId
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
 from eqsat.ir import clock
@@ -35,12 +36,13 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.tensors.tensor import Program, Tensor, as_program, is_ahead
+from eqsat.ir.tensors.tensor import Program, Tensor, View, as_program, is_ahead
 from eqsat.ir.terms.term import Term
 from eqsat.operators.interned import Reindex
 from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import Table, current
+from eqsat.pricing.views import is_reshape
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted, not_ours, told
 from eqsat.rulebook.packages import ONE, Given
@@ -342,9 +344,8 @@ def extract_program(
         found = cheapest(table_of_ways, snapshot.roots, left, WORK / (attempt + 1))
         if found is None:
             return Extracted(None, None)
-        decoder = Decoder(encoded, snapshot, dict(found.choices), target, growth)
         try:
-            program = decoder.program(snapshot.roots)
+            decoder, program = _decoded(encoded, snapshot, found.choices, target, growth, table)
         except NoSpelling as error:
             excluded |= error.forms
             continue
@@ -354,6 +355,29 @@ def extract_program(
             return Extracted(program, found.gap, own, decoder.frozen())
         dearer.update(extra)
         attempt += 1
+
+
+def _decoded(
+    encoded: Encoded,
+    snapshot: Snapshot,
+    choices: Mapping[ClassId, Choice],
+    target: str,
+    growth: float,
+    table: Table | None,
+) -> tuple[Decoder, Program]:
+    """The program of some choices, with what made it: of those with formulas as the program has them, and over the
+    shapes that are there, the cheaper one."""
+    decoder = Decoder(encoded, snapshot, dict(choices), target, growth)
+    program = decoder.program(snapshot.roots)
+    if any(isinstance(node, View) and is_reshape(node) for node in program.nodes()):
+        other = Decoder(encoded, snapshot, dict(choices), target, growth, fitting=True)
+        try:
+            fitted = other.program(snapshot.roots)
+        except NoSpelling:
+            return decoder, program
+        if measure(fitted, table).rank < measure(program, table).rank:
+            return other, fitted
+    return decoder, program
 
 
 def _dearer(own: Prices, extra: Mapping[int | Reindex, int]) -> Prices:

@@ -51,10 +51,14 @@ class Decoder:
         choices: dict[ClassId, Choice],
         target: str = "c",
         growth: float = 0.05,
+        fitting: bool = False,
     ) -> None:
         self.encoded = encoded
         self.operators = target_named(target).vocabulary == "operators"
         self.interned = encoded.interned
+        self.fitting = fitting
+        """Whether formulas are written over the shapes that are there, where that saves reshapes, not as the program
+        has them."""
         self.slots = Slots(encoded)
         self.choices = choices
         self.large = too_large(encoded, choices, snapshot.roots, growth) if self.operators else set[ClassId]()
@@ -125,8 +129,12 @@ class Decoder:
                 return
             self._note_source(c, spell, form)
             written = self.encoded.spelled(form.operator)
-        for access, operand in zip(written.accesses, spell.operands, strict=True):
-            self.wanted.setdefault(operand, written.node.operands[access].shape)
+        follows = self.wanted.get(c) if self._may_fit(written, form) else None
+        for n, (access, operand) in enumerate(zip(written.accesses, spell.operands, strict=True)):
+            same = follows is not None and form.operands[n] == form.outputs[spell.output]
+            shape = follows if same else written.node.operands[access].shape
+            assert shape is not None
+            self.wanted.setdefault(operand, shape)
 
     def _note_source(self, c: ClassId, spell: UseForm, form: Form) -> None:
         """The shape of what an operator without a formula reads first, if it moves along with that of its result."""
@@ -164,7 +172,7 @@ class Decoder:
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
             written, form = self._written(choice), self.interned.forms[choice.form]
-            if written is not None:
+            if written is not None and not self._fits_better(written, form, operands, c):
                 self.nodes[key] = self._as_written(written, operands)
             elif isinstance(self.interned.operators[form.operator].kind, OpaqueKind):
                 self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
@@ -228,6 +236,25 @@ class Decoder:
             sizes = (product(form.labels[n].extent for n in order) for order in form.outputs)
             return Opaque(origin.op, (), [((as_extent(x),), d) for x, d in zip(sizes, kind.dtypes, strict=True)])
         return self._as_written(written, operands) if made is None else made
+
+    def _may_fit(self, written: Written, form: Form) -> bool:
+        """Whether a node may be written over other shapes than those of the program: runtimes join products of matrices
+        with what is added to them."""
+        node = written.node
+        if not self.fitting or not isinstance(node, Compute) or node.serial in self.encoded.frozen:
+            return False
+        return not self.operators or product_of(form) is None
+
+    def _fits_better(self, written: Written, form: Form, operands: Sequence[Tensor], c: ClassId) -> bool:
+        """Whether a formula needs fewer reshapes around it over the shapes that are there."""
+        if not self._may_fit(written, form):
+            return False
+        wanted, node = self.wanted.get(c), written.node
+        groups = self._groups(form, operands, wanted)
+        shapes = [node.operands[access].shape for access in written.accesses]
+        own = _reshapes(operands, shapes, wanted, node.outputs[0][0])
+        fitted = [groups.shape(dims) for dims in groups.operands]
+        return _reshapes(operands, fitted, wanted, groups.shape(groups.output)) < own
 
     # -- in another layout ---------------------------------------------------------------------------------------------
 
@@ -322,6 +349,15 @@ def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[Cl
             classes = [snapshot.values[v] for v in written.values]
             result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)
     return result
+
+
+def _reshapes(operands: Sequence[Tensor], shapes: Sequence[Shape], wanted: Shape | None, made: Shape) -> int:
+    """How many reshapes stand around a node that takes operands in some shapes and makes one of its own."""
+    before = {
+        (x.key, s) for x, s in zip(operands, shapes, strict=True)
+        if not isinstance(x.node, Constant) and not same_shape(x.shape, s)
+    }  # fmt: skip
+    return len(before) + (wanted is not None and not same_shape(wanted, made))
 
 
 def _plain(form: Form) -> Groups:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from eqsat.ir.law import Expr, Law, nodes, operator_of
-from eqsat.laws.plan import Plan, Shape
+from eqsat.laws.plan import Plan
 from eqsat.laws.tree import Class, Operated, Tree, Viewed, text, vector
 
 KINDS = {"select": "selection", "pointwise": "pointwise", "combine": ""}

@@ -212,10 +212,12 @@ class _Run:
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.frozen import laid, occurring
         from eqsat.onnx.parts import bodies, opaque_types
+        from eqsat.onnx.parts.defaults import without_defaults
         from eqsat.onnx.read import read_with_types
 
         given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
-        before, own = given, (program, values)
+        before, own = without_defaults(given) if fold_inputs else given, (program, values)
+        folded = before
         reached("read")
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
@@ -237,6 +239,7 @@ class _Run:
                 )
                 begun = self.begun if self.checked else None
                 best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
+                best = replace(best, model=given) if best.model is folded else best
                 return best if best.model is given else replace(best, parts=tuple(inside))
         except MemoryError:
             return self.late(given, program, "memory-limit", OUT_OF_MEMORY)

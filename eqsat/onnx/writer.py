@@ -18,7 +18,7 @@ from eqsat.ir.terms.shape import Dim, Shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 from eqsat.onnx.barrier import GRAPH, OPSETS, unpack
-from eqsat.onnx.call import Call, accepts, to_node
+from eqsat.onnx.call import Call, accepts, schema, to_node
 from eqsat.onnx.kernels import runs
 from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.custom import SEPARATOR, custom_node, is_custom
@@ -167,7 +167,12 @@ class Writer(ABC):
             raise FrontendError(
                 f"ONNX {call.op}", f"opset {self.opset} does not have it for {kinds}", "raise the opset"
             )
-        self.nodes.append(to_node(call, inputs, outputs, self.constant, self.fresh(call.op)))
+        node = to_node(call, inputs, outputs, self.constant, self.fresh(call.op))
+        known = schema(call.op, opset, call.domain)
+        if known is not None and len(node.input) > known.max_input:  # what are numbers there is computed here
+            why = f"has attributes in opset {opset} where the program computes numbers"
+            raise FrontendError(f"ONNX {call.op}", why, "raise the opset")
+        self.nodes.append(node)
         self.written(outputs)
 
     def runs(self, op: str, dtype: str) -> bool:

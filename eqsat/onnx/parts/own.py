@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from onnx import ModelProto
 
@@ -12,9 +12,6 @@ from eqsat.checking.guard import failed
 from eqsat.engine import Limits
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
-
-if TYPE_CHECKING:
-    from eqsat.onnx.engine import OnnxResult
 
 
 @dataclass
@@ -29,7 +26,7 @@ class Parts:
     tried: int = 0
     changed: int = 0
     reasons: tuple[str, ...] = ()
-    results: tuple[tuple[str, OnnxResult], ...] = ()
+    results: tuple[tuple[str, Any], ...] = ()
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -379,7 +379,7 @@ def test_operands_move_together(op: str, operands: list[str], attrs: dict[str, i
     shapes = {"x": (3, 4, 5), "i": (3, 4, 5), "z": (3, 4, 5), "row": (1, 4, 5)}
     names, order = list(dict.fromkeys(operands)), [perm.index(k) for k in range(3)]
     nodes = [helper.make_node("Transpose", [name], [f"{name}t"], perm=perm) for name in names]
-    told = {**attrs, "axis": perm.index(attrs["axis"])} if "axis" in attrs else attrs
+    told: dict[str, Any] = attrs | ({"axis": perm.index(attrs["axis"])} if "axis" in attrs else {})
     nodes.append(helper.make_node(op, [f"{name}t" for name in operands], ["r"], **told))
     nodes.append(helper.make_node("Transpose", ["r"], ["y"], perm=order))
     kinds = {"i": TensorProto.INT64}
@@ -416,7 +416,8 @@ def test_an_axis_that_only_a_result_has() -> None:
         helper.make_node("OneHot", ["xt", "d", "v"], ["r"], axis=-1),
         helper.make_node("Transpose", ["r"], ["y"], perm=[1, 0, 2]),
     ]
-    constants = [numpy_helper.from_array(np.array([7]), "d"), numpy_helper.from_array(np.float32([0, 1]), "v")]
+    values = np.array([0, 1], np.float32)
+    constants = [numpy_helper.from_array(np.array([7]), "d"), numpy_helper.from_array(values, "v")]
     ins, outs = helper.make_tensor_value_info("x", 7, (5, 2)), helper.make_tensor_value_info("y", 1, (5, 2, 7))
     graph = helper.make_graph(nodes, "g", [ins], [outs], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)

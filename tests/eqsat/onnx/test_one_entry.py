@@ -63,3 +63,18 @@ def test_tables_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "import_module", again.append)
     assert table.lookup("Conv") is not None and table.lookup("NonZero") is None
     assert not again
+
+
+def test_what_an_opset_has_as_attributes_is_not_written_as_inputs() -> None:
+    """Before opset 10 the bounds of a Slice are numbers: the model stays as it is, with that reason."""
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Pad", ["e"], ["y"], pads=[2, 1, 0, 2, -1, 0, -1, 0], value=-1.0),
+    ]
+    shapes = {"x": [5, "M", 2, 1], "y": [6, None, 1, 3]}
+    ends = [helper.make_tensor_value_info(n, 1, s) for n, s in shapes.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 6)], ir_version=8)
+    found = front.optimize(model)
+    assert found.checked.difference is None and found.model is model
+    assert not [note for note in found.notes if "defect" in note], found.notes

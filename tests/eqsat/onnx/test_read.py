@@ -294,6 +294,21 @@ def test_overridable_initialisers() -> None:
     onnx.checker.check_model(write(old))
 
 
+# feature: I1
+def test_inputs_with_a_value_are_folded_in() -> None:
+    """A model whose default is folded in has one input less; where nothing is gained, it is as it was given."""
+    w = np.arange(4, dtype=np.float32).reshape(2, 2)
+    nodes = [node("Transpose", "w", "t", perm=[1, 0]), node("Add", "x t", "y")]
+    model = build(nodes, [info("x", [2, 2]), info("w", [2, 2])], [info("y", [2, 2])], {"w": w})
+    found = front.optimize(model, fold_inputs=True)
+    assert [n.op_type for n in found.model.graph.node] == ["Add"] and not found.notes
+    assert [x.name for x in found.model.graph.input] == ["x"] and [x.name for x in model.graph.input] == ["x", "w"]
+    assert run_session(session(found.model), {"x": w})[0].tolist() == (w + w.T).tolist()
+    assert [x.name for x in front.optimize(model).model.graph.input] == ["x", "w"]
+    plain = build([node("Add", "x w", "y")], [info("x", [2, 2]), info("w", [2, 2])], [info("y", [2, 2])], {"w": w})
+    assert front.optimize(plain, fold_inputs=True).model is plain
+
+
 def test_named_and_unknown_sizes() -> None:
     nodes = [
         node("Transpose", "x", "t", perm=[0, 2, 1]),

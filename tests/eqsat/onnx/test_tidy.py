@@ -7,6 +7,8 @@ import onnx
 import pytest
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
+import eqsat as eq
+from eqsat.onnx.check import compare_models
 from eqsat.onnx.tidy import tidy
 
 pytestmark = pytest.mark.onnx
@@ -76,3 +78,48 @@ def test_a_reshape_of_a_reshaped_constant_is_a_constant() -> None:
     tidy(graph)
     assert [n.op_type for n in graph.node] == ["Mul"]
     assert [list(x.dims) for x in graph.initializer] == [[]]
+
+
+MATRIX, LINE, BACK = ("m", [1, 2, 6]), ("l", [12]), ("b", [2, 6])
+SANDWICHES: dict[str, tuple[list[tuple[str, list[str]]], list[str]]] = {
+    "one": ([("Reshape", ["x", "m"]), ("Relu", [""]), ("Reshape", ["", "b"])], ["Relu"]),
+    "several": (
+        [("Reshape", ["x", "l"]), ("Relu", [""]), ("Sigmoid", [""]), ("Reshape", ["", "b"])],
+        ["Relu", "Sigmoid"],
+    ),
+    "with a constant": ([("Reshape", ["x", "m"]), ("Add", ["", "row"]), ("Reshape", ["", "b"])], ["Add"]),
+    "before a product": (
+        [("Reshape", ["x", "m"]), ("Relu", [""]), ("Reshape", ["", "b"]), ("MatMul", ["", "w"])],
+        ["Relu", "MatMul"],
+    ),
+}
+
+
+# feature: I4
+@pytest.mark.parametrize("objective", ["time", "bytes"])
+@pytest.mark.parametrize("kind", SANDWICHES)
+def test_formulas_between_reshapes_need_none(kind: str, objective: str) -> None:
+    """Reshapes move no bytes, and are nodes all the same."""
+    steps, left = SANDWICHES[kind]
+    nodes: list[onnx.NodeProto] = []
+    for k, (op, inputs) in enumerate(steps):
+        made = "y" if k == len(steps) - 1 else f"t{k}"
+        nodes.append(helper.make_node(op, [name or f"t{k - 1}" for name in inputs], [made], name=f"n{k}"))
+    weights: dict[str, object] = {"row": np.arange(6, dtype=np.float32), "w": np.ones((6, 6), np.float32)}
+    graph = graph_of(nodes, {"y": [2, 6]}, **{n: np.array(s) for n, s in (MATRIX, LINE, BACK)}, **weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = eq.onnx.optimize(model, objective=objective)
+    assert [n.op_type for n in found.model.graph.node] == left
+    assert {n.name for n in found.model.graph.node} <= {n.name for n in nodes}, "kept nodes keep their names"
+    assert compare_models(model, found.model).equal
+
+
+def test_a_frozen_formula_keeps_its_reshapes() -> None:
+    nodes = [
+        helper.make_node("Reshape", ["x", "l"], ["a"]),
+        helper.make_node("Relu", ["a"], ["c"]),
+        helper.make_node("Reshape", ["c", "b"], ["y"]),
+    ]
+    graph = graph_of(nodes, {"y": [2, 6]}, l=np.array([12]), b=np.array([2, 6]))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert eq.onnx.optimize(model, freeze=["Relu"]).model is model
