@@ -16,7 +16,7 @@ from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, st
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import free_variables, substitute, symbols
+from eqsat.ir.terms.walk import conjuncts, free_variables, substitute, symbols
 from eqsat.passes.asked import CELLS
 from eqsat.passes.cells import (
     CellAccess,
@@ -68,33 +68,33 @@ def live_after(body: Stmt, path: Path, changed: CellAccess, roots: Mapping[str, 
 
 def _left(body: Stmt, path: Path, changed: CellAccess) -> Live | None:
     """What is left of a change at the end of a function."""
-    regions = [fresh_axes(changed)]
+    region: CellAccess | None = fresh_axes(changed)
     for depth in reversed(range(len(path))):
-        regions = _leave(at(body, path[:depth]), path[depth], regions)
-        if not regions:
-            return None
-    cell = next((c for c in map(_some_cell, regions) if c is not None), None)
-    return Live("the caller sees it", {"buffer": changed.buffer, "cell": cell})
+        region = None if region is None else _leave(at(body, path[:depth]), path[depth], region)
+    if region is None:
+        return None
+    proof = CELLS.prove(t.logical_not(region.condition), None)
+    return (
+        None if proof else Live("the caller sees it", {"buffer": changed.buffer, "cell": _cell(region, proof.witness)})
+    )
 
 
-def _leave(parent: Stmt, number: int, regions: list[CellAccess]) -> list[CellAccess]:
-    """The regions that are left when a statement around them has ended."""
+def _leave(parent: Stmt, number: int, region: CellAccess) -> CellAccess | None:
+    """What is left of a region when a statement around it has ended."""
     if isinstance(parent, Seq):
-        for part in parent.parts[number + 1 :]:
-            regions = _through(part, regions)
-        return regions
+        return _through(Seq(parent.parts[number + 1 :]), region)
     if isinstance(parent, If):
         test = frozen(parent.condition)
-        return _where(regions, test if number == 0 else t.logical_not(test))
+        return _where(region, test if number == 0 else t.logical_not(test))
     if isinstance(parent, For):
         other = renamed(parent.axis)
         in_order = parent.kind in ("serial", "unrolled") and not parent.reduce
         order = parent.axis < other if in_order else t.compare("ne", parent.axis, other)
-        _through(with_axis(parent.body, parent.axis, other), _where(regions, order))
-        return [_with_axis(r, parent.axis) for r in regions]
-    if isinstance(parent, Alloc):
-        return [r for r in regions if r.buffer != parent.buffer.name]
-    return regions
+        _through(with_axis(parent.body, parent.axis, other), _where(region, order))
+        return _with_axis(region, parent.axis)
+    if isinstance(parent, Alloc) and region.buffer == parent.buffer.name:
+        return None
+    return region
 
 
 def _with_axis(region: CellAccess, axis: Term) -> CellAccess:
@@ -102,63 +102,71 @@ def _with_axis(region: CellAccess, axis: Term) -> CellAccess:
     return replace(substituted(region, {axis: own}), axes=(own, *region.axes))
 
 
-def _where(regions: Sequence[CellAccess], condition: Term) -> list[CellAccess]:
-    return [replace(r, condition=t.logical_and(r.condition, condition)) for r in regions]
+def _where(region: CellAccess, condition: Term) -> CellAccess:
+    return replace(region, condition=t.logical_and(region.condition, condition))
 
 
-def _through(stmt: Stmt, regions: list[CellAccess]) -> list[CellAccess]:
-    """The regions that are left after a statement that reads none of their cells."""
+def _through(stmt: Stmt, region: CellAccess) -> CellAccess | None:
+    """What is left of a region after a statement that reads none of its cells: the region, maybe under more
+    conditions, or nothing."""
     if isinstance(stmt, Seq):
+        left: CellAccess | None = region
         for part in stmt.parts:
-            regions = _through(part, regions)
-        return regions
+            left = None if left is None else _through(part, left)
+        return left
     for term in stmt_terms(stmt):
         for read in reads_of(term):
-            _check_unread(read, regions)
+            _check_unread(read, region)
     if isinstance(stmt, If):
-        test = frozen(stmt.condition)
-        left = _through(stmt.then, _where(regions, test))
-        other = _where(regions, t.logical_not(test))
-        return left + (other if stmt.orelse is None else _through(stmt.orelse, other))
+        return _either(stmt, region)
     if isinstance(stmt, (Alloc, Alias)):
-        return _through(stmt.body, regions)
+        return _through(stmt.body, region)
+    left = region
     if isinstance(stmt, For):
-        _through(stmt.body, regions)
+        _through(stmt.body, region)
     if isinstance(stmt, (For, Store)):
         for write in certain_writes(stmt):
-            regions = [r for region in regions for r in _overwritten(region, write)]
-    return regions
+            left = None if left is None else _overwritten(left, write)
+    return left
 
 
-def _check_unread(read: CellAccess, regions: Sequence[CellAccess]) -> None:
-    for region in regions:
-        if region.buffer != read.buffer:
-            continue
-        proof = apart(region, read)
-        if not proof:
-            cell = _cell(region, proof.witness)
-            raise _Used(
-                Live(
-                    f"it is read later, as {read.buffer}[{', '.join(map(str, read.index))}]",
-                    {"buffer": read.buffer, "cell": cell},
-                )
-            )
+def _either(stmt: If, region: CellAccess) -> CellAccess | None:
+    """What is left of a region after a branch: one region again, so that many in a row are not followed in all
+    combinations; itself where neither arm writes any of it."""
+    test = frozen(stmt.condition)
+    arms = [(_where(region, test), stmt.then), (_where(region, t.logical_not(test)), stmt.orelse)]
+    left = [here if arm is None else _through(arm, here) for here, arm in arms]
+    kept = [end for end in left if end is not None]
+    if len(kept) < 2:
+        return kept[0] if kept else None
+    if all(end.condition is here.condition for end, (here, _) in zip(kept, arms, strict=True)):
+        return region
+    first, second = (dict.fromkeys(conjuncts(end.condition)) for end in kept)
+    both = dict.fromkeys(part for part in first if part in second)
+    rest = [t.logical_and(*(part for part in own if part not in both)) for own in (first, second)]
+    return replace(region, condition=t.logical_and(*both, t.logical_or(*rest)))
 
 
-def _overwritten(region: CellAccess, write: CellAccess) -> list[CellAccess]:
+def _check_unread(read: CellAccess, region: CellAccess) -> None:
+    if region.buffer != read.buffer:
+        return
+    proof = apart(region, read)
+    if not proof:
+        reason = f"it is read later, as {read.buffer}[{', '.join(map(str, read.index))}]"
+        raise _Used(Live(reason, {"buffer": read.buffer, "cell": _cell(region, proof.witness)}))
+
+
+def _overwritten(region: CellAccess, write: CellAccess) -> CellAccess | None:
     """What of a region is left after a write."""
     if write.buffer != region.buffer:
-        return [region]
+        return region
     covered = written(fresh_axes(write), region.index * (len(write.index) // max(1, len(region.index))))
     if covered is None:
-        return [region]
+        return region
     left = t.logical_and(region.condition, t.logical_not(covered))
-    return [] if CELLS.prove(t.logical_not(left), None) else [replace(region, condition=left)]
-
-
-def _some_cell(region: CellAccess) -> tuple[int, ...] | None:
-    """A cell of a region, where one can be shown."""
-    return _cell(region, CELLS.prove(t.logical_not(region.condition), None).witness)
+    if left is region.condition:
+        return region
+    return None if CELLS.prove(t.logical_not(left), None) else replace(region, condition=left)
 
 
 def _cell(region: CellAccess, witness: Mapping[str, Any] | None) -> tuple[int, ...] | None:
