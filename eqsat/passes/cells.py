@@ -174,6 +174,16 @@ def _both(a: CellAccess, b: CellAccess, condition: Term, axes: tuple[Term, ...])
     return replace(a, index=(*a.index, *b.index), condition=where, axes=(*axes, *a.axes, *b.axes))
 
 
+def differ(a: Sequence[Term], b: Sequence[Term]) -> bool:
+    """Whether two indices have different numbers somewhere: they never mean one cell, which nobody has to prove.
+
+    >>> i = t.ax(0, 4)
+    >>> differ([i, t.index_const(0)], [i, t.index_const(1)]), differ([i], [t.index_const(9)])
+    (True, False)
+    """
+    return any(t.compare("eq", x, y) is t.FALSE for x, y in zip(a, b, strict=True))
+
+
 def apart(a: CellAccess, b: CellAccess, assuming: Term = t.TRUE, order: Term = t.TRUE) -> Proof:
     """Do two accesses of one buffer never mean one cell (while `order` holds between their axes)?"""
     meet = [t.compare("eq", x, y) for x, y in zip(a.index, b.index, strict=True)]

@@ -15,7 +15,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import conjuncts, postorder, substitute, transform
 from eqsat.passes.asked import PLACES, PROVER
-from eqsat.passes.cells import CellAccess, apart, frozen, has_loads, loads, written
+from eqsat.passes.cells import CellAccess, apart, differ, frozen, has_loads, loads, written
 from eqsat.passes.facts import (
     Fact,
     copies_of,
@@ -72,8 +72,8 @@ class Context:
     def survives(self, fact: Fact, write: CellAccess, order: Term = t.TRUE) -> Fact | None:
         """The fact after a write: itself, or with less of a condition, or nothing."""
         root = self.root(write.buffer)
-        touched = [load for load in loads(fact.claim) if self.root(load.payload) == root]
-        if not touched:
+        touched = [load for load in fact.cells if self.root(load.payload) == root]
+        if all(load.payload == write.buffer and differ(load.args, write.index) for load in touched):
             return fact
         if any(load.payload != write.buffer for load in touched):
             return None
@@ -91,7 +91,7 @@ class Context:
 
     def without(self, name: str) -> Context:
         """Without facts about a buffer, which ends to exist."""
-        kept = [f for f in self.facts if all(load.payload != name for load in loads(f.claim))]
+        kept = [f for f in self.facts if all(load.payload != name for load in f.cells)]
         return replace(self, facts=tuple(kept))
 
     def root(self, name: Any) -> str:

@@ -15,7 +15,7 @@ from eqsat.ir.dtypes import ELEMENTS, is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.cells import has_loads, loads, solve
+from eqsat.passes.cells import differ, has_loads, loads, solve
 from eqsat.passes.fresh import MARK
 from eqsat.proving.question import same
 
@@ -35,6 +35,11 @@ class Fact:
         """What tells it from other facts."""
         return (*(a.serial for a in self.axes), -1, self.condition.serial, self.claim.serial)
 
+    @cached_property
+    def cells(self) -> tuple[Term, ...]:
+        """The loads that the claim is about."""
+        return tuple(loads(self.claim))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and self.key == other.key
 
@@ -46,10 +51,10 @@ class Fact:
         return text if not self.axes else f"for all {', '.join(map(str, self.axes))}: {text}"
 
     def about(self, load: Term) -> list[tuple[Term, Term]]:
-        """The claim about one cell, and the condition under which it is said."""
+        """The claim about one cell, and the condition under which it is said, where that may hold."""
         found: list[tuple[Term, Term]] = []
-        for own in loads(self.claim):
-            if own.payload != load.payload:
+        for own in self.cells:
+            if own.payload != load.payload or differ(own.args, load.args):
                 continue
             solved = solve(own.args, self.axes, load.args)
             if solved is None:

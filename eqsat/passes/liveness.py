@@ -22,6 +22,7 @@ from eqsat.passes.cells import (
     CellAccess,
     apart,
     certain_writes,
+    differ,
     fresh_axes,
     frozen,
     reads_of,
@@ -160,7 +161,8 @@ def _overwritten(region: CellAccess, write: CellAccess) -> CellAccess | None:
     """What of a region is left after a write."""
     if write.buffer != region.buffer:
         return region
-    covered = written(fresh_axes(write), region.index * (len(write.index) // max(1, len(region.index))))
+    cell = region.index * (len(write.index) // max(1, len(region.index)))
+    covered = None if differ(write.index, cell) else written(fresh_axes(write), cell)
     if covered is None:
         return region
     left = t.logical_and(region.condition, t.logical_not(covered))

@@ -16,7 +16,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.cells import accesses, has_loads, loads, written
+from eqsat.passes.cells import accesses, has_loads, written
 from eqsat.passes.facts import Fact, no_negative_zero
 from eqsat.passes.flow import after, entry
 from eqsat.passes.no_op import names_in
@@ -129,7 +129,7 @@ def _nest(axes: Sequence[Term], body: Stmt) -> Stmt:
 
 def _assumed(fact: Fact, used: set[str]) -> Stmt | None:
     """A fact about memory that the second part uses, as a statement; None where it cannot be said."""
-    cells = loads(fact.claim)
+    cells = fact.cells
     claim = _claim(fact.claim)
     if claim is None or not all(str(load.payload) in used for load in cells):
         return None

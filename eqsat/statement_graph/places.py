@@ -8,7 +8,7 @@ from functools import lru_cache
 from eqsat.ir.statements.stmt import BufferDecl, For, Stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.passes.cells import accesses, loads
+from eqsat.passes.cells import accesses
 from eqsat.passes.context import Context
 from eqsat.passes.facts import Fact
 from eqsat.passes.flow import after, enter_loop
@@ -90,4 +90,4 @@ def _without(known: Context, dead: frozenset[str]) -> Context:
 @lru_cache(maxsize=1 << 12)
 def _buffers(fact: Fact) -> frozenset[str]:
     """The buffers that a fact is about."""
-    return frozenset(str(load.payload) for load in loads(fact.claim))
+    return frozenset(str(load.payload) for load in fact.cells)

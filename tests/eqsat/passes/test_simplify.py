@@ -250,6 +250,19 @@ def test_a_write_elsewhere_ends_nothing() -> None:
 
 
 # feature: E4
+def test_assumptions_about_other_cells_are_not_in_the_way() -> None:
+    """Few facts that may hold are tried; those that say nothing of a cell are none of them."""
+    others = "".join(f"  assume A[{k}] < int32(3)\n" for k in range(4))
+    f = PrimFunc.parse(f"""\
+func f(A: int32[16], B: int32[1])
+  symbol N
+{others}  assume N < 14 or A[15] == int32(0)
+  if N < 14 or A[15] == int32(0):
+    B[0] = int32(1)""")
+    assert "if" not in str(simplify_statements(f))
+
+
+# feature: E4
 def test_a_write_through_an_index_of_memory_ends_facts() -> None:
     b, at = t.load("B", [0], I32), t.cast_to(t.load("A", [0], I32), "index") % 2
     f = function(
