@@ -18,6 +18,7 @@ from eqsat.index_graph.samples import asked, holds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import conjuncts
+from eqsat.proving.question import definedness
 from eqsat.rewriting.context import Context
 
 Guards = frozenset[Term]
@@ -87,4 +88,5 @@ class Places:
         tried = holds([whole], self.top.facts)
         if tried is not None and bool(np.any(tried[0])):
             return True
-        return asked(t.logical_not(whole), t.TRUE, self.top.facts).verdict == "refuted"
+        undefined = [t.logical_not(c) for c in definedness([whole])]  # where a claim is refuted, too
+        return asked(t.logical_or(*undefined, t.logical_not(whole)), t.TRUE, self.top.facts).verdict == "refuted"

@@ -51,7 +51,7 @@ def residues(assuming: Term, box: Box, taken: Collection[str]) -> Residues | Non
         x, c, r = digit.args[0], digit.args[1].payload, value.payload
         if x in forward or not 0 <= r < c:
             continue
-        q = t.var(next(name for k in count(1) if (name := f"{x}_{k}") not in taken))
+        q = t.make("var", (), next(name for k in count(1) if (name := f"{x}_{k}") not in taken))
         forward[x], back[q] = c * q + r, x // c
         start, stop = box.get(x, (None, None))
         ranges[q] = (None if start is None else -((r - start) // c), None if stop is None else (stop - 1 - r) // c + 1)

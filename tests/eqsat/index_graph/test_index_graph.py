@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +13,7 @@ from eqsat.index_graph.compile import NotCompiled, compile_rule
 from eqsat.index_graph.cost import cost
 from eqsat.index_graph.explain import explain_terms, smallest
 from eqsat.index_graph.graph import IndexGraph, Limits, Unsound, simplest
+from eqsat.index_graph.places import Places
 from eqsat.index_graph.reversed import reversed_rule
 from eqsat.ir.rule import Idx, Pos, Rule, RuleError, rule, when
 from eqsat.ir.terms import term as t
@@ -397,6 +399,19 @@ def test_what_holds_nowhere_beside_an_assumption_states_nothing() -> None:
         root = graph.add(t.where(i * i > 200, i // 64 + j, i // 64))
         graph.run()
         assert str(graph.best(root)) == "where(201 <= i*i, i // 64 + j, 0)" or str(graph.best(root)) == "0"
+
+
+def test_what_is_defined_nowhere_where_it_holds_states_nothing() -> None:
+    """A guard that is undefined somewhere and false elsewhere holds nowhere: its facts would contradict the rest."""
+    i, v, y = t.var("i", 12), t.var("v", 256), t.var("y")
+    rest = v % t.binary("truncdiv", i, y)  # at most 2, or by 0
+    data = t.cast_to(t.cast_to(-y, "uint16"), "index")  # 65530 or more
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        simplify_term(t.compare("ne", rest, data), {y: (3, 7)})
+    places = Places(Context({y: (3, 7)}, {}))
+    guards = (rest < data, data < rest, t.compare("le", data, rest), t.compare("ne", rest, data))
+    assert [places.under(places.top, [g], v).alive for g in guards] == [True, False, False, True]
 
 
 def test_the_second_stage_is_the_same_in_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:

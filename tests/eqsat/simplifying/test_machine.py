@@ -134,6 +134,13 @@ def test_a_zero_divisor_stays_undefined_or_becomes_defined() -> None:
     assert str(simplify_term(e, {}, t.logical_and(small("x"), small("y", low=8, high=20)))) == "int32(0)"
 
 
+def test_a_remainder_of_a_cell_that_is_assumed() -> None:
+    """Where x % 4 == 1, x is 4*q + 1: q has a name that no user gives, as x has."""
+    x, four = cell("x", "int8"), t.const(4, "int8")
+    known = t.logical_and(t.compare("eq", x % four, t.const(1, "int8")), x < t.const(100, "int8"))
+    assert str(simplify_term((x + t.const(3, "int8")) % four, {}, known)) == "int8(0)"
+
+
 def test_a_hole_is_no_number() -> None:
     hole = t.hole(0, "int32", ())
     e = (hole + cell("x", "int32")) // t.const(8, "int32")
