@@ -32,7 +32,8 @@ def _transposes(move: Move, first: TransposeTiles) -> Iterator[Schedule]:
     if first.contiguous:
         row = first.ti * move.out.size
         wide = (w for w in (first.tj // 2, 2 * first.tj) if BLOCK // move.out.size <= w <= first.j.size)
-        yield from (replace(first, tj=w) for w in wide if first.j.size % w * row >= LINE or first.j.size % w == 0)
+        lines = (w for w in wide if all(n * row >= LINE for n in (w, first.j.size % w or w)))
+        yield from (replace(first, tj=w) for w in lines)
         yield replace(first, prefetch=0 if first.prefetch else 2 * LINE)
         if first.prefetch_loop is not None:
             yield replace(first, prefetch_loop=None)

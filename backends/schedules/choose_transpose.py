@@ -104,12 +104,12 @@ TILE_LINES = 4
 def contiguous_tile(extent: int, row: int, e: int) -> int:
     """Rows of a tile, of `row` bytes each, whose result is one stretch: about COLLECTED bytes, a multiple of e rows.
 
-    The last tile must not be less than a line: only whole lines are written by non-temporal stores.
+    No tile must be less than a line: only whole lines are written by non-temporal stores.
     """
     best = max(e, COLLECTED // row // e * e)
     if extent <= best + best // 2:
         return extent
-    fitting = [w for w in range(best, e - 1, -e) if extent % w * row >= LINE or extent % w == 0]
+    fitting = [w for w in range(best, e - 1, -e) if all(n * row >= LINE for n in (w, extent % w or w))]
     return fitting[0] if fitting else extent
 
 
@@ -238,7 +238,8 @@ def streamed_from(it: Transpose, machine: Machine) -> int:
 def written_as_planes(it: Transpose, machine: Machine) -> bool:
     """Whether a plane of both loops is one stretch of the result that is better written as such than row by row."""
     near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
-    return it.plane_is_contiguous and (it.row <= SHORT_ROW or near) and not written_by_rows(it)
+    lines = it.plane_is_contiguous and it.plane >= LINE
+    return lines and (it.row <= SHORT_ROW or near) and not written_by_rows(it)
 
 
 def written_by_rows(it: Transpose) -> bool:
@@ -262,7 +263,7 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
     order = source_order(move, plain)
     if not move.boxed and plain.i.size >= 2 * it.line:
         return streaming_transpose(it, machine, order, plain.threads)
-    if not whole:
+    if not whole or it.plane < LINE:
         return None
     prefetch = prefetch_distance(move, plain.j, order)
     return replace(plain, order=order, pack=it.source_in_one_set, stage=True, nontemporal=True, prefetch=prefetch)

@@ -137,6 +137,17 @@ def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int, vec
     check_lines(y, threads, shift, vector)
 
 
+@pytest.mark.parametrize("shape", [(13, 2, 2), (2, 13, 2, 2), (13, 3, 2), (9, 16, 2, 3), (70, 4, 2), (50, 2, 4)])
+@pytest.mark.parametrize("machine", [Machine(32, last=1 << 8), MACHINES[-1]])
+def test_planes_that_are_less_than_a_line(shape: tuple[int, ...], machine: Machine) -> None:
+    """What follows each other in the result is put together to whole lines only where there are some."""
+    swapped = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    for dtype in ("float64", "float32"):
+        y = input("x", shape, dtype).permute_dims(swapped)
+        for shift in range(64 // np.dtype(dtype).itemsize):
+            check_bits({"y": y}, 1, machine, shift)
+
+
 @pytest.mark.parametrize("width", [32, 64])
 def test_lines_of_words_are_transposed(width: int) -> None:
     vector, count = f"v{width}u64", width // 8
@@ -290,8 +301,8 @@ def test_every_schedule_is_chosen_somewhere() -> None:
 @pytest.mark.parametrize("machine", [Machine(32, last=1 << 8), MACHINES[-1], this_machine()])
 def test_every_candidate_computes_the_same(machine: Machine) -> None:
     shapes = [((130, 77), "float32"), ((2, 3, 40, 64), "int8"), ((40, 6, 50), "float64"), ((64, 1024), "uint16")]
-    shapes.append(((200, 40), "float32"))
-    orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0), (1, 0)]
+    shapes += [((200, 40), "float32"), ((90, 2, 6), "float64")]
+    orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0), (1, 0), (0, 2, 1)]
     for (shape, dtype), order in zip(shapes, orders, strict=True):
         y = input("x", shape, dtype).permute_dims(order)
         low = lower(Program(leaves_of(y), {"y": y}))

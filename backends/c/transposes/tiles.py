@@ -142,6 +142,7 @@ class TransposeTilesPrinter(SchedulePrinter[TransposeTiles]):
         j = schedule.j
         levels = [Level(names[n], self.extent(n)) for n in schedule.order if n >= 0]
         row = schedule.ti * size
+        assert row * min(schedule.tj, j.size % schedule.tj or j.size) >= LINE, "a tile is less than a line"
         with nest(text, levels, schedule.threads):
             text.add(APPEND_BUFFER)
             text.add(f"char *const start = {address('d', target, self.move.out.offset * size)};")
