@@ -52,9 +52,19 @@ def readable(name: str, array: NDArray, shape: tuple[int, ...], dtype: str) -> N
     if name_of(array.dtype) != dtype or array.shape != shape:
         got = f"{array.dtype.name}{array.shape}"
         raise EvaluationError(f"input {name!r}", f"got {got}, expected {dtype}{shape}")
-    if array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned:
+    if array.dtype.isnative and is_dense(array):
         return array
     return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def is_dense(array: NDArray) -> bool:
+    """Whether a kernel may use an array where it lies: row-major, and at a multiple of its elements' size.
+
+    >>> numbers = np.zeros(5, "float32")
+    >>> is_dense(numbers[1:]), numbers[1:].view("complex64").flags.aligned, is_dense(numbers[1:].view("complex64"))
+    (True, True, False)
+    """
+    return array.flags.c_contiguous and array.ctypes.data % array.itemsize == 0
 
 
 def check_output(name: str, out: Any, shape: tuple[int, ...], dtype: str, others: Mapping[str, NDArray]) -> NDArray:
@@ -110,8 +120,7 @@ def dense_outputs(
     """The call that `call` makes of dense arrays, for any arrays: those that are strided are filled from dense ones."""
     dense: dict[str, NDArray] = {}
     for name, array in outputs.items():
-        filled = array.flags.c_contiguous and array.flags.aligned
-        dense[name] = array if filled else np.empty(array.shape, array.dtype)
+        dense[name] = array if is_dense(array) else np.empty(array.shape, array.dtype)
     run, strided = call(dense), [n for n in outputs if dense[n] is not outputs[n]]
     if not strided:
         return run

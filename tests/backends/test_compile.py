@@ -102,6 +102,17 @@ def test_strided_out(target: str) -> None:
     np.testing.assert_array_equal(whole[:, 1::2], array + array)
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_arrays_that_numpy_calls_aligned(dtype: str) -> None:
+    """Complex numbers are aligned to their parts for numpy: elsewhere than at whole elements they are copied."""
+    x = input("x", (5, 7), dtype)
+    parts = np.random.default_rng(0).normal(size=(2, 71)).astype("float32" if dtype == "complex64" else "float64")
+    array, out = (row[1:].view(dtype).reshape(5, 7) for row in parts)
+    want = array.T.copy()
+    compile(x.permute_dims((1, 0)))(x=array, out=out.reshape(7, 5))
+    np.testing.assert_array_equal(out.reshape(7, 5), want)
+
+
 WRONG_CALLS: list[tuple[str, Callable[[CKernel, NDArray], Any]]] = [
     ("expected float32", lambda k, a: k(x=a.astype("float64"))),
     ("extent 4, expected 3", lambda k, a: k(x=a.T)),
