@@ -111,9 +111,11 @@ def trials(match: Match) -> Iterator[dict[Term, int]]:
     """Values for the symbols: different ones in each trial, and for different symbols, if they may be."""
     maps = [match.interned.reindexes[match.numbers[name]].map for name in _maps(match)]
     sizes = [s for m in maps for s in _sizes(m) if not isinstance(s, int)]
+    bodies: list[Term] = []
     if "s" in match.numbers:
         sizes += [x.extent for x in match.operator.labels if not isinstance(x.extent, int)]
-    found = symbols(*dict.fromkeys(f for s in sizes for f in s.factors))
+        bodies += [match.operator.kind.body] if isinstance(match.operator.kind, ComputeKind) else []
+    found = symbols(*dict.fromkeys(f for s in sizes for f in s.factors), *bodies)
     for trial in range(SYMBOL_TRIALS if found else 1):
         yield {s: symbol_sample(s, 2 + (3 * trial + k) % 7) for k, s in enumerate(found)}
 

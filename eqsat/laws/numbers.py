@@ -16,7 +16,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of
+from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.laws.cells import Sides, numeric, trials
 from eqsat.laws.match import Match
 from eqsat.laws.tree import Operated, Viewed
@@ -157,6 +157,8 @@ class Numbers:
         none = np.zeros((), np.int64)
         env = {axis: slots.get(axis.payload[1], none) for axis in nodes_of("axis", body)}
         env |= {s: np.asarray(n) for s, n in self.side.numbers.items()}
+        if unknown := [s for s in symbols(body) if s not in env]:
+            raise LayoutError(f"check of {body}", f"{unknown[0]} has no value")
 
         def load(source: object, index: Sequence[NDArray]) -> tuple[NDArray, NDArray | None]:
             if isinstance(source, Table):

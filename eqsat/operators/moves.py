@@ -242,7 +242,7 @@ def applied(operator: CanonicalOp, values: Sequence[Term]) -> Term | None:
     kind = operator.kind
     if not isinstance(kind, ComputeKind) or kind.combiner is not None or len(values) != len(operator.operands):
         return None
-    if nodes_of("axis", kind.body) or nodes_of("hole", kind.body):
+    if any(nodes_of(op, kind.body) for op in ("axis", "sym", "hole")):
         return None
     arrays = [np.asarray(t.const_value(v)) for v in values]
 

@@ -60,7 +60,7 @@ def is_plain(step: Step) -> bool:
         return False
     numbers = [k for k, x in enumerate(given) if x is None]
     loads = {x.payload for x in nodes_of("load", kind.body)}
-    plain = loads <= set(range(len(given))) and not nodes_of("axis", kind.body) and not nodes_of("hole", kind.body)
+    plain = loads <= set(range(len(given))) and not any(nodes_of(x, kind.body) for x in ("axis", "sym", "hole"))
     return plain and len(numbers) == 1 and op.operands[numbers[0]] == op.outputs[0]
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.sizes import numbers, value
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.tabled import from_array
@@ -19,7 +20,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.ir.terms.walk import nodes_of, substitute, symbols
 from eqsat.operators.forms import selects
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 from eqsat.operators.stacks import stacked
@@ -40,6 +41,9 @@ def owners(operator: CanonicalOp) -> tuple[NDArray, NDArray] | None:
     size = operator.size(operator.outputs[0])
     if not isinstance(size, int) or size > MAX_CELLS or numbers(operator.extents(range(len(operator.labels)))) is None:
         return None  # no cells of symbolic rows, too
+    assert isinstance(operator.kind, ComputeKind)
+    if symbols(operator.kind.body):
+        return None  # which operand it is depends on a size
     return owners_at(operator, np.arange(size, dtype=np.int64), {})
 
 
@@ -57,6 +61,8 @@ def owners_at(operator: CanonicalOp, cells: NDArray, sizes: Mapping[Term, int]) 
     assert isinstance(operator.kind, ComputeKind)
     table = {s: t.index_const(n) for s, n in sizes.items()}
     body = substitute(operator.kind.body, table)
+    if unknown := symbols(body):
+        raise LayoutError(f"cells of {body}", f"{unknown[0]} has no value")
     slots = {x.name.number: n for n, x in enumerate(operator.labels) if isinstance(x.name, Slot)}
     env: dict[Term, NDArray] = {axis: positions[slots[axis.payload[1]]] for axis in nodes_of("axis", body)}
 

@@ -22,7 +22,7 @@ from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of
+from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot, order_map
 
 
@@ -83,6 +83,8 @@ def _along(operator: CanonicalOp) -> _Along | None:
     assert isinstance(operator.kind, ComputeKind)
     body = operator.kind.body
     slots = [i for i, x in enumerate(operator.labels) if isinstance(x.name, Slot)]
+    if symbols(body):
+        return None
     loads = nodes_of("load", body)
     extent = operator.labels[slots[0]].extent if len(slots) == 1 else None
     if not isinstance(extent, int) or any(len(x.args) != 1 for x in loads) or slots[0] not in operator.outputs[0]:
