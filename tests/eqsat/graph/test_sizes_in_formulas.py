@@ -14,7 +14,7 @@ SIZED = eq.compute((8,), lambda i: BYTES[i] + eq.cast(SIZE, "int8"))
 CHOSEN = eq.compute((8,), lambda i: eq.where(i < SIZE, BYTES[i], OTHERS[i]))
 ROWS = eq.input("rows", (2, 8), "int8")
 COMPUTED: dict[str, eq.Tensor] = {
-    "the border of a mean": eq.input("z", (3, SIZE), "int8").pad(((1, 1), (0, 0)), 2).mean(1),
+    "the border of a mean": eq.input("z", (3, SIZE), "int8").pad(((1, 1), (0, 0)), 0).mean(1),
     "a part of a selection": CHOSEN.crop((0,), (4,)),
     "a selection in another layout": CHOSEN.reshape((2, 4)).permute_dims((1, 0)),
     "conversions there and back": eq.cast(eq.cast(SIZED, "int16"), "int8").flip(0),
