@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,10 +27,8 @@ MOST_ROWS = 1 << 16
 COMBINE: Mapping[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def same_terms(match: Match) -> bool:
-    """Whether the right side of a law combines terms of the left side, each once, and all others change nothing that is
-    combined: at some cells, for a few values of each symbol, on numbers that hold NaN, infinities and zeros of both
-    signs."""
+def _in_trials(match: Match, same: Callable[[Sides, NDArray], bool]) -> bool:
+    """Whether a check holds at some cells, for a few values of each symbol, and there are some."""
     checked = False
     for sizes in trials(match):
         side = Sides(match, sizes)
@@ -39,12 +37,19 @@ def same_terms(match: Match) -> bool:
             cells = cells[:: max(1, cells.size * side.reads() // MOST_ROWS)]
             if not cells.size:
                 continue
-            if not _same_terms(side, cells):
+            if not same(side, cells):
                 return False
         except LayoutError:
             return False
         checked = True
     return checked
+
+
+def same_terms(match: Match) -> bool:
+    """Whether the right side of a law combines terms of the left side, each once, and all others change nothing that is
+    combined: at some cells, for a few values of each symbol, on numbers that hold NaN, infinities and zeros of both
+    signs."""
+    return _in_trials(match, _same_terms)
 
 
 def _same_terms(side: Sides, cells: NDArray) -> bool:
@@ -77,20 +82,7 @@ def _same_terms(side: Sides, cells: NDArray) -> bool:
 def same_around(match: Match) -> bool:
     """Whether an operator is the padding of a part that a law says it is: around that part, what it combines makes the
     value of the padding, bit by bit, on hostile numbers; in the part the padding shows each cell in its place."""
-    checked = False
-    for sizes in trials(match):
-        side = Sides(match, sizes)
-        try:
-            cells = side.cells()
-            cells = cells[:: max(1, cells.size * side.reads() // MOST_ROWS)]
-            if not cells.size:
-                continue
-            if not _same_around(side, cells):
-                return False
-        except LayoutError:
-            return False
-        checked = True
-    return checked
+    return _in_trials(match, _same_around)
 
 
 def _same_around(side: Sides, cells: NDArray) -> bool:

@@ -27,7 +27,7 @@ def warnings_are_errors() -> Iterator[None]:
         yield
 
 
-I = t.var("i", 12)  # noqa: E741
+AXIS = t.var("i", 12)
 LEAST = {"int8": st.integers(-9, 20), "uint8": st.integers(0, 20)}
 BITS = np.arange(256, dtype=np.uint8)
 
@@ -113,7 +113,7 @@ def test_the_least_number_by_minus_one_is_no_quotient() -> None:
 
 
 def test_loops_as_machine_integers() -> None:
-    i = t.cast_to(I, "int32")
+    i = t.cast_to(AXIS, "int32")
     assert str(simplify_term(i // t.const(16, "int32"))) == "int32(0)"
     back = i // t.const(4, "int32") * t.const(4, "int32") + i % t.const(4, "int32")
     assert simplify_term(back) is i
@@ -156,7 +156,11 @@ def constant(dtype: str, numbers: st.SearchStrategy[int]) -> st.SearchStrategy[T
 
 def numbers(dtype: str) -> st.SearchStrategy[Term]:
     cells = st.sampled_from([cell("x", dtype), cell("y", dtype)])
-    other = [t.cast_to(I, dtype), t.cast_to(I + 3, dtype), t.cast_to(t.cast_to(cell("z", "int16"), "index"), dtype)]
+    other = [
+        t.cast_to(AXIS, dtype),
+        t.cast_to(AXIS + 3, dtype),
+        t.cast_to(t.cast_to(cell("z", "int16"), "index"), dtype),
+    ]
     return st.one_of(cells, cells, cells, st.sampled_from(other), constant(dtype, LEAST[dtype]))
 
 
@@ -196,7 +200,7 @@ def differs(before: Term, after: Term, assuming: Term, dtype: str) -> bool:
         for z in (-300, 5, 128, 7000):
             arrays: dict[str, NDArray] = {"x": x, "y": x.T, "z": np.asarray(z, "int16")}
             terms = [before, after, assuming]
-            found = evaluate_masked(terms, {I: np.asarray(i)}, lambda name, _, a=arrays: (a[name], None))
+            found = evaluate_masked(terms, {AXIS: np.asarray(i)}, lambda name, _, a=arrays: (a[name], None))
             (a, a_bad), (b, b_bad), (known, known_bad) = found
             inside = np.broadcast_to(known, (256, 256))
             for bad in (a_bad, known_bad):
