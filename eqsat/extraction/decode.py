@@ -8,7 +8,7 @@ from typing import Any
 
 from eqsat.backends.targets import target_named
 from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
-from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded
+from eqsat.extraction.extract import AsMade, Choice, Direct, InsertView, UseLeaf, UsePadded
 from eqsat.extraction.groups import Groups, product_groups, product_of, product_shapes, split_labels
 from eqsat.extraction.growth import too_large
 from eqsat.extraction.respell import Respelling
@@ -82,6 +82,8 @@ class Decoder:
                 shape = self.slots.source(choice.spell.form, choice.reindex)
                 assert shape is not None
                 self.wanted[choice.spell.operands[0]] = shape
+            elif isinstance(choice, AsMade) and c in self.wanted:
+                self.wanted.setdefault(choice.source, self.wanted[c])
             elif isinstance(choice, InsertView) and choice.reindex in self.encoded.views:
                 self.wanted.setdefault(choice.source, self.encoded.views[choice.reindex][0].source.shape)
         for c, choice in self.choices.items():
@@ -151,11 +153,14 @@ class Decoder:
     def _written(self, spell: UseForm) -> Written | None:
         """A node of the program in this form: the one over these very operands, else any."""
         nodes = [w for w in self.encoded.written.get(spell.form, ()) if not w.wider]
-        return self.originals.get((spell.form, spell.operands), nodes[0]) if nodes else None
+        operands = tuple(x.source if isinstance(x, Direct) else x for x in spell.operands)
+        return self.originals.get((spell.form, operands), nodes[0]) if nodes else None
 
     def _build(self, c: ClassId, choice: Choice) -> Tensor:
         if isinstance(choice, UseLeaf):
             return self.encoded.leaves[choice.leaf]
+        if isinstance(choice, AsMade):
+            return self.done[choice.source]
         if isinstance(choice, InsertView):
             reindex = self.interned.reindexes[choice.reindex]
             source, wanted, fold = self.done[choice.source], self.wanted.get(c), choice.source not in self.large
@@ -172,12 +177,13 @@ class Decoder:
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
             written, form = self._written(choice), self.interned.forms[choice.form]
-            if written is not None and not self._fits_better(written, form, operands, c):
+            wanted = self._made_shape(choice, self.wanted.get(c))
+            if written is not None and not self._fits_better(written, form, choice, wanted):
                 self.nodes[key] = self._as_written(written, operands)
             elif isinstance(self.interned.operators[form.operator].kind, OpaqueKind):
-                self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
+                self.nodes[key] = self._respelled(choice, operands, wanted)
             else:
-                self.nodes[key] = self._derived(form, operands, c)
+                self.nodes[key] = self._derived(form, operands, wanted)
         return Tensor(self.nodes[key], choice.output)
 
     def _kept(self, source: Tensor, reindex: int, wanted: Shape | None) -> Tensor | None:
@@ -245,25 +251,35 @@ class Decoder:
             return False
         return not self.operators or product_of(form) is None
 
-    def _fits_better(self, written: Written, form: Form, operands: Sequence[Tensor], c: ClassId) -> bool:
-        """Whether a formula needs fewer reshapes around it over the shapes that are there."""
+    def _made_shape(self, spell: UseForm, wanted: Shape | None) -> Shape | None:
+        """The shape of the product to which a form adds something as it is made, so that no reshape stands between;
+        else the one that is wanted."""
+        return next((self.done[x].shape for x in spell.operands if isinstance(x, Direct)), wanted)
+
+    def _fits_better(self, written: Written, form: Form, spell: UseForm, wanted: Shape | None) -> bool:
+        """Whether a formula needs fewer reshapes around it over the shapes that are there, or none behind a product."""
+        node, operands = written.node, [self.done[x] for x in spell.operands]
+        shapes = [node.operands[access].shape for access in written.accesses]
+        if node.serial not in self.encoded.frozen and any(
+            isinstance(x, Direct) and not same_shape(self.done[x].shape, shape)
+            for x, shape in zip(spell.operands, shapes, strict=True)
+        ):
+            return True
         if not self._may_fit(written, form):
             return False
-        wanted, node = self.wanted.get(c), written.node
         groups = self._groups(form, operands, wanted)
-        shapes = [node.operands[access].shape for access in written.accesses]
         own = _reshapes(operands, shapes, wanted, node.outputs[0][0])
         fitted = [groups.shape(dims) for dims in groups.operands]
         return _reshapes(operands, fitted, wanted, groups.shape(groups.output)) < own
 
     # -- in another layout ---------------------------------------------------------------------------------------------
 
-    def _derived(self, form: Form, operands: list[Tensor], c: ClassId) -> Node:
+    def _derived(self, form: Form, operands: list[Tensor], wanted: Shape | None) -> Node:
         operator = self.interned.operators[form.operator]
         origin = self.encoded.like(form.operator)
         assert isinstance(operator.kind, ComputeKind)
         tag = origin.tag if isinstance(origin, Compute) else None
-        groups = self._groups(form, operands, self.wanted.get(c))
+        groups = self._groups(form, operands, wanted)
         labels = groups.labels
         shape = groups.shape(groups.output)
         axes: dict[int, Term] = {}

@@ -17,7 +17,7 @@ from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
 from eqsat.operators import algebra
 from eqsat.operators.interned import Interned, Reindex
-from eqsat.pricing.operators import Origin, is_product
+from eqsat.pricing.operators import Origin, may_add
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,21 @@ class Between:
     reindex: int
 
 
-Choice = UseLeaf | UseForm | InsertView | UsePadded
+@dataclass(frozen=True)
+class Direct:
+    """A class as a product makes it, not as a view of another layout: what is added to it is added as it is made."""
+
+    source: ClassId
+
+
+@dataclass(frozen=True)
+class AsMade:
+    """The value is what a product makes."""
+
+    source: Direct
+
+
+Choice = UseLeaf | UseForm | InsertView | UsePadded | AsMade
 
 
 @dataclass(frozen=True)
@@ -106,10 +120,11 @@ class Alternatives:
         self.ahead = _ahead(nodes, self.constants)
         self.produced = self._produced()
         self._viewed = {(base, m): c for c, views in nodes.views.items() for base, m in views}
-        self._origin = cache(self._kind)
+        self._own_products = cache(self._products)
         self._behind = cache(self._seen_through)
         self._bridges = cache(self._bridge)
         self._pairs = cache(self._pair)
+        self.direct = self._taken_directly()
 
     def table(self, roots: Sequence[ClassId]) -> dict[ClassId, list[Alternative]]:
         """The ways of all classes that the roots may need."""
@@ -127,14 +142,20 @@ class Alternatives:
         """Every way to have a class."""
         if isinstance(c, Between):
             return self._from(c.source, self._bridges(None, c.reindex))
+        if isinstance(c, Direct):
+            return [way for spell in self._own_products(c.source) for way in self._formed(spell)]
         nodes = self.nodes
         ways: list[Alternative] = []
         if c in nodes.leaves:
             ways.append(Alternative(UseLeaf(nodes.leaves[c]), 0, ()))
+        direct = Direct(c) if c in self.direct else None
+        if direct is not None:
+            ways.append(Alternative(AsMade(direct), 0, (direct,)))
         for spell in nodes.forms.get(c, ()):
             if spell.form in self.excluded:
                 continue
-            ways.append(Alternative(spell, self._formed(spell), spell.operands))
+            if direct is None or spell not in self._own_products(c):
+                ways.extend(self._formed(spell))
             ways.extend(self._padded(spell))
         for p, source in self.produced.get(c, ()):
             if p is not None:  # from another layout back
@@ -182,17 +203,41 @@ class Alternatives:
 
     def _pads_itself(self, spell: UseForm, operands: tuple[ClassId, ...], view: Reindex) -> Alternative:
         own = UseForm(spell.form, spell.output, operands)
-        return Alternative(UsePadded(own, self.interned.reindexes.number(view)), self._formed(own), operands)
+        return Alternative(UsePadded(own, self.interned.reindexes.number(view)), self._price(own), operands)
 
-    def _formed(self, spell: UseForm) -> int:
+    def _formed(self, spell: UseForm) -> Iterator[Alternative]:
+        """The ways of a form: over its operands wherever they come from, and over what products make, if that is for
+        less."""
+        price = self._price(spell)
+        yield Alternative(spell, price, spell.operands)
+        if any(self._own_products(x) for x in spell.operands):
+            operands = tuple(Direct(x) if self._own_products(x) else x for x in spell.operands)
+            own = UseForm(spell.form, spell.output, operands)
+            added = self._price(own)
+            if added < price:
+                yield Alternative(own, added, operands)
+
+    def _price(self, spell: UseForm) -> int:
         """What a form over some classes costs."""
         return self.prices.form(spell.form, tuple(self._origin(x) for x in spell.operands))
 
-    def _kind(self, c: ClassId) -> Origin:
-        if c in self.ahead:
-            return "constant"
-        kinds = (self.interned.operators[self.interned.forms[x.form].operator] for x in self.nodes.forms.get(c, ()))
-        return "product" if any(is_product(operator.kind, operator.operands) for operator in kinds) else ""
+    def _origin(self, c: ClassId) -> Origin:
+        return "product" if isinstance(c, Direct) else "constant" if c in self.ahead else ""
+
+    def _products(self, c: ClassId) -> list[UseForm]:
+        """The products that make a class, to which something may be added."""
+        if c in self.ahead or isinstance(c, Between):
+            return []
+        return [spell for spell in self.nodes.forms.get(c, ()) if spell.form not in self.excluded and self._adds(spell)]
+
+    def _adds(self, spell: UseForm) -> bool:
+        form = self.interned.forms[spell.form]
+        return may_add(self.interned.operators[form.operator].kind, form.labels, form.operands, form.outputs)
+
+    def _taken_directly(self) -> set[ClassId]:
+        """The classes that some form takes as a product makes them."""
+        ways = (way for some in self.nodes.forms.values() for spell in some for way in self._formed(spell))
+        return {x.source for way in ways for x in way.needs if isinstance(x, Direct)}
 
     def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
         if found is None:

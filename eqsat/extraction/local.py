@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
-from eqsat.extraction.extract import InsertView
+from eqsat.extraction.extract import AsMade, InsertView
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.rows import Row
 from eqsat.extraction.values import Value
@@ -156,4 +156,4 @@ def improved(bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, b
 def passes(row: Row) -> bool:
     """Whether a row makes nothing: it is a view, or stands for another row."""
     way = row[2].way
-    return way is None or isinstance(way.choice, InsertView)
+    return way is None or isinstance(way.choice, (InsertView, AsMade))

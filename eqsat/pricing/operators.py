@@ -23,6 +23,12 @@ def is_product(kind: Kind, operands: Orders) -> bool:
     return isinstance(kind, ComputeKind) and kind.combiner == "sum" and kind.body.op == "mul" and len(operands) == 2
 
 
+def may_add(kind: Kind, labels: Sequence[Label], operands: Orders, outputs: Orders) -> bool:
+    """Whether a runtime may add a row to what an operator makes as it makes it: a product with one matrix on the
+    right."""
+    return is_product(kind, operands) and not _batch([sampled(x.extent) for x in labels], operands, outputs[0])
+
+
 def operator_price(
     kind: Kind, labels: Sequence[Label], operands: Orders, outputs: Orders, origins: Sequence[Origin], table: Table
 ) -> int:
@@ -32,7 +38,7 @@ def operator_price(
     node = round(table.operators["node"])
     if isinstance(kind, ComputeKind) and kind.combiner is None and kind.body.op == "where" and selects(kind.body):
         return node + sum(_joined(labels, extents, order, size, table) for order in operands)
-    if _is_added(kind, operands, outputs, origins):
+    if _is_added(kind, extents, operands, outputs, origins):
         return 0
     own = isinstance(kind, ComputeKind)
     summed = {n for n, label in enumerate(labels) if own or label.role == "reduce"}
@@ -54,15 +60,17 @@ def _work(extents: Sequence[int], operands: Orders, outputs: Orders, summed: set
     return table.moved("elementwise", most, most, size)
 
 
-def _is_added(kind: Kind, operands: Orders, outputs: Orders, origins: Sequence[Origin]) -> bool:
+def _is_added(kind: Kind, extents: Sequence[int], operands: Orders, outputs: Orders, origins: Sequence[Origin]) -> bool:
     """Whether an operator adds a constant along the last axes to a product, which the runtime does as it multiplies."""
     if not isinstance(kind, ComputeKind) or kind.combiner is not None or kind.body.op != "add":
         return False
     if sorted(origins) != ["constant", "product"] or any(x.op != "load" for x in kind.body.args):
         return False
-    row, whole = operands[origins.index("constant")], operands[origins.index("product")]
-    output = list(outputs[0])
-    return len(row) > 0 and list(row) == output[len(output) - len(row) :] and list(whole) == output
+    row, whole, output = (
+        [label for label in order if extents[label] != 1]
+        for order in (operands[origins.index("constant")], operands[origins.index("product")], outputs[0])
+    )
+    return len(row) > 0 and row == output[len(output) - len(row) :] and whole == output
 
 
 def _along_axis(
@@ -121,17 +129,27 @@ def _product(
 def _packed(extents: Sequence[int], operands: Orders, output: Sequence[int], origins: Sequence[Origin]) -> int:
     """The cells of the right operand that the runtime packs: one matrix for each of the batch, or once for all rows. It
     packs a constant beforehand, but no batch of them."""
+    right, batch = _right(extents, operands, output), _batch(extents, operands, output)
+    if not batch and origins[right] == "constant":
+        return 0
+    return prod(extents[label] for label in {*batch, *operands[right]})
+
+
+def _right(extents: Sequence[int], operands: Orders, output: Sequence[int]) -> int:
+    """Which operand of a product stands on the right: that which has the last axis of the result."""
     order = [label for label in output if extents[label] != 1]
-    right = 0 if order and order[-1] in operands[0] else 1
+    return 0 if order and order[-1] in operands[0] else 1
+
+
+def _batch(extents: Sequence[int], operands: Orders, output: Sequence[int]) -> list[int]:
+    """The axes before rows and columns, where the right operand has any of them: a product for each."""
+    order, right = [label for label in output if extents[label] != 1], _right(extents, operands, output)
     alone = [[label for label in operands[k] if label not in operands[1 - k]] for k in (1 - right, right)]
     end = len(order)
     for side in reversed(alone):
         while end and order[end - 1] in side:
             end -= 1
-    batch = [label for label in order[:end] if any(label in operands[right] for label in order[:end])]
-    if not batch and origins[right] == "constant":
-        return 0
-    return prod(extents[label] for label in {*batch, *operands[right]})
+    return order[:end] if any(label in operands[right] for label in order[:end]) else []
 
 
 def _repeated(extents: Sequence[int], operands: Orders, output: Sequence[int], size: int, table: Table) -> int:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
 from eqsat.operators.bundles import of_opaque
 from eqsat.operators.labels import of_compute
-from eqsat.pricing.operators import Origin, is_product, operator_price
+from eqsat.pricing.operators import Origin, may_add, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import is_reshape, kind_of_move, view_price
 
@@ -65,4 +65,4 @@ def _origin(x: Tensor, constants: set[int], alone: set[int]) -> Origin:
     if not isinstance(x.node, Compute) or x.node.serial not in alone:
         return ""
     op = of_compute(x.node)
-    return "product" if is_product(op.kind, op.operands) else ""
+    return "product" if may_add(op.kind, op.labels, op.operands, op.outputs) else ""

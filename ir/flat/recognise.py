@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -121,6 +122,21 @@ def factored(values: IntArray, valid: BoolArray, spread: bool = True) -> Factors
     >>> [f.places for f in factored(np.array([1, 0, 5, 4, 3, 2]), np.ones(6, dtype=np.bool_)).rows]
     [(0,), (1,)]
     """
+    if len(values) > SMALL:
+        return _factored(values, valid, spread)
+    return _known_factors(values.tobytes(), valid.tobytes(), spread)
+
+
+@lru_cache(maxsize=1 << 9)
+def _known_factors(values: bytes, valid: bytes, spread: bool) -> Factors:
+    """As `factored`: views of views meet the same arrays again and again."""
+    found = _factored(np.frombuffer(values, np.int64), np.frombuffer(valid, np.bool_), spread)
+    for rows in found.rows:
+        rows.values.flags.writeable = rows.valid.flags.writeable = False
+    return found
+
+
+def _factored(values: IntArray, valid: BoolArray, spread: bool) -> Factors:
     blocks: list[tuple[IntArray, BoolArray]] = []
     while True:
         cut = _innermost(values, valid)
