@@ -19,7 +19,7 @@ from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
 from eqsat.ir.cached import cached_property
 
-WORK = 4_000_000
+WORK = 8_000_000
 """The steps of a choice, in all its parts; nearly two million a second."""
 FRONTIER, LITTLE = 4_000, 300
 """The steps for each node in which all frontiers are followed, in each order, and those where nodes have many ways: so

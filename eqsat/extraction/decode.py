@@ -8,7 +8,7 @@ from typing import Any
 
 from eqsat.backends.targets import target_named
 from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
-from eqsat.extraction.extract import AsMade, Choice, Direct, InsertView, UseLeaf, UsePadded
+from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded, UseSum
 from eqsat.extraction.groups import Groups, product_groups, product_of, product_shapes, split_labels
 from eqsat.extraction.growth import too_large
 from eqsat.extraction.respell import Respelling
@@ -82,8 +82,11 @@ class Decoder:
                 shape = self.slots.source(choice.spell.form, choice.reindex)
                 assert shape is not None
                 self.wanted[choice.spell.operands[0]] = shape
-            elif isinstance(choice, AsMade) and c in self.wanted:
-                self.wanted.setdefault(choice.source, self.wanted[c])
+            elif isinstance(choice, UseSum):
+                self._note_wishes(c, choice.spell)
+                operand = choice.spell.operands[choice.place]
+                if operand in self.wanted:
+                    self.wanted.setdefault(choice.product, self.wanted[operand])
             elif isinstance(choice, InsertView) and choice.reindex in self.encoded.views:
                 self.wanted.setdefault(choice.source, self.encoded.views[choice.reindex][0].source.shape)
         for c, choice in self.choices.items():
@@ -101,7 +104,8 @@ class Decoder:
         """What is known of nodes, by their serials, as known of the forms and views that they were made of."""
         result: dict[int | Reindex, int] = {}
         for c, way in self.choices.items():
-            number, choice = found.get(self.done[c].node.serial), way.spell if isinstance(way, UsePadded) else way
+            number = found.get(self.done[c].node.serial)
+            choice = way.spell if isinstance(way, (UsePadded, UseSum)) else way
             if number is not None and isinstance(choice, UseForm):
                 result[choice.form] = max(number, result.get(choice.form, 0))
             elif number is not None and isinstance(choice, InsertView):
@@ -153,14 +157,11 @@ class Decoder:
     def _written(self, spell: UseForm) -> Written | None:
         """A node of the program in this form: the one over these very operands, else any."""
         nodes = [w for w in self.encoded.written.get(spell.form, ()) if not w.wider]
-        operands = tuple(x.source if isinstance(x, Direct) else x for x in spell.operands)
-        return self.originals.get((spell.form, operands), nodes[0]) if nodes else None
+        return self.originals.get((spell.form, spell.operands), nodes[0]) if nodes else None
 
     def _build(self, c: ClassId, choice: Choice) -> Tensor:
         if isinstance(choice, UseLeaf):
             return self.encoded.leaves[choice.leaf]
-        if isinstance(choice, AsMade):
-            return self.done[choice.source]
         if isinstance(choice, InsertView):
             reindex = self.interned.reindexes[choice.reindex]
             source, wanted, fold = self.done[choice.source], self.wanted.get(c), choice.source not in self.large
@@ -173,18 +174,33 @@ class Decoder:
             return viewed_twice(source, reindex.map, then.map, fills, wanted, fold)
         if isinstance(choice, UsePadded):
             return Tensor(self._padded(choice), choice.spell.output)
+        if isinstance(choice, UseSum):
+            return self._sum(c, choice)
         key = (choice.form, choice.operands)
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
             written, form = self._written(choice), self.interned.forms[choice.form]
-            wanted = self._made_shape(choice, self.wanted.get(c))
-            if written is not None and not self._fits_better(written, form, choice, wanted):
+            if written is not None and not self._fits_better(written, form, operands, self.wanted.get(c)):
                 self.nodes[key] = self._as_written(written, operands)
             elif isinstance(self.interned.operators[form.operator].kind, OpaqueKind):
-                self.nodes[key] = self._respelled(choice, operands, wanted)
+                self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
             else:
-                self.nodes[key] = self._derived(form, operands, wanted)
+                self.nodes[key] = self._derived(form, operands, self.wanted.get(c))
         return Tensor(self.nodes[key], choice.output)
+
+    def _sum(self, c: ClassId, choice: UseSum) -> Tensor:
+        """A form over a product, in the shape of that, so that no reshape stands between."""
+        spell, place = choice.spell, choice.place
+        made = self.done[choice.product]
+        operands = [made if n == place else self.done[x] for n, x in enumerate(spell.operands)]
+        written = self._written(spell)
+        if written is not None:
+            node = written.node
+            shape = node.operands[written.accesses[place]].shape
+            if same_shape(made.shape, shape) or node.serial in self.encoded.frozen:
+                return Tensor(self._as_written(written, operands), spell.output)
+        form = self.interned.forms[spell.form]
+        return Tensor(self._derived(form, operands, made.shape), spell.output)
 
     def _kept(self, source: Tensor, reindex: int, wanted: Shape | None) -> Tensor | None:
         """A view as the program has it between these shapes: a target may know it by another name than its steps."""
@@ -251,23 +267,13 @@ class Decoder:
             return False
         return not self.operators or product_of(form) is None
 
-    def _made_shape(self, spell: UseForm, wanted: Shape | None) -> Shape | None:
-        """The shape of the product to which a form adds something as it is made, so that no reshape stands between;
-        else the one that is wanted."""
-        return next((self.done[x].shape for x in spell.operands if isinstance(x, Direct)), wanted)
-
-    def _fits_better(self, written: Written, form: Form, spell: UseForm, wanted: Shape | None) -> bool:
-        """Whether a formula needs fewer reshapes around it over the shapes that are there, or none behind a product."""
-        node, operands = written.node, [self.done[x] for x in spell.operands]
-        shapes = [node.operands[access].shape for access in written.accesses]
-        if node.serial not in self.encoded.frozen and any(
-            isinstance(x, Direct) and not same_shape(self.done[x].shape, shape)
-            for x, shape in zip(spell.operands, shapes, strict=True)
-        ):
-            return True
+    def _fits_better(self, written: Written, form: Form, operands: Sequence[Tensor], wanted: Shape | None) -> bool:
+        """Whether a formula needs fewer reshapes around it over the shapes that are there."""
         if not self._may_fit(written, form):
             return False
+        node = written.node
         groups = self._groups(form, operands, wanted)
+        shapes = [node.operands[access].shape for access in written.accesses]
         own = _reshapes(operands, shapes, wanted, node.outputs[0][0])
         fitted = [groups.shape(dims) for dims in groups.operands]
         return _reshapes(operands, fitted, wanted, groups.shape(groups.output)) < own

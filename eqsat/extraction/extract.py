@@ -54,19 +54,22 @@ class Between:
 
 @dataclass(frozen=True)
 class Direct:
-    """A class as a product makes it, not as a view of another layout: what is added to it is added as it is made."""
+    """A class as a product makes it for one form alone, which adds something to it as it is made."""
 
     source: ClassId
+    reader: UseForm
 
 
 @dataclass(frozen=True)
-class AsMade:
-    """The value is what a product makes."""
+class UseSum:
+    """The value is a form that adds something to a product, its operand at a place, as that is made."""
 
-    source: Direct
+    spell: UseForm
+    place: int
+    product: Direct
 
 
-Choice = UseLeaf | UseForm | InsertView | UsePadded | AsMade
+Choice = UseLeaf | UseForm | InsertView | UsePadded | UseSum
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,6 @@ class Alternatives:
         self._behind = cache(self._seen_through)
         self._bridges = cache(self._bridge)
         self._pairs = cache(self._pair)
-        self.direct = self._taken_directly()
 
     def table(self, roots: Sequence[ClassId]) -> dict[ClassId, list[Alternative]]:
         """The ways of all classes that the roots may need."""
@@ -143,19 +145,16 @@ class Alternatives:
         if isinstance(c, Between):
             return self._from(c.source, self._bridges(None, c.reindex))
         if isinstance(c, Direct):
-            return [way for spell in self._own_products(c.source) for way in self._formed(spell)]
+            return [Alternative(spell, self._price(spell), spell.operands) for spell in self._own_products(c.source)]
         nodes = self.nodes
         ways: list[Alternative] = []
         if c in nodes.leaves:
             ways.append(Alternative(UseLeaf(nodes.leaves[c]), 0, ()))
-        direct = Direct(c) if c in self.direct else None
-        if direct is not None:
-            ways.append(Alternative(AsMade(direct), 0, (direct,)))
         for spell in nodes.forms.get(c, ()):
             if spell.form in self.excluded:
                 continue
-            if direct is None or spell not in self._own_products(c):
-                ways.extend(self._formed(spell))
+            ways.append(Alternative(spell, self._price(spell), spell.operands))
+            ways.extend(self._added(spell))
             ways.extend(self._padded(spell))
         for p, source in self.produced.get(c, ()):
             if p is not None:  # from another layout back
@@ -205,39 +204,33 @@ class Alternatives:
         own = UseForm(spell.form, spell.output, operands)
         return Alternative(UsePadded(own, self.interned.reindexes.number(view)), self._price(own), operands)
 
-    def _formed(self, spell: UseForm) -> Iterator[Alternative]:
-        """The ways of a form: over its operands wherever they come from, and over what products make, if that is for
-        less."""
-        price = self._price(spell)
-        yield Alternative(spell, price, spell.operands)
-        if any(self._own_products(x) for x in spell.operands):
-            operands = tuple(Direct(x) if self._own_products(x) else x for x in spell.operands)
-            own = UseForm(spell.form, spell.output, operands)
-            added = self._price(own)
-            if added < price:
-                yield Alternative(own, added, operands)
+    def _added(self, spell: UseForm) -> Iterator[Alternative]:
+        """The ways of a form over a product that it is added to, where that costs less than the form by itself."""
+        for n, x in enumerate(spell.operands):
+            if self._own_products(x):
+                price = self._price(spell, n)
+                if price < self._price(spell):
+                    made = Direct(x, spell)
+                    yield Alternative(
+                        UseSum(spell, n, made), price, (*spell.operands[:n], made, *spell.operands[n + 1 :])
+                    )
 
-    def _price(self, spell: UseForm) -> int:
-        """What a form over some classes costs."""
-        return self.prices.form(spell.form, tuple(self._origin(x) for x in spell.operands))
+    def _price(self, spell: UseForm, product: int | None = None) -> int:
+        """What a form over some classes costs, of which one is a product that only the form reads."""
+        origins = ["product" if n == product else self._origin(x) for n, x in enumerate(spell.operands)]
+        return self.prices.form(spell.form, tuple(origins))
 
     def _origin(self, c: ClassId) -> Origin:
-        return "product" if isinstance(c, Direct) else "constant" if c in self.ahead else ""
+        return "constant" if c in self.ahead else ""
 
     def _products(self, c: ClassId) -> list[UseForm]:
         """The products that make a class, to which something may be added."""
-        if c in self.ahead or isinstance(c, Between):
-            return []
-        return [spell for spell in self.nodes.forms.get(c, ()) if spell.form not in self.excluded and self._adds(spell)]
+        known = () if c in self.ahead else self.nodes.forms.get(c, ())
+        return [spell for spell in known if spell.form not in self.excluded and self._adds(spell)]
 
     def _adds(self, spell: UseForm) -> bool:
         form = self.interned.forms[spell.form]
         return may_add(self.interned.operators[form.operator].kind, form.labels, form.operands, form.outputs)
-
-    def _taken_directly(self) -> set[ClassId]:
-        """The classes that some form takes as a product makes them."""
-        ways = (way for some in self.nodes.forms.values() for spell in some for way in self._formed(spell))
-        return {x.source for way in ways for x in way.needs if isinstance(x, Direct)}
 
     def _from(self, source: ClassId, found: tuple[int, int | None, int] | None) -> list[Alternative]:
         if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded
+from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded, UseSum
 from eqsat.graph.encode import Encoded
 from eqsat.graph.nodes import ClassId, UseForm
 from eqsat.ir.dtypes import itemsize
@@ -26,7 +26,7 @@ def too_large(
         if isinstance(node, Constant):
             sizes[c] = node.array.nbytes
     total = sum(x.node.array.nbytes for x in encoded.leaves.values() if isinstance(x.node, Constant))
-    spells = [choice.spell if isinstance(choice, UsePadded) else choice for choice in choices.values()]
+    spells = [choice.spell if isinstance(choice, (UsePadded, UseSum)) else choice for choice in choices.values()]
     read = {*roots, *(c for spell in spells if isinstance(spell, UseForm) for c in spell.operands)}
     more = {c: 0 if c in read else -size for c, size in sizes.items()}
     for choice in choices.values():

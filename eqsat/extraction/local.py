@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
-from eqsat.extraction.extract import AsMade, InsertView
+from eqsat.extraction.extract import InsertView
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.rows import Row
 from eqsat.extraction.values import Value
 
-SWEEPS = ((1, 12, 50), (2, 12, 100))
+Sweeps = Sequence[tuple[int, int, int]]
 """How far from a value, how many of them at most, and how many choices are followed."""
+QUICK: Sweeps = ((1, 12, 25),)
+THOROUGH: Sweeps = ((1, 12, 50), (2, 12, 100))
 
 Region = tuple[int, tuple[int, ...], tuple[tuple[tuple[int, int], ...], ...]]
 """Which of its places are needed from outside, the worth of each, and the costs and needs of their rows: equal regions
@@ -133,11 +135,13 @@ class Search:
         return Chosen(kept, sum(row[0] for row in kept.values()))
 
 
-def improved(bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, budget: Budget) -> Chosen:
+def improved(
+    bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, budget: Budget, sweeps: Sweeps = THOROUGH
+) -> Chosen:
     """A choice that no neighbourhood betters, or that the budget allows, or that costs the least that any can."""
     search = Search(bounds, known, prices)
     every = list(dict.fromkeys(search.value_at))
-    for steps, most, width in SWEEPS:
+    for steps, most, width in sweeps:
         free = {v: search.near(v, steps, most) for v in every}
         stale = dict.fromkeys(every)  # whose neighbourhoods have changed since they were looked at
         while stale:
@@ -156,4 +160,4 @@ def improved(bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, b
 def passes(row: Row) -> bool:
     """Whether a row makes nothing: it is a view, or stands for another row."""
     way = row[2].way
-    return way is None or isinstance(way.choice, (InsertView, AsMade))
+    return way is None or isinstance(way.choice, InsertView)

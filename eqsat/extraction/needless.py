@@ -71,7 +71,11 @@ class Bounds:
 
     def _is_made(self, n: int, v: Value) -> bool:
         """Whether some row of a place makes its value, and not from another layout of it."""
-        return any(not places or any(self.value_at[x] != v for x in places) for places in self.needs[n])
+        return any(self._makes(places, v) for places in self.needs[n])
+
+    def _makes(self, places: tuple[int, ...], v: Value) -> bool:
+        """Whether a row that needs these makes a value, and does not view it."""
+        return not places or any(self.value_at[x] != v for x in places)
 
     def _seen_from(self, n: int, most: Sequence[int | None] | None) -> dict[int, int]:
         """What the nodes cost that are views of a node, or of such; only those that cost less than `most`."""
@@ -110,6 +114,8 @@ class Bounds:
                 if most is not None and goes > most:
                     found.append((n, step))
                 else:
+                    if self.value_at[n] in self.values.needed and self._makes(places, self.value_at[n]):
+                        goes = 0  # it would be made elsewhere
                     least = goes if least is None else min(least, goes)
             own[n] = least or 0
         return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from eqsat.extraction.extract import AsMade, Direct, InsertView
+from eqsat.extraction.extract import Direct, InsertView
 from eqsat.extraction.parts import Component, Open, cycles
 from eqsat.graph.nodes import ClassId
 
@@ -37,15 +37,13 @@ def values_of(part: Component) -> Values:
     }
     circle = cycles(views)
     names: dict[object, Value] = {}
-    known = {c: c.source if isinstance(c, Direct) and c.source in part.ways else c for c in part.ways}
-    of = {
-        c: names.setdefault(("circle", circle[x]) if x in circle else ("class", x), len(names))
-        for c, x in known.items()
-    }
+    known = {c: c.source if isinstance(c, Direct) else c for c in part.ways}
+    groups = {c: ("circle", circle[x]) if x in circle else ("class", x) for c, x in known.items()}
+    of = {c: names.setdefault(group, len(names)) for c, group in groups.items()}
     made: dict[Value, list[tuple[ClassId, Open]]] = {v: [] for v in names.values()}
     for c, some in part.ways.items():
         for o in some:
-            if not (isinstance(o.way.choice, (InsertView, AsMade)) and any(of[n] == of[c] for n in o.needs)):
+            if not (isinstance(o.way.choice, InsertView) and any(of[n] == of[c] for n in o.needs)):
                 made[of[c]].append((c, o))
     return Values(of, made, _needed(part, of, made))
 
