@@ -29,8 +29,9 @@ TABLE_LIMIT = 1 << 14
 def moves_positions(m: Map) -> bool:
     """Whether a map is a bijection that no order of axes is.
 
-    >>> from eqsat.ir.flat.build import flip, permute
-    >>> moves_positions(flip((2, 3), (1,))), moves_positions(permute((2, 3), (1, 0)))
+    >>> from eqsat.ir.flat.map import digit, from_digits
+    >>> flip, permute = from_digits(6, [digit(6, -1)], 5), from_digits(6, [digit(3, 1), digit(2, 3)])
+    >>> moves_positions(flip), moves_positions(permute)
     (True, False)
     """
     return is_bijective(m) and not is_permutation(m)
@@ -41,12 +42,12 @@ def moved(operator: CanonicalOp, place: int, m: Map) -> tuple[Map, ...] | None:
     """The views of all operands, then results, that change places with an operator, where that numbered `place` is m:
     the operator over the views is the view of the operator. None where the operator does not allow that.
 
-    >>> from eqsat.ir.flat.build import flip
+    >>> from eqsat.ir.flat.map import digit, from_digits
     >>> from eqsat.operators.labels import ComputeKind, Label
     >>> from eqsat.ir.terms import term as t
     >>> kind = ComputeKind(t.load(0, (), "float32"), "max", False, ("float32",))
     >>> largest = CanonicalOp(kind, (Label("map", 2), Label("reduce", 3)), ((0, 1),), ((0,),))
-    >>> [str(x) for x in moved(largest, 0, flip((2, 3), (0, 1)))]
+    >>> [str(x) for x in moved(largest, 0, from_digits(6, [digit(6, -1)], 5))]
     ['(6:-1) + 5 of 6', '(2:-1) + 1 of 2']
     """
     tensors = (*operator.operands, *operator.outputs)

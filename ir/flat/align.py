@@ -32,11 +32,6 @@ class Alignment(Generic[Label]):
     pieces: tuple[LabelPiece[Label], ...]
     splits: tuple[tuple[Label, tuple[Size, ...]], ...]
 
-    @property
-    def is_split(self) -> bool:
-        """Whether some label is cut into more than one piece."""
-        return any(len(extents) > 1 for _, extents in self.splits)
-
 
 def align(labels: Sequence[tuple[Label, Size]], m: Map) -> Alignment[Label] | None:
     """Index x directly where an operator read the view of x by a bijective m at row-major labels.

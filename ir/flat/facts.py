@@ -13,10 +13,9 @@ import numpy as np
 from eqsat.ir.flat.map import Digit, FlatMap, canonical, digit, from_digits, identity
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.recognise import Rows
-from eqsat.ir.flat.refine import refine, step_on
 from eqsat.ir.flat.sizes import Size, add, at_most, common, div, mul, number, numbers
 from eqsat.ir.flat.table import Lookup, Map, TableMap, rows_in
-from eqsat.ir.flat.table_facts import apart, table_injective, table_inverse, table_surjective
+from eqsat.ir.flat.table_facts import apart, table_injective, table_inverse
 from eqsat.ir.flat.tabled import tabled
 from eqsat.ir.flat.term_map import TermMap
 
@@ -84,8 +83,7 @@ def is_permutation(m: Map) -> bool:
     """Whether a map only changes the order of digits: what a layout is that any operator may have its axes in. Flips,
     rolls and gathers are bijective, too, and are none.
 
-    >>> from eqsat.ir.flat.build import flip, permute
-    >>> is_permutation(permute((2, 3), (1, 0))), is_permutation(flip((2, 3), (1,)))
+    >>> is_permutation(from_digits(6, [digit(3, 1), digit(2, 3)])), is_permutation(from_digits(6, [digit(6, -1)], 5))
     (True, False)
     """
     return isinstance(m, FlatMap) and is_bijective(m) and m.offset == 0 and all(at_most(0, d.stride) for d in m.digits)
@@ -112,73 +110,6 @@ def is_injective(m: Map) -> bool | None:
         return None
     moves = sorted((abs(stride), count) for stride, count in zip(known[::2], known[1::2], strict=True))
     return apart(moves)
-
-
-def is_surjective(m: Map) -> bool | None:
-    """Whether every source cell is read.
-
-    >>> is_surjective(from_digits(3, [digit(2, 0), digit(3, 1)]))
-    True
-    """
-    if isinstance(m, TermMap):
-        return None
-    if isinstance(m, TableMap):
-        return table_surjective(m)
-    if m.n_in == 0 or m.is_all_padding:
-        return m.n_in == 0
-    if m.is_numeric:
-        covered = 1
-        for stride, count in sorted((abs(number(d.stride)), number(d.width)) for d in m.digits):
-            if stride > covered:
-                return False
-            covered += stride * (count - 1)
-        return covered == m.n_in
-    return True if _chain(m) is not None else None
-
-
-def read_interval(m: Map) -> tuple[int, int] | None:
-    """The smallest [first, stop) that holds all source indices that are read; None: nothing is read, or symbols.
-
-    >>> read_interval(from_digits(10, [digit(3, 2)], 1))
-    (1, 6)
-    """
-    if isinstance(m, TermMap) or not m.is_numeric or m.is_all_padding:
-        return None
-    first = last = number(m.offset)
-    for d in m.digits:
-        ends = number(d.stride) * number(d.lo), number(d.stride) * (number(d.hi) - 1)
-        first, last = first + min(ends), last + max(ends)
-    for x in m.lookups if isinstance(m, TableMap) else ():
-        last += number(x.unit) * int(x.table.array.max())
-    return first, last + 1
-
-
-def read_box(m: Map, shape: Sequence[Size]) -> tuple[tuple[Size, Size], ...] | None:
-    """The smallest box [start, stop) per axis of a source shape that holds all cells read; None if not known.
-
-    >>> read_box(from_digits(20, [digit(3, 5), digit(2, 1)], 6), (4, 5))
-    ((1, 4), (1, 3))
-    """
-    if not isinstance(m, FlatMap) or m.is_all_padding:
-        return None
-    refined = refine(m.digits, m.offset, shape)
-    if refined is None:
-        return None
-    parts, start = refined
-    box: list[tuple[Size, Size]] = []
-    for axis, first in enumerate(start):
-        stop = add(first, 1)
-        moves = [p for p in parts if any(a == axis for a, _ in p.steps)]
-        if len(moves) == 1 and step_on(moves[0], axis) == 1:
-            stop = add(first, moves[0].width)
-        else:
-            for p in moves:
-                room = add(p.width, -1)
-                stop = None if stop is None or room is None else add(stop, mul(step_on(p, axis), room))
-        if stop is None:
-            return None
-        box.append((first, stop))
-    return tuple(box)
 
 
 @lru_cache(maxsize=1 << 14)

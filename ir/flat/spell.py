@@ -64,8 +64,8 @@ def spell(m: Map, src_shape: Shape | None = None, dst_shape: Shape | None = None
 
     None only for maps with symbols that no steps describe, and for formulas. The fill of padded cells is the caller's.
 
-    >>> from eqsat.ir.flat.build import permute
-    >>> spell(permute((1, 8, 8, 3), (0, 3, 1, 2)), (1, 8, 8, 3), (1, 3, 8, 8)).steps
+    >>> from eqsat.ir.flat.map import digit, from_digits
+    >>> spell(from_digits(192, [digit(3, 1), digit(64, 3)]), (1, 8, 8, 3), (1, 3, 8, 8)).steps
     (Transpose(perm=(0, 3, 1, 2)),)
 
     Errors: a shape of another size than the map's.

@@ -164,26 +164,3 @@ def apart(moves: list[tuple[int, int]]) -> bool | None:
             halves = apart(moves[:cut]), apart(moves[cut:])
             return False if False in halves else None if None in halves else True
     return _sums_differ(moves, [])
-
-
-def table_surjective(m: TableMap) -> bool | None:
-    """Whether every source cell is read."""
-    if table_inverse(m) is not None:
-        return True
-    if not m.is_numeric:
-        return None
-    n_in = number(m.n_in)
-    if number(m.valid_count) < n_in:
-        return False
-    # Only few cells are read beside those of digits: all sums of tables and digits, the widest digits last.
-    covered: IntArray = np.zeros(1, dtype=np.int64) + number(m.offset)
-    places = m.looked_up
-    sets = [number(r.unit) * np.unique(r.values[r.valid]) for r in rows_in(m)]
-    for n, d in enumerate(m.digits):
-        if n not in places:
-            sets.append(number(d.stride) * np.arange(number(d.lo), number(d.hi), dtype=np.int64))
-    for some in sorted(sets, key=lambda s: int(np.ptp(s))):
-        if len(covered) * len(some) > MOST_SUMS * 16:
-            return None
-        covered = np.unique((covered[:, None] + some).reshape(-1))
-    return len(covered) == n_in

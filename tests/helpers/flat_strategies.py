@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
+import flat_build as build
 import numpy as np
 from hypothesis import strategies as st
 
-from eqsat.ir.flat import build as build
 from eqsat.ir.flat.map import Digit, FlatMap, IntArray, from_digits
 from eqsat.ir.flat.sizes import number
 from eqsat.ir.flat.table import Map

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_build import crop, flip, pad, permute
 from programs_of_laws import corpus, swapped_twice
 
 import eqsat as eq
@@ -15,7 +16,6 @@ from eqsat.graph.encode import encode
 from eqsat.graph.search import Snapshot, run, task_of
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone
-from eqsat.ir.flat.build import crop, flip, pad, permute
 from eqsat.ir.flat.map import identity
 from eqsat.ir.law import (
     HERE,

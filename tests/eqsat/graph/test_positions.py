@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_build import flip, permute
 
 import eqsat as eq
 from eqsat.graph.encode import encode
 from eqsat.graph.search import Limits, Snapshot, run, task_of
-from eqsat.ir.flat.build import flip, permute
 from eqsat.ir.flat.table import Map
 from eqsat.ir.flat.tabled import from_array
 from eqsat.ir.tensors.run import evaluate_outputs

@@ -99,7 +99,7 @@ def test_operands_that_others_need_whole_stay_whole() -> None:
 
 
 def test_which_maps_take_parts() -> None:
-    from eqsat.ir.flat.build import broadcast, crop, flip, pad, permute, slice_
+    from flat_build import broadcast, crop, flip, pad, permute, slice_
 
     assert is_part(crop((4, 6), (1, 2), (2, 3))) and is_part(slice_((9,), (1,), (4,), (2,)))
     assert not is_part(permute((4, 6), (1, 0))) and not is_part(broadcast((1, 3), (4, 3)))
@@ -107,7 +107,7 @@ def test_which_maps_take_parts() -> None:
 
 
 def test_axes_with_a_meaning_are_not_cut() -> None:
-    from eqsat.ir.flat.build import crop
+    from flat_build import crop
 
     kind = OpaqueKind("f", "", ("float32",), ("float32",))
     whole = CanonicalOp(kind, (Label("map", 4), Label("fixed", 6, "a")), ((0, 1),), ((0, 1),))

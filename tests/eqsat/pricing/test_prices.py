@@ -7,11 +7,12 @@ from math import prod
 
 import numpy as np
 import pytest
+from flat_steps import run_steps
 from hypothesis import given
 from hypothesis import strategies as st
 
 import eqsat as eq
-from eqsat.ir.flat.steps import Gather, Spelling, Transpose, run_steps, shape_after
+from eqsat.ir.flat.steps import Gather, Spelling, Transpose, shape_after
 from eqsat.ir.flat.table import IntTable
 from eqsat.ir.tensors.reductions import matmul
 from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tensor, View, as_program

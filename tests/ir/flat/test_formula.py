@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from flat_build import crop, flip, pad, permute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from swizzles import SWIZZLES, lower_triangle
 
 import eqsat as eq
-from eqsat.ir.flat.build import crop, flip, pad, permute
 from eqsat.ir.flat.formula import (
     MOST_COMPOSED,
     address_at,

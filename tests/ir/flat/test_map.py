@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from math import prod
 
+import flat_build as build
 import numpy as np
 import pytest
 from flat_strategies import Chain, chains, digit_maps, fitted
@@ -15,15 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.flat import build as build
 from eqsat.ir.flat.facts import (
     inverse,
     is_bijective,
     is_injective,
     is_permutation,
-    is_surjective,
-    read_box,
-    read_interval,
     split_core,
 )
 from eqsat.ir.flat.map import Digit, FlatMap, IntArray, digit, from_digits, identity
@@ -183,9 +180,7 @@ def check_facts(m: Map) -> None:
     read = array[array >= 0]
     distinct = np.unique(read)
     assert is_injective(m) == (len(distinct) == len(read))
-    assert is_surjective(m) == (len(distinct) == n_in)
     assert is_bijective(m) == (len(distinct) == len(array) == n_in)
-    assert read_interval(m) == (None if len(read) == 0 else (int(read.min()), int(read.max()) + 1))
     back = inverse(m)
     assert (back is not None) == is_bijective(m)
     if back is not None:
@@ -218,15 +213,6 @@ def test_core_forgets_the_order_of_digits(m: Map, data: st.DataObject) -> None:
         assert core.is_identity
     elif is_bijective(m):
         assert is_bijective(core) and not is_permutation(core)
-
-
-@given(chains(tables=False), st.data())
-def test_read_box(chain: Chain, data: st.DataObject) -> None:
-    m = from_array(chain.result, prod(chain.shape))
-    box = read_box(m, chain.shape)
-    if box is not None:
-        cells = np.unravel_index(chain.result[chain.result >= 0], chain.shape) if chain.shape else ()
-        assert box == tuple((int(c.min()), int(c.max()) + 1) for c in cells)
 
 
 def test_zero_sizes() -> None:
