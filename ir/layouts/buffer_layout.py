@@ -1,8 +1,8 @@
 """Buffers in another layout: new memory with padding, the same memory where its order is kept, vectors of elements.
 
 `transform_buffer` replaces a buffer: accesses `b[i]` become `new[map(i)]`. `view_buffer` needs no new memory: the
-padded shape is an alias whose padding lies past the end and is never touched. `vectorize_accesses`
-turns the load of neighbouring elements into the load of one vector, where its alignment is proved.
+padded shape is an alias whose padding lies past the end and is never touched. `vector_index` finds the one vector that
+the load of neighbouring elements is, where its alignment is proved.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eqsat.ir.layouts.padding import LayoutStep, Padding, PadStep, negated
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim, format_shape, output_axes, same_shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, map_loads, nodes_of, substitute, transform
+from eqsat.ir.terms.walk import free_variables, map_loads, substitute
 
 
 def transform_buffer(buffer: Buffer, index_map: Any, pad_value: Any = None) -> Buffer:
@@ -239,34 +239,6 @@ def vector_index(
             problem = f"the address {ramp.args[0]} is not shown to be a multiple of {vector.lanes}{at}"
             raise LayoutError(what, problem, "align it, or keep the scalar access")
     return result
-
-
-def vectorize_accesses(
-    term: Term,
-    buffer: Buffer,
-    vector: Buffer,
-    ranges: Mapping[Term, tuple[int, int]] | None = None,
-    assuming: Term | None = None,
-) -> Term:
-    """A formula in which every load of a scalar buffer is a load of its vectors.
-
-    >>> b = Buffer("b", (64,), "float32")
-    >>> print(vectorize_accesses(b[t.ramp(8 * t.var("i") + 4, 1, 4)], b, vector_alias(b, 4)))
-    b_x4[2*i + 1]
-
-    All or nothing: one access that is no aligned vector is a LayoutError that names it, since memory declared as
-    vectors cannot be read by scalars.
-    """
-    for load in nodes_of("load", term):
-        if load.payload is buffer and load.lanes == 1:
-            raise LayoutError(f"access {load} as a vector of {vector.name}", "it reads one element", "keep the scalars")
-
-    def change(node: Term) -> Term | None:
-        if node.op != "load" or node.payload is not buffer:
-            return None
-        return vector[vector_index(buffer, node.args, vector, ranges, assuming)]
-
-    return transform(term, change)
 
 
 def _divided(term: Term, by: int) -> Term | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kernel_checks import assert_same, sample
+from program_functions import program_function
 
 import eqsat as eq
-from eqsat.backends.functions.program import program_function
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.run import run_primfunc

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from program_functions import program_function
 
 import eqsat as eq
 import eqsat.calls
-from eqsat.backends.functions.program import program_function
 from eqsat.calls import held_before
 from eqsat.checking.verdict import CheckFailure
 from eqsat.ir.dtypes import NDArray

@@ -15,7 +15,7 @@ from map_families import BruteForce, maps
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BoundsError, EqsatError, LayoutError, TypeMismatch
 from eqsat.ir.layouts.buffer import Buffer
-from eqsat.ir.layouts.buffer_layout import keeps_order, vector_alias, vector_index, vectorize_accesses
+from eqsat.ir.layouts.buffer_layout import keeps_order, vector_alias, vector_index
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.padding import Padding
 from eqsat.ir.terms import term as t
@@ -212,14 +212,12 @@ V = vector_alias(S, 4)
 
 
 def test_ramps_become_vectors() -> None:  # feature: H12
-    assert vectorize_accesses(S[t.ramp(4 * X, 1, 4)], S, V) is V[X]
-    assert vectorize_accesses(S[t.ramp(8 * X + 4, 1, 4)], S, V) is V[2 * X + 1]
-    assert vectorize_accesses(S[t.ramp(12, 1, 4)], S, V) is V[3]
+    assert V[vector_index(S, t.ramp(4 * X, 1, 4), V)] is V[X]
+    assert V[vector_index(S, t.ramp(8 * X + 4, 1, 4), V)] is V[2 * X + 1]
+    assert V[vector_index(S, t.ramp(12, 1, 4), V)] is V[3]
     grid = Buffer("g", (3, 8), "int8", elem_offset=16)
-    assert str(vectorize_accesses(grid[X, t.ramp(4, 1, 4)], grid, vector_alias(grid, 4))) == "g_x4[i, 1]"
+    assert [str(i) for i in vector_index(grid, (X, t.ramp(4, 1, 4)), vector_alias(grid, 4))] == ["i", "1"]
     assert vector_alias(grid, 4).elem_offset is t.index_const(4)
-    twice = vectorize_accesses(t.add(S[t.ramp(4 * X, 1, 4)], S[t.ramp(4 * X + 4, 1, 4)]), S, V)
-    assert twice is t.add(V[X], V[X + 1])
     assert V[X].dtype == S[t.ramp(4 * X, 1, 4)].dtype == "float32x4"
 
 
@@ -234,11 +232,11 @@ def test_alignment_may_come_from_ranges_and_assumptions() -> None:  # feature: H
 
 
 REFUSED: list[tuple[Callable[[], Any], str]] = [
-    (lambda: vectorize_accesses(S[t.ramp(4 * X + 1, 1, 4)], S, V), "not shown to be a multiple of 4"),
-    (lambda: vectorize_accesses(S[t.ramp(X, 1, 4)], S, V), "not shown to be a multiple of 4"),
-    (lambda: vectorize_accesses(S[t.ramp(8 * X, 2, 4)], S, V), "does not read 4 neighbours"),
-    (lambda: vectorize_accesses(S[t.ramp(8 * X, 1, 8)], S, V), "does not read 4 neighbours"),
-    (lambda: vectorize_accesses(t.add(S[0], S[1]), S, V), "reads one element"),
+    (lambda: vector_index(S, t.ramp(4 * X + 1, 1, 4), V), "not shown to be a multiple of 4"),
+    (lambda: vector_index(S, t.ramp(X, 1, 4), V), "not shown to be a multiple of 4"),
+    (lambda: vector_index(S, t.ramp(8 * X, 2, 4), V), "does not read 4 neighbours"),
+    (lambda: vector_index(S, t.ramp(8 * X, 1, 8), V), "does not read 4 neighbours"),
+    (lambda: vector_index(S, 0, V), "does not read 4 neighbours"),
     (lambda: vector_index(B, t.ramp(0, 1, 4), V), "is not the memory of b"),
     (lambda: vector_index(S, t.ramp(0, 1, 4), Buffer("h", (32,), "float16x4", data=S)), "is not the memory"),
     (lambda: vector_index(S, t.ramp(0, 1, 4), Buffer("h", (8,), "float32x4", data=S)), "are not"),
@@ -265,7 +263,7 @@ def test_vectors_hold_the_elements_of_the_ramp(a: int, b: int, lanes: int, offse
     aligned = offset % lanes == 0 and a % lanes == 0 and b % lanes == 0
     if not aligned:
         with pytest.raises(LayoutError):
-            vectorize_accesses(load, s, vector_alias(s, lanes))
+            vector_index(s, load.args, vector_alias(s, lanes))
         return
     vector = vector_alias(s, lanes)
     memory = np.arange(offset + 64, dtype=np.int32) * 7
@@ -274,7 +272,7 @@ def test_vectors_hold_the_elements_of_the_ramp(a: int, b: int, lanes: int, offse
         flat = index[0] + offset if source is s else index[0] + offset // lanes
         return (memory[flat] if source is s else memory.reshape(-1, lanes)[flat]), None
 
-    changed = vectorize_accesses(load, s, vector)
+    changed = vector[vector_index(s, load.args, vector)]
     for k in (0, 1):
         (one, _), (other, _) = (evaluate_masked([z], {x: np.asarray(k)}, read)[0] for z in (load, changed))
         assert changed.payload is vector and one.ravel().tolist() == other.ravel().tolist()
