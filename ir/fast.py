@@ -1,6 +1,6 @@
 """The switch for fast paths: what is also known by rules of an e-graph may be computed directly, and tests turn that
 off to see that the e-graphs alone come to the same. Fast paths are the laws applied while a program is loaded, the
-rewriter's passes of `simplify`, and inverses of index maps by digits, by bits and by tables of values."""
+rewriter's passes of `simplify`, and inverses of index maps by digits and by bits."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The inverse of an index map over a box, and the cells it leaves as padding.
 
 A map falls apart into components: groups of inputs and outputs that share no variable, each solved alone. A component
-is solved by its digits, piece by piece where it has pieces, else in the index e-graph, else by a formula read off the
-table of its values, else by the table itself. Where fast paths are off, only the e-graph gives formulas.
+is solved by its digits, piece by piece where it has pieces, else in the index e-graph, else by a table of the values of
+its inverse. Where fast paths are off, only the e-graph gives formulas.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from eqsat.ir.errors import LayoutError
 from eqsat.ir.fast import fast_paths, remembered
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
-from eqsat.ir.terms.tables import load_table
+from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, nodes_of, substitute
 from eqsat.maps.cases import Solved
@@ -31,7 +31,6 @@ from eqsat.maps.points import Enumerated
 from eqsat.maps.problem import Problem
 from eqsat.maps.solution import mismatch, solution
 from eqsat.maps.symbolic import solve_symbolic
-from eqsat.maps.tables import Box, formula, radices, table
 
 LARGEST_TABLE = 1 << 22
 Cell = tuple[int, ...]
@@ -117,16 +116,13 @@ def _solve_numbers(problem: Problem, given: Sequence[Term] | None, whole: Proble
 
 
 def _from_table(problem: Problem, points: Enumerated) -> list[Term]:
-    """Formulas read off the values of the inverse, and tables where none is found; -1 marks cells not reached."""
-    reached = points.reached
-    box = Box(problem.physical, points.declared, reached)
-    cuts = [radices(problem.outputs, e) for e in points.declared]
+    """The inverse as loads from constant tables over the flat physical index; cells that are not reached hold 0."""
+    flat = t.linear(0, [(prod(points.declared[n + 1 :]), v) for n, v in enumerate(problem.physical)])
     result: list[Term] = []
-    for extent, coordinate in zip(points.extents, points.coordinates, strict=True):
-        values: NDArray = np.full(len(reached), -1, np.int64)
+    for coordinate in points.coordinates:
+        values: NDArray = np.zeros(prod(points.declared), np.int64)
         values[points.cells] = coordinate
-        found = formula(box, values, extent, radices(problem.outputs, extent), cuts) if fast_paths() else None
-        result.append(table(box, values) if found is None else found)
+        result.append(table_load(values, flat))
     return result
 
 

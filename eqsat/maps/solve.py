@@ -2,7 +2,7 @@
 
 Every step is exact for sizes of any value, symbols included. A sum of parts whose weights outgrow the parts below has
 only one reading (mixed radix); the digits of a source, put together, give the source; a source known modulo m is known
-where it spans at most m values. What this cannot read is left to `eqsat.maps.tables`.
+where it spans at most m values. What this cannot read is left to the index e-graph.
 """
 
 from __future__ import annotations
