@@ -1,7 +1,7 @@
 """Bringing inverses and padding conditions into the form in which they are shown.
 
-Most of what the solver makes is in normal form already, and most conditions are decided by their interval or by plain
-arithmetic; the registered simplifier sees only the rest.
+Most of what the solver makes is in normal form already, and most conditions are decided by their interval; the
+registered simplifier sees only the rest.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from math import gcd
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.ranges.map_bounds import floor_div, merged
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import dag_size, nodes_of, transform
+from eqsat.ir.terms.walk import dag_size, nodes_of
 from eqsat.rewriting.rewrite import spell
 
 LARGE_XOR = 12  # nodes: an xor of more comes from elimination over bits, which spells it
@@ -38,12 +37,10 @@ def tidy(terms: Sequence[Term], box: Mapping[Term, tuple[int, int]]) -> list[Ter
 
 
 def _decided(claim: Term, limits: Bounds) -> Term | None:
-    """A claim whose interval, or plain arithmetic, decides it."""
+    """A claim that its interval decides, or that is in normal form once it is shortened."""
     ends = limits.of(claim)
     if ends[0] == ends[1]:
         return t.bool_const(bool(ends[0]))
-    if claim.op in ("ne", "eq") and _plainly(claim.args[0], limits) is claim.args[1]:
-        return t.bool_const(claim.op == "eq")
     if nodes_of("bitxor", claim):
         return claim if dag_size(claim) > LARGE_XOR else None
     if claim.op not in ("lt", "le", "ne") or claim.args[0].dtype != INDEX:
@@ -97,18 +94,6 @@ def _step(x: Term, least: int, limits: Bounds) -> int | None:
     return None
 
 
-def _plainly(term: Term, limits: Bounds) -> Term:
-    """The term with what is plain in its quotients and remainders worked out."""
-
-    def change(node: Term) -> Term | None:
-        number = t.int_value(node.args[1]) if node.op in ("floordiv", "mod") else None
-        if number is None or number < 1:
-            return None
-        return (exact_div if node.op == "floordiv" else canonical_mod)(node.args[0], number, limits)
-
-    return transform(term, change)
-
-
 def _is_settled(term: Term, limits: Bounds) -> bool:
     """Whether an index term is known to be in normal form: a sum of digits of different variables that have more than
     one value each, or a large xor."""
@@ -137,59 +122,3 @@ def _digit_source(part: Term, limits: Bounds) -> Term | None:
     low, high = limits.of(part)
     varies = low is not None and high is not None and low < high
     return part if part.op in ("var", "axis") and varies else None
-
-
-def canonical_mod(value: Term, modulus: int, bounds: Bounds) -> Term:
-    """value % modulus with small coefficients, and without the `%` where the value lies in [0, modulus).
-
-    >>> p, q = t.var("p"), t.var("q")
-    >>> str(canonical_mod(p - 7 * q, 8, Bounds({p: (0, 8), q: (0, 9)})))
-    '(p + q) % 8'
-    """
-    low, high = bounds.of(value)
-    if low is not None and high is not None and low >= 0 and high < modulus:
-        return value
-    for _ in range(4):
-        constant, parts = t.linear_parts(value)
-        opened = [(c % modulus, _opened(c, x, modulus)) for c, x in parts if c % modulus]
-        again = merged(_balanced(t.linear(constant % modulus, opened), modulus))
-        if again is value:
-            break
-        value = again
-    low, high = bounds.of(value)
-    if low is not None and high is not None and low >= 0 and high < modulus:
-        return value
-    return t.binary("mod", value, modulus)
-
-
-def _balanced(value: Term, modulus: int) -> Term:
-    """Coefficients from 0 upwards, but small negative ones (of nearly the modulus) where another one is positive."""
-    constant, parts = t.linear_parts(value)
-    small = [(c - modulus if 8 * (modulus - c) <= modulus or c == modulus - 1 > 1 else c, x) for c, x in parts]
-    return t.linear(constant % modulus, small if any(c > 0 for c, _ in small) else parts)
-
-
-def _opened(c: int, x: Term, modulus: int) -> Term:
-    inner = t.int_value(x.args[1]) if x.op == "mod" else None
-    return x.args[0] if inner is not None and inner > 0 and c * inner % modulus == 0 else x
-
-
-def exact_div(value: Term, divisor: int, bounds: Bounds) -> Term:
-    """value // divisor, multiples of the divisor taken out, and nothing left of a rest that lies in [0, divisor)."""
-    if divisor == 1:
-        return value
-    value = merged(value)
-    constant, parts = t.linear_parts(value)
-    outer = t.linear(constant // divisor, [(c // divisor, x) for c, x in parts if c % divisor == 0])
-    inner = t.linear(constant % divisor, [(c, x) for c, x in parts if c % divisor])
-    low, high = bounds.of(inner)
-    if low is not None and high is not None and low // divisor == high // divisor:
-        return outer + low // divisor
-    if inner.op == "floordiv" and (n := t.int_value(inner.args[1])) is not None and n > 0:
-        return outer + t.binary("floordiv", inner.args[0], n * divisor)
-    common = gcd(divisor, *(c for c, _ in t.linear_parts(inner)[1]))
-    if common > 1:
-        constant, parts = t.linear_parts(inner)
-        inner = t.linear(constant // common, [(c // common, x) for c, x in parts])
-        return outer + floor_div(inner, t.index_const(divisor // common))
-    return outer + t.binary("floordiv", inner, divisor)
