@@ -6,18 +6,14 @@ radix. Where a variable occurs both inside of such a digit and elsewhere, the tr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, transform
-
-Number = int | float  # an integer, or an infinity
-Interval = tuple[Number, Number]
-_EVERYTHING: Interval = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,61 +31,6 @@ class Bound:
 
 
 # -- sizes: terms over symbols ----------------------------------------------------------------------------------------
-
-
-def _times(a: Number, b: Number) -> Number:
-    return 0 if a == 0 or b == 0 else a * b
-
-
-def _interval(term: Term) -> Interval:
-    """Numeric bounds of a term over symbols."""
-    done: dict[Term, Interval] = {}
-    for node in postorder(term):
-        done[node] = _interval_of(node, done)
-    return done[term]
-
-
-def _interval_of(node: Term, done: Mapping[Term, Interval]) -> Interval:
-    op, args = node.op, [done[a] for a in node.args]
-    if op == "const":
-        return node.payload, node.payload
-    if op == "sym":
-        _, lower, upper, _, _ = t.symbol_facts(node)
-        return (-math.inf if lower is None else lower), (math.inf if upper is None else upper)
-    if op == "sum":
-        low: Number = node.payload[0]
-        high: Number = node.payload[0]
-        for c, (a, b) in zip(node.payload[1], args, strict=True):
-            low += min(_times(c, a), _times(c, b))
-            high += max(_times(c, a), _times(c, b))
-        return low, high
-    if op == "prod":
-        result = args[0]
-        for a in args[1:]:
-            ends = [_times(x, y) for x in result for y in a]
-            result = min(ends), max(ends)
-        return result
-    if op == "floordiv" and args[1][0] > 0:
-        low, high = (x if math.isinf(x) else x // d for x, d in zip(args[0], _divisors(args[0], args[1]), strict=True))
-        return low, high
-    if op == "mod" and args[1][0] > 0:
-        return 0, args[1][1] - 1
-    if op in ("min", "max"):
-        pick = min if op == "min" else max
-        return pick(args[0][0], args[1][0]), pick(args[0][1], args[1][1])
-    return _EVERYTHING
-
-
-def _divisors(value: Interval, divisor: Interval) -> tuple[int, int]:
-    """The divisors that make the quotient least and greatest; an infinite one acts as one beyond the value."""
-
-    def finite(d: Number, x: Number) -> int:
-        return int(d) if not math.isinf(d) else (1 if math.isinf(x) else abs(int(x)) + 1)
-
-    low, high = value
-    least = divisor[0] if low < 0 else divisor[1]
-    most = divisor[1] if high < 0 else divisor[0]
-    return finite(least, low), finite(most, high)
 
 
 def _without_floor(term: Term) -> Term:
@@ -119,7 +60,11 @@ def at_least(term: Term, least: int = 0) -> bool:
     >>> at_least(4 * ((n + 3) // 4) - n), at_least(n - 2)
     (True, False)
     """
-    return _interval(term)[0] >= least or _interval(_without_floor(term))[0] >= least
+    number = t.int_value(term)
+    if number is not None:
+        return number >= least
+    limits = Bounds()
+    return limits.span(term)[0] >= least or limits.span(_without_floor(term))[0] >= least
 
 
 def exact_quotient(a: Term, b: Term) -> Term | None:
