@@ -48,27 +48,6 @@ class Problem(MapOnBox):
         return components(self)
 
     @cached_property
-    def passed(self) -> dict[Term, Term]:
-        """The inputs that one output is and no other depends on, with the variables for these outputs."""
-        found: dict[Term, Term] = {}
-        used: set[Term] = set()
-        inputs = set(self.inputs)
-        for p, output in zip(self.physical, self.outputs, strict=True):
-            if output in inputs and output not in found:
-                found[output] = p
-            else:
-                used.update(free_variables(output))
-        return {v: p for v, p in found.items() if v not in used} if used else found
-
-    @cached_property
-    def core(self) -> Problem:
-        """The map without the inputs that are passed on as they are."""
-        if not self.passed:
-            return self
-        places = [n for n, v in enumerate(self.inputs) if v not in self.passed]
-        return self.part(places, [n for n, o in enumerate(self.outputs) if o not in self.passed])
-
-    @cached_property
     def reading(self) -> tuple[Term, ...]:
         """The outputs with the same values on the box, over few kinds of operations."""
         limits = Bounds(self.box)
