@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from graph_suite.reseed import reseed_weights
 
 import eqsat.onnx
 from eqsat.onnx.bytes import bytes_moved
-from eqsat.onnx.check import compare_models, reseed_weights
+from eqsat.onnx.check import compare_models
 
 
 def check_model(model: onnx.ModelProto) -> None:

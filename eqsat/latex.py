@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -14,7 +14,6 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import names_in, source_name
 from eqsat.ir.terms.walk import postorder
-from eqsat.rewriting.rewrite import RuleStep
 
 _BITS: dict[str, tuple[str, Callable[[int, int], int]]] = {
     "bitand": (r"\mathbin{\&}", int.__and__), "bitor": (r"\mathbin{|}", int.__or__), "bitxor": (r"\oplus", int.__xor__),
@@ -41,19 +40,6 @@ def latex(term: Term) -> str:
     \begin{cases} \left(i \oplus j\right) & \text{for}\: i < 14 \\0 & \text{otherwise} \end{cases}
     """
     return str(importlib.import_module("sympy").latex(as_sympy(term), order="none"))
-
-
-def latex_steps(steps: Iterable[RuleStep]) -> str:
-    r"""The rewrites of an explanation, one below the other, each with its rule.
-
-    >>> from eqsat.index_graph.explain import explain_terms
-    >>> print(latex_steps(explain_terms("x // 4 * 4 + x % 4 + y", "x + y").steps[0]))
-    \begin{align*}
-    \left(x \bmod 4\right) + y + 4 \left\lfloor{\frac{x}{4}}\right\rfloor &= y + x && \text{split-merge}
-    \end{align*}
-    """
-    lines = [rf"{latex(s.before)} &= {latex(s.after)} && \text{{{s.rule}}}" for s in steps]
-    return "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
 
 
 def as_sympy(term: Term) -> Any:

@@ -17,7 +17,8 @@ import numpy as np
 from eqsat.index_graph.bits import WIDEST_BITS, solve_bits
 from eqsat.ir.decide import decider
 from eqsat.ir.fast import fast_paths, remembered
-from eqsat.ir.layouts.map_claims import defined, partial
+from eqsat.ir.layouts.map_claims import defined
+from eqsat.ir.layouts.map_extent import partial
 from eqsat.ir.points import ENUMERATION_LIMIT, values_at, values_on
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.terms import term as t

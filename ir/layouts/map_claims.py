@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING
 
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.errors import LayoutError
-from eqsat.ir.layouts.map_extent import declared_extent
+from eqsat.ir.layouts.map_extent import declared_extent, partial
 from eqsat.ir.map_on_box import MapOnBox
 from eqsat.ir.points import ENUMERATION_LIMIT
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import conjuncts, free_variables, postorder
+from eqsat.ir.terms.walk import conjuncts, free_variables
 
 if TYPE_CHECKING:
     from eqsat.ir.layouts.index_map import IndexMap
-
-_DIVIDING = frozenset(("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"))
-
-
-def partial(*terms: Term) -> bool:
-    """Whether terms may be undefined somewhere: they load, or divide or shift by what is not a suitable number."""
-    for node in postorder(*terms):
-        if node.op == "load" or (node.op in _DIVIDING and (t.int_value(node.args[1]) or 0) < 1):
-            return True
-    return False
 
 
 def defined(term: Term) -> Term:

@@ -16,8 +16,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.points import ENUMERATION_LIMIT, grid, points, some_points, values_at
 from eqsat.ir.ranges.bit_rows import Bits, echelon
-from eqsat.ir.ranges.bounds import Bounds
-from eqsat.ir.ranges.map_bounds import at_least, bounds, merged, tidy_extent
+from eqsat.ir.ranges.map_bounds import Bound, at_least, bounds, merged, tidy_extent
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Dim, as_dim
@@ -26,11 +25,23 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, postorder, substitute, symbols
 
 ATTEMPTS = 8
+MOST_CORNERED = 6  # variables of a box whose corners are tried
 BLOCKS = 1 << 8  # pieces of a box in which the bits of its points are free, of which the greatest value is asked
+
+
+_DIVIDING = frozenset(("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr"))
 
 
 class NegativeOutput(LayoutError):
     """An output is negative somewhere, or may be: it declares no extent, and the map no physical shape."""
+
+
+def partial(*terms: Term) -> bool:
+    """Whether terms may be undefined somewhere: they load, or divide or shift by what is not a suitable number."""
+    for node in postorder(*terms):
+        if node.op == "load" or (node.op in _DIVIDING and (t.int_value(node.args[1]) or 0) < 1):
+            return True
+    return False
 
 
 def declared_extent(term: Term, axes: Mapping[Term, Dim], what: Callable[[], str]) -> Dim:
@@ -57,7 +68,7 @@ def declared_extent(term: Term, axes: Mapping[Term, Dim], what: Callable[[], str
     static = len(numbers) == len(sizes) and not symbols(term)
     digits_apart = found is not None and found.exact and not found.hidden & found.visible
     if not digits_apart and static:
-        exact = _at_corner(term, numbers) or _by_bits(term, numbers)
+        exact = _at_corner(term, numbers, found) or _by_bits(term, numbers)
         if exact is not None:
             return exact
         if points(numbers) <= ENUMERATION_LIMIT:
@@ -166,47 +177,15 @@ def _digits_extent(term: Term, axes: Mapping[Term, Dim]) -> int | None:
     return high + 1 if low >= 0 and uses <= max(0, nodes - 1) else None
 
 
-_RISING = ("floordiv", "min", "max", "shl", "shr", "prod")
-
-
-def _at_corner(term: Term, box: Mapping[Term, tuple[int, int]]) -> int | None:
-    """One more than the greatest value of a term that only rises, or only falls, with each variable; None where that is
-    not seen, or where the least value is negative."""
-    limits = Bounds(box)
-    slopes: dict[Term, dict[Term, int]] = {}
-    for node in postorder(term):
-        slope = _slope(node, slopes, limits) if node not in box else {node: 1}
-        if slope is None:
-            return None
-        slopes[node] = slope
-    ends: list[int | None] = []
-    for sign in (-1, 1):
-        at = {v: t.index_const(box[v][1] - 1 if s == sign else box[v][0]) for v, s in slopes[term].items()}
-        ends.append(t.int_value(substitute(term, at)))
-    low, high = ends
-    return None if low is None or high is None or low < 0 else high + 1
-
-
-def _slope(node: Term, slopes: Mapping[Term, Mapping[Term, int]], limits: Bounds) -> dict[Term, int] | None:
-    """1 for the variables that a node rises with, -1 for those that it falls with; None if one does neither."""
-    signs = [1] * len(node.args)
-    if node.op == "sum":
-        signs = [1 if c > 0 else -1 for c in node.payload[1]]
-    elif node.args:
-        known = [limits.of(a)[0] for a in node.args]
-        least = [0 if x is None else x for x in known]
-        constant = len(node.args) == 2 and node.args[1].op == "const"
-        rising = node.op in _RISING and None not in known
-        if not rising or (node.op in ("floordiv", "shr") and not (constant and least[1] >= (node.op == "floordiv"))):
-            return None
-        if node.op in ("prod", "shl") and min(least) < 0:
-            return None
-    result: dict[Term, int] = {}
-    for sign, a in zip(signs, node.args, strict=True):
-        for v, s in slopes[a].items():
-            if result.setdefault(v, sign * s) != sign * s:
-                return None
-    return result if node.op in ("sum", "const", *_RISING) else None
+def _at_corner(term: Term, box: Mapping[Term, tuple[int, int]], found: Bound | None) -> int | None:
+    """One more than the greatest value of a term that a corner of the box has, where its bound says that there is no
+    greater one; None where no corner has it, or where a value may be negative or undefined."""
+    high = None if found is None or not at_least(found.low) else t.int_value(found.high)
+    if high is None or len(box) > MOST_CORNERED or partial(term):
+        return None
+    corners = np.array(list(product(*((low, stop - 1) for low, stop in box.values()))), np.int64)
+    value = values_at([term], dict(zip(box, corners.T, strict=True)), len(corners))
+    return high + 1 if value is not None and int(value[0].max()) == high else None
 
 
 def _clamped(high: Term) -> Dim:

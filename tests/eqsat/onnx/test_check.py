@@ -11,11 +11,12 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
+from graph_suite.reseed import reseed_weights  # noqa: E402
 from onnx import ModelProto, numpy_helper  # noqa: E402
 
 from eqsat.nets import Net, channel_shuffle, conv_chain, nhwc_converter_net, window_partition  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved  # noqa: E402
-from eqsat.onnx.check import compare_models, distance, reseed_weights, transpose_mutants  # noqa: E402
+from eqsat.onnx.check import compare_models, distance, transpose_mutants  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 
