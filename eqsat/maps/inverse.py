@@ -23,7 +23,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, nodes_of, substitute
+from eqsat.ir.terms.walk import free_variables, substitute
 from eqsat.maps.cases import Solved
 from eqsat.maps.injective import injective_part, whole_witness
 from eqsat.maps.padding import first_cell, padding_of, some_cell
@@ -48,17 +48,9 @@ class Inverse:
     padding: Term
     parts: tuple[tuple[Problem, Term], ...]
 
-    @property
-    def is_table(self) -> bool:
-        return bool(nodes_of("load", *self.values))
-
-    @property
+    @cached_property
     def first_padding(self) -> tuple[int, ...] | None:
         """The first padded cell; None without padding, where sizes are symbolic, or where it is too far to be found."""
-        return self._first
-
-    @cached_property
-    def _first(self) -> tuple[int, ...] | None:
         return self._cell(first_cell)
 
     @cached_property
