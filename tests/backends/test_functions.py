@@ -11,6 +11,7 @@ from random_primfuncs import Case, random_case
 
 import eqsat as eq
 from eqsat.backends.c.expr import Expressions, Scope
+from eqsat.backends.functions.c_printer import MOST_STACK
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.errors import BackendError, BoundsError, EvaluationError
@@ -261,6 +262,7 @@ def test_large_local_buffers_lie_in_the_workspace() -> None:
     n = eq.symbol("N", upper=100)
     x = f.param("x", (n, 1000), "float64")
     a, b = f.alloc("a", (n, 1000), "float64"), f.alloc("b", (6000,), "int8")
+    assert MOST_STACK < 6000
     with f.loop("i", n, "parallel") as i, f.loop("j", 1000) as j:
         a[i, j] = x[i, 999 - j]
         with f.when(i == 0):
