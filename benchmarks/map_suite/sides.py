@@ -21,9 +21,9 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.simplifying import normal_forms
+from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, to_tvm
 from map_suite.isl_text import box_text, condition_text, map_text, set_text
 from map_suite.isl_worker import IslProcess, Timed
-from map_suite.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, to_tvm
 
 Question = Literal["decide", "invert", "simplify map", "simplify predicate"]
 UNREDUCED = 1 << 20

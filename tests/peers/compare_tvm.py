@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from judge import Judge, Point, function_of, points_of
-from map_suite.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, shape_from_tvm, to_tvm
 
 import eqsat as eq
 from eqsat.index_graph.cost import cost
@@ -21,6 +20,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
 from eqsat.testing.maps import MAP_FAMILIES, random_map
+from eqsat.tvm_maps import from_tvm, map_from_tvm, map_to_tvm, shape_from_tvm, to_tvm
 
 MAX_POINTS = 400
 MAX_CELLS = 200_000  # of a declared shape that are judged one by one

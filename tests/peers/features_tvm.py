@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from compare_tvm import RIGHT, Answer
-from map_suite.tvm_maps import map_to_tvm, to_tvm
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
+from eqsat.tvm_maps import map_to_tvm, to_tvm
 
 N = eq.symbol("N", lower=1)
 SPLIT = eq.IndexMap.parse("i -> i//4, i%4")

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from compare_tvm import Case, generated, rows_of
 from features_tvm import Feature
-from map_suite.tvm_maps import map_from_tvm, map_to_tvm
 from schedule_features_tvm import FEATURES
 from tvm_report import answered, main, status, tabulate
 
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.testing.maps import MAP_FAMILIES
+from eqsat.tvm_maps import map_from_tvm, map_to_tvm
 
 pytestmark = pytest.mark.tvm
 PER_FAMILY = 8
