@@ -11,6 +11,7 @@ from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
+from eqsat.ir.terms.sums import linear_parts
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term, int_value, load
 from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, substitute, transform
@@ -18,7 +19,7 @@ from eqsat.ir.terms.walk import conjuncts, free_variables, nodes_of, postorder, 
 CHOSEN = ("min", "max", "where", "cast")
 """Operations that make an index of what is read from data."""
 MAX_GUARD = 64
-"""Guards of more parts are dropped: the claim below gets harder to prove, never wrong."""
+"""Of guards with more parts some are dropped: the claim below gets harder to prove, never wrong."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +55,7 @@ def guards(body: Term) -> dict[Term, Term]:
 
     def reach(node: Term, condition: Term) -> None:
         known = reached.get(node)
-        both = condition if known is None else t.logical_or(known, condition)
-        reached[node] = both if len(conjuncts(both)) + len(both.args) <= MAX_GUARD else t.TRUE
+        reached[node] = _narrowed(condition) if known is None else _either(known, condition)
 
     for node in reversed(order):
         here = reached[node]
@@ -72,6 +72,36 @@ def guards(body: Term) -> dict[Term, Term]:
             for a in node.args:
                 reach(a, here)
     return reached
+
+
+def _narrowed(condition: Term) -> Term:
+    """A conjunction with one bound for each form, the tightest, where the first stood; of more than may be, those at
+    both ends.
+
+    A concatenation of many tensors is a chain of choices: in its last piece, all bounds of the others hold.
+
+    >>> from eqsat.ir.terms.parse import parse_expr
+    >>> _narrowed(parse_expr("6 <= i and j < 4 and 12 <= i and i < 18 and 9 <= i"))
+    12 <= i and j < 4 and i < 18
+    """
+    found: dict[object, tuple[int, Term]] = {}
+    for part in conjuncts(condition):
+        form = nonnegative_form(part)
+        constant, summands = (0, ()) if form is None else linear_parts(form)
+        key = part.serial if form is None else tuple((c, s.serial) for c, s in summands)
+        found[key] = min(found.get(key, (constant, part)), (constant, part), key=lambda bound: bound[0])
+    parts, end = [part for _, part in found.values()], MAX_GUARD // 4
+    return t.logical_and(*(parts if len(parts) <= 2 * end else parts[:end] + parts[-end:]))
+
+
+def _either(a: Term, b: Term) -> Term:
+    """A disjunction; where it has more parts than may be, what all of them say."""
+    b = _narrowed(b)
+    both = t.logical_or(a, b)
+    if len(conjuncts(both)) + len(both.args) <= MAX_GUARD:
+        return both
+    sides = [set(conjuncts(side)) for side in (both.args if both.op == "or" else (both,))]
+    return t.logical_and(*[part for part in conjuncts(b) if all(part in side for side in sides)])
 
 
 def load_claims(body: Term, shapes: Mapping[str, tuple[int, ...]], simplifier: IndexSimplifier) -> list[Claim]:

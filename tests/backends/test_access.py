@@ -9,6 +9,7 @@ from eqsat.backends.compile import compile
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.arrays.cells import take
+from eqsat.ir.tensors.reductions import concat
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Tensor, compute, constant, input
 from eqsat.ir.terms import term as t
@@ -70,3 +71,28 @@ def test_what_data_choose_is_read_under_the_guards_of_views() -> None:
             "chosen": rng.integers(-least, least, 4),
         }
         np.testing.assert_array_equal(compile(y)(feeds), evaluate(y, feeds), err_msg=str(k))
+
+
+# feature: K1
+@pytest.mark.parametrize("pieces", [34, 70])
+def test_the_last_piece_of_a_long_chain_of_choices_is_in_range(pieces: int) -> None:
+    """All bounds of the pieces before hold in it: only the tightest of one form is kept."""
+    arrays = {f"x{n}": np.arange(6, dtype="int16").reshape(2, 3) + 6 * n for n in range(pieces)}
+    inputs = [input(name, a.shape, "int16") for name, a in arrays.items()]
+    kernel = compile(concat(inputs, 0))
+    assert np.array_equal(kernel(arrays), np.concatenate(list(arrays.values()), 0))
+
+
+def test_what_all_uses_of_a_load_say_is_known_where_they_are_many() -> None:
+    """A load under a guard, in more pieces than a disjunction may have parts."""
+    x = input("x", (5,), "int16")
+
+    def body(i: t.Term, j: t.Term) -> t.Term:
+        found = x[i]
+        for n in range(70):
+            found = t.where(t.compare("eq", j, n), t.const(n, "int16"), t.where(t.compare("eq", j, 149 - n), x[i], found))
+        return t.where(i < 5, found, t.const(-1, "int16"))
+
+    y = compute((8, 150), body)
+    a = np.arange(5, dtype="int16")
+    assert np.array_equal(compile(y)(x=a), evaluate(y, {"x": a}))
