@@ -171,7 +171,7 @@ def _sum(node: Term, args: Sequence[NDArray]) -> NDArray | None:
     for c, value in zip(coefficients, args, strict=True):
         if not value.size:
             return None
-        reach += abs(c) * max(abs(int(value.max())), abs(int(value.min())))
+        reach += abs(c) * max(abs(int(value.max())), abs(int(value.min())), 1)
     if reach >= SAFE:
         return None
     total: Any = constant

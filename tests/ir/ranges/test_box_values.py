@@ -93,3 +93,13 @@ def test_undefined_points_do_not_count() -> None:
     assert box.interval(i // j) == (-3, 3) and box.under(j < 2).interval(i // j) == (-3, 3)
     assert box.interval(t.where(t.compare("eq", j, 0), 7, i // j)) == (-3, 7)
     assert box.interval(t.var("k") + i) is None and box.under(j < -1).interval(j) is None
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, -(10**25)])
+def test_coefficients_beyond_int64_of_what_is_small(number: int) -> None:
+    """They are computed exactly, of 0, too, which no coefficient makes large."""
+    i, j = t.var("i"), t.var("j")
+    box = BoxValues({i: (0, 1), j: (-1, 2)})
+    assert box.interval(number * (i // 8) + j) == (-1, 1)
+    assert box.interval(number * j) == (-abs(number), abs(number))
+    assert box.interval((number * (i & 3) ^ j) + number) == (number - 1, number + 1)
