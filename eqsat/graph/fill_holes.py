@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from eqsat.graph.rebuild import Key, changed, over
-from eqsat.ir.dtypes import highest, is_float, lowest
+from eqsat.ir.dtypes import BOOL, COMPLEX, highest, lowest
 from eqsat.ir.tensors.tensor import Compute, Node, Program, Tensor, View
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
@@ -65,7 +66,10 @@ def _candidates(program: Program, number: int, hole: Term) -> list[Filling]:
             inner = node.source.node
             if isinstance(inner, View) and same_shape(inner.source.shape, node.outputs[0][0]):
                 found.append(inner.source)
-    numbers = [0, lowest(dtype), highest(dtype)] if is_float(dtype) or dtype != "bool" else [False, True]
+    if dtype == BOOL or dtype in COMPLEX:
+        numbers: list[Any] = [False, True] if dtype == BOOL else [0]
+    else:
+        numbers = [0, lowest(dtype), highest(dtype)]
     return [*found, *(t.const(v, dtype) for v in numbers)]
 
 

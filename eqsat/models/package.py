@@ -11,7 +11,7 @@ import numpy as np
 
 from eqsat import interrupt
 from eqsat.ir.dtypes import DATA, NDArray
-from eqsat.ir.errors import EvaluationError, MissingPackage
+from eqsat.ir.errors import EvaluationError, FrontendError, MissingPackage
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -48,8 +48,19 @@ def dtype_name(element: int) -> str | None:
 
 
 def element_type(dtype: str) -> int:
-    """The ONNX element type number of a data type."""
-    return _element_types()[1][dtype]
+    """The ONNX element type number of a data type.
+
+    >>> element_type("float32")
+    1
+    >>> element_type("complex64")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.FrontendError: models: tensors of type complex64 are not written (use one of bool, int8, ...)
+    """
+    known = _element_types()[1]
+    if dtype not in known:
+        raise FrontendError("models", f"tensors of type {dtype} are not written", f"use one of {', '.join(known)}")
+    return known[dtype]
 
 
 def session(model: ModelProto | str, optimize: bool = False) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from eqsat.graph.fill_holes import holes_of
 from eqsat.ir import clock
-from eqsat.ir.dtypes import NDArray, float_info, is_float
+from eqsat.ir.dtypes import COMPLEX, NDArray, float_info, is_float
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.tensors.bind import bind_program
 from eqsat.ir.tensors.hole_cells import cells_of_holes
@@ -55,6 +55,9 @@ class Precision:
     exact: bool
     signed: bool
     continuous: bool
+
+
+_MOVED = Precision(exact=True, signed=True, continuous=True)
 
 
 def precision(*programs: Program) -> Precision:
@@ -192,6 +195,8 @@ def _wrong(a: NDArray, b: NDArray, how: Precision, scale: float) -> NDArray:
     """The cells that differ by more than they may."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return np.ones(a.shape, bool)
+    if a.dtype.name in COMPLEX:  # they are only moved
+        return _wrong(a.real, b.real, _MOVED, 0.0) | _wrong(a.imag, b.imag, _MOVED, 0.0)
     different = _differs(a, b)
     if not is_float(a.dtype.name):
         return different
@@ -254,6 +259,10 @@ def inputs_for(inputs: Sequence[Tensor], trial: int) -> dict[str, NDArray] | Non
 def _values(dtype: str, shape: tuple[int, ...], kind: int, rng: np.random.Generator) -> NDArray:
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype in COMPLEX:
+        made = np.empty(shape, dtype)
+        made.real, made.imag = (_values(made.real.dtype.name, shape, k, rng) for k in (kind, (kind + 1) % TRIALS))
+        return made
     special = _special(dtype)
     size = int(np.prod(shape))
     if kind == 0:  # all of them, in an order that no axis repeats

@@ -90,7 +90,9 @@ def test_what_all_uses_of_a_load_say_is_known_where_they_are_many() -> None:
     def body(i: t.Term, j: t.Term) -> t.Term:
         found = x[i]
         for n in range(70):
-            found = t.where(t.compare("eq", j, n), t.const(n, "int16"), t.where(t.compare("eq", j, 149 - n), x[i], found))
+            found = t.where(
+                t.compare("eq", j, n), t.const(n, "int16"), t.where(t.compare("eq", j, 149 - n), x[i], found)
+            )
         return t.where(i < 5, found, t.const(-1, "int16"))
 
     y = compute((8, 150), body)

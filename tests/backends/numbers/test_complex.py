@@ -11,7 +11,7 @@ import pytest
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import BackendError, EqsatError, TypeMismatch
+from eqsat.ir.errors import BackendError, EqsatError, FrontendError, TypeMismatch
 from eqsat.ir.tensors.program_json import program_from_json, program_to_json
 from eqsat.ir.tensors.tensor import Program, as_program
 
@@ -85,6 +85,36 @@ def test_they_are_optimised(dtype: str) -> None:
     x = eq.input("x", (4, 6), dtype)
     result = eq.optimize(x.pad(((1, 1), (0, 0))).permute_dims((1, 0)).permute_dims((1, 0))[1:5])
     assert result.cost_after == 0 and not result.notes
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_they_are_verified(dtype: str) -> None:
+    """By proofs and by runs, in which both parts are compared bit by bit, the sign of a zero too."""
+    x, shape = eq.input("x", (3, 5), dtype), (4, 5)
+    assert eq.verify(x.flip(0).flip(0), x) and eq.verify(x.reshape((15,)).reshape((3, 5)), x)
+    below = [x.pad(((0, 1), (0, 0)), complex(re, im)) for re, im in ((0.0, 0.0), (0.0, -0.0), (-0.0, 0.0), (1.0, 0.0))]
+    for n, a in enumerate(below):
+        for k, b in enumerate(below):
+            assert eq.verify(a, b).verdict == ("proved" if n == k else "refuted")
+    nan = [eq.constant(np.full(shape, v, dtype)) for v in (complex(np.nan, 1), complex(np.nan, 2))]
+    padded, rows = x.pad(((0, 1), (0, 0))), eq.input("m", shape, "bool")
+    assert eq.verify(*(eq.where(rows, padded, v) for v in nan)).verdict == "refuted"
+    assert eq.verify(x.flip(0), x).verdict == "refuted"
+
+
+@pytest.mark.parametrize("dtype", KINDS)
+def test_holes_are_filled(dtype: str) -> None:
+    x = eq.input("x", (4, 6), dtype)
+    result = eq.optimize(x.pad(((0, 1), (0, 0)), eq.UNDEF).crop((0, 0), (4, 6)))
+    assert result.cost_after == 0 and not result.notes
+    both = eq.optimize(x.pad(((0, 1), (0, 0)), eq.UNDEF).pad(((0, 0), (0, 1)), 0).permute_dims((1, 0)))
+    assert both.cost_after < both.cost_before and not both.notes
+
+
+@pytest.mark.onnx
+def test_no_model_has_them() -> None:
+    with pytest.raises(FrontendError, match="of type complex64 are not written"):
+        eq.onnx.save(eq.input("x", (4, 6), "complex64").permute_dims((1, 0)), "unused.onnx")
 
 
 FUNCTIONS: Any = eq
