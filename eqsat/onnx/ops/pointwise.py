@@ -154,7 +154,7 @@ UNARY: dict[str, Callable[[Term], Term]] = {
     "Mish": lambda x: x * _tanh(_softplus(x)),
     "Softplus": _softplus,
     "Softsign": lambda x: x / (1 + t.absolute(x)),
-    "Sign": lambda x: t.where(x > 0, 1, t.where(x < 0, -1, x)),
+    "Sign": lambda x: t.where(x > 0, 1, t.where(x < 0, -1, x + 0)),
     "Not": lambda x: t.logical_not(x),
     "BitwiseNot": lambda x: t.unary("bitnot", x),
 }

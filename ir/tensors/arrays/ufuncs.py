@@ -47,7 +47,7 @@ def _sign(a: Term) -> Term:
     one, zero = t.const(1, a.dtype), t.const(0, a.dtype)
     if a.dtype.startswith("u"):
         return t.where(_is(a, 0), zero, one)
-    below = t.where(a < 0, t.const(-1, a.dtype), a if is_float(a.dtype) else zero)  # a keeps its zero and its NaN
+    below = t.where(a < 0, t.const(-1, a.dtype), a + zero if is_float(a.dtype) else zero)  # NaN stays, -0.0 is 0.0
     return t.where(zero < a, one, below)
 
 

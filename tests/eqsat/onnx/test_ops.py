@@ -366,5 +366,20 @@ def test_formula_and_round_trip(case: Case) -> None:
         assert written == [case.op]
 
 
+@pytest.mark.parametrize("op", ["Sign", "Abs", "Neg", "Floor", "Ceil", "Round", "Reciprocal", "Sqrt"])
+def test_the_sign_of_a_zero(op: str) -> None:
+    x = helper.make_tensor_value_info("x", element_type("float32"), (6,))
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"])], "one", [x], [helper.make_empty_tensor_value_info("y")]
+    )
+    model = onnx.shape_inference.infer_shapes(helper.make_model(graph, ir_version=8))
+    feeds: dict[str, Any] = {"x": np.array([-0.0, 0.0, np.nan, np.inf, -np.inf, -0.25], F)}
+    (want,), found = run_model(model, feeds), evaluate_outputs(read(model), feeds)["y"]
+    known = ~np.isnan(want)
+    assert np.array_equal(found, want, equal_nan=True) and np.array_equal(
+        np.signbit(found)[known], np.signbit(want)[known]
+    )
+
+
 def test_every_operator_has_a_case() -> None:
     assert set(operator_names()) - {c.op for c in CASES} <= {"Asin", "Acos", "Atanh", "Swish", *NO_RUNTIME}

@@ -82,6 +82,8 @@ UNARY = [
     ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("tanh", np.tanh), ("sin", np.sin), ("cos", np.cos),
     ("floor", np.floor), ("ceil", np.ceil), ("round", np.rint), ("trunc", np.trunc), ("abs", np.abs), ("tan", np.tan),
     ("asin", np.arcsin), ("atanh", np.arctanh), ("isnan", np.isnan), ("isinf", np.isinf),
+    ("sign", np.sign), ("negative", np.negative), ("square", np.square), ("reciprocal", np.reciprocal),
+    ("fabs", np.fabs),
 ]  # fmt: skip
 
 
