@@ -26,6 +26,7 @@ from eqsat.ir.terms.shape import (
     require_static,
     same_dim,
     same_shape,
+    same_size,
     shape_names,
     size_term,
     static_shape,
@@ -117,7 +118,7 @@ def reshape(x: Tensor, shape: Any) -> Tensor:
     names = shape_names(x.shape, tuple(wanted))
     what = f"reshape of {format_shape(x.shape, names)} to {format_shape(tuple(wanted), names)}"
     out = as_shape(_hidden_extent(x.shape, wanted, what))
-    if not same_dim(size_term(out), size_term(x.shape)):
+    if not same_size(out, x.shape):
         sizes = [format_term(size_term(s), names=names) for s in (x.shape, out)]
         raise ShapeError(what, f"{sizes[0]} elements do not fit {sizes[1]}", one_symbol(x.shape, out))
     gather = _aligned(x.shape, out)
@@ -133,7 +134,7 @@ def _aligned(source: Shape, out: Shape) -> list[Term] | None:
     while n < len(source) or m < len(out):
         left, right = [source[n]] if n < len(source) else [], [out[m]] if m < len(out) else []
         a, b = n + len(left), m + len(right)
-        while not same_dim(size_term(tuple(left)), size_term(tuple(right))):
+        while not same_size(tuple(left), tuple(right)):
             p, q = static_shape(tuple(left)), static_shape(tuple(right))
             if p is None or q is None:
                 return None

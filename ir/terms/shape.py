@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.sums import content
+from eqsat.ir.terms.sums import content, distributed
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.ir.terms.walk import postorder, symbols
@@ -79,19 +79,45 @@ def require_static(shape: Shape, operation: str) -> tuple[int, ...]:
 
 
 def size_term(shape: Shape) -> Term:
-    """The number of elements as an index term, the same whichever extent a number divides.
+    """The number of elements as an index term, the same whichever extent a number divides, also inside of products.
 
     >>> n, c = t.sym("N"), t.sym("C")
     >>> size_term((n, 3, 10 * c + 10)), size_term((30, c + 1, n))
     (30*N*(C + 1), 30*N*(C + 1))
+    >>> size_term(((2 * n + 2) * (2 * c + 1), 3)), size_term((2 * c + 1, 6, n + 1))
+    (6*(N + 1)*(2*C + 1), 6*(N + 1)*(2*C + 1))
     """
     number = 1
     rest: list[Term] = []
-    for d in shape:
-        factor, body = content(t.as_index(d))
+    left = [t.as_index(d) for d in shape]
+    while left:
+        factor, body = content(left.pop())
         number *= factor
-        rest.append(body)
+        if body.op == "prod":
+            left.extend(body.args)
+        else:
+            rest.append(body)
     return t.product([t.index_const(number), *rest])
+
+
+def same_size(a: Shape, b: Shape) -> bool:
+    """Whether two shapes have as many elements, for all sizes, by the looks of their extents or multiplied out.
+
+    >>> n = t.sym("N")
+    >>> same_size((n + 1, n - 1), (n * n - 1,)), same_size((n, n), (n + 1, n))
+    (True, False)
+    """
+    if same_dim(size_term(a), size_term(b)):
+        return True
+    left, right = (distributed(*[f for d in s for f in _factors(t.as_index(d))]) for s in (a, b))
+    return left is right
+
+
+def _factors(x: Term) -> Iterator[Term]:
+    """A term as factors that are no products."""
+    number, body = content(x)
+    yield t.index_const(number)
+    yield from body.args if body.op == "prod" else (body,)
 
 
 def size(shape: Sequence[int]) -> int:
