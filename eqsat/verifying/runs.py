@@ -260,8 +260,9 @@ def _values(dtype: str, shape: tuple[int, ...], kind: int, rng: np.random.Genera
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     if dtype in COMPLEX:
-        made = np.empty(shape, dtype)
-        made.real, made.imag = (_values(made.real.dtype.name, shape, k, rng) for k in (kind, (kind + 1) % TRIALS))
+        made: NDArray = np.empty(shape, dtype)
+        part: str = made.real.dtype.name
+        made.real, made.imag = (_values(part, shape, k, rng) for k in (kind, (kind + 1) % TRIALS))
         return made
     special = _special(dtype)
     size = int(np.prod(shape))

@@ -98,7 +98,8 @@ def test_they_are_verified(dtype: str) -> None:
             assert eq.verify(a, b).verdict == ("proved" if n == k else "refuted")
     nan = [eq.constant(np.full(shape, v, dtype)) for v in (complex(np.nan, 1), complex(np.nan, 2))]
     padded, rows = x.pad(((0, 1), (0, 0))), eq.input("m", shape, "bool")
-    assert eq.verify(*(eq.where(rows, padded, v) for v in nan)).verdict == "refuted"
+    one, two = (eq.where(rows, padded, v) for v in nan)
+    assert eq.verify(one, two).verdict == "refuted"
     assert eq.verify(x.flip(0), x).verdict == "refuted"
 
 

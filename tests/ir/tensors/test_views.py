@@ -238,22 +238,23 @@ def test_reshapes_whichever_extent_a_number_divides() -> None:
 
 
 # feature: A14
-@pytest.mark.parametrize(
-    ("shape", "joined"),
-    [
-        (lambda n: (2 * n + 2, 2 * n + 1), lambda n: ((2 * n + 2) * (2 * n + 1),)),
-        (lambda n: (2 * n + 2, 3 * n + 3, 2), lambda n: (2, (2 * n + 2) * (3 * n + 3))),
-        (lambda n: (n + 1, n - 1), lambda n: (n * n - 1,)),
-    ],
-)
-def test_sizes_are_compared_whatever_their_factors_are(shape: Any, joined: Any) -> None:
+Sizes = Callable[[Any], Any]
+JOINED: list[tuple[Sizes, Sizes]] = [
+    (lambda n: (2 * n + 2, 2 * n + 1), lambda n: ((2 * n + 2) * (2 * n + 1),)),
+    (lambda n: (2 * n + 2, 3 * n + 3, 2), lambda n: (2, (2 * n + 2) * (3 * n + 3))),
+    (lambda n: (n + 1, n - 1), lambda n: (n * n - 1,)),
+]
+
+
+@pytest.mark.parametrize(("shape", "joined"), JOINED)
+def test_sizes_are_compared_whatever_their_factors_are(shape: Sizes, joined: Sizes) -> None:
     """Numbers that divide an extent inside of a product, and products that are multiplied out."""
     n = eq.symbol("N", lower=2)
     x = eq.input("x", shape(n), "int32")
-    y = eq.Program([x], {"y": np.flip(x).reshape(joined(n)), "back": (x.reshape(joined(n)) * 2).reshape(shape(n))})
+    y = eq.Program([x], {"y": eq.flip(x).reshape(joined(n)), "back": (x.reshape(joined(n)) * 2).reshape(shape(n))})
     best, kernel = eq.optimize(y).program, eq.compile(y)
     for size in (2, 5):
-        a = np.arange(np.prod(shape(size)), dtype="int32").reshape(shape(size))
+        a = array(*shape(size), dtype="int32")
         for found in (eq.evaluate(y, {"x": a}), eq.evaluate(best, {"x": a}), kernel(x=a)):
             assert np.array_equal(found["y"], np.flip(a).reshape(joined(size)))
             assert np.array_equal(found["back"], a * 2)
