@@ -45,7 +45,7 @@ from eqsat.pricing.table import Table, current
 from eqsat.pricing.views import is_reshape
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted, not_ours, told
-from eqsat.rulebook.packages import ONE, Given
+from eqsat.rulebook.packages import ONE, Given, asked_for
 from eqsat.telling import tell
 from eqsat.workers.call import WorkerLimit
 
@@ -124,7 +124,7 @@ def optimize(
     """
     table = table_for(target, objective, prices)
     check_options(growth, limits, rules)
-    given = rules if rules is None or isinstance(rules, ONE) else list(rules)
+    given = rules if rules is None or isinstance(rules, ONE) else asked_for(rules)
     operators, numbers = told(given)
     bound, own = limits or Limits(), not_ours(given)
     formulas = _calls_as_formulas(*with_signatures(as_program(program), operators, freeze), bound)

@@ -74,6 +74,19 @@ def new_name(value: Any, what: str, error: Errors = TypeMismatch) -> str:
     return name
 
 
+def label(value: Any, kind: str) -> str:
+    """What a rule or a law is called, given to its decorator.
+
+    >>> label(3, "rule")
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.TypeMismatch: rule: 3 is no name (a decorator takes one: @eq.rule("my-rule"))
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise TypeMismatch(kind, f"{told(value)} is no name", f'a decorator takes one: @eq.{kind}("my-{kind}")')
+    return value
+
+
 def told(value: object) -> str:
     """A value as an error says it: short."""
     found = repr(value)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.given import label, told
 from eqsat.ir.keywords import keywords
 
 
@@ -418,13 +420,31 @@ def law(name: str, *, source: str = "", family: str = "") -> Callable[[Callable[
     ...     return select("c", x, x), x
     >>> print(select_same)
     select-same: select(c, x, x) = x
+
+    Errors: EqsatError where the function returns something else, or takes parameters.
     """
+    label(name, "law")
 
     def add(declare: Callable[[], tuple[Expr, ...]]) -> Law:
-        left, right, *hypotheses = declare()
+        left, right, *hypotheses = _declared(declare, f"law {name}")
         return Law(name, declare.__doc__ or "", left, right, tuple(hypotheses), source, family or declare.__module__)
 
     return add
+
+
+def _declared(declare: Callable[[], object], what: str) -> tuple[Expr, ...]:
+    """What the function of a law returns, which is two sides and hypotheses."""
+    needed = [
+        p.name for p in signature(declare).parameters.values() if p.default is p.empty and p.kind < p.VAR_POSITIONAL
+    ]
+    if needed:
+        raise EqsatError(what, f"its function takes {', '.join(needed)}", "name tensors in it: x = tensor('x')")
+    answer = declare()
+    parts = cast("tuple[object, ...]", answer if isinstance(answer, tuple) else ())
+    if len(parts) < 2 or not all(isinstance(part, Expr) for part in parts):
+        fix = "return (left, right, *hypotheses), made by the functions of eqsat.ir.law"
+        raise EqsatError(what, f"its function returns {told(cast('object', answer))}", fix)
+    return cast("tuple[Expr, ...]", parts)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import BOOL, DATA, INDEX
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.given import label
 from eqsat.ir.keywords import keywords
 from eqsat.ir.order import decreases
 from eqsat.ir.terms import term as t
@@ -270,6 +271,7 @@ def rule(
     their kinds: Idx, Total, Neg, Pos, Num, Pred, Elem, Buffer, and Data for a value of each of `dtypes`. A parameter
     of type int is each of the `cases`: one theorem for each number. Errors: RuleError.
     """
+    label(name, "rule")
     return lambda declare: make_rule(declare, name, source, tags, dtypes, "", cases)
 
 

@@ -28,6 +28,7 @@ from eqsat.proving.read import Ranges, read
 from eqsat.proving.trial import Trial
 from eqsat.rewriting.context import Context
 from eqsat.rulebook import default_rules
+from eqsat.rulebook.packages import asked_for
 
 MOST_TERMS, MOST_NORMAL = 3_000, 300
 SECONDS = 20.0
@@ -111,6 +112,7 @@ def explain(
     if proof.verdict == "refuted":
         shown = ", ".join(f"{k}={v}" for k, v in (proof.witness or {}).items())
         raise EqsatError(f"{first} and {second}", f"differ at {shown}", "there is nothing to explain")
+    rules = asked_for(rules, (Rule,))
     why = explain_terms(first, second, ranges, [*default_rules(), *rules] if rules else None)
     if not why.equal:
         raise EqsatError(f"{first} and {second}", "no rules make them equal", "declare one that does: eq.rule")

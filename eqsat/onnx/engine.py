@@ -15,7 +15,7 @@ from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.keywords import keywords
 from eqsat.models.package import require
 from eqsat.result import Measure, Result
-from eqsat.rulebook.packages import ONE, Given
+from eqsat.rulebook.packages import ONE, Given, asked_for
 from eqsat.telling import tell
 from eqsat.workers.call import Preparation, prepare
 
@@ -173,7 +173,7 @@ def optimize(
     from eqsat.rulebook.admitted import told
 
     check_options(GROWTH if growth is None else growth, limits, rules)
-    own = rules if rules is None or isinstance(rules, ONE) else tuple(rules)
+    own = rules if rules is None or isinstance(rules, ONE) else tuple(asked_for(rules))
     operators, _ = told(own)
     table, allowed = table_for(target, objective, prices), GROWTH if growth is None else growth
     run = _Run(target, objective, own, freeze, limits or Limits(), checked, allowed, table, confirm)

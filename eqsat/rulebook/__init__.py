@@ -28,6 +28,7 @@ from eqsat.proving.question import definedness
 from eqsat.rulebook.acting import why_idle
 from eqsat.rulebook.fuzz import Variables, box_of, confirmed, counterexample, is_lazy, variables_of
 from eqsat.rulebook.laws import prove_law
+from eqsat.rulebook.packages import asked_for
 from eqsat.rulebook.picture import picture
 from eqsat.rulebook.report import BELIEVED, WORST_FIRST, Rulebook, RuleReport, Status
 from eqsat.rules import all_rules, scalar_rules
@@ -61,7 +62,7 @@ def check_rules(
     >>> report.status, report.witness
     ('refuted', {'x': 1, 'c': 2})
     """
-    chosen = list(all_rules() if rules is None else rules)
+    chosen: list[Rule | Law] = list(all_rules()) if rules is None else asked_for(rules, (Rule, Law))
     tell = progress or _silent
     check = partial(check_rule, seconds=seconds)
     if executor is None:

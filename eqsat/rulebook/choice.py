@@ -8,7 +8,7 @@ from functools import lru_cache
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.rule import Rule
 from eqsat.rulebook import admit
-from eqsat.rulebook.packages import expanded
+from eqsat.rulebook.packages import asked_for, expanded
 from eqsat.rules import scalar_rules
 
 
@@ -16,13 +16,14 @@ def rules_in_use(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
     """All rules to apply, where a user gives some: rules of their own are added, names choose from those of eqsat,
     or add what an installed package has under them.
 
-    An EqsatError names a rule that is not proved, with what refutes it, that can act nowhere, or that is unknown.
+    An EqsatError names a rule that is not proved, with what refutes it, that can act nowhere, or that is unknown, and
+    what is neither a rule nor a name.
 
     >>> [r.name for r in rules_in_use(["div-div", "mod-mod"])]
     ['div-div', 'mod-mod']
     """
     ours = scalar_rules()
-    given = expanded(rules, (r.name for r in ours))
+    given = expanded(asked_for(rules, (Rule, str)), (r.name for r in ours))
     names = {r for r in given if isinstance(r, str)}
     unknown = sorted(names - {r.name for r in ours})
     if unknown:

@@ -8,8 +8,10 @@ list`; so installing a package changes no answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.given import told
 from eqsat.ir.law import Law, Laws
 from eqsat.ir.packages import Origin, is_offered, load, offers
 from eqsat.ir.rule import Family, Rule
@@ -21,6 +23,7 @@ Given = Law | Rule | KnownOperator | PadValue
 """What `rules=` takes, beside names."""
 ONE = (str, Law, Rule, KnownOperator, PadValue)
 """What is given alone in `rules=`, instead of several."""
+NAMES = "rules=['compose'] names those to use"
 NOTHING, FIX = "declares no law, rule, operator or pad value", "use eq.law, eq.rule, eq.operator or eq.pad_value"
 
 
@@ -47,6 +50,32 @@ def rules_of_package(name: str) -> tuple[Given, ...]:
             raise EqsatError(f"rules {origin}", NOTHING, FIX)
         found |= more
     return tuple(found)
+
+
+def asked_for(rules: object, kinds: tuple[type, ...] = ONE) -> list[Any]:
+    """What `rules=` was given, one alone or several, each of one of the kinds; an EqsatError names what is not.
+
+    >>> asked_for("compose"), asked_for(["compose", "absorb"])
+    (['compose'], ['compose', 'absorb'])
+    >>> asked_for([None])
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.EqsatError: rules: None is no rule, law or name (rules=['compose'] names those to use)
+    """
+    if isinstance(rules, ONE):
+        asked = [rules]
+    elif isinstance(rules, Iterable):
+        asked = list(cast("Iterable[object]", rules))
+    else:
+        raise EqsatError(f"rules={told(rules)}", "is no rule, law or name", NAMES)
+    for item in asked:
+        if not isinstance(item, ONE):
+            raise EqsatError(f"rules: {told(item)} is no rule, law or name", fix=NAMES)
+        if not isinstance(item, kinds):
+            what = f"{item!r}" if isinstance(item, str) else str(item)
+            wanted = " or a ".join({str: "name"}.get(k, k.__name__.lower()) for k in kinds)
+            raise EqsatError(f"rules: {what}", f"is not a {wanted}, which is asked for here")
+    return asked
 
 
 def expanded(given: Iterable[object], ours: Iterable[str]) -> list[object]:

@@ -4,12 +4,14 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import pytest
 
+import eqsat as eq
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.law import select, tensor
 from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, Total, choose, rule, when
 from eqsat.ir.terms import term as t
 from eqsat.rulebook import admit, check_rule, check_rules, default_rules
@@ -204,3 +206,51 @@ def test_executors() -> None:
 
 def test_default_rules() -> None:
     assert [r.name for r in default_rules()] == [r.name for r in scalar_rules()]
+
+
+def a_law(*answer: Any) -> Any:
+    return lambda: answer
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda: eq.law("l")(cast(Any, lambda: None)), "law l: its function returns None"),
+        (lambda: eq.law("l")(a_law(1, 2)), r"law l: its function returns \(1, 2\)"),
+        (lambda: eq.law("l")(a_law(tensor("x"))), "law l: its function returns"),
+        (lambda: eq.law("l")(cast(Any, lambda z: (z, z))), "law l: its function takes z"),  # pyright: ignore
+        (lambda: eq.law(a_law()), "law: <function .* is no name"),
+        (lambda: rule(cast(Any, div_unbounded)), "rule: <function .* is no name"),
+        (lambda: rule(""), "rule: '' is no name"),
+    ],
+)
+def test_declarations_that_make_no_rule_say_so(declare: Callable[[], object], said: str) -> None:
+    with pytest.raises(EqsatError, match=said):
+        declare()
+
+
+LAW = eq.law("select-same")(lambda: (select("c", tensor("x"), tensor("x")), tensor("x")))
+
+
+USES: list[Callable[[Any], object]] = [
+    lambda rules: eq.simplify("i*8//4//2", {"i": 9}, rules=rules),
+    lambda rules: eq.optimize(eq.input("x", (4, 4), "float32").flip(0), rules=rules),
+    lambda rules: eq.explain("i//2", "i//2", rules=rules),
+    eq.check_rules,
+]
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_given_for_rules_and_is_none(use: Callable[[Any], object]) -> None:
+    """Nothing is passed over: it would be believed to act."""
+    for wrong in ([None], [3], 3, [split_merge.split_merge, None]):
+        with pytest.raises(EqsatError, match="is no rule, law or name"):
+            use(wrong)
+
+
+def test_laws_are_no_rules_of_terms() -> None:
+    with pytest.raises(EqsatError, match=r"select-same: .*: is not a rule or a name"):
+        simplify("i*8", {"i": 9}, rules=cast(Any, [LAW]))
+    with pytest.raises(EqsatError, match="'div-div': is not a rule or a law"):
+        check_rules(cast(Any, ["div-div"]))
+    assert str(simplify("i // 2 // 3", rules="div-div")) == "i // 6"
