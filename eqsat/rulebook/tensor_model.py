@@ -22,9 +22,10 @@ from eqsat.rulebook import tensor_proofs as p
 
 ORDER_FREE = "axiom: an order-free reduction over a bijection of its box"
 NEUTRAL = "axiom: an order-free reduction without indices at which its body is neutral"
-UNIVERSES = (1, 2, 3)
 MOST_INSTANCES = 3000
-ROUNDS = (1, 2)
+# What is tried in turn: a proof with so many rounds of instances, or a counter-model with so many indices. Few
+# instances first: what follows from them is proved, and many bury it. Small models take less than many instances.
+ATTEMPTS = (("rounds", 1), ("indices", 1), ("indices", 2), ("rounds", 2), ("indices", 3))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -381,18 +382,22 @@ class _World:
     def compare_reductions(self, done: set[Any]) -> None:
         """Reductions of the same operator are equal unless their bodies differ somewhere in the box, or one of them has
         a value there that is not neutral where the other one has none."""
-        z3 = self.z3
         for n, r in enumerate(list(self.reductions.values())):
-            if ("undefined", n) not in done:
-                done.add(("undefined", n))
-                j = self.reduced_index(r.op, f"undefined at {n}")
-                at = z3.And(r.box(j), z3.Not(r.body(j)[1]))
-                self.constraints.append(z3.Or(r.defined, at))
+            self.once(done, ("undefined", n), lambda n=n, r=r: self.undefined_somewhere(n, r))
         for (a, left), (b, right) in itertools.combinations(list(enumerate(self.reductions.values())), 2):
-            if left.op == right.op and ("differ", a, b) not in done:
-                done.add(("differ", a, b))
-                j = self.reduced_index(left.op, f"differ at {a} {b}")
-                self.constraints.append(z3.Or(left.value == right.value, self.apart(left, right, j)))
+            if left.op == right.op:
+                name = f"differ at {a} {b}"
+                self.once(done, ("differ", a, b), lambda x=left, y=right, name=name: self.equal_unless(x, y, name))
+
+    def undefined_somewhere(self, n: int, r: _Reduction) -> Any:
+        """A reduction is defined, or its body is not at some reduced index."""
+        j = self.reduced_index(r.op, f"undefined at {n}")
+        return self.z3.Or(r.defined, self.z3.And(r.box(j), self.z3.Not(r.body(j)[1])))
+
+    def equal_unless(self, left: _Reduction, right: _Reduction, name: str) -> Any:
+        """Two reductions of one operator are equal, or apart at some reduced index."""
+        j = self.reduced_index(left.op, name)
+        return self.z3.Or(left.value == right.value, self.apart(left, right, j))
 
     def apart(self, left: _Reduction, right: _Reduction, j: Any) -> Any:
         """Two reductions of one operator differ at a reduced index."""
@@ -467,21 +472,18 @@ def decide_rule(
 ) -> tuple[Verdict, dict[str, str], str, tuple[str, ...]]:
     """The verdict, the finite counter-model, the method and the axioms used."""
     axioms: tuple[str, ...] = ()
-    for rounds in ROUNDS:  # few instances first: what follows from them is proved, and many bury it
-        world = _World(0)
+    for kind, n in ATTEMPTS:
+        world = _World(n if kind == "indices" else 0)
         goal = _negated(world, lhs, rhs)
-        world.close(hypotheses, rounds)
-        axioms = tuple(world.axioms)
-        if _solve(world, goal, rlimit)[0] == "unsat":
-            return "proved", {}, "unfolding + z3", axioms
-    for size in UNIVERSES:
-        world = _World(size)
-        goal = _negated(world, lhs, rhs)
-        if not world.close(hypotheses, 12):
-            break
-        verdict, model = _solve(world, goal, rlimit)
-        if verdict == "sat":
-            return "refuted", _witness(world, model), f"finite model with {size} indices", axioms
+        if kind == "rounds":
+            world.close(hypotheses, n)
+            axioms = tuple(world.axioms)
+            if _solve(world, goal, rlimit)[0] == "unsat":
+                return "proved", {}, "unfolding + z3", axioms
+        elif world.close(hypotheses, 12):
+            verdict, model = _solve(world, goal, rlimit)
+            if verdict == "sat":
+                return "refuted", _witness(world, model), f"finite model with {n} indices", axioms
     return "unknown", {}, "unfolding + z3", axioms
 
 
