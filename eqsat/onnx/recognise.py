@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ from eqsat.onnx.ops.table import OUTPUT, SLOTS, apply, in_slots, tag_call
 MAX_ASSIGNMENTS = 64
 MAX_DEPTH = 12
 """Formulas of operators with longer chains of steps are not compared."""
+
+_REFUSALS = (EqsatError, TypeError, ValueError, KeyError, IndexError)
 
 
 def _units(*terms: Term) -> dict[Term, Term]:
@@ -136,7 +139,7 @@ def matches(call: Call, node: Any, output: int = 0) -> bool:
     """Whether the table reads this formula in a call."""
     try:
         made = apply(call)
-    except (EqsatError, TypeError, ValueError, KeyError, IndexError):
+    except _REFUSALS:
         return False  # a proposal that the operator does not accept
     return output < len(made) and same_node(made[output].node, node)
 
@@ -174,9 +177,14 @@ def proposals(node: View | Compute, opset: int, domains: Collection[str] = ()) -
     elif node.body.op == "cast":
         yield Call("Cast", node.operands, {"to": element_type(node.body.dtype)}, opset)
     elif len(node.operands) <= 3:
+        last = canonical_body(node)[0].op
         for name in FORMULAS:
             if tagged is None or name != tagged.op:
-                yield from _assigned(Call(name, (), {}, opset), node.operands, range(_arity(name, len(node.operands))))
+                for call in _assigned(
+                    Call(name, (), {}, opset), node.operands, range(_arity(name, len(node.operands)))
+                ):
+                    if last_operation(call) in (last, ""):
+                        yield call
 
 
 def _arity(name: str, operands: int) -> int:
@@ -192,6 +200,30 @@ def _assigned(call: Call, operands: Sequence[Tensor], slots: Sequence[int]) -> I
         yield replace(call, operands=in_slots(operands, slots))
     for chosen in itertools.islice(itertools.product(operands, repeat=len(slots)), MAX_ASSIGNMENTS):
         yield replace(call, operands=in_slots(chosen, slots))
+
+
+def last_operation(call: Call) -> str | None:
+    """The last operation of the formula of a call over elements, which no shape changes; None where it has no formula,
+    and nothing where that depends on the numbers of a constant."""
+    if any(x is None or isinstance(x.node, Constant) for x in call.operands):
+        return ""
+    keys = [x.key for x in call.tensors]
+    return _last_over(call.op, call.opset, tuple(x.dtype for x in call.tensors), tuple(keys.index(k) for k in keys))
+
+
+@lru_cache(maxsize=4096)
+def _last_over(op: str, opset: int, dtypes: tuple[str, ...], firsts: tuple[int, ...]) -> str | None:
+    """That of an operator over numbers of some types; `firsts` are the places where each operand stands first.
+
+    >>> _last_over("Relu", 17, ("float32",), (0,)), _last_over("Sub", 17, ("int32", "int32"), (0, 1))
+    ('max', 'sub')
+    """
+    cells = [input(f"cell{n}", (), dtype) for n, dtype in enumerate(dtypes)]
+    try:
+        made = apply(Call(op, tuple(cells[n] for n in firsts), {}, opset))[0].node
+    except _REFUSALS:
+        return None
+    return made.body.op if isinstance(made, Compute) else None
 
 
 def _fused(call: Call, node: View | Compute) -> Iterator[Call]:

@@ -25,8 +25,10 @@ from eqsat.ir.tensors.tensor import Compute, Opaque, Program, Tag, Tensor, View,
 from eqsat.ir.terms import term as t  # noqa: E402
 from eqsat.ir.terms.term import Term  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
+from eqsat.onnx import recognise  # noqa: E402
 from eqsat.onnx.call import Call  # noqa: E402
 from eqsat.onnx.check import distance  # noqa: E402
+from eqsat.onnx.ops.pointwise import FORMULAS  # noqa: E402
 from eqsat.onnx.ops.table import apply, with_attrs  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
@@ -385,3 +387,25 @@ def test_parts_that_are_all_of_a_tensor_are_one_split(opset: int) -> None:
             wanted = evaluate_outputs(Program([x], outputs), {"x": value})
             for y, found in zip(wanted.values(), run_session(session(made), {"x": value}), strict=True):
                 assert distance(y, found) <= 1e-6
+
+
+def every_call(dtype: str) -> list[Call]:
+    """Each formula over one operand, over two, over the same one twice, and over extents of 1."""
+    x, y, row, cell = (input(n, s, dtype) for n, s in (("x", (2, 3)), ("y", (2, 3)), ("r", (1, 3)), ("c", (1, 1))))
+    operands = ((x,), (cell,), (x, y), (x, x), (x, row), (row, x), (cell, cell), (x, y, row), (x, x, y))
+    return [Call(name, chosen, {}, 17) for name in FORMULAS for chosen in operands]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int32", "uint8", "float32"])
+def test_what_is_not_compared_is_another_formula(dtype: str) -> None:
+    """Proposals that are passed over by their last operation would not have matched."""
+    compared = 0
+    for call in every_call(dtype):
+        try:
+            node = apply(call)[0].node
+        except (EqsatError, TypeError, ValueError):
+            continue
+        if isinstance(node, Compute):
+            compared += 1
+            assert recognise.last_operation(call) == recognise.canonical_body(node)[0].op, call
+    assert compared > 30
