@@ -12,6 +12,7 @@ from eqsat.backends.c.parallel import Variable, outlined, run_parts
 from eqsat.backends.c.pointwise_loop import PointwiseRowsPrinter
 from eqsat.backends.c.pointwise_tiles import PointwiseTilesPrinter
 from eqsat.backends.c.register_shuffle import RegisterShufflePrinter
+from eqsat.backends.c.transposes.line_tiles import LineTilesPrinter
 from eqsat.backends.c.transposes.lines import LineTransposePrinter
 from eqsat.backends.c.transposes.streaming import StreamingTransposePrinter
 from eqsat.backends.c.transposes.tiles import TransposeTilesPrinter
@@ -26,6 +27,7 @@ PRINTERS: Mapping[type[Schedule], type[SchedulePrinter[Any]]] = {
     s.TransposeTiles: TransposeTilesPrinter,
     s.StreamingTranspose: StreamingTransposePrinter,
     s.LineTranspose: LineTransposePrinter,
+    s.LineTiles: LineTilesPrinter,
     s.Interleave: InterleavePrinter,
     s.PointwiseTiles: PointwiseTilesPrinter,
     s.PointwiseRows: PointwiseRowsPrinter,

@@ -12,6 +12,7 @@ from eqsat.backends.schedules.choose_transpose import result_order, source_order
 from eqsat.backends.schedules.schedule import (
     ContiguousCopy,
     Interleave,
+    LineTiles,
     LineTranspose,
     Schedule,
     StreamingTranspose,
@@ -69,6 +70,13 @@ def _line_transposes(move: Move, first: LineTranspose) -> Iterator[Schedule]:
     yield from (replace(first, prefetch_tiles=tiles) for tiles in (0, 1, 2, 4, 8))
 
 
+def _line_tiles(move: Move, first: LineTiles) -> Iterator[Schedule]:
+    line = LINE // move.out.size
+    for high, wide in TILE_SHAPES:
+        if high * line <= first.i.size and wide * line <= first.j.size:
+            yield replace(first, high=high, wide=wide)
+
+
 def _copies(move: Move, first: ContiguousCopy) -> Iterator[Schedule]:
     if first.tiled is not None:
         wide = (w for w in (first.tile // 2, 2 * first.tile) if 2 <= w < move.extents[first.tiled])
@@ -106,6 +114,8 @@ def candidates(move: Move, machine: Machine, threads: int = 1) -> tuple[Schedule
         found |= dict.fromkeys(_streaming_transposes(move, first))
     elif isinstance(first, LineTranspose):
         found |= dict.fromkeys(_line_transposes(move, first))
+    elif isinstance(first, LineTiles):
+        found |= dict.fromkeys(_line_tiles(move, first))
     elif isinstance(first, ContiguousCopy):
         found |= dict.fromkeys(_copies(move, first))
     elif isinstance(first, Interleave):

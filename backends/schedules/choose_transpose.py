@@ -1,6 +1,6 @@
 """Schedules of transposes: the source is contiguous along one loop and the result along another.
 
-Five cases, by size and shape:
+Six cases, by size and shape:
 
 1. The result exceeds a part of the last cache, its rows are whole lines apart, and registers hold half a line or one:
    `line_transpose`.
@@ -8,7 +8,8 @@ Five cases, by size and shape:
    `contiguous_transpose`.
 3. The result exceeds half of the last cache or more (`streamed_from`), and its rows are long: `streaming_transpose`.
 4. The result exceeds the last cache otherwise: tiles that are collected, and written by non-temporal stores.
-5. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
+5. A cache holds it, but rows meet in few sets of the first one: `line_tiles`.
+6. The caches hold much of it: `cached_transpose`, whose tile shapes and loop orders follow from what stays where.
 """
 
 from __future__ import annotations
@@ -19,12 +20,21 @@ from math import prod
 
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, aliases, nearly_aliases, rows_per_set, sets_reached
+from eqsat.backends.schedules.cache_sets import (
+    FEW_SETS,
+    PERIOD,
+    WAYS,
+    aliases,
+    nearly_aliases,
+    rows_per_set,
+    sets_reached,
+)
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, contiguous_loops, exceeds_cache, tile_extent
 from eqsat.backends.schedules.schedule import (
     TILE_I,
     TILE_J,
     ContiguousLoops,
+    LineTiles,
     LineTranspose,
     StreamingTranspose,
     TransposeTiles,
@@ -194,7 +204,7 @@ class Transpose:
 
 def choose_transpose(
     move: Move, machine: Machine, threads: int, i: int, j: int
-) -> TransposeTiles | StreamingTranspose | LineTranspose | None:
+) -> TransposeTiles | StreamingTranspose | LineTranspose | LineTiles | None:
     """Register transposes, where both runs are long enough for them."""
     far = runs_of(move, threads, i, j, True)
     if far is not None and by_lines(far, machine):
@@ -204,7 +214,9 @@ def choose_transpose(
         chosen = None if far is None else streamed_transpose(far, machine)
         if chosen is not None:
             return chosen
-    return None if near is None else cached_transpose(near, machine)
+    if near is None:
+        return None
+    return line_tiles(near, machine) if meets_in_sets(near, machine) else cached_transpose(near, machine)
 
 
 def runs_of(move: Move, threads: int, i: int, j: int, streamed: bool) -> Transpose | None:
@@ -390,6 +402,52 @@ def strip_height(it: Transpose, machine: Machine) -> int:
         return max(2 * it.e, HIGH_STRIP)
     two = it.size == 1 or (it.e <= BLOCK // 4 and it.plain.i.size < TILE_LINES * it.line)
     return 2 * it.e if two else it.e
+
+
+def meeting(it: Transpose) -> tuple[int, int]:
+    """How many rows of the source meet in a set of the first cache, of as many as a line of the result has elements;
+    and how many of the result, of as many as a line of the source has."""
+    runs = zip((it.plain.i, it.plain.j), it.row_strides, strict=True)
+    of_source, of_result = (rows_per_set(abs(stride), it.line) if run.single else 1 for run, stride in runs)
+    return of_source, of_result
+
+
+def meets_in_sets(it: Transpose, machine: Machine) -> bool:
+    """Whether so many rows meet in a set that they are better read and written for several lines each time.
+
+    Rows of the result count where they begin anywhere in a line, and are written in parts, or where a register block
+    has more of them than a set holds; rows of the source unless other tiles read few of them at a time. Measured.
+    """
+    i, j = it.plain.i, it.plain.j
+    lines = min(i.size, j.size) >= it.line and not it.move.boxed and machine.vector >= 2 * BLOCK
+    if not lines or it.e < BLOCK // 4:
+        return False
+    of_source, of_result = meeting(it)
+    if begins_within_lines(it):
+        return of_result >= WAYS or of_source > 2 * WAYS
+    both = of_source >= WAYS and of_result >= WAYS
+    read = of_source >= WAYS if it.e > WAYS // 2 else of_source >= 2 * WAYS and it.row > LINE
+    return both or read or (it.e > WAYS and of_result >= 2 * WAYS)
+
+
+def line_tiles(it: Transpose, machine: Machine) -> LineTiles:
+    """Transposes in a cache whose rows meet in few sets of the first: four lines of those at a time, or two."""
+    i, j = it.plain.i, it.plain.j
+
+    def lines(size: int, rows: int, many: int) -> int:
+        if it.line // rows <= FEW_SETS:
+            fitting = [n for n in LINES_AT_ONCE if n * it.line <= size]
+            if fitting:
+                return min(fitting, key=lambda n: -(-size // (n * it.line)) * n)
+        return 2 if rows >= many and size >= 2 * it.line else 1
+
+    of_source, of_result = meeting(it)
+    # A set holds WAYS lines that are read. Those that are written are met by what is read meanwhile.
+    high, wide = lines(i.size, of_result, WAYS), lines(j.size, of_source, WAYS + 1)
+    if high * wide * it.line * LINE > machine.first:
+        wide = max(1, wide // 2)
+    tile = replace(it.plain, ti=high * it.line, tj=wide * it.line)
+    return LineTiles(i, j, high, wide, order=source_order(it.move, tile), threads=it.plain.threads)
 
 
 def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:

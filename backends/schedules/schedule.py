@@ -152,6 +152,27 @@ class LineTranspose(Schedule):
 
 
 @dataclass(frozen=True)
+class LineTiles(Schedule):
+    """Transpose tile by tile what a cache holds but few sets of the first one: some lines of a row each time it is met.
+
+        before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s; both begin anywhere
+        after:   for b, i0 = 0:I:high * LINE, j0 = 0:J:wide * LINE:   # in `order`
+                     words = R rows of s[b, i0:, j0:j0 + wide * LINE] interleaved, for all R rows of the tile
+                     for all 8 columns of the tile: x[0:8] = 8 lines of words, interleaved; d[b, j0:, i0:] = x[0:8]
+
+    Rows that meet in a set of the cache are evicted before they are met again: so each of the source is read for `wide`
+    lines and each of the result written for `high` lines. Between, a tile lies in `words`, where nothing meets.
+
+    i, j: the contiguous loops of the result and of the source. The last tile overlaps the one before.
+    """
+
+    i: ContiguousLoops
+    j: ContiguousLoops
+    high: int
+    wide: int
+
+
+@dataclass(frozen=True)
 class Interleave(Schedule):
     """Interleave a few rows element by element, or separate them again.
 

@@ -32,11 +32,13 @@ from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.schedules.candidates import candidates
 from eqsat.backends.schedules.choose import schedule_moves
+from eqsat.backends.schedules.choose_transpose import choose_transpose, runs_of
 from eqsat.backends.schedules.schedule import (
     TILE_I,
     TILE_J,
     ContiguousCopy,
     Interleave,
+    LineTiles,
     LineTranspose,
     PointwiseTiles,
     Schedule,
@@ -167,6 +169,77 @@ def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int, vector: i
     check_lines(y, threads, shift, vector)
 
 
+@st.composite
+def crowded_transposes(draw: st.DrawFn) -> Tensor:
+    """Rows near a power of two bytes, so that many meet in a set of the cache, on one side or both, some backwards."""
+    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "bool")))
+    page = 4096 // np.dtype(dtype).itemsize
+    stride, lines = draw(st.sampled_from([page, page, page // 2])), st.integers(64, 300)
+    read, other = stride + draw(st.sampled_from([0, 0, -1, 1, -2, 3])), draw(lines)
+    shape = draw(st.sampled_from([(other, read), (read, other), (stride // 2 - 1, read)]))
+    outer = draw(st.integers(1, 2)) if prod(shape) < 1 << 18 else 1
+    x = input("x", (outer, *shape), dtype)
+    x = x.flip(draw(st.integers(0, 1))) if draw(st.booleans()) else x
+    return x.permute_dims((0, 2, 1))
+
+
+# feature: K1
+@settings(max_examples=12, suppress_health_check=ANY)
+@given(crowded_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
+def test_crowded_transposes_bit_by_bit(y: Tensor, threads: int, shift: int, vector: int) -> None:
+    check_bits({"y": y}, threads, Machine(vector), shift)
+
+
+@st.composite
+def tiles_of_lines(draw: st.DrawFn) -> tuple[Tensor, int, int]:
+    """Runs of one axis or two that become columns, wherever they begin, and how many lines tiles have along both."""
+    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64")))
+    line = 64 // np.dtype(dtype).itemsize
+    high, wide = draw(st.integers(1, 5)), draw(st.integers(1, 4))
+    extents = {"o": draw(st.integers(1, 3)), "i1": 1, "j1": 1}
+    for name, least in (("i", high * line), ("j", wide * line)):
+        split = draw(st.sampled_from([1, 1, 2, 3])) if least > line else 1
+        extents |= {f"{name}1": split, f"{name}2": -(-least // split) + draw(st.integers(0, line))}
+    far = draw(st.booleans())
+    source = [*(["i1", "o", "i2"] if far else ["o", "i1", "i2"]), "j1", "j2"]
+    x = input("x", tuple(extents[n] for n in source), dtype)
+    for n in draw(st.sets(st.sampled_from(["o", "i1", "i2"]), max_size=2)):
+        x = x.flip(source.index(n))
+    result = [*draw(st.permutations(["o", "j1", "j2"])), "i1", "i2"]
+    return x.permute_dims(tuple(source.index(n) for n in result)), high, wide
+
+
+def check_tiles_of_lines(case: tuple[Tensor, int, int], threads: int, shift: int, vector: int) -> None:
+    """Tiles of so many lines, or of as many as the runs that are found have."""
+    y, high, wide = case
+
+    def tiles(move: Move, machine: Machine, threads: int, i: int, j: int) -> Schedule | None:
+        it, line = runs_of(move, threads, i, j, True), 64 // move.out.size
+        if it is None or min(it.plain.i.size, it.plain.j.size) < line:
+            return choose_transpose(move, machine, threads, i, j)
+        runs = (it.plain.i, it.plain.j)
+        lines = (min(n, run.size // line) for n, run in zip((high, wide), runs, strict=True))
+        return LineTiles(*runs, *lines, order=it.plain.order, threads=threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eqsat.backends.schedules.choose.choose_transpose", tiles)
+        check_bits({"y": y}, threads, Machine(vector), shift)
+
+
+# feature: K1
+@settings(max_examples=12, suppress_health_check=ANY)
+@given(tiles_of_lines(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
+def test_tiles_of_lines_bit_by_bit(case: tuple[Tensor, int, int], threads: int, shift: int, vector: int) -> None:
+    check_tiles_of_lines(case, threads, shift, vector)
+
+
+@pytest.mark.slow
+@settings(max_examples=600, suppress_health_check=ANY)
+@given(tiles_of_lines(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
+def test_many_tiles_of_lines(case: tuple[Tensor, int, int], threads: int, shift: int, vector: int) -> None:
+    check_tiles_of_lines(case, threads, shift, vector)
+
+
 @pytest.mark.slow
 @settings(max_examples=400, suppress_health_check=ANY)
 @given(st.data(), st.sampled_from([1, 2, 3]), st.sampled_from(MACHINES), st.integers(0, 15))
@@ -275,6 +348,10 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
         isinstance(p, LineTranspose) and not p.i.single and not p.j.single
     ),
     "transpose by lines of several rows": lambda m, p: isinstance(p, LineTranspose) and p.j.size * m.out.size < 64,
+    "transpose in tiles of lines": lambda m, p: isinstance(p, LineTiles) and p.high * p.wide >= 8,
+    "transpose in tiles of lines, of whole lines": lambda m, p: (
+        isinstance(p, LineTiles) and m.out.strides[p.j.loops[0]] * m.out.size % 64 == 0
+    ),
     "interleave": lambda m, p: isinstance(p, Interleave),
     "interleave in registers": lambda m, p: isinstance(p, Interleave) and p.in_registers,
     "interleave of an odd number of rows": lambda m, p: (
@@ -301,8 +378,8 @@ def test_every_schedule_is_chosen_somewhere() -> None:
 @pytest.mark.parametrize("machine", [Machine(32, last=1 << 8), MACHINES[-1], this_machine()])
 def test_every_candidate_computes_the_same(machine: Machine) -> None:
     shapes = [((130, 77), "float32"), ((2, 3, 40, 64), "int8"), ((40, 6, 50), "float64"), ((64, 1024), "uint16")]
-    shapes += [((200, 40), "float32"), ((90, 2, 6), "float64")]
-    orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0), (1, 0), (0, 2, 1)]
+    shapes += [((200, 40), "float32"), ((90, 2, 6), "float64"), ((130, 2047), "float16")]
+    orders = [(1, 0), (0, 2, 3, 1), (1, 0, 2), (1, 0), (1, 0), (0, 2, 1), (1, 0)]
     for (shape, dtype), order in zip(shapes, orders, strict=True):
         y = input("x", shape, dtype).permute_dims(order)
         low = lower(Program(leaves_of(y), {"y": y}))

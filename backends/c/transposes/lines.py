@@ -22,6 +22,7 @@ written by plain stores, wherever it lies, over what its neighbours write too.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from eqsat.backends.c.copy_fill import define_nt_copy
 from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product
@@ -29,7 +30,7 @@ from eqsat.backends.c.transposes.tiles import define_offsets
 from eqsat.backends.c.vector import define_interleave, define_type, vector_type
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.schedule import TILE_I, LineTranspose
+from eqsat.backends.schedules.schedule import TILE_I, LineTiles, LineTranspose
 
 WORD = 8
 """Bytes of a word."""
@@ -145,20 +146,17 @@ def words_name(size: int, table: bool, pieces: int) -> str:
     return f"words_of{'' if pieces == 1 else f'_{pieces}th'}_rows{'r' if table else ''}_u{8 * size}"
 
 
-class LineTransposePrinter(SchedulePrinter[LineTranspose]):
-    """Prints one LineTranspose."""
+S = TypeVar("S", LineTranspose, LineTiles)
+
+
+class LinesPrinter(SchedulePrinter[S]):
+    """What prints transposes of lines to lines has in common."""
 
     def __init__(
-        self,
-        text: Text,
-        move: Move,
-        schedule: LineTranspose,
-        machine: Machine,
-        name: str,
-        buffers: Mapping[str, str],
+        self, text: Text, move: Move, schedule: S, machine: Machine, name: str, buffers: Mapping[str, str]
     ) -> None:
         super().__init__(text, move, schedule, machine, name, buffers)
-        self.pieces = max(1, LINE // (schedule.j.size * self.size))
+        self.pieces: int = max(1, LINE // (schedule.j.size * self.size))
         """Rows of the source that make a line together."""
         assert self.size <= WORD and schedule.j.size * self.size * self.pieces >= LINE
         self.width = min(self.vector, LINE)
@@ -170,14 +168,95 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         self.row = str(move.operands[0].strides[schedule.i.loops[0]] * self.size) if schedule.i.single else "row"
         self.column = str(move.out.strides[schedule.j.loops[0]] * self.size) if schedule.j.single else "column"
 
+    def define_offsets(self) -> None:
+        """The tables of the rows of the source and of the result, where they have no common stride."""
+        if not self.schedule.i.single:
+            define_offsets(self.text, self.move, self.schedule.i, self.move.operands[0], "row")
+        if not self.schedule.j.single:
+            define_offsets(self.text, self.move, self.schedule.j, self.move.out, "column")
+
+    def offset(self, at: str) -> str:
+        """The offset of row `at`, where rows have one stride."""
+        return f" + {product(self.row, at)}" if self.schedule.i.single and at != "0" else ""
+
+    def tables(self, name: str, at: str) -> list[str]:
+        """The argument for the table of rows from `at` on, where there is one."""
+        return [] if self.schedule.i.single else [f"{name} + {at}"]
+
+    @property
+    def column_params(self) -> list[str]:
+        """The parameter for the table of columns, where there is one."""
+        return [] if self.schedule.j.single else ["const ptrdiff_t *restrict column"]
+
+    def column_at(self, c: str) -> str:
+        """The offset of row `c` of the result."""
+        return f"{self.column} * {c}" if self.schedule.j.single else f"column[{c}]"
+
+    def row_at(self, r: str, table: str) -> str:
+        """The offset of row `r` of the source."""
+        return f"{self.row} * {r}" if self.schedule.i.single else f"{table}[{r}]"
+
+    def rows_from(self, rows: int, apart: int) -> str:
+        """The arguments for group g of so many rows, from column c on."""
+        at = f"s + {self.size} * c"
+        source = (
+            f"{at} + {self.row} * ({rows} * g), {self.row}" if self.schedule.i.single else f"{at}, row + {rows} * g"
+        )
+        return f"{source}, now + {LINE} * g, {apart}"
+
+    def define_lines(self) -> None:
+        """The types, and the functions that make words of rows and lines of words."""
+        pieces, table = self.text.pieces, not self.schedule.i.single
+        small = min(self.width, LINE // self.pieces)
+        pieces.setdefault(f"type {small} {self.size}", define_type(small, self.size))
+        for size in dict.fromkeys((self.size, WORD)):
+            pieces.setdefault(f"type {self.width} {size}", define_type(self.width, size))
+            pieces.setdefault(f"interleave {self.width} {size}", define_interleave(self.width, size))
+        pieces.setdefault("lines_of_words", lines_of_words(self.width))
+        fold = words_of_rows(self.size, self.width, table, self.pieces)
+        pieces.setdefault(words_name(self.size, table, self.pieces), fold)
+
+    @property
+    def plain_store(self) -> str:
+        """The statement that stores vector n of column c, where it lies."""
+        return f"*({vector_type(self.width, WORD)} *)(to + {{0}}) = x[{{1}}][n];"
+
+    def put(self, lines: int, stores: str, name: str, extra: Sequence[str]) -> None:
+        """The function that writes a line or more of each of eight columns, from words."""
+        inner, width, words = self.text.function(), self.width, self.width // WORD
+        vectors = lines * LINE // width
+        inner.add(f"{vector_type(width, WORD)} x[{vectors}][{words}];")
+        for part in range(LINE // width):
+            at = f" + {width * part}" if part else ""
+            for n in range(vectors):
+                inner.add(f"lines_of_words(words + {LINE * words * n}{at}, x[{n}]);")
+            with inner.block(f"for (int n = 0; n < {words}; ++n)"):
+                lane = f"{width // BLOCK * part} + n / 2" if part else "n / 2"
+                inner.add(f"const ptrdiff_t c = {BLOCK // self.size} * ({lane}) + 2 * k + n % 2;")
+                if self.pieces == 1:
+                    inner.add(f"char *const to = d + {self.column_at('c')};")
+                else:
+                    columns, beside = self.schedule.j.size, 0 if name else LINE * lines
+                    inner.add(
+                        f"char *const to = d + {self.column_at(f'(c % {columns})')} + {beside} * (c / {columns});"
+                    )
+                for n in range(vectors):
+                    inner.add(stores.format(width * n, n))
+        params = ["const char *restrict words", "int k", "char *restrict d", *self.column_params, *extra]
+        note = f"/* Columns 2 k, 2 k + 1 of each {BLOCK // self.size} of a tile: words become lines of the result. */"
+        head = f"static inline void {self.name}_{name}put({', '.join(params)})"
+        body = [note, head, "{", *inner.lines, "}"]
+        self.text.pieces[f"{self.name}_{name}put"] = "\n".join(["#ifdef EQSAT_VECTORS", *body, "#endif"])
+
+
+class LineTransposePrinter(LinesPrinter[LineTranspose]):
+    """Prints one LineTranspose."""
+
     def print(self) -> None:
         """Loops over planes and strips of lines of the result; a strip goes along the rows of the source."""
         schedule, text, size, line = self.schedule, self.text, self.size, self.line
         source, out, lines = self.move.operands[0], self.move.out, schedule.lines
-        if not schedule.i.single:
-            define_offsets(text, self.move, schedule.i, source, "row")
-        if not schedule.j.single:
-            define_offsets(text, self.move, schedule.j, out, "column")
+        self.define_offsets()
         self.define_functions()
         total = schedule.i.size
         high = lines * self.pieces
@@ -215,14 +294,6 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         )
         return [f"sb + (more ? 0 : {beside}){self.offset('after')}", *self.tables("row", "after")]
 
-    def offset(self, at: str) -> str:
-        """The offset of row `at`, where rows have one stride."""
-        return f" + {product(self.row, at)}" if self.schedule.i.single and at != "0" else ""
-
-    def tables(self, name: str, at: str) -> list[str]:
-        """The argument for the table of rows from `at` on, where there is one."""
-        return [] if self.schedule.i.single else [f"{name} + {at}"]
-
     def call(self, what: str, at: str, rest: Sequence[str]) -> None:
         """A call for the lines of the result that begin at row `at` of the source."""
         column = [] if self.schedule.j.single else ["column"]
@@ -234,51 +305,16 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
 
     def define_functions(self) -> None:
         """Strips of some lines by non-temporal stores; edges of one line, by either kind."""
-        pieces, table = self.text.pieces, not self.schedule.i.single
+        table, plain, past = not self.schedule.i.single, self.plain_store, "PUT(to + {0}, x[{1}][n]);"
         define_nt_copy(self.text, self.vector)
-        small = min(self.width, LINE // self.pieces)
-        pieces.setdefault(f"type {small} {self.size}", define_type(small, self.size))
-        for size in dict.fromkeys((self.size, WORD)):
-            pieces.setdefault(f"type {self.width} {size}", define_type(self.width, size))
-            pieces.setdefault(f"interleave {self.width} {size}", define_interleave(self.width, size))
-        pieces.setdefault("put", define_put(self.width))
-        pieces.setdefault("lines_of_words", lines_of_words(self.width))
-        fold = words_of_rows(self.size, self.width, table, self.pieces)
-        pieces.setdefault(words_name(self.size, table, self.pieces), fold)
-        plain, past = f"*({vector_type(self.width, WORD)} *)(to + {{0}}) = x[{{1}}][n];", "PUT(to + {0}, x[{1}][n]);"
+        self.text.pieces.setdefault("put", define_put(self.width))
+        self.define_lines()
         past = past if self.schedule.nontemporal else plain
         self.put(self.schedule.lines, past, "", [])
         self.put(1, f"if (whole) {past} else {plain}", "edge_", ["int whole"])
         next_params = ["const char *next", *(["const ptrdiff_t *next_row"] if table else [])]
         self.strip("strip", self.schedule.lines, "", next_params if self.schedule.prefetch_tiles else [])
         self.strip("edge", 1, "edge_", ["int whole"])
-
-    def put(self, lines: int, stores: str, name: str, extra: Sequence[str]) -> None:
-        """The function that writes a line or more of each of eight columns, from words."""
-        inner, width, words = self.text.function(), self.width, self.width // WORD
-        vectors = lines * LINE // width
-        inner.add(f"{vector_type(width, WORD)} x[{vectors}][{words}];")
-        for part in range(LINE // width):
-            at = f" + {width * part}" if part else ""
-            for n in range(vectors):
-                inner.add(f"lines_of_words(words + {LINE * words * n}{at}, x[{n}]);")
-            with inner.block(f"for (int n = 0; n < {words}; ++n)"):
-                lane = f"{width // BLOCK * part} + n / 2" if part else "n / 2"
-                inner.add(f"const ptrdiff_t c = {BLOCK // self.size} * ({lane}) + 2 * k + n % 2;")
-                if self.pieces == 1:
-                    inner.add(f"char *const to = d + {self.column_at('c')};")
-                else:
-                    columns, beside = self.schedule.j.size, 0 if name else LINE * lines
-                    inner.add(
-                        f"char *const to = d + {self.column_at(f'(c % {columns})')} + {beside} * (c / {columns});"
-                    )
-                for n in range(vectors):
-                    inner.add(stores.format(width * n, n))
-        params = ["const char *restrict words", "int k", "char *restrict d", *self.column_params, *extra]
-        note = f"/* Columns 2 k, 2 k + 1 of each {BLOCK // self.size} of a tile: words become lines of the result. */"
-        head = f"static inline void {self.name}_{name}put({', '.join(params)})"
-        body = [note, head, "{", *inner.lines, "}"]
-        self.text.pieces[f"{self.name}_{name}put"] = "\n".join(["#ifdef EQSAT_VECTORS", *body, "#endif"])
 
     def strip(self, what: str, lines: int, name: str, extra: Sequence[str]) -> None:
         """The function that makes some lines of all rows of the result, tile by tile along the rows of the source."""
@@ -323,27 +359,6 @@ class LineTransposePrinter(SchedulePrinter[LineTranspose]):
         head = f"static inline void {self.name}_{what}({', '.join(params)})"
         note = f"/* {lines} line{'s' if lines > 1 else ''} of each row of the result. */"
         self.text.pieces[f"{self.name}_{what}"] = "\n".join([note, head, "{", *inner.lines, "}"])
-
-    @property
-    def column_params(self) -> list[str]:
-        """The parameter for the table of columns, where there is one."""
-        return [] if self.schedule.j.single else ["const ptrdiff_t *restrict column"]
-
-    def column_at(self, c: str) -> str:
-        """The offset of row `c` of the result."""
-        return f"{self.column} * {c}" if self.schedule.j.single else f"column[{c}]"
-
-    def row_at(self, r: str, table: str) -> str:
-        """The offset of row `r` of the source."""
-        return f"{self.row} * {r}" if self.schedule.i.single else f"{table}[{r}]"
-
-    def rows_from(self, rows: int, apart: int) -> str:
-        """The arguments for group g of so many rows, from column c on."""
-        at = f"s + {self.size} * c"
-        source = (
-            f"{at} + {self.row} * ({rows} * g), {self.row}" if self.schedule.i.single else f"{at}, row + {rows} * g"
-        )
-        return f"{source}, now + {LINE} * g, {apart}"
 
     def tile_start(self, k: str) -> str:
         """Where tile k begins: at a line, if the first one ends there; the last one ends where the rows do."""
