@@ -72,11 +72,11 @@ class InterleavePrinter(SchedulePrinter[Interleave]):
                 text.add(f"o[{left}] = a[{right.removeprefix(' + ') or '0'}];")
 
     def vectors(self, long: int, small: int) -> None:
-        """The same, 16 or 32 bytes of every row at a time; the last ones overlap those before."""
+        """The same, 16, 32 or 64 bytes of every row at a time; the last ones overlap those before."""
         schedule, text, size = self.schedule, self.text, self.size
         count, nbytes = self.move.extents[schedule.small], schedule.block * size
         separate = long == 1
-        width = block_width(count, nbytes, self.vector)
+        width = LINE if schedule.wide else block_width(count, nbytes, self.vector)
         block = InterleaveBlock(count, size, separate, width)
         block.define(text)
         row = (small if separate else self.move.operands[0].strides[schedule.small]) * size

@@ -6,17 +6,18 @@
 Element k of row r of c rows comes to place c * k + r. For an odd c the places of one row differ modulo E, so one
 shuffle puts all its elements where they belong in some of the c results, and blends pick for each result the row that
 it has at a place. A power of two is done by rounds of interleaving two vectors. Vectors of 32 bytes hold two such
-blocks: the same is done in both halves, which come from and go to different places.
+blocks: the same is done in both halves, which come from and go to different places. Of vectors of 64 bytes, each result
+is put together by permutations of two vectors, where the processor has them for bytes; else halves are done by turns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eqsat.backends.c.nest import Text
 from eqsat.backends.c.vector import define_interleave, define_type, vector_type
-from eqsat.backends.machine import BLOCK
+from eqsat.backends.machine import BLOCK, LINE
 from eqsat.backends.schedules.choose_interleave import separable
 
 
@@ -43,6 +44,8 @@ class InterleaveBlock:
     def define(self, text: Text) -> None:
         """Add the function, and what it needs before it, where they are not there yet."""
         pieces = text.pieces
+        if self.width == LINE:
+            replace(self, width=LINE // 2).define(text)
         pieces.setdefault(f"type {self.width} {self.size}", define_type(self.width, self.size))
         if self.count % 2 == 0:
             pieces.setdefault(f"interleave {BLOCK} {self.size}", define_interleave(BLOCK, self.size))
@@ -53,6 +56,8 @@ class InterleaveBlock:
         count, size, width, separate = self.count, self.size, self.width, self.separate
         if count % 2 == 0:
             body = _rounds(count, size)
+        elif width == LINE:
+            body = _permuted(count, size, separate)
         else:
             body = _separated(count, size, width) if separate else _interleaved(count, size, width)
         vector, e = vector_type(width, size), width // size
@@ -61,16 +66,27 @@ class InterleaveBlock:
         inside = f"{mixed} + {size} * ({count} * k + m)", f"{rows} + row * m + {size} * k"
         to, from_ = inside[::-1] if separate else inside
         load, store = (str(width), "row") if separate else ("row", str(width))
+        guard, without = "#ifdef EQSAT_VECTORS", list[str]()
+        if width == LINE:
+            half, guard = replace(self, width=LINE // 2), "#if defined(EQSAT_VECTORS) && defined(__AVX512VBMI__)"
+            at = (count * half.width, half.width)
+            there, here = at[::-1] if separate else at
+            without = [
+                "#elif defined(EQSAT_VECTORS)",
+                f"    {half.name}(d, s, row);",
+                f"    {half.name}(d + {there}, s + {here}, row);",
+            ]
         return "\n".join(
             [
                 f"/* {what} */",
                 f"static inline void {self.name}(char *restrict d, const char *restrict s, ptrdiff_t row)",
                 "{",
-                "#ifdef EQSAT_VECTORS",
+                guard,
                 f"    {vector} x[{count}], y[{count}];",
                 f"    for (int m = 0; m < {count}; ++m) x[m] = *(const {vector} *)(s + {load} * m);",
                 *body,
                 f"    for (int m = 0; m < {count}; ++m) *({vector} *)(d + {store} * m) = x[m];",
+                *without,
                 "#else",
                 f"    for (int k = 0; k < {e}; ++k)",
                 f"        for (int m = 0; m < {count}; ++m)",
@@ -140,6 +156,22 @@ def _separated(count: int, size: int, width: int) -> list[str]:
         taken = _both([(count * k + r) % e for k in range(e)], e, halves)
         lines.append(_shuffle(f"x[{r}]", f"y[{r}]", f"y[{r}]", taken))
     return lines
+
+
+def _permuted(count: int, size: int, separate: bool) -> list[str]:
+    """Interleaving or separation of rows of a line each: what a result has of each source, one after the other."""
+    e = LINE // size
+    lines: list[str] = []
+    for q in range(count):
+        # Where each element of result q comes from: a vector, and the place in it.
+        whence = [divmod(count * p + q, e) if separate else divmod(q * e + p, count)[::-1] for p in range(e)]
+        first, *others = sorted({r for r, _ in whence})
+        last, places = f"x[{first}]", [k for _, k in whence]
+        for r in others:
+            taken = [e + k if source == r else place for (source, k), place in zip(whence, places, strict=True)]
+            lines.append(_shuffle(f"y[{q}]", last, f"x[{r}]", taken))
+            last, places = f"y[{q}]", list(range(e))
+    return [*lines, f"    for (int m = 0; m < {count}; ++m) x[m] = y[m];"]
 
 
 def _rounds(count: int, size: int) -> list[str]:

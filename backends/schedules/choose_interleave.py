@@ -17,6 +17,9 @@ MOST_ODD_ROWS = 7
 """An odd number of rows up to this is interleaved in registers: each result takes a blend for each row."""
 POWERS = (2, 4, 8)
 """Even numbers of rows that are interleaved in registers, by rounds that interleave two vectors."""
+WIDE_ROWS = 5
+"""So many rows of bytes, or more, an odd number, are interleaved by permutations of whole lines. Three go at the speed
+of the caches either way. Measured."""
 TILE_LINES = 8
 """Lines of the result that are written one after the other, in tiles of short rows. Measured."""
 LEAST_STEPS = 4
@@ -61,9 +64,11 @@ def choose_interleave(move: Move, machine: Machine, threads: int, i: int, j: int
     separates = source.strides[long] == count and move.out.strides[long] == 1 and separable(count)
     in_registers = block * size >= BLOCK and (interleaves if small == i else separates)
     nontemporal = contiguous and exceeds_cache(move, machine)
+    many = count % 2 == 1 and count >= WIDE_ROWS and size == 1
+    wide = in_registers and many and block >= LINE and machine.vector >= LINE
     tiles = tiles_of(move, long, small, others) if in_registers and small == i else ()
     return Interleave(
-        long, small, block, in_registers, tiles, order=tuple(others), nontemporal=nontemporal, threads=threads
+        long, small, block, in_registers, wide, tiles, order=tuple(others), nontemporal=nontemporal, threads=threads
     )
 
 

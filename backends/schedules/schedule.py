@@ -184,6 +184,7 @@ class Interleave(Schedule):
 
     long: the loop k. small: the loop m. block: steps of the long loop that are done, and perhaps collected, at a time.
     in_registers: whether vectors are interleaved; else compilers make what they can of the statements.
+    wide: whether these are vectors of 64 bytes, permuted as a whole where the processor can do that with bytes.
     tiles: loops of `order`, each with how many of its steps are done before the others go on.
     """
 
@@ -191,6 +192,7 @@ class Interleave(Schedule):
     small: int
     block: int
     in_registers: bool = False
+    wide: bool = False
     tiles: tuple[tuple[int, int], ...] = ()
 
 

@@ -260,6 +260,23 @@ def test_without_vector_extensions(number: int, monkeypatch: pytest.MonkeyPatch)
     check_bits(chosen_cases((DTYPES[number],)), 1, MACHINES[number], 1)
 
 
+@pytest.mark.parametrize("flags", ["", "-U__AVX512VBMI__", "-DEQSAT_PLAIN_LOOPS"])
+def test_lines_of_bytes_are_interleaved(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few rows, and back, with permutations of bytes in whole lines where there are any, and without."""
+    monkeypatch.setenv("EQSAT_CFLAGS", flags)
+    cases: dict[str, Tensor] = {}
+    for count in (5, 7):
+        for long in (64, 65, 127, 128, 900):
+            cases[f"woven {count} {long}"] = input(f"x{count}_{long}", (2, count, long), "int8").permute_dims((0, 2, 1))
+            cases[f"apart {count} {long}"] = input(f"y{count}_{long}", (2, long, count), "uint8").permute_dims(
+                (0, 2, 1)
+            )
+    for machine, shift in ((Machine(64), 0), (Machine(64), 13), (Machine(64, last=1 << 8), 5)):
+        low = lower(Program([x for y in cases.values() for x in leaves_of(y)], cases))
+        assert all(isinstance(schedule, Interleave) and schedule.wide for _, schedule in parts(low, machine))
+        check_bits(cases, 1, machine, shift)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(MACHINES)))
 def test_many_layouts_bit_by_bit(number: int) -> None:
@@ -357,6 +374,8 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
     "interleave of an odd number of rows": lambda m, p: (
         isinstance(p, Interleave) and p.in_registers and m.extents[p.small] % 2 == 1
     ),
+    "interleave of lines of bytes": lambda m, p: isinstance(p, Interleave) and p.wide and m.out.strides[p.long] != 1,
+    "separation of lines of bytes": lambda m, p: isinstance(p, Interleave) and p.wide and m.out.strides[p.long] == 1,
     "interleave in tiles": lambda m, p: isinstance(p, Interleave) and len(p.tiles) == 2,
     "separation in registers": lambda m, p: isinstance(p, Interleave) and p.in_registers and m.out.strides[p.long] == 1,
     "interleave, non-temporal": lambda m, p: isinstance(p, Interleave) and p.nontemporal,
