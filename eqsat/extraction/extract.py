@@ -217,7 +217,7 @@ class Alternatives:
 
     def _price(self, spell: UseForm, product: int | None = None) -> int:
         """What a form over some classes costs, of which one is a product that only the form reads."""
-        origins = ["product" if n == product else self._origin(x) for n, x in enumerate(spell.operands)]
+        origins: list[Origin] = ["product" if n == product else self._origin(x) for n, x in enumerate(spell.operands)]
         return self.prices.form(spell.form, tuple(origins))
 
     def _origin(self, c: ClassId) -> Origin:
