@@ -181,7 +181,10 @@ def differ(a: Sequence[Term], b: Sequence[Term]) -> bool:
     >>> differ([i, t.index_const(0)], [i, t.index_const(1)]), differ([i], [t.index_const(9)])
     (True, False)
     """
-    return any(t.compare("eq", x, y) is t.FALSE for x, y in zip(a, b, strict=True))
+    return any(
+        x is not y and x.op == "const" and y.op == "const" and x.dtype == t.INDEX and y.dtype == t.INDEX
+        for x, y in zip(a, b, strict=True)
+    )
 
 
 def apart(a: CellAccess, b: CellAccess, assuming: Term = t.TRUE, order: Term = t.TRUE) -> Proof:

@@ -40,6 +40,16 @@ class Fact:
         """The loads that the claim is about."""
         return tuple(loads(self.claim))
 
+    @cached_property
+    def named(self) -> tuple[tuple[str, tuple[Term, ...]], ...]:
+        """The buffers and indices of these loads."""
+        return tuple((str(load.payload), load.args) for load in self.cells)
+
+    @cached_property
+    def buffers(self) -> frozenset[str]:
+        """The buffers that the claim is about."""
+        return frozenset(str(load.payload) for load in self.cells)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Fact) and self.key == other.key
 

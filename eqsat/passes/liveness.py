@@ -30,6 +30,7 @@ from eqsat.passes.cells import (
     written,
 )
 from eqsat.passes.fresh import renamed, scope
+from eqsat.passes.mentioned import misses
 from eqsat.passes.paths import Path, at, with_axis
 
 
@@ -113,7 +114,8 @@ def _through(stmt: Stmt, region: CellAccess) -> CellAccess | None:
     if isinstance(stmt, Seq):
         left: CellAccess | None = region
         for part in stmt.parts:
-            left = None if left is None else _through(part, left)
+            if left is not None and not misses(part, left.buffer, left.index):
+                left = _through(part, left)
         return left
     for term in stmt_terms(stmt):
         for read in reads_of(term):

@@ -25,6 +25,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
 from eqsat.passes.cells import loads
 from eqsat.passes.effects import Harmless, check_extra
+from eqsat.passes.mentioned import names_in
 from eqsat.passes.paths import EMPTY, Path, paths, put, with_body, with_children
 
 
@@ -69,18 +70,6 @@ def without_idle_buffers(stmt: Stmt) -> Stmt:
     if isinstance(new, (Alloc, Alias)) and new.buffer.name not in names_in(new.body):
         return new.body
     return new
-
-
-def names_in(stmt: Stmt) -> set[str]:
-    """The buffers that a statement reads, writes or takes an alias of."""
-    found: set[str] = set()
-    for inner in statements(stmt):
-        found |= {str(load.payload) for load in nodes_of("load", *stmt_terms(inner))}
-        if isinstance(inner, Store):
-            found.add(inner.buffer)
-        elif isinstance(inner, Alias):
-            found.add(inner.data)
-    return found
 
 
 def remove_assume(func: PrimFunc) -> PrimFunc:

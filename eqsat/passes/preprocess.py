@@ -9,7 +9,7 @@ from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import listed, text
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import Alloc, Assume, Seq, Stmt, Store, seq, statements
-from eqsat.passes.no_op import names_in
+from eqsat.passes.mentioned import names_in
 from eqsat.passes.split import split_function
 
 

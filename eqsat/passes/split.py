@@ -19,7 +19,7 @@ from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import accesses, has_loads, written
 from eqsat.passes.facts import Fact, no_negative_zero
 from eqsat.passes.flow import after, entry
-from eqsat.passes.no_op import names_in
+from eqsat.passes.mentioned import names_in
 from eqsat.passes.paths import tidy
 from eqsat.simplifying.simplify import simplify_term
 

@@ -16,8 +16,8 @@ from eqsat.passes.effects import check_reads_at, same_value
 from eqsat.passes.extents import smaller
 from eqsat.passes.hoist import untouched
 from eqsat.passes.liveness import live_after
+from eqsat.passes.mentioned import mentioned, names_in
 from eqsat.passes.merge_loops import meeting
-from eqsat.passes.no_op import names_in
 from eqsat.passes.paths import is_empty
 from eqsat.passes.simplify import alignment
 from eqsat.proving.question import definedness
@@ -152,8 +152,7 @@ class Answers:
     def _covered(self, first: Stmt, second: Stmt) -> tuple[Answer, ...]:
         """The second writes all cells that the first writes, and reads none of them before."""
         writes = [a for a in accesses(first) if a.changes]
-        written = {a.buffer for a in accesses(second) if a.changes}
-        if not writes or any(a.buffer not in written for a in writes) or _assumes(first):
+        if not writes or _assumes(first) or any(a.buffer not in mentioned(second).writes for a in writes):
             return NO
         both = Seq((first, second))
         dead = all(live_after(both, (0,), a, self.base.roots) is None for a in writes)

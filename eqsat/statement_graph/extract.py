@@ -16,6 +16,7 @@ from eqsat.ir.terms.walk import substitute, symbols
 from eqsat.passes.cost import BRANCH, count, operations
 from eqsat.passes.paths import EMPTY, with_children
 from eqsat.statement_graph.heads import Heads
+from eqsat.statement_graph.least import least
 from eqsat.statement_graph.snapshot import Node, branch
 
 TYPICAL = 97
@@ -39,23 +40,7 @@ class Extractor:
                 if op != "At" or row.args[1] in self.leaves or row.args[1] in self.nop:
                     self.nodes[row.output].append(Node(op, row.args))
         self.runs: dict[int, int] = {}
-        self.best: dict[Any, tuple[Cost, Node]] = {}
-        self._choose()
-
-    def _choose(self) -> None:
-        """The cheapest node of each class: rounds until none gets cheaper."""
-        changed = True
-        while changed:
-            changed = False
-            for found, nodes in self.nodes.items():
-                for node in nodes:
-                    parts = parts_of(node)
-                    if any(p not in self.best for p in parts):
-                        continue
-                    cost = self._cost(node, [self.best[p][0] for p in parts])
-                    if found not in self.best or cost < self.best[found][0]:
-                        self.best[found] = (cost, node)
-                        changed = True
+        self.best: dict[Any, tuple[Cost, Node]] = least(self.nodes, parts_of, self._cost)
 
     def _cost(self, node: Node, parts: Sequence[Cost]) -> Cost:
         """What a node costs with its parts. Loops around assumptions cost nothing: they are not run."""
@@ -92,8 +77,18 @@ class Extractor:
 
     def statement(self, found: Any) -> Stmt:
         """The cheapest statement of a class, over the axes of depths."""
-        node = self.best[found][1]
-        parts = [self.statement(p) for p in parts_of(node)]
+        made: dict[Any, Stmt] = {}
+        stack = [found]
+        while stack:  # a row of statements may be long: nothing is nested here
+            node = self.best[stack[-1]][1]
+            left = [p for p in parts_of(node) if p not in made]
+            if not left:
+                made[stack.pop()] = self._made(node, [made[p] for p in parts_of(node)])
+            stack += left
+        return made[found]
+
+    def _made(self, node: Node, parts: Sequence[Stmt]) -> Stmt:
+        """The statement of a node over others."""
         if node.op == "At":
             if node.args[1] in self.nop:
                 return EMPTY

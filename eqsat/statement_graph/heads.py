@@ -46,7 +46,7 @@ class Numbered(Generic[T]):
         return self._things[number]
 
 
-def _itself(thing: Hashable) -> Hashable:
+def _itself(thing: T) -> T:
     return thing
 
 
@@ -146,34 +146,37 @@ class Heads:
         """A statement over other depths, over those from `depth` on: a loop around it is gone."""
         return _over_depths(stmt, depth, {}, self.names.derive)
 
-    def expression(self, stmt: Stmt) -> Expression:
-        """The term of a statement over the axes of depths."""
+    def expression(self, stmt: Stmt, named: Callable[[Call], Call] = _itself) -> Expression:
+        """The term of a statement over the axes of depths. `named` gives what is to stand for two statements in a row,
+        so that terms of long rows are not deep."""
         if isinstance(stmt, (Store, Assume)):
             return Call("Leaf", (self.leaves.number(stmt),))
         if isinstance(stmt, Seq):
-            parts = [self.expression(part) for part in stmt.parts]
+            parts = [self.expression(part, named) for part in stmt.parts]
             found: Expression = parts.pop() if parts else NOP
             while parts:
-                found = Call("Then", (parts.pop(), found))
+                found = named(Call("Then", (parts.pop(), found)))
             return found
         if isinstance(stmt, For):
             empty = t.int_value(stmt.axis.args[0]) == 0
-            return NOP if empty else Call("Loop", (self.head(stmt), self.expression(stmt.body)))
+            return NOP if empty else Call("Loop", (self.head(stmt), self.expression(stmt.body, named)))
         if isinstance(stmt, If):
-            orelse = NOP if stmt.orelse is None else self.expression(stmt.orelse)
-            return Call("Branch", (self.conditions.number(stmt.condition), self.expression(stmt.then), orelse))
-        return Call("Local", (self.locals.number(replace(stmt, body=EMPTY)), self.expression(stmt.body)))
+            orelse = NOP if stmt.orelse is None else self.expression(stmt.orelse, named)
+            return Call("Branch", (self.conditions.number(stmt.condition), self.expression(stmt.then, named), orelse))
+        return Call("Local", (self.locals.number(replace(stmt, body=EMPTY)), self.expression(stmt.body, named)))
 
     def head(self, loop: For) -> int:
         """The number of the head of a loop."""
         return self.loops.number(replace(loop, body=EMPTY))
 
-    def written(self, stmt: Stmt) -> Iterator[Call]:
+    def written(self, stmt: Stmt, named: Callable[[Call], Call]) -> Iterator[Call]:
         """For each loop in a statement, that it has the body that it has; and the end of the body, from any part on."""
         for inner in statements(stmt):
             if isinstance(inner, For) and isinstance(inner.body, Seq):
-                for first in range(len(inner.body.parts) - 1):
-                    yield Call("Written", (self.head(inner), self.expression(Seq(inner.body.parts[first:]))))
+                *parts, found = (self.expression(part, named) for part in inner.body.parts)
+                for part in reversed(parts):
+                    found = named(Call("Then", (part, found)))
+                    yield Call("Written", (self.head(inner), found))
 
 
 def _over_depths(stmt: Stmt, depth: int, table: Mapping[Term, Term], told: Callable[[For, Term], None]) -> Stmt:

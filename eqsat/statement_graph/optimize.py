@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eqsat.graph.egglog_adapter import Call, EGraph, Expression, Row, usable
+from eqsat.graph.egglog_adapter import Call, EGraph, Row, usable
 from eqsat.ir import clock
 from eqsat.ir.statements.law import PLACED, QUESTIONS, STATEMENTS, StatementLaw
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -24,6 +24,7 @@ from eqsat.rules.statement_laws import STATEMENT_LAWS
 from eqsat.statement_graph.answers import Answers
 from eqsat.statement_graph.extract import Extractor
 from eqsat.statement_graph.heads import Heads
+from eqsat.statement_graph.named import Classes, Named
 from eqsat.statement_graph.places import Place
 from eqsat.statement_graph.schema import NAMED, ROOT, asked, rules, schema
 from eqsat.statement_graph.snapshot import Snapshot
@@ -36,8 +37,8 @@ SECONDS, MEMORY_MB = 60.0, 4096
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a search stops: rows of the graph, questions, rounds; and seconds, which are for what hangs, as a search
-    that they end may end elsewhere next time."""
+    """Where a search stops: rows of the graph and questions, for each hundred statements of the function that is
+    begun; rounds; and seconds, which are for what hangs, as a search that they end may end elsewhere next time."""
 
     rows: int = 3_000
     questions: int = 2_000
@@ -62,6 +63,7 @@ class StatementGraph:
 
     def __init__(self, func: PrimFunc, laws: Iterable[StatementLaw] = STATEMENT_LAWS) -> None:
         known = entry(func)
+        self.size = sum(1 for _ in statements(func.body))
         self.heads = Heads()
         self.answers = Answers(self.heads, known, frozenset(vague_buffers(func)))
         self.graph = EGraph()
@@ -69,16 +71,18 @@ class StatementGraph:
         self.graph.run(rules(laws))
         top = self.heads.places.number(Place(known))
         body = self.heads.canonical(tidy(func.body))
-        self.graph.union(Call(ROOT, ()), Call("At", (top, self.heads.expression(body))))
-        self.graph.insert(list(self.heads.written(body)))
+        self.names = Named()
+        whole = Call("At", (top, self.heads.expression(body, self.names.of)))
+        written = list(self.heads.written(body, self.names.of))
+        self.graph.apply([], [*self.names.new(), (Call(ROOT, ()), whole)], [], [])
+        self.graph.insert(written)
         self.laws: Counter[str] = Counter()
         self._interned: dict[Any, Stmt] = {}
         self._answered: set[tuple[Any, ...]] = set()
-        self._names = 0
 
     def run(self, limits: Limits) -> str:
         """Apply the laws and answer their questions until neither says anything new, or to a limit."""
-        end = time.monotonic() + limits.seconds
+        end, hundreds = time.monotonic() + limits.seconds, -(-self.size // 100)
         seen: set[tuple[int, ...]] = set()  # rows that a law removes may come again: then sizes do, too
         for _ in range(limits.rounds):
             while self._step("(saturate (run places))", end) and time.monotonic() < end:
@@ -90,9 +94,9 @@ class StatementGraph:
             seen.add(sizes)
             if time.monotonic() > end:
                 return "time-limit"
-            if sum(sizes) > limits.rows:
+            if sum(sizes) > limits.rows * hundreds:
                 return "row-limit"
-            if len(self._answered) > limits.questions:
+            if len(self._answered) > limits.questions * hundreds:
                 return "question-limit"
         return "round-limit"
 
@@ -106,33 +110,26 @@ class StatementGraph:
     def _answer(self, rows: Mapping[str, Sequence[Row]], end: float) -> bool:
         """Answer the questions that wait; whether there were any."""
         snapshot = Snapshot(rows, self.heads, self._interned)
-        names = {row.output: Call(NAMED, row.args) for row in rows[NAMED]}
-        facts: list[Call] = []
-        unions: list[tuple[Expression, Expression]] = []
-
-        def named(found: Any) -> Expression:
-            if found not in names:
-                names[found] = Call(NAMED, (self._names,))
-                unions.append((names[found], self.heads.expression(snapshot.statement(found))))
-                self._names += 1
-            return names[found]
-
-        new, done = False, list[Call]()
+        named = Classes(rows[NAMED], snapshot, self.names)
+        facts, done, new = list[Call](), list[Call](), False
         for question in QUESTIONS:
             for row in rows[asked(question)]:
-                given = tuple(a if isinstance(a, int) else named(a) for a in row.args)
-                done.append(Call(asked(question), given))
-                key = (question, *(a if isinstance(a, int) else id(snapshot.statement(a)) for a in row.args))
-                if key in self._answered:
-                    continue
-                if time.monotonic() > end:
-                    return new
-                self._answered.add(key)
-                new = True
-                for answer in self.answers.answer(question, row.args, snapshot):
-                    made = (a if isinstance(a, int) else self.heads.expression(a) for a in answer)
-                    facts.append(Call(question, (*given, *made)))
-        self.graph.apply([], unions, [], [])
+                done.append(Call(asked(question), named.all(row.args)))
+                waiting = [(question, row.args)]
+                while waiting:
+                    if time.monotonic() > end:
+                        return new
+                    what, given = waiting.pop()
+                    key = (what, *(a if isinstance(a, int) else id(snapshot.statement(a)) for a in given))
+                    if key in self._answered:
+                        continue
+                    self._answered.add(key)
+                    new = True
+                    for answer in self.answers.answer(what, given, snapshot):
+                        made = (a if isinstance(a, int) else self.heads.expression(a, self.names.of) for a in answer)
+                        facts.append(Call(what, (*named.all(given), *made)))
+                        waiting += snapshot.further(what, given, answer)
+        self.graph.apply([], self.names.new(), [], [])
         self.graph.apply(facts, [], [], done)
         return new
 

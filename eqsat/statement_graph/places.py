@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from eqsat.ir.statements.stmt import BufferDecl, For, Stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.passes.cells import accesses
 from eqsat.passes.context import Context
 from eqsat.passes.facts import Fact
 from eqsat.passes.flow import after, enter_loop
-from eqsat.passes.no_op import names_in
+from eqsat.passes.mentioned import Cells, mentioned, names_in
 
 LEVELS = 2
 """How far what is known of a buffer by what it is compared with is followed."""
@@ -44,13 +42,13 @@ class Place:
 
     def between(self, first: Stmt, second: Stmt) -> tuple[Place, Place]:
         """The places of two statements that stand here one after the other."""
-        dead = self.dead - _read(second)
+        dead = self.dead - mentioned(second).reads
         known = _without(after(first, self.known), dead)
         return self._for(first, self.known, dead), self._for(second, known, self.dead)
 
     def inside(self, loop: For) -> Place:
         """The place of the body of a loop that stands here."""
-        dead = self.dead - _read(loop.body)
+        dead = self.dead - mentioned(loop.body).reads
         known = _without(enter_loop(loop, self.known), dead)
         return replace(self._for(loop.body, known, dead), loops=(*self.loops, loop))
 
@@ -64,30 +62,23 @@ class Place:
         return self._with(self.known, self.dead | {local.name} if alone else self.dead)
 
     def _for(self, stmt: Stmt, known: Context, dead: frozenset[str]) -> Place:
-        """The place of a statement, with what is known of the buffers that it names and of those that this is about."""
-        names, facts = names_in(stmt), list(known.facts)
-        for _ in range(LEVELS):
-            about = [f for f in facts if not names.isdisjoint(_buffers(f))]
-            names = names.union(*map(_buffers, about))
-        kept = tuple(f for f in facts if not names.isdisjoint(_buffers(f)))
-        return self._with(replace(known, facts=kept), dead & names_in(stmt))
+        """The place of a statement, with what is known of the cells that it names and of those that this is about."""
+        cells, kept = Cells(), dict[Fact, None]()
+        if known.facts:
+            cells.update(mentioned(stmt).cells)
+        for _ in range(LEVELS + 1):
+            about = [f for f in known.facts if f not in kept and any(cells.may_mean(*cell) for cell in f.named)]
+            kept |= dict.fromkeys(about)
+            for cell in (cell for fact in about for cell in fact.named):
+                cells.add(*cell)
+        known = replace(known, facts=tuple(f for f in known.facts if f in kept))
+        return self._with(known, dead & names_in(stmt))
 
     def _with(self, known: Context, dead: frozenset[str]) -> Place:
         return replace(self, known=replace(known, facts=tuple(dict.fromkeys(known.facts))), dead=dead)
 
 
-def _read(stmt: Stmt) -> frozenset[str]:
-    """The buffers that a statement reads, but for those that it makes itself."""
-    return frozenset(a.buffer for a in accesses(stmt) if a.kind == "read")
-
-
 def _without(known: Context, dead: frozenset[str]) -> Context:
     """Without what is said of buffers that may hold something else: stores to them may have gone."""
-    facts = [f for f in known.facts if dead.isdisjoint(_buffers(f))]
+    facts = [f for f in known.facts if dead.isdisjoint(f.buffers)]
     return known if len(facts) == len(known.facts) else replace(known, facts=tuple(facts))
-
-
-@lru_cache(maxsize=1 << 12)
-def _buffers(fact: Fact) -> frozenset[str]:
-    """The buffers that a fact is about."""
-    return frozenset(str(load.payload) for load in fact.cells)

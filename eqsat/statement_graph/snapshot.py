@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,10 @@ from eqsat.ir.terms.walk import substitute
 from eqsat.passes.fresh import renamed
 from eqsat.passes.paths import EMPTY, is_empty
 from eqsat.statement_graph.heads import Heads
+from eqsat.statement_graph.least import least
+
+_PLACING = {"Then": "Between", "Loop": "Inside", "Local": "Around"}
+"""What is asked to give the parts of a statement their places."""
 
 
 @dataclass(frozen=True)
@@ -36,25 +40,11 @@ class Snapshot:
         for op in STATEMENTS:
             for row in rows[op]:
                 self.nodes[row.output].append(Node(op, row.args))
-        self.sizes = self._sizes()
+        least_of = least(self.nodes, self._children, lambda _, parts: 1 + sum(parts))
+        self.sizes = {found: size for found, (size, _) in least_of.items()}
+        self.chosen: dict[Any, Node] = {}
         self.found: dict[Any, Stmt] = {}
         self.conditions: dict[Any, Term] = {}
-
-    def _sizes(self) -> dict[Any, int]:
-        """The number of nodes of the smallest statement of each class."""
-        sizes: dict[Any, int] = {}
-        changed = True
-        while changed:
-            changed = False
-            for found, nodes in self.nodes.items():
-                for node in nodes:
-                    parts = self._children(node)
-                    if all(p in sizes for p in parts):
-                        size = 1 + sum(sizes[p] for p in parts)
-                        if size < sizes.get(found, size + 1):
-                            sizes[found] = size
-                            changed = True
-        return sizes
 
     @staticmethod
     def _children(node: Node) -> tuple[Any, ...]:
@@ -62,11 +52,30 @@ class Snapshot:
 
     def statement(self, found: Any) -> Stmt:
         """The smallest statement of a class."""
-        if found not in self.found:
-            node = min(self.nodes[found], key=self._size)
-            parts = [self.statement(p) for p in self._children(node)]
-            self.found[found] = self._made(node, parts)
+        for part in self.inside_out(found, self.found):
+            node = self.smallest(part)
+            self.found[part] = self._made(node, [self.found[p] for p in self._children(node)])
         return self.found[found]
+
+    def smallest(self, found: Any) -> Node:
+        """The node of the smallest statement of a class."""
+        if found not in self.chosen:
+            self.chosen[found] = min(self.nodes[found], key=self._size)
+        return self.chosen[found]
+
+    def inside_out(self, found: Any, done: Container[Any]) -> Iterator[Any]:
+        """The classes that the smallest statement of a class is made of, and itself: parts first, each once, without
+        those that are done and what these are made of. Statements may be long, so nothing is nested here."""
+        stack, entered = [found], set[Any]()
+        while stack:
+            top = stack[-1]
+            if top in done:
+                stack.pop()
+            elif top in entered:
+                yield stack.pop()
+            else:
+                entered.add(top)
+                stack += reversed(self._children(self.smallest(top)))
 
     def _size(self, node: Node) -> tuple[Any, ...]:
         parts = self._children(node)
@@ -76,6 +85,17 @@ class Snapshot:
     def _made(self, node: Node, parts: Sequence[Stmt]) -> Stmt:
         key = (node.op, *(a for a, kind in zip(node.args, STATEMENTS[node.op], strict=True) if kind == "i"))
         return self.interned.setdefault((*key, *map(id, parts)), _statement(node, parts, self.heads))
+
+    def further(self, question: str, given: Sequence[Any], answer: Sequence[Any]) -> list[tuple[str, tuple[Any, ...]]]:
+        """What is asked next, once a statement's parts have places: those of their parts, so that a long row of
+        statements need not be asked about one by one."""
+        parts = {"Between": given[1:], "Inside": given[2:], "Around": given[2:]}.get(question, ())
+        return [
+            (_PLACING[node.op], (place, *node.args))
+            for place, part in zip(answer, parts, strict=False)
+            for node in self.nodes[part]
+            if node.op in _PLACING
+        ]
 
     # -- when it does something ---------------------------------------------------------------------------------------
 
