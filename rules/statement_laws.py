@@ -15,7 +15,7 @@ law = STATEMENT_LAWS.law
 
 law("nothing-first", "(Then (Nop) s)", "s")
 law("nothing-last", "(Then s (Nop))", "s")
-law("in-a-row", "(Then (Then a b) c)", "(Then a (Then b c))")
+law("in-a-row", "(Then (Then a b) c)", "(Then a (Then b c))", instead=True)
 law(
     "overwritten", "(Then a b)", "b", "(Covered a b)",
     doc="b writes all that a writes before it reads any of it",
@@ -36,17 +36,21 @@ law("empty-loop", "(Loop h (Nop))", "(Nop)")
 law("hoist", "(Loop h s)", "(Branch c (Loop h a) (Loop h b))", "(= s (Branch c a b))", "(Fixed h c s)")
 law(
     "hoist-first", "(Loop h s)", "(Branch c (Loop h (Then a r)) (Loop h (Then b r)))",
-    "(= s (Then (Branch c a b) r))", "(Fixed h c s)",
+    "(= s (Then y r))", "(= y (Branch c a b))", "(Bound h y r)", "(Fixed h c s)",
+    doc="out of loops that are not two loops: the branch alone is hoisted out of its own loop",
 )  # fmt: skip
 law(
     "hoist-last", "(Loop h s)", "(Branch c (Loop h (Then x a)) (Loop h (Then x b)))",
-    "(= s (Then x (Branch c a b)))", "(Fixed h c s)",
+    "(= s (Then x y))", "(= y (Branch c a b))", "(Bound h x y)", "(Fixed h c s)",
 )  # fmt: skip
 law(
     "hoist-between", "(Loop h s)", "(Branch c (Loop h (Then x (Then a r))) (Loop h (Then x (Then b r))))",
-    "(= s (Then x (Then (Branch c a b) r)))", "(Fixed h c s)",
+    "(= s (Then x z))", "(= z (Then y r))", "(= y (Branch c a b))", "(Woven h x y r)", "(Fixed h c s)",
 )  # fmt: skip
-law("merge-loops", "(Then (Loop h a) (Loop h b))", "(Loop h (Then a b))", "(Together h a b)")
+law(
+    "merge-loops", "(Then (Loop h a) (Loop h b))", "(Loop h (Then a b))", "(Merging h a b)",
+    doc="a loop at a time: of a first that was two loops, the last is merged with what follows before",
+)  # fmt: skip
 law(
     "split-loop", "(Loop h s)", "(Then (Loop h a) (Loop h b))", "(Written h s)", "(= s (Then a b))", "(Together h a b)",
     doc="only as the function is written: what was merged need not be split again",

@@ -28,6 +28,8 @@ from eqsat.statement_graph.snapshot import Snapshot
 
 MOST_BRANCHES = 2
 """What has more branches is not tried without the one around it: each is tried both ways there."""
+MOST_HOISTED = 4
+"""Of a body with more branches none is hoisted with the rest written twice: each that is doubles what is left."""
 Answer = tuple[Any, ...]
 """Numbers, and statements where a class is answered."""
 NO: tuple[Answer, ...] = ()
@@ -46,6 +48,7 @@ class Answers:
 
     def __post_init__(self) -> None:
         self._one_loop = Pairs(self._meet_in_order)
+        self._merged: dict[tuple[int, ...], tuple[Stmt, Stmt]] = {}  # which live as long as their ids
         self._commute = Pairs(self._never_meet)
         self._deciders: dict[str, Callable[..., tuple[Answer, ...]]] = {
             "Part": self._part,
@@ -56,6 +59,9 @@ class Answers:
             "Alike": self._alike,
             "Opposite": self._opposite,
             "Together": self._together,
+            "Merging": self._merging,
+            "Bound": self._bound,
+            "Woven": self._woven,
             "Other": self._other,
             "Apart": self._apart,
             "Covered": self._covered,
@@ -75,7 +81,7 @@ class Answers:
     def answer(self, question: str, given: tuple[Any, ...], snapshot: Snapshot) -> tuple[Answer, ...]:
         """All answers to a question about numbers and classes; none where it does not hold, or is not decided."""
         decide = self._deciders[question]
-        if question == "Smaller":
+        if question in ("Smaller", "Other"):
             return decide(*given, snapshot)
         return decide(*(g if isinstance(g, int) else snapshot.statement(g) for g in given))
 
@@ -140,10 +146,29 @@ class Answers:
     def _together(self, head: int, first: Stmt, second: Stmt) -> tuple[Answer, ...]:
         return YES if self._one_loop.hold(head, first, second) else NO
 
-    def _other(self, head: int, stmt: Stmt) -> tuple[Answer, ...]:
-        """It is no loop of this head."""
-        same = isinstance(stmt, For) and self.heads.head(stmt) == head
-        return NO if same else YES
+    def _merging(self, head: int, first: Stmt, second: Stmt) -> tuple[Answer, ...]:
+        """Two loops are one, and the first has not been made of two: the last of these is merged first."""
+        if (head, *map(id, _parts(first))) in self._merged or not self._one_loop.hold(head, first, second):
+            return NO
+        self._merged[(head, *map(id, (*_parts(first), *_parts(second))))] = (first, second)
+        return YES
+
+    def _bound(self, head: int, first: Stmt, second: Stmt) -> tuple[Answer, ...]:
+        """Two statements of a loop's body that cannot be loops of their own, and may be written twice."""
+        if _branches(first) + _branches(second) > MOST_HOISTED or self._one_loop.hold(head, first, second):
+            return NO
+        return YES
+
+    def _woven(self, head: int, first: Stmt, second: Stmt, third: Stmt) -> tuple[Answer, ...]:
+        """Three of them, of which neither the first nor the last can be a loop of its own."""
+        if sum(map(_branches, (first, second, third))) > MOST_HOISTED:
+            return NO
+        ends = ((first, Seq((second, third))), (Seq((first, second)), third))
+        return NO if any(self._one_loop.hold(head, *both) for both in ends) else YES
+
+    def _other(self, head: int, stmt: Any, snapshot: Snapshot) -> tuple[Answer, ...]:
+        """It is no loop of this head, in whatever way it is written."""
+        return NO if snapshot.has_loop(stmt, head) else YES
 
     def _apart(self, first: Stmt, second: Stmt) -> tuple[Answer, ...]:
         """Two statements may change places."""
@@ -239,7 +264,7 @@ class Answers:
     def _safe(self, place: int, stmt: Stmt) -> tuple[Answer, ...]:
         """A statement may run there: it stays inside of its buffers, reads what may be read, and writes nothing that
         another iteration of a loop without an order may meet."""
-        if sum(isinstance(inner, If) for inner in statements(stmt)) > MOST_BRANCHES:
+        if _branches(stmt) > MOST_BRANCHES:
             return NO
         here = self.heads.places[place]
         ordered = all(loop.kind in ("serial", "unrolled") for loop in here.loops)
@@ -266,6 +291,14 @@ class Answers:
 def _total(test: Term) -> bool:
     """Whether a condition has a value everywhere: it reads nothing and divides by nothing that may be zero."""
     return not has_loads(test) and not nodes_of("hole", test) and definedness([test], {})[0] is t.TRUE
+
+
+def _parts(stmt: Stmt) -> tuple[Stmt, ...]:
+    return stmt.parts if isinstance(stmt, Seq) else (stmt,)
+
+
+def _branches(stmt: Stmt) -> int:
+    return sum(isinstance(inner, If) for inner in statements(stmt))
 
 
 def _assumes(stmt: Stmt) -> bool:

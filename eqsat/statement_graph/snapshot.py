@@ -77,6 +77,10 @@ class Snapshot:
                 entered.add(top)
                 stack += reversed(self._children(self.smallest(top)))
 
+    def has_loop(self, found: Any, head: int) -> bool:
+        """Whether a class has a loop of a head."""
+        return any(node.op == "Loop" and node.args[0] == head for node in self.nodes.get(found, ()))
+
     def _size(self, node: Node) -> tuple[Any, ...]:
         parts = self._children(node)
         whole = 1 + sum(self.sizes[p] for p in parts) if all(p in self.sizes for p in parts) else 1 << 60

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cProfile
 
+import pytest
 from small_functions import check_same
 
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -42,3 +43,53 @@ def test_a_row_is_what_it_was() -> None:
     found = optimize_statements(func)
     check_same(func, found.func)
     assert found.status == "saturated" and "A[1] = B[1] + int32(1)" not in str(found.func)
+
+
+# -- loops around branches ---------------------------------------------------------------------------------------------
+
+LOOPS = {
+    "hoisted": ("c[{k}] < int32({k})", "B[{k}, i{k}] = A[i{k}]", 3 + 2 * 16),
+    "kept": ("A[i{k}] < int32({k})", "B[{k}, i{k}] = A[i{k}]", 16 * (3 + 2)),
+    "in order": ("c[{k}] < int32({k})", "A[i{k}] = A[i{k}] + c[{k}]", 3 + 4 * 16),
+}
+"""A condition and what stands under it in a loop, and what the loop costs at best."""
+
+
+def loops(count: int, name: str) -> PrimFunc:
+    """Loops that all may be one, each around a branch on data of its own."""
+    condition, store, _ = LOOPS[name]
+    lines = [
+        line.format(k=k)
+        for k in range(count)
+        for line in ("  for i{k} in 16:", f"    if {condition}:", f"      {store}")
+    ]
+    head = f"func f(A: int32[16], B: int32[{count}, 16], c: int32[{count}])"
+    return PrimFunc.parse("\n".join([head, *lines]))
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_many_loops_around_branches_are_saturated(name: str) -> None:
+    """A condition is hoisted out of its own loop, not out of each that this one may be merged into; and loops are
+    merged from the last one on, not in all orders."""
+    func = loops(12, name)
+    found = optimize_statements(func)
+    assert (found.status, int(str(found.cost_after))) == ("saturated", 12 * LOOPS[name][2])
+    check_same(func, found.func)
+
+
+def test_questions_about_loops_grow_slowly() -> None:
+    calls(loops(3, "hoisted"))
+    few, many = calls(loops(5, "hoisted"))[0], calls(loops(10, "hoisted"))[0]
+    assert many < 6 * few
+
+
+def test_branches_that_need_their_loop_end() -> None:
+    """Each iteration reads what the one before wrote: a condition is hoisted with all of the rest, twice, so only a few
+    are."""
+    lines = [f"    if c[{k}] < int32({k}):\n      B[i + 1] = B[i] + int32({k + 1})" for k in range(12)]
+    func = PrimFunc.parse("\n".join(["func f(B: int32[17], c: int32[12])", "  for i in 16:", *lines]))
+    assert optimize_statements(func).status == "saturated"
+    few = PrimFunc.parse("\n".join(["func f(B: int32[17], c: int32[12])", "  for i in 16:", *lines[:2]]))
+    found = optimize_statements(few)
+    check_same(few, found.func)
+    assert str(found.func).splitlines()[1].startswith("  if c[")
