@@ -14,16 +14,17 @@ from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import same_cells
 from eqsat.laws.conditions import Conditions, Obligation
 from eqsat.laws.defined import left_out_by_definition
+from eqsat.laws.known import KnownCells
 from eqsat.laws.match import Match, NoAnswer, bind
 from eqsat.laws.neutral import left_out
 from eqsat.laws.numbers import same_around, same_terms
 from eqsat.laws.plan import Made, Plan, settles
 from eqsat.laws.results import same_results, same_results_around
-from eqsat.laws.settled import settled
+from eqsat.laws.settled import Around, settled
 from eqsat.laws.settled_defined import settled_by_definition
 from eqsat.operators.definitions import Definition
 from eqsat.operators.forms import FormMaker
-from eqsat.operators.interned import Interned, Reindex
+from eqsat.operators.interned import Hub, Interned, Reindex
 from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import fills_for, is_pointwise, over, under
 from eqsat.operators.positions import moved, moves_positions
@@ -43,6 +44,8 @@ class LawAnswers:
         self.interned = interned
         self.forms = forms
         self.conditions = Conditions(interned, rules)
+        self.around: dict[Hub, Around | None] = {}
+        """Where results are known to be one value, for all questions."""
         self.permuted: dict[int, set[Map]] = {}
         """The permutations of positions with which each operator was asked to change places."""
         self.capped = False
@@ -148,6 +151,10 @@ class LawAnswers:
         """What the operator of a match is defined by, where it has no formula."""
         return self.forms.definitions.get(match.numbers["s"])
 
+    def _cells(self) -> KnownCells:
+        """The cells of values, with what is known of them."""
+        return KnownCells(self.interned, self.forms.cuts, self.conditions.rules, self.around)
+
     def _leave_out(self, match: Match) -> None:
         """Find what a reduction need not combine, and its operator without that."""
         if not any(made.kind == "within" for made in match.plan.made):
@@ -156,9 +163,9 @@ class LawAnswers:
         values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
         rules, defined = self.conditions.rules, self._definition(match)
         if defined is None:
-            match.left_out = left_out(self.interned, match.operator, values, rules)
+            match.left_out = left_out(self._cells(), match.operator, values, rules)
         else:
-            match.left_out = left_out_by_definition(self.interned, match.operator, values, defined, rules)
+            match.left_out = left_out_by_definition(self._cells(), match.operator, values, defined, rules)
         found = match.left_out
         match.cut = None if found is None else within(found.operator, found.kept)
         if match.cut is None:
@@ -169,17 +176,17 @@ class LawAnswers:
         stated = settles(match.plan.law)
         if stated is None:
             return
-        if is_pointwise(match.operator):  # every view passes to the operands
-            raise NoAnswer("law", "a padding of an element-wise operator is one of its operands")
+        if is_pointwise(match.operator) and len({frozenset(x) for x in match.operator.operands}) == 1:
+            raise NoAnswer("law", "a padding of an element-wise operator is one of all its operands")
         part, back, value = stated
         names = enumerate(match.plan.values)
         values = {match.places[name]: match.numbers[f"n{k}"] for k, name in names}
         defined, rules = self._definition(match), self.conditions.rules
         if defined is None:
-            found = settled(self.interned, match.operator, values, rules)
+            found = settled(self._cells(), match.operator, values, rules)
         else:
             bundles = self.forms.cuts.get(match.numbers["s"], frozenset())
-            found = settled_by_definition(self.interned, match.operator, values, defined, bundles, rules)
+            found = settled_by_definition(self._cells(), match.operator, values, defined, bundles, rules)
         if found is None:
             raise NoAnswer("law", "nothing is known around a part of the result")
         dtype = match.operator.kind.dtypes[match.numbers["o"]]

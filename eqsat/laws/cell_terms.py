@@ -11,7 +11,7 @@ from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, substitute, transform
-from eqsat.operators.interned import Interned, Leaf, ViewOf
+from eqsat.operators.interned import Hub, Interned, Leaf, ViewOf
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 
 MOST_CELLS = 400
@@ -107,9 +107,14 @@ class Cells:
             return inner if view.fill is None else t.where(valid_at(view.map, i), inner, view.fill)
         operator = interned.operators[item.operator]
         if not isinstance(operator.kind, ComputeKind) or operator.kind.combiner is not None:
-            return opaque
+            return self.reduced(item, i, opaque)
         found = self.body(operator, dict(enumerate(item.operands)), digits_at(operator, operator.outputs[0], i))
         return opaque if found is None else found
+
+    def reduced(self, hub: Hub, i: Term, opaque: Term) -> Term:
+        """The cell of a result that has no formula of its own: of which nothing is known."""
+        del hub, i
+        return opaque
 
     def body(self, operator: CanonicalOp, values: Mapping[int, int], digits: Mapping[int, Term]) -> Term | None:
         """What a formula computes of some operands (of others: any cells) at positions on its labels; None where it

@@ -19,7 +19,6 @@ from eqsat.ir.terms.walk import map_loads, substitute
 from eqsat.laws.cell_terms import Cells
 from eqsat.laws.neutral import LeftOut, filled, finite_sources, idle_where, outside_of, padded_shapes
 from eqsat.operators.definitions import OUTPUT, Definition
-from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind
 from eqsat.operators.within import in_digits, labels_by_name
 from eqsat.proving.rules import normaliser
@@ -27,13 +26,14 @@ from eqsat.rewriting.rewrite import Session
 
 
 def left_out_by_definition(
-    interned: Interned,
+    cells: Cells,
     operator: CanonicalOp,
     values: Mapping[int, int],
     definition: Definition,
     rules: tuple[Rule, ...] = (),
 ) -> LeftOut | None:
     """What an operator over some values, by operand, might leave out (proposed, not proved); None where nothing."""
+    interned = cells.interned
     shapes = [(k, x) for k, value in values.items() for x in dict.fromkeys(padded_shapes(interned, value))]
     if not shapes or operator.kind.identity or not isinstance(operator.kind, OpaqueKind):
         return None
@@ -41,7 +41,7 @@ def left_out_by_definition(
     sizes = definition.numbers(whole)
     if sizes is None:
         return None
-    unfolded = Unfolded(interned, whole, values, definition, sizes, definition.reduced)
+    unfolded = Unfolded(cells, whole, values, definition, sizes, definition.reduced)
     bodies = [x for x in map(unfolded.body, _reductions(definition)) if x is not None]
     if not bodies or any(node.outputs[0][1] in COMPLEX for node, _ in bodies):
         return None
@@ -68,7 +68,7 @@ def _reductions(definition: Definition) -> list[Compute]:
 class Unfolded:
     """Formulas of a definition over the cells of the values that are the operator's operands."""
 
-    interned: Interned
+    cells: Cells
     whole: CanonicalOp
     values: Mapping[int, int]
     definition: Definition
@@ -81,7 +81,6 @@ class Unfolded:
     """The extents of all axes."""
 
     def __post_init__(self) -> None:
-        self.cells = Cells(self.interned)
         self._known: dict[tuple[tuple[int, int], tuple[Term, ...]], Term] = {}
         self.along: dict[Term, Term] = {}
         """The position on such a dimension, by the symbol of its extent."""

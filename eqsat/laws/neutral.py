@@ -53,10 +53,10 @@ class LeftOut(Record):
 
 
 def left_out(
-    interned: Interned, operator: CanonicalOp, values: Mapping[int, int], rules: tuple[Rule, ...] = ()
+    cells: Cells, operator: CanonicalOp, values: Mapping[int, int], rules: tuple[Rule, ...] = ()
 ) -> LeftOut | None:
     """What a reduction of some values, by operand, might leave out (proposed, not proved); None where nothing."""
-    kind = operator.kind
+    kind, interned = operator.kind, cells.interned
     if not isinstance(kind, ComputeKind) or kind.combiner is None or kind.identity or len(operator.outputs) != 1:
         return None
     shapes = [(k, x) for k, value in values.items() for x in dict.fromkeys(padded_shapes(interned, value))]
@@ -65,7 +65,7 @@ def left_out(
     whole = in_digits(operator, shapes)
     used = labels_of(whole)
     axes = {n: t.ax(n, as_extent(whole.labels[n].extent)) for n in used}
-    body = Cells(interned).body(whole, values, axes)
+    body = cells.body(whole, values, axes)
     numbers = {axes[n]: (0, extent) for n in used if isinstance(extent := whole.labels[n].extent, int)}
     if body is None:
         return None
@@ -134,9 +134,14 @@ def padded_shapes(interned: Interned, value: int, depth: int = MOST_DEPTH) -> It
                 yield tuple(x for d in view.map.digits for x in _in_steps(d))
         elif depth:
             yield from padded_shapes(interned, item.base, depth - 1)
-    elif isinstance(item, Hub) and depth and is_pointwise(interned.operators[item.operator]):
-        for x in item.operands:
-            yield from padded_shapes(interned, x, depth - 1)
+    elif isinstance(item, Hub) and depth:
+        operator = interned.operators[item.operator]
+        found = [(k, s) for k, x in enumerate(item.operands) for s in padded_shapes(interned, x, depth - 1)]
+        if is_pointwise(operator):
+            yield from (shape for _, shape in found)
+        elif found and (isinstance(operator.kind, ComputeKind) or item.operator in interned.definitions):
+            whole = in_digits(operator, dict.fromkeys(found), "map")  # what is kept may be one value around a part
+            yield tuple(whole.labels[n].extent for n in whole.outputs[item.output])
 
 
 def _in_steps(d: Digit) -> tuple[Size, ...]:

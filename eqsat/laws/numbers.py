@@ -11,7 +11,7 @@ import numpy as np
 from eqsat.ir.dtypes import BOOL, NDArray, highest, is_float, lowest
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.sizes import number, value
-from eqsat.ir.tensors.run import reduction
+from eqsat.ir.tensors.run import evaluate_outputs, reduction
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
@@ -19,11 +19,16 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.laws.cells import Sides, numeric, trials
 from eqsat.laws.match import Match
+from eqsat.laws.places import Places
 from eqsat.laws.tree import Operated, Viewed
+from eqsat.operators.definitions import OUTPUT, Definition
 from eqsat.operators.interned import Hub, ViewOf
-from eqsat.operators.labels import CanonicalOp, ComputeKind, Slot
+from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Name, Slot
+from eqsat.operators.within import labels_by_name, labels_of
 
 MOST_ROWS = 1 << 16
+MOST_COMBINED = 1 << 23
+"""So many numbers, of which results below an operator are combined, for one check."""
 COMBINE: Mapping[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -34,7 +39,7 @@ def _in_trials(match: Match, same: Callable[[Sides, NDArray], bool]) -> bool:
         side = Sides(match, sizes)
         try:
             cells = side.cells()
-            cells = cells[:: max(1, cells.size * side.reads() // MOST_ROWS)]
+            cells = cells[:: max(1, cells.size * side.reads() * _below(match, side) // MOST_ROWS)]
             if not cells.size:
                 continue
             if not same(side, cells):
@@ -43,6 +48,23 @@ def _in_trials(match: Match, same: Callable[[Sides, NDArray], bool]) -> bool:
             return False
         checked = True
     return checked
+
+
+def _below(match: Match, side: Sides) -> int:
+    """Of how many numbers a cell of an operand is combined, by the operators below it."""
+
+    def below(number_of: int) -> int:
+        item = match.interned.values[number_of]
+        if isinstance(item, ViewOf):
+            return below(item.base)
+        if not isinstance(item, Hub):
+            return 1
+        operator = match.interned.operators[item.operator]
+        along = [n for n in labels_of(operator) if n not in operator.outputs[item.output]]
+        own = math.prod(max(1, value(operator.labels[n].extent, side.numbers)) for n in along)
+        return own * max(map(below, item.operands), default=1)
+
+    return max((below(match.numbers[f"n{k}"]) for k in range(len(match.plan.values))), default=1)
 
 
 def same_terms(match: Match) -> bool:
@@ -94,12 +116,8 @@ def _same_around(side: Sides, cells: NDArray) -> bool:
     rows = side.rows(match.operator, left, cells[padded])
     values = Numbers(side).body(match.operator, match.numbers, rows.at, rows.read)
     table = np.broadcast_to(values, (rows.words.size,)).reshape(rows.words.shape)
-    kind = match.operator.kind
-    assert isinstance(kind, ComputeKind)
-    times = math.prod(value(x, side.numbers) for x in kind.idle)
-    table = np.broadcast_to(table[..., None], (*table.shape, times))
-    result = table[:, 0, 0] if kind.combiner is None else reduction(table, kind.combiner, 1, kind.dtypes[0])
-    return same_bits(result, np.full(result.shape, t.const_value(found.value), kind.dtypes[0]))
+    result = combined(match.operator, table, side.numbers)
+    return same_bits(result, np.full(result.shape, t.const_value(found.value), match.operator.kind.dtypes[0]))
 
 
 def padded_cells(side: Sides, cells: NDArray) -> NDArray | None:
@@ -126,6 +144,7 @@ class Numbers:
 
     def __init__(self, side: Sides, tame: bool = False) -> None:
         self.side, self.interned, self.tame = side, side.match.interned, tame
+        self.left = MOST_COMBINED
 
     def body(
         self, operator: CanonicalOp, numbers: Mapping[str, int], at: Mapping[int, NDArray], read: Sequence[NDArray]
@@ -183,9 +202,11 @@ class Numbers:
             inner = self.at(item.base, np.maximum(source, 0))
             return inner if view.fill is None else np.where(source >= 0, inner, _constant(view.fill))
         if isinstance(item, Hub):
-            operator = interned.operators[item.operator]
-            if isinstance(operator.kind, ComputeKind) and operator.kind.combiner is None:
+            operator, definition = interned.operators[item.operator], interned.definitions.get(item.operator)
+            if isinstance(operator.kind, ComputeKind) and _has_labels(operator):
                 return self._computed(operator, item, cells)
+            if definition is not None:
+                return self._defined(operator, definition, item, cells)
         return self.drawn(number_of, cells, dtype, number_of in interned.finite)
 
     def drawn(self, seed: int, cells: NDArray, dtype: str, finite: bool = False) -> NDArray:
@@ -202,17 +223,82 @@ class Numbers:
         return np.asarray(chosen, dtype)[(mixed >> np.uint64(33)).astype(np.int64) % len(chosen)]
 
     def _computed(self, operator: CanonicalOp, item: Hub, cells: NDArray) -> NDArray:
-        extents = {n: value(x.extent, self.side.numbers) for n, x in enumerate(operator.labels)}
+        """Cells that a formula computes, or combines of what it computes."""
+        kind, extents = operator.kind, {n: value(x.extent, self.side.numbers) for n, x in enumerate(operator.labels)}
+        assert isinstance(kind, ComputeKind)
+        along = [n for n in labels_of(operator) if n not in operator.outputs[0] and _is_axis(operator, n)]
+        own, back = np.unique(cells, return_inverse=True)
+        shape = own.size, math.prod(extents[n] for n in along)
+        self._spend(math.prod(shape))
         at: dict[int, NDArray] = {}
-        inner = 1
-        for n in reversed(operator.outputs[0]):
-            at[n] = cells // inner % max(extents[n], 1)
-            inner *= extents[n]
+        for order, place in ((operator.outputs[0], own[:, None]), (along, np.arange(shape[1])[None, :])):
+            left = place
+            for n in reversed(order):
+                at[n], left = np.broadcast_to(left % max(extents[n], 1), shape).reshape(-1), left // max(extents[n], 1)
         read: list[NDArray] = []
         for k in range(len(operator.operands)):
-            index, out = self.side.load(operator, k, at, cells.shape)
+            index, out = self.side.load(operator, k, at, (math.prod(shape),))
             read.append(np.where(out, -1, index))
-        return np.broadcast_to(self.formula(operator, dict(enumerate(item.operands)), at, read), cells.shape)
+        found = np.broadcast_to(self.formula(operator, dict(enumerate(item.operands)), at, read), math.prod(shape))
+        return combined(operator, found.reshape(shape), self.side.numbers)[back].reshape(cells.shape)
+
+    def _defined(self, operator: CanonicalOp, definition: Definition, item: Hub, cells: NDArray) -> NDArray:
+        """Cells that an operator without a formula computes, by its definition: at all positions of what is combined,
+        and those that are asked for of all else."""
+        places, held = Places(definition, self.side.numbers), labels_by_name(operator)
+        own, back = np.unique(cells, return_inverse=True)
+        digits: dict[int, NDArray] = {}
+        left = own
+        for n in reversed(operator.outputs[0]):
+            extent = value(operator.labels[n].extent, self.side.numbers)
+            digits[n], left = left % max(extent, 1), left // max(extent, 1)
+        at: dict[Name, NDArray] = {}
+        for name, sizes in definition.sizes.items():
+            labels = held.get(name, [])
+            extents = [value(operator.labels[n].extent, self.side.numbers) for n in labels]
+            at[name] = np.arange(math.prod(extents))
+            one_by_one = all(isinstance(d, Term) for d in sizes) and name not in definition.reduced
+            if one_by_one and labels and all(n in digits for n in labels):
+                place = np.zeros(own.shape, np.int64)
+                for n, extent in zip(labels, extents, strict=True):
+                    place = place * extent + digits[n]
+                at[name] = np.unique(place)
+        self._spend(places.work(at))
+        feeds: dict[str, NDArray] = {}
+        for k, order in enumerate(operator.operands):
+            read = places.cells(operator, order, k, at)
+            feeds[f"x{k}"] = self.at(item.operands[k], read).astype(definition.program.inputs[k].dtype)
+        with np.errstate(all="ignore"):
+            found = evaluate_outputs(definition.program, feeds)[OUTPUT].reshape(-1)
+        made = places.cells(operator, operator.outputs[0], -1, at).reshape(-1)
+        order = np.argsort(made)
+        return found[order[np.searchsorted(made[order], own)]][back].reshape(cells.shape)
+
+    def _spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise LayoutError("check of a law", "results are combined of too many numbers")
+
+
+def _has_labels(operator: CanonicalOp) -> bool:
+    """Whether all axes that a formula computes with are labels, so that each has positions."""
+    assert isinstance(operator.kind, ComputeKind)
+    slots = {x.name.number for x in operator.labels if isinstance(x.name, Slot)}
+    return all(axis.payload[1] in slots for axis in nodes_of("axis", operator.kind.body))
+
+
+def _is_axis(operator: CanonicalOp, n: int) -> bool:
+    """Whether a label is an axis of its own, not a place that a formula computes."""
+    return not isinstance(operator.labels[n].name, Coordinate)
+
+
+def combined(operator: CanonicalOp, table: NDArray, numbers: Mapping[Term, int]) -> NDArray:
+    """What an operator combines rows of numbers to, each as often as the operator does."""
+    kind = operator.kind
+    assert isinstance(kind, ComputeKind)
+    times = math.prod(value(x, numbers) for x in kind.idle)
+    table = np.broadcast_to(table[..., None], (*table.shape, times))
+    return table[:, 0, 0] if kind.combiner is None else reduction(table, kind.combiner, 1, kind.dtypes[0])
 
 
 def _constant(fill: Term) -> NDArray:

@@ -11,12 +11,12 @@ import numpy as np
 from eqsat.ir.dtypes import NDArray, is_float
 from eqsat.ir.flat.sizes import value
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.tensor import Compute, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.laws.cells import Sides, trials
 from eqsat.laws.match import Match
 from eqsat.laws.numbers import Numbers, padded_cells, same_bits
+from eqsat.laws.places import Places
 from eqsat.laws.tree import Operated, Tree, Viewed
 from eqsat.operators.definitions import OUTPUT, Definition
 from eqsat.operators.labels import CanonicalOp, Name
@@ -48,42 +48,7 @@ class _Run:
     def __init__(self, side: Sides, definition: Definition) -> None:
         self.side, self.definition, self.numbers = side, definition, Numbers(side, tame=True)
         self.before = side.match.operator
-
-    def _work(self, at: Mapping[Name, NDArray]) -> int:
-        """How often the largest formula of the definition is evaluated."""
-        pairs = [
-            (d, at[name].size if n == 0 else 1) for name, x in self.definition.sizes.items() for n, d in enumerate(x)
-        ]
-        open_ = {d: count for d, count in pairs if isinstance(d, Term)}
-        nodes = [x for x in node_order(self.definition.program.outputs.values()) if isinstance(x, Compute)]
-        shapes = [(*x.outputs[0][0], *x.reduce) for x in nodes]
-        counts = [[d if isinstance(d, int) else open_.get(d, 1) for d in shape] for shape in shapes]
-        return max((math.prod(found) for found in counts), default=0)
-
-    def _cells(self, operator: CanonicalOp, order: tuple[int, ...], side: int, at: Mapping[Name, NDArray]) -> NDArray:
-        """The flat cells of a tensor of an operator at positions of its bundles, in the shape that a definition has;
-        side: its place among the operands, or -1."""
-        names = [name for name in dict.fromkeys(self.definition.dims[side]) if name]
-        found: NDArray = np.zeros((), np.int64)
-        digits: dict[int, NDArray] = {}
-        for axis, name in enumerate(names):
-            place = at[name].reshape([-1 if n == axis else 1 for n in range(len(names))])
-            for n in reversed([n for n in order if operator.labels[n].name == name]):
-                extent = value(operator.labels[n].extent, self.side.numbers)
-                digits[n], place = place % extent, place // extent
-            assert not np.any(place), "a position is outside of its bundle"
-        for n in order:
-            found = found * value(operator.labels[n].extent, self.side.numbers) + digits[n]
-        return np.broadcast_to(found, [at[name].size for name in names]).reshape(self._shape(side, at))
-
-    def _shape(self, side: int, at: Mapping[Name, NDArray]) -> list[int]:
-        shape: list[int] = []
-        seen: dict[Name, int] = {}
-        for name in self.definition.dims[side]:
-            place = seen[name] = seen.get(name, -1) + 1
-            extent = self.definition.sizes[name][place] if name else 1
-            shape.append(extent if isinstance(extent, int) else at[name].size if place == 0 else 1)
-        return shape
+        self.places = Places(definition, side.numbers)
 
     def _result(self, operator: CanonicalOp, tree: Operated, at: Mapping[Name, NDArray]) -> NDArray:
         """What the definition computes of the operands at some positions."""
@@ -91,7 +56,7 @@ class _Run:
         match = self.side.match
         values = {match.places[name]: match.numbers[f"n{k}"] for k, name in enumerate(match.plan.values)}
         for k, (order, x) in enumerate(zip(operator.operands, tree.operands, strict=True)):
-            cells = self._below(x, self._cells(operator, order, k, at))
+            cells = self._below(x, self.places.cells(operator, order, k, at))
             dtype = self.definition.program.inputs[k].dtype
             held = self.numbers.at(values[k], cells) if k in values else self.numbers.drawn(-1 - k, cells, dtype)
             feeds[f"x{k}"] = np.broadcast_to(held, cells.shape).astype(dtype)
@@ -115,10 +80,10 @@ class _Parts(_Run):
 
     def agrees(self) -> bool:
         whole, part = self._positions()
-        if self._work(whole) > MOST_CELLS:
+        if self.places.work(whole) > MOST_CELLS:
             return True
-        cells = self._cells(self.before, self.before.outputs[0], -1, whole)
-        if not np.array_equal(self.layout.at(cells), self._cells(self.after, self.after.outputs[0], -1, part)):
+        cells = self.places.cells(self.before, self.before.outputs[0], -1, whole)
+        if not np.array_equal(self.layout.at(cells), self.places.cells(self.after, self.after.outputs[0], -1, part)):
             return False
         with np.errstate(all="ignore"):
             one, other = self._result(self.before, self.left, whole), self._result(self.after, self.right, part)
@@ -162,12 +127,14 @@ class _Around(_Run):
     def agrees(self) -> bool:
         match, found = self.side.match, self.side.match.settled
         assert isinstance(match.plan.left, Operated) and found is not None
-        at = next((x for x in map(self._positions, (MANY, 5)) if self._work(x) <= MOST_CELLS), self._positions(FEW))
-        cells = self._cells(self.before, self.before.outputs[0], -1, at)
+        at = next(
+            (x for x in map(self._positions, (MANY, 5)) if self.places.work(x) <= MOST_CELLS), self._positions(FEW)
+        )
+        cells = self.places.cells(self.before, self.before.outputs[0], -1, at)
         padded = padded_cells(self.side, cells.reshape(-1))
         if padded is None:
             return False
-        if self._work(at) > MOST_CELLS:
+        if self.places.work(at) > MOST_CELLS:
             return True
         with np.errstate(all="ignore"):
             result = self._result(self.before, match.plan.left, at).reshape(-1)[padded]

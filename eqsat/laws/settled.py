@@ -23,9 +23,8 @@ from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, transform
 from eqsat.laws.cell_terms import Cells
-from eqsat.laws.neutral import LeftOut, filled, finite_sources, outside_of, padded_shapes
+from eqsat.laws.neutral import Filled, LeftOut, filled, finite_sources, outside_of, padded_shapes
 from eqsat.laws.pieces import Conditions, holding, is_zero, pieces_of
-from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Name
 from eqsat.operators.within import in_digits, labels_of
 from eqsat.proving.rules import normaliser
@@ -48,21 +47,44 @@ class Settled(Record):
     assuming: Term | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class Around(Record):
+    """A result with its labels in digits, the axes of these, and where it is one of some values: each under conditions
+    on the axes. `filled`: these axes over symbols that are as large as a box with cells makes them."""
+
+    operator: CanonicalOp
+    axes: Mapping[int, Term]
+    filled: Filled
+    cells: Sequence[tuple[Conditions, Term]]
+
+    def part(self, bundles: Collection[Name] = ()) -> Settled | None:
+        """The smallest part beyond which the result is one value, cut along labels and some bundles."""
+        kept = {n: self.filled.term(self.axes[n]) for n in cut_labels(self.operator, bundles)}
+        return best(self.operator, self.cells, kept, self.filled.extents) if kept else None
+
+
 def settled(
-    interned: Interned, operator: CanonicalOp, values: Mapping[int, int], rules: tuple[Rule, ...] = ()
+    cells: Cells, operator: CanonicalOp, values: Mapping[int, int], rules: tuple[Rule, ...] = ()
 ) -> Settled | None:
     """The part of the result of an operator over some values, by operand, beyond which it may be one value (proposed,
     not proved); None where there is none."""
-    kind = operator.kind
+    found = around(cells, operator, values, rules)
+    return None if found is None else found.part()
+
+
+def around(
+    cells: Cells, operator: CanonicalOp, values: Mapping[int, int], rules: tuple[Rule, ...] = ()
+) -> Around | None:
+    """Where the result of an operator over some values is one value; None where nothing pads them."""
+    kind, interned = operator.kind, cells.interned
     if not isinstance(kind, ComputeKind) or kind.identity or len(operator.outputs) != 1 or kind.dtypes[0] in COMPLEX:
         return None
     shapes = [(k, x) for k, value in values.items() for x in dict.fromkeys(padded_shapes(interned, value))]
     whole = in_digits(operator, shapes, "map") if shapes else operator
-    kept = cut_labels(whole)
-    if not shapes or not kept:
+    if not shapes or not cut_labels(whole):
         return None
     axes = {n: t.ax(n, as_extent(whole.labels[n].extent)) for n in labels_of(whole)}
-    body = Cells(interned).body(whole, values, axes)
+    body = cells.body(whole, values, axes)
     if body is None:
         return None
     raised = filled({a: whole.labels[n].extent for n, a in axes.items()})
@@ -70,9 +92,8 @@ def settled(
     session = Session(normaliser(rules), {a: (0, x) for a, x in extents.items()})
     own = {raised.term(axes[n]) for n in whole.outputs[0]}
     count = product([*(whole.labels[n].extent for n in _along(whole)), *kind.idle])
-    found = list(settled_cells(session.normal(raised.term(body)), own, kind.combiner, count, finite_sources(interned)))
-    cut = {n: raised.term(axes[n]) for n in kept}
-    return best(whole, found, cut, raised.extents)
+    normal, finite = session.normal(raised.term(body)), finite_sources(interned)
+    return Around(whole, axes, raised, list(settled_cells(normal, own, kind.combiner, count, finite)))
 
 
 def cut_labels(operator: CanonicalOp, bundles: Collection[Name] = ()) -> list[int]:
@@ -89,7 +110,11 @@ def _along(operator: CanonicalOp) -> Iterator[int]:
 
 
 def settled_cells(
-    body: Term, own: Collection[Term], combiner: str | None, count: Size, finite: Collection[str]
+    body: Term,
+    own: Collection[Term],
+    combiner: str | None,
+    count: Size,
+    finite: Collection[str],
 ) -> Iterator[tuple[Conditions, Term]]:
     """Conditions on some axes under which what is combined over all others is a constant, and that constant."""
     pieces = pieces_of(transform(body, lambda x: _in_turn(x, own)))
@@ -97,13 +122,15 @@ def settled_cells(
     zero = _zero(body.dtype) if combiner == "sum" else None
     known = [zero if zero is not None and is_zero(x, finite) else x if x.op == "const" else None for _, x in parts]
     done = set[frozenset[tuple[Term, bool]]]()
-    for (conditions, _), value in zip(parts, known, strict=True):
+    for conditions, _ in parts:
         key = frozenset(conditions.items())
-        if value is None or key in done:
+        if key in done:
             continue
         done.add(key)
-        left = (x for (other, _), x in zip(parts, known, strict=True) if _agree(conditions, other))
-        result = combined(combiner, value, count) if all(x is value for x in left) else None
+        left = [n for n, (other, _) in enumerate(parts) if _agree(conditions, other)]
+        values = {known[n] for n in left}
+        value = values.pop() if len(values) == 1 else None
+        result = None if value is None else combined(combiner, value, count)
         if result is not None:
             yield conditions, result
 
@@ -164,9 +191,12 @@ def _sum(held: NDArray, dtype: str, count: Size) -> Term | None:
     x = float(held)
     if not math.isfinite(x):
         return t.const(x, dtype)  # as many of them as there may be
-    if not isinstance(count, int) or x != int(x) or abs(int(x)) * count > 1 << BITS[dtype]:
+    whole = x.as_integer_ratio()[0]  # of parts that are a power of two, as are those of each sum of some of them
+    odd = whole // (whole & -whole)
+    if not isinstance(count, int) or abs(odd) * count > 1 << BITS[dtype]:
         return None
-    return t.const(float(int(x) * count), dtype)
+    made = t.const(x * count, dtype)
+    return made if np.isfinite(np.asarray(t.const_value(made))) else None
 
 
 def _wrapped(x: int, bits: int, dtype: str) -> int:

@@ -13,12 +13,12 @@ from eqsat.ir.tensors.tensor import Compute
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
+from eqsat.laws.cell_terms import Cells
 from eqsat.laws.defined import Unfolded
 from eqsat.laws.neutral import filled, finite_sources, padded_shapes
 from eqsat.laws.pieces import holding
-from eqsat.laws.settled import Settled, best, cut_labels, settled_cells
+from eqsat.laws.settled import Around, Settled, cut_labels, settled_cells
 from eqsat.operators.definitions import Definition
-from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp, Name, OpaqueKind
 from eqsat.operators.within import in_digits
 from eqsat.proving.rules import normaliser
@@ -26,7 +26,7 @@ from eqsat.rewriting.rewrite import Session
 
 
 def settled_by_definition(
-    interned: Interned,
+    cells: Cells,
     operator: CanonicalOp,
     values: Mapping[int, int],
     definition: Definition,
@@ -35,23 +35,41 @@ def settled_by_definition(
 ) -> Settled | None:
     """The part of the result of an operator over some values, by operand, beyond which it may be one value (proposed,
     not proved); None where there is none. Bundles: those along which the operator may be cut."""
+    found = around_by_definition(cells, operator, values, definition, bundles, rules)
+    return None if found is None else found.part(_free(definition, bundles))
+
+
+def _free(definition: Definition, bundles: Collection[Name]) -> list[Name]:
+    """Those of some bundles that may have any number of positions."""
+    sizes = definition.sizes
+    free = (x for x in bundles if all(isinstance(d, Term) and d.op == "sym" for d in sizes.get(x, (1,))))
+    return sorted(free, key=str)
+
+
+def around_by_definition(
+    cells: Cells,
+    operator: CanonicalOp,
+    values: Mapping[int, int],
+    definition: Definition,
+    bundles: Collection[Name],
+    rules: tuple[Rule, ...] = (),
+) -> Around | None:
+    """Where the result of an operator over some values is one value; None where nothing pads them."""
+    interned = cells.interned
     shapes = [(k, x) for k, value in values.items() for x in dict.fromkeys(padded_shapes(interned, value))]
     kind = operator.kind
     if not shapes or kind.identity or not isinstance(kind, OpaqueKind) or {*kind.dtypes} & {*COMPLEX}:
         return None
     whole = in_digits(operator, shapes, "map")
-    sizes = definition.numbers(whole)
-    free = {x for x in bundles if all(isinstance(d, Term) and d.op == "sym" for d in definition.sizes.get(x, (1,)))}
-    kept = cut_labels(whole, free)
-    if sizes is None or not kept:
+    sizes, free = definition.numbers(whole), _free(definition, bundles)
+    if sizes is None or not cut_labels(whole, free):
         return None
-    unfolded = _Unfolded(interned, whole, values, definition, sizes, sorted(free, key=str), rules=rules)
+    unfolded = _Unfolded(cells, whole, values, definition, sizes, free, rules=rules)
     cell = unfolded.output()
     raised = filled(unfolded.extents)
     body = unfolded.session(raised.extents).normal(raised.term(cell))
     found = list(settled_cells(body, set(raised.extents), None, 1, finite_sources(interned)))
-    cut = {n: raised.term(unfolded.axes[n]) for n in kept}
-    return best(whole, found, cut, raised.extents)
+    return Around(whole, unfolded.axes, raised, found)
 
 
 @dataclass
@@ -73,6 +91,6 @@ class _Unfolded(Unfolded):
         body = self.session(self.extents).normal(self.formula(node, {**outer, **inner}))
         count = product(self.size(d) for d in node.reduce)
         made = opaque
-        for conditions, value in settled_cells(body, own, node.combiner, count, finite_sources(self.interned)):
+        for conditions, value in settled_cells(body, own, node.combiner, count, finite_sources(self.cells.interned)):
             made = t.where(holding(conditions), value, made)
         return made

@@ -124,7 +124,8 @@ class FormMaker:
         self.freedoms = freedoms
         self.cuts = dict(cuts or {})
         """The bundles along which operators may be cut."""
-        self.definitions = dict(definitions or {})
+        interned.definitions.update(definitions or {})
+        self.definitions = interned.definitions
         """What operators without a formula are defined as, where they reduce something."""
 
     def freedom(self, operator: int) -> Freedom:

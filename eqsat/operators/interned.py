@@ -13,6 +13,7 @@ from eqsat.ir.flat.map import identity
 from eqsat.ir.flat.sizes import Size
 from eqsat.ir.flat.table import Map
 from eqsat.ir.terms.term import Term
+from eqsat.operators.definitions import Definition
 from eqsat.operators.labels import CanonicalOp, Label, Order
 
 T = TypeVar("T", bound=Hashable)
@@ -124,6 +125,8 @@ class Interned:
     constants: dict[int, Term] = field(default_factory=dict[int, Term])
     finite: set[int] = field(default_factory=set[int])
     """The values that are known numbers, of which none is NaN or infinite."""
+    definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
+    """What operators without a formula are defined as, where that is known."""
     pad_values: tuple[float, ...] = ()
     """Numbers of a user to try as padding of operands."""
 

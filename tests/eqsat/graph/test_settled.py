@@ -11,6 +11,7 @@ import pytest
 
 import eqsat as eq
 import eqsat.laws.answers as law_answers
+import eqsat.laws.known as known
 from eqsat.graph.encode import encode
 from eqsat.graph.search import Limits, Snapshot, run, task_of
 from eqsat.ir.dtypes import NDArray
@@ -20,7 +21,7 @@ from eqsat.ir.tensors.run import reduction
 from eqsat.ir.tensors.tensor import as_program
 from eqsat.ir.terms import term as t
 from eqsat.laws.numbers import same_bits
-from eqsat.laws.settled import Settled, combined, settled
+from eqsat.laws.settled import Around, Settled, around, combined, settled
 
 INF, NAN = float("inf"), float("nan")
 VALUES: dict[str, Sequence[Any]] = {
@@ -31,7 +32,9 @@ VALUES: dict[str, Sequence[Any]] = {
 X = eq.input("x", (6, 14), "float32")
 N = eq.input("n", (6, 14), "int8")
 W = eq.input("w", (14, 3), "float32")
+Y = eq.input("y", (6, 4, 5), "float32")
 K = ((1, 2), (0, 0))
+ROWS = ((1, 2), (0, 0), (0, 0))
 WEIGHTS = np.arange(-20, 22, dtype="float32").reshape(14, 3)
 
 
@@ -79,11 +82,13 @@ MOVES: dict[str, eq.Tensor] = {
         eq.input("a", (5, 2, 7), "float32").pad(((0, 3), (0, 0), (0, 0)), 0)
         * eq.input("b", (5, 2, 7), "float32").pad(((0, 3), (0, 0), (0, 0)), 2)
     ).sum(2),
+    "a spread, with the mean below": X.pad(K, 2).var(1),
+    "sums of greatest": Y.pad(ROWS, 3).max(1).sum(1),
     "squares of distances": ((X.pad(K, 0) - X.pad(K, 0)) * 2).max(1),
 }
 STAYS: dict[str, eq.Tensor] = {
     "sum that is rounded": X.pad(K, 0.1).sum(1),
-    "sum of too large numbers": X.pad(K, float(1 << 23)).sum(1),
+    "sum of too large numbers": X.pad(K, float((1 << 23) + 1)).sum(1),
     "product of others": X.pad(K, -1).prod(1),
     "product of -0": X.pad(K, -0.0).prod(1),
     "0 times what may be infinite": eq.matmul(X.pad(K, 0), W),
@@ -123,6 +128,43 @@ def test_what_is_padded_is_moved_once_and_cut() -> None:
     assert "pad" not in str(whole.program) and whole.cost_after == 0
     part = eq.optimize(X.pad(K, 3).max(1).crop((0,), (7,)))
     assert lifts(part) and part.cost_after < part.cost_before
+
+
+# feature: E14
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_padding_passes_any_number_of_reductions(count: int) -> None:
+    """What is one value around a part stays so through all that combines it, and what stands between."""
+    x = eq.input("x", (6, 2, 2, 2, 2), "float32")
+    program = x.pad(((1, 2), *[(0, 0)] * 4), 2)
+    for n in range(count):
+        program = getattr(program, ("sum", "max", "min", "sum")[n])(1) + 1
+    found = eq.optimize(program)
+    assert sum(n for name, n in found.progress.matches.items() if name.startswith("lift-pad")) >= count
+    before, pad, after = str(found.program).rpartition("pad ")
+    assert "reduce" in before and "pad " not in before and "reduce" not in after and pad
+    feeds = {"x": np.random.default_rng(0).normal(size=(6, 2, 2, 2, 2)).astype("float32")}
+    np.testing.assert_allclose(eq.evaluate(found.program, feeds), eq.evaluate(program, feeds), rtol=1e-5)
+
+
+def test_a_wrong_value_below_is_refused_by_running_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of a result below is combined from its operands."""
+
+    def wrong(*args: Any) -> Around | None:
+        found = around(*args)
+        return None if found is None else replace(found, cells=[(c, t.const(5, x.dtype)) for c, x in found.cells])
+
+    program = Y.pad(ROWS, 3).max(1).max(1)
+    assert lifted(program) == 2
+    monkeypatch.setattr(known, "around", wrong)
+    assert lifted(program) == 1
+
+
+def test_what_several_operands_read_of_a_row_is_known_together() -> None:
+    """An element-wise operator over rows and one number for each row."""
+    found = eq.optimize((X.pad(K, 3) - X.pad(K, 3).max(1, keepdims=True)).exp().sum(1))
+    assert found.cost_after < found.cost_before / 10
+    few = eq.optimize((X.pad(K, 3) - eq.input("z", (9, 1), "float32")).sum(1))
+    assert not lifts(few)
 
 
 @pytest.mark.parametrize("lower", [0, 1])
@@ -175,9 +217,14 @@ def test_a_wrong_part_is_refused_by_running_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 def lifts_in_process(program: eq.Tensor) -> bool:
+    return lifted(program) > 0
+
+
+def lifted(program: eq.Tensor) -> int:
+    """How many operators a padding moves behind."""
     last: list[Snapshot] = []
     run(task_of(encode(as_program(program)), "c", Limits()), last.append)
-    return any(name.startswith("lift-pad") for name, n in last[-1].progress.matches.items() if n)
+    return sum(n for name, n in last[-1].progress.matches.items() if name.startswith("lift-pad"))
 
 
 # -- what so many equal values are combined to -------------------------------------------------------------------------
@@ -188,15 +235,19 @@ def lifts_in_process(program: eq.Tensor) -> bool:
 def test_what_is_combined_is_what_numpy_makes_of_it_in_any_order(combiner: str, dtype: str) -> None:
     numbers = [0, 1, 2, 3, 100, 127] if dtype != "bool" else [False, True]
     numbers += [-1, -128] if dtype.startswith(("int", "float")) else []
-    numbers += [-0.0, 0.1, INF, -INF, NAN, 2047.0, 2049.0] if dtype.startswith("float") else []
-    known = 0
+    numbers += (
+        [-0.0, 0.1, 0.25, 0.75, 1e-3, 2.0**-24, INF, -INF, NAN, 2047.0, 2049.0, 3e4]
+        if dtype.startswith("float")
+        else []
+    )
+    told = 0
     for number in numbers:
         value = np.asarray(number).astype(dtype)
         for count in (1, 2, 7, 30, 3000):
             found = combined(combiner, t.const(value[()], dtype), count)
             if found is None:
                 continue
-            known += 1
+            told += 1
             table = np.full((2, count), value, dtype)
             made = reduction(table, combiner, 1, dtype)
             assert same_bits(made, np.full(2, t.const_value(found), dtype)), (number, count)
@@ -207,13 +258,13 @@ def test_what_is_combined_is_what_numpy_makes_of_it_in_any_order(combiner: str, 
                 for _ in range(count - 1):
                     folded = ufunc(folded, value).astype(dtype)
             assert same_bits(np.asarray(folded), np.asarray(t.const_value(found), dtype)), (number, count)
-    assert known >= 10
+    assert told >= 10
 
 
 def test_what_is_combined_of_no_values() -> None:
     n = size_of(eq.symbol("N", lower=0))
-    known = [combined(c, t.const(v, "float32"), n) for c, v in (("sum", 0), ("prod", 1), ("max", 2), ("sum", INF))]
-    assert [x is not None for x in known] == [True, True, False, False]
+    told = [combined(c, t.const(v, "float32"), n) for c, v in (("sum", 0), ("prod", 1), ("max", 2), ("sum", INF))]
+    assert [x is not None for x in told] == [True, True, False, False]
 
 
 # -- random programs ---------------------------------------------------------------------------------------------------

@@ -30,9 +30,11 @@ pytestmark = pytest.mark.onnx
 INF = float("inf")
 WEIGHTS = np.random.default_rng(1).normal(size=(8, 3, 3, 3)).astype(np.float32)
 SPOILED = np.where(np.arange(WEIGHTS.size).reshape(WEIGHTS.shape) == 7, np.float32(INF), WEIGHTS)
+SCALE = np.arange(-9, 2991, dtype=np.float32)
 BIAS = np.arange(8, dtype=np.float32)
 SAME = {"pads": [1, 1, 1, 1]}
 ROWS, LONG = [4, 3000], pad(2, 0, (100, 200), 0.0)
+CUBE, SLABS = [4, 30, 30], pad(3, 0, (100, 200), 0.0)
 IMAGE, CHANNELS, BATCH = [2, 3, 40, 40], pad(4, 1, (0, 13), 0.0), pad(4, 0, (10, 20), 0.0)
 POOL = {"kernel_shape": [3, 3]}
 LATER: dict[str, ModelProto] = {
@@ -45,6 +47,13 @@ LATER: dict[str, ModelProto] = {
     "channels of windows": model(IMAGE, CHANNELS, ("AveragePool", [], POOL)),
     "channels of greatest in windows": model(IMAGE, pad(4, 1, (2, 3), 2.5), ("MaxPool", [], POOL)),
     "batch of windows": model(IMAGE, BATCH, ("MaxPool", [], POOL)),
+    "greatest of a softmax": model(ROWS, LONG, ("Softmax", [], {"axis": 1}), ("ReduceMax", [np.array([1])], {})),
+    "mean of a softmax": model([4, 4096], LONG, ("Softmax", [], {"axis": 1}), ("ReduceMean", [np.array([1])], {})),
+    "norms of norms": model(CUBE, SLABS, ("ReduceL2", [np.array([1])], {}), ("ReduceL2", [np.array([2])], {})),
+    "normal rows": model(
+        ROWS, LONG, ("LayerNormalization", [np.ones(3000, np.float32)], {}), ("ReduceMax", [np.array([1])], {})
+    ),
+    "greatest of products": model(IMAGE, BATCH, ("Conv", [WEIGHTS], SAME), ("MaxPool", [], POOL)),
     "batch": model(IMAGE, BATCH, ("Conv", [WEIGHTS], SAME)),
     "batch behind a transpose": model(
         [40, 40, 3, 2], pad(4, 3, (10, 20), 0.0), ("Transpose", [], {"perm": [3, 2, 0, 1]}), ("Conv", [WEIGHTS], SAME)
@@ -54,6 +63,9 @@ LATER: dict[str, ModelProto] = {
 STAYS: dict[str, ModelProto] = {
     "a number for each channel": model(IMAGE, BATCH, ("Conv", [WEIGHTS, BIAS], SAME)),
     "infinite weights": model(IMAGE, BATCH, ("Conv", [SPOILED], SAME)),
+    "rows scaled by numbers of any sign": model(
+        ROWS, LONG, ("LayerNormalization", [np.arange(-9, 2991, dtype=np.float32)], {})
+    ),
     "another value": model(IMAGE, pad(4, 0, (10, 20), 1.0), ("Conv", [WEIGHTS], SAME)),
     "rows that a number is taken of": model(ROWS, pad(2, 0, (100, 200), 0.1), ("ReduceL2", [np.array([1])], {})),
 }
