@@ -1,8 +1,9 @@
-"""Where values come from, by enumeration: for each read the write that it sees, for each cell the write that lasts.
+"""Where values come from, by enumeration: what each cell holds in the end, as what it was computed of.
 
 Two accesses of one memory may change places where nothing sees the difference: a value that is overwritten before it is
 read, say. Conflicts alone refuse that. For few iterations, whose conditions and indices read no data, the flow of
-values is compared itself: where each read sees the same write, and each cell keeps the same one, all values are equal.
+values is compared itself: two values are equal where one store makes them of equal values, at the same numbers of the
+axes that it computes with.
 """
 
 from __future__ import annotations
@@ -14,15 +15,14 @@ import numpy as np
 
 from eqsat.accesses.access import Access
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.statements.stmt import Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import symbols
+from eqsat.ir.terms.walk import free_variables, nodes_of, substitute, symbols
 
 MOST_INSTANCES = 1 << 16
-WIDTH = 16
-"""More numbers than the name of a happening, or a cell, has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,29 +54,91 @@ def same_flow(before: Sequence[Named], after: Sequence[Named], around: int = 0) 
     if any(a.access.memory.root != b.access.memory.root or a.access.write != b.access.write for a, b in pairs):
         return False
     extents: list[int] = []
-    first, second = _flow(before, around, extents), _flow(after, around, extents)
-    if first is None or second is None or first.keys() != second.keys():
-        return False
-    return all(np.array_equal(first[k], second[k]) for k in first)
+    told, values = _numbers_that_count(before), dict[Value, int]()
+    first, second = (_flow(found, around, extents, (told, values)) for found in (before, after))
+    return first is not None and first == second
 
 
-def _flow(found: Sequence[Named], around: int, extents: list[int]) -> Mapping[str, NDArray] | None:
-    """For each memory the reads, each with the write that it sees, and the last write of each cell, sorted by name."""
-    result: dict[str, NDArray] = {}
-    roots = dict.fromkeys(n.access.memory.root for n in found if n.access.write)
-    for root in roots:
-        parts: list[tuple[NDArray, NDArray, NDArray, bool]] = []
-        members = [(k, n) for k, n in enumerate(found) if n.access.memory.root == root]
-        if len({n.access.buffer for _, n in members}) > 1 or any(n.access.memory.private > around for _, n in members):
-            return None
-        depth = max(len(n.access.path) for _, n in members)
-        for k, named in members:
-            rows = _rows((k, depth, around), named, extents)
-            if rows is None:
-                return None
-            parts.append((*rows, named.access.write))
-        result[root] = _seen(parts)
+def _numbers_that_count(found: Sequence[Named]) -> list[list[int]]:
+    """For each access, those of its numbers that tell its value, beside what its statement reads of written memory: of
+    a store, the axes that its value computes with; of any other, all."""
+    result: list[list[int]] = []
+    written = {n.access.memory.root for n in found if n.access.write}
+    for named in found:
+        everything, stmt = list(range(len(named.numbers))), named.access.stmt
+        if not named.access.write or not isinstance(stmt, Store) or nodes_of("hole", stmt.value):
+            result.append(everything)
+            continue
+        own = [n.access for n in found if n.access.stmt is stmt and not n.access.write]
+        seen = {a.buffer for a in own if a.memory.root in written}
+        cells = {x: t.load(str(x.payload), [], x.dtype) for x in nodes_of("load", stmt.value) if x.payload in seen}
+        used = set(nodes_of("axis", value := substitute(stmt.value, cells))) | set(nodes_of("var", value))
+        result.append([n for n in everything if used & {*free_variables(named.numbers[n])}])
     return result
+
+
+Value = tuple[object, ...]
+"""What makes a value: the store, the numbers that count, and the values of what it reads."""
+
+
+def _flow(
+    found: Sequence[Named], around: int, extents: list[int], told: tuple[list[list[int]], dict[Value, int]]
+) -> Mapping[Value, int] | None:
+    """The values that cells have at the end, and that conditions read, by number; equal ones have one number."""
+    roots = dict.fromkeys(n.access.memory.root for n in found if n.access.write)
+    members = [(k, n) for k, n in enumerate(found) if n.access.memory.root in roots]
+    if any(n.access.memory.private > around for _, n in members):
+        return None
+    if len({(n.access.memory.root, n.access.buffer) for _, n in members}) > len(roots):
+        return None
+    depth = max((len(n.access.path) for _, n in members), default=0)
+    parts: list[tuple[int, NDArray, NDArray, NDArray]] = []
+    for k, named in members:
+        rows = _rows((list(roots).index(named.access.memory.root), depth, around), named, extents)
+        if rows is None:
+            return None
+        times, cells, names = rows
+        parts.append((k, times, cells, names[told[0][k]]))
+    return _ended(found, parts, told[1])
+
+
+def _ended(
+    found: Sequence[Named], parts: Sequence[tuple[int, NDArray, NDArray, NDArray]], values: dict[Value, int]
+) -> Mapping[Value, int]:
+    """All happenings in their order. What a statement reads comes right before what it writes."""
+    times = np.concatenate([p[1] for p in parts], axis=1)
+    happened = [
+        (k, tuple(cell), tuple(name))
+        for k, _, cells, names in parts
+        for cell, name in zip(cells.T.tolist(), names.T.tolist(), strict=True)
+    ]
+    held: dict[Value, int] = {}
+    result: dict[Value, int] = {}
+    here: object = None
+    read: list[tuple[int, int]] = []
+    for n in np.lexsort(times[::-1]):
+        k, cell, name = happened[n]
+        access = found[k].access
+        place = id(access.stmt), *times[: 2 * len(access.path) - 1, n].tolist()
+        if place != here:
+            here, read = place, []
+        if access.write:
+            copied = _copied(found, access, read)
+            held[cell] = values.setdefault((k, name, tuple(read)), len(values)) if copied is None else copied
+            continue
+        value = held[cell] if cell in held else values.setdefault(("before", cell), len(values))
+        read.append((k, value))
+        if not isinstance(access.stmt, Store):
+            result[("read", k, name)] = value
+    return {**result, **{("cell", cell): value for cell, value in held.items()}}
+
+
+def _copied(found: Sequence[Named], write: Access, read: Sequence[tuple[int, int]]) -> int | None:
+    """The value that a write only copies: that of the one cell that its statement reads, and stores as it is."""
+    value = write.stmt.value if isinstance(write.stmt, Store) else None
+    if value is None or value.op != "load" or len(read) != 1:
+        return None
+    return read[0][1] if found[read[0][0]].access.buffer == value.payload else None
 
 
 def _rows(place: tuple[int, int, int], named: Named, extents: list[int]) -> tuple[NDArray, NDArray, NDArray] | None:
@@ -84,7 +146,7 @@ def _rows(place: tuple[int, int, int], named: Named, extents: list[int]) -> tupl
     (number, depth, around), access = place, named.access
     sizes = [t.int_value(axis.args[0]) for axis in access.axes]
     known = [n for n in sizes if n is not None]
-    if len(known) < len(sizes) or not access.exact or len(access.index) + len(sizes) + around + 2 > WIDTH:
+    if len(known) < len(sizes) or not access.exact:
         return None
     count = int(np.prod(known, dtype=np.int64)) if known else 1
     extents.append(count)
@@ -105,36 +167,6 @@ def _rows(place: tuple[int, int, int], named: Named, extents: list[int]) -> tupl
     for position in range(depth):
         part = access.path[position] if position < len(access.path) else 0
         times += [at.get(position, np.zeros(steps, np.int64)), np.full(steps, part, np.int64)]
-    names = [np.full(steps, number, np.int64), *columns[len(index) :]]
-    cells = [np.zeros(steps, np.int64), *(grid[n][alive] for n in range(around)), *columns[: len(index)]]
-    return np.stack(times), np.stack(cells), _padded(names)
-
-
-def _padded(names: Sequence[NDArray]) -> NDArray:
-    """Names of one width."""
-    return np.stack([*names, *(np.zeros_like(names[0]) for _ in range(WIDTH - len(names)))])
-
-
-def _seen(parts: Sequence[tuple[NDArray, NDArray, NDArray, bool]]) -> NDArray:
-    """Rows (name of a read, name of the write that it sees) and (cell, name of its last write), sorted."""
-    times = np.concatenate([p[0] for p in parts], axis=1)
-    cells = np.concatenate([p[1] for p in parts], axis=1)
-    names = np.concatenate([p[2] for p in parts], axis=1)
-    writes = np.concatenate([np.full(p[0].shape[1], p[3]) for p in parts])
-    order = np.lexsort(times[::-1])
-    none = np.full(names.shape[0], -1, np.int64)
-    last: dict[tuple[int, ...], NDArray] = {}
-    rows: list[NDArray] = []
-    for n in order:
-        cell = tuple(int(c) for c in cells[:, n])
-        if writes[n]:
-            last[cell] = names[:, n]
-        else:
-            rows.append(np.concatenate([names[:, n], last.get(cell, none)]))
-    width = names.shape[0]
-    for cell, name in last.items():
-        mark = np.full(width, -2, np.int64)
-        mark[1 : 1 + len(cell)] = cell[: width - 1]
-        rows.append(np.concatenate([mark, name]))
-    found = np.stack(rows) if rows else np.zeros((0, 2 * width), np.int64)
-    return found[np.lexsort(found.T[::-1])]
+    names = columns[len(index) :]
+    cells = [np.full(steps, number, np.int64), *(grid[n][alive] for n in range(around)), *columns[: len(index)]]
+    return np.stack(times), np.stack(cells), np.stack(names) if names else np.zeros((0, steps), np.int64)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from eqsat.accesses.access import Context, Memory, accesses
 from eqsat.accesses.flow import Named, same_flow
-from eqsat.ir.statements.stmt import BufferDecl, For, If, Stmt, Store, seq
+from eqsat.ir.statements.stmt import Assume, BufferDecl, For, If, Stmt, Store, seq
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.holes import new_hole
 from eqsat.ir.terms.term import Term, load
 
 P, Q = t.ax(0, 3), t.ax(1, 2)
-HERE = Context({n: Memory(BufferDecl(n, (6,), "int8"), n) for n in ("x", "y")})
+HERE = Context({n: Memory(BufferDecl(n, (6,), "int8"), n) for n in ("x", "y", "z")})
 
 
 def known(stmt: Stmt, here: Context = HERE) -> list[Named]:
@@ -66,3 +67,46 @@ def test_what_cannot_be_told_is_no() -> None:
     many = known(For(huge, Store("x", (huge % 2,), number(huge))))
     assert not same_flow(many, many)
     assert not same_flow(known(For(P, Store("x", (P,), number(P)))), [])
+
+
+def test_equal_values_are_one_whichever_iteration_makes_them() -> None:
+    """What a store computes with, and what it reads, makes its value; not all axes of its loops."""
+    same = Store("x", (P % 2,), load("y", [Q], "int8"))  # y is not written: for each cell, the last Q
+    assert same_flow(*both(same))
+    assert same_flow(*both(Store("x", (Q,), t.const(3, "int8"))))
+    assert not same_flow(*both(Store("x", (P + Q,), load("y", [P], "int8"))))
+    chained = seq([Store("y", (Q,), t.const(3, "int8")), Store("x", (P % 2,), load("y", [Q], "int8"))])
+    assert same_flow(*both(chained))  # all that is read is the same 3
+    grown = Store("x", (t.index_const(0),), load("x", [t.index_const(0)], "int8") + number(P))
+    assert not same_flow(*both(grown))  # sums in another order
+    steady = Store(
+        "x", (t.index_const(0),), load("x", [t.index_const(0)], "int8") + load("y", [t.index_const(1)], "int8")
+    )
+    assert same_flow(*both(steady))  # the same is added each time
+
+
+def test_copies_hold_what_they_are_copied_from() -> None:
+    two = seq([Store("y", (P,), load("x", [P], "int8")), Store("x", (P,), load("y", [P], "int8"))])
+    assert same_flow(*both(two))
+    turned = Store("x", (P,), load("x", [2 - P], "int8"))
+    assert not same_flow(known(For(P, turned)), known(For(P, Store("x", (2 - P,), load("x", [P], "int8")))))
+
+
+def test_values_that_are_freed_or_read_by_conditions_are_told_apart() -> None:
+    freed = Store("x", (P + Q,), new_hole("int8", []))
+    assert not same_flow(*both(freed))  # it is another unknown value each time
+    first = t.index_const(0)
+    one = t.compare("eq", load("x", [first], "int8"), t.const(1, "int8"))
+    assert not same_flow(*both(seq([Assume(one), Store("x", (first,), number(P))])))
+    assert same_flow(*both(seq([Store("x", (first,), t.const(1, "int8")), Assume(one)])))
+
+
+def test_a_cell_that_data_tells_is_no_copy_of_the_data() -> None:
+    first, inner = t.index_const(0), load("x", [t.index_const(0)], "int8")
+
+    def at(p: int, q: int, value: Term) -> Stmt:
+        here = t.logical_and(t.compare("eq", P, p), t.compare("eq", Q, q))
+        return seq([Store("x", (P + 1,), t.const(0, "int8")), If(here, Store("z", (first,), value))])
+
+    looked = load("y", [t.cast_to(inner, "index")], "int8")
+    assert not same_flow(*both(seq([at(0, 1, looked), at(1, 0, inner)])))
