@@ -107,7 +107,7 @@ def _ended(
 ) -> Mapping[Value, int]:
     """All happenings in their order. What a statement reads comes right before what it writes."""
     times = np.concatenate([p[1] for p in parts], axis=1)
-    happened = [
+    happened: list[tuple[int, Value, Value]] = [
         (k, tuple(cell), tuple(name))
         for k, _, cells, names in parts
         for cell, name in zip(cells.T.tolist(), names.T.tolist(), strict=True)
@@ -116,7 +116,8 @@ def _ended(
     result: dict[Value, int] = {}
     here: object = None
     read: list[tuple[int, int]] = []
-    for n in np.lexsort(times[::-1]):
+    order: list[int] = np.lexsort(times[::-1]).tolist()
+    for n in order:
         k, cell, name = happened[n]
         access = found[k].access
         place = id(access.stmt), *times[: 2 * len(access.path) - 1, n].tolist()

@@ -69,12 +69,19 @@ def frozen(term: Term) -> Term:
 
 def has_loads(*terms: Term) -> bool:
     """Whether a term reads memory."""
-    return bool(loads(*terms))
+    return any(map(_loads, terms))
 
 
 def loads(*terms: Term) -> list[Term]:
     """The distinct loads of buffers in terms, inner ones first."""
-    return [node for node in nodes_of("load", *terms) if isinstance(node.payload, str)]
+    if len(terms) == 1:
+        return list(_loads(terms[0]))
+    return list(dict.fromkeys(load for term in terms for load in _loads(term)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _loads(term: Term) -> tuple[Term, ...]:
+    return tuple(node for node in nodes_of("load", term) if isinstance(node.payload, str))
 
 
 def guarded_parts(term: Term) -> list[tuple[Term, Term]]:

@@ -71,6 +71,8 @@ class Context:
 
     def survives(self, fact: Fact, write: CellAccess, order: Term = t.TRUE) -> Fact | None:
         """The fact after a write: itself, or with less of a condition, or nothing."""
+        if not self.roots and write.buffer not in fact.buffers:
+            return fact
         root = self.root(write.buffer)
         touched = [load for load in fact.cells if self.root(load.payload) == root]
         if all(load.payload == write.buffer and differ(load.args, write.index) for load in touched):

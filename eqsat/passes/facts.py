@@ -62,6 +62,18 @@ class Fact:
 
     def about(self, load: Term) -> list[tuple[Term, Term]]:
         """The claim about one cell, and the condition under which it is said, where that may hold."""
+        if load.payload not in self.buffers:
+            return []
+        if load not in self._about:
+            self._about[load] = self._found(load)
+        return self._about[load]
+
+    @cached_property
+    def _about(self) -> dict[Term, list[tuple[Term, Term]]]:
+        """What was found of cells before: they are asked about again and again."""
+        return {}
+
+    def _found(self, load: Term) -> list[tuple[Term, Term]]:
         found: list[tuple[Term, Term]] = []
         for own in self.cells:
             if own.payload != load.payload or differ(own.args, load.args):

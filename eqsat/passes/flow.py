@@ -27,6 +27,15 @@ from eqsat.passes.paths import Path, at
 
 def entry(func: PrimFunc) -> Context:
     """What is known where a function begins. ScheduleError for vectors and for elements that share their memory."""
+    known = _KNOWN.funcs.get(id(func))
+    if known is None:
+        if len(_KNOWN.funcs) >= _KNOWN.most:
+            _KNOWN.funcs.clear()
+        known = _KNOWN.funcs[id(func)] = (func, _entry(func))  # which lives as long as its id
+    return known[1]
+
+
+def _entry(func: PrimFunc) -> Context:
     roots: dict[str, str] = {}
     decls = dict(func.buffer_map)
     for stmt in statements(func.body):
@@ -54,6 +63,7 @@ class _Known:
         self.most = most
         self.answers: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.entries: dict[tuple[Any, ...], Context] = {}
+        self.funcs: dict[int, tuple[PrimFunc, Context]] = {}
 
     def entry(self, roots: dict[str, str], decls: dict[str, BufferDecl]) -> Context:
         """The context of a function's beginning, one object for equal declarations."""
