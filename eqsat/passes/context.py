@@ -31,6 +31,7 @@ from eqsat.simplifying.simplify import simplify_term
 _ROUNDS = 3
 _LEVELS = 2
 _MOST_PERHAPS = 4
+_MOST_CONJUNCTS = 4
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ class Context:
         if region is None:
             return None
         condition = t.logical_and(fact.condition, t.logical_not(region))
-        return replace(fact, condition=simplify_term(condition, {}, assuming if self.guard else None))
+        if len(conjuncts(condition)) > _MOST_CONJUNCTS:  # what is short is proved as it stands
+            condition = simplify_term(condition, {}, assuming if self.guard else None)
+        return replace(fact, condition=condition)
 
     def without(self, name: str) -> Context:
         """Without facts about a buffer, which ends to exist."""

@@ -127,7 +127,7 @@ def _nest(axes: Sequence[Term], body: Stmt) -> Stmt:
     return body
 
 
-def _assumed(fact: Fact, used: set[str]) -> Stmt | None:
+def _assumed(fact: Fact, used: frozenset[str]) -> Stmt | None:
     """A fact about memory that the second part uses, as a statement; None where it cannot be said."""
     cells = fact.cells
     claim = _claim(fact.claim)
