@@ -15,7 +15,7 @@ law = STATEMENT_LAWS.law
 
 law("nothing-first", "(Then (Nop) s)", "s")
 law("nothing-last", "(Then s (Nop))", "s")
-law("in-a-row", "(Then (Then a b) c)", "(Then a (Then b c))", instead=True)
+law("in-a-row", "(Then (Then a b) c)", "(Then a (Then b c))")
 law(
     "overwritten", "(Then a b)", "b", "(Covered a b)",
     doc="b writes all that a writes before it reads any of it",
