@@ -48,9 +48,13 @@ class Inverse:
     padding: Term
     parts: tuple[tuple[Problem, Term], ...]
 
-    @cached_property
+    @property
     def first_padding(self) -> tuple[int, ...] | None:
         """The first padded cell; None without padding, where sizes are symbolic, or where it is too far to be found."""
+        return self._first
+
+    @cached_property
+    def _first(self) -> Cell | None:
         return self._cell(first_cell)
 
     @cached_property
