@@ -39,7 +39,6 @@ def _in_trials(match: Match, same: Callable[[Sides, NDArray], bool]) -> bool:
         side = Sides(match, sizes)
         try:
             cells = side.cells()
-            cells = cells[:: max(1, cells.size * side.reads() * _below(match, side) // MOST_ROWS)]
             if not cells.size:
                 continue
             if not same(side, cells):
@@ -48,6 +47,11 @@ def _in_trials(match: Match, same: Callable[[Sides, NDArray], bool]) -> bool:
             return False
         checked = True
     return checked
+
+
+def _some(side: Sides, cells: NDArray) -> NDArray:
+    """As many of some cells as can be combined, one at least."""
+    return cells[:: max(1, cells.size * side.reads() * _below(side.match, side) // MOST_ROWS)]
 
 
 def _below(match: Match, side: Sides) -> int:
@@ -77,6 +81,7 @@ def same_terms(match: Match) -> bool:
 def _same_terms(side: Sides, cells: NDArray) -> bool:
     match, left, right = side.match, side.match.plan.left, side.match.plan.right
     assert isinstance(left, Operated) and isinstance(right, Viewed) and isinstance(right.source, Operated)
+    cells = _some(side, cells)
     before = side.rows(match.operator, left, cells)
     after = match.interned.operators[match.numbers[right.source.operator]]
     kept = side.rows(after, right.source, side.map(right.map).at(cells)).words
@@ -111,9 +116,9 @@ def _same_around(side: Sides, cells: NDArray) -> bool:
     match, left, found = side.match, side.match.plan.left, side.match.settled
     padded = padded_cells(side, cells)
     assert isinstance(left, Operated) and found is not None
-    if padded is None:
+    if padded is None or not padded.any():
         return False
-    rows = side.rows(match.operator, left, cells[padded])
+    rows = side.rows(match.operator, left, _some(side, cells[padded]))
     values = Numbers(side).body(match.operator, match.numbers, rows.at, rows.read)
     table = np.broadcast_to(values, (rows.words.size,)).reshape(rows.words.shape)
     result = combined(match.operator, table, side.numbers)

@@ -202,6 +202,20 @@ def test_a_wrong_value_is_refused_by_running_it(name: str, monkeypatch: pytest.M
     assert lifts_in_process(MOVES[name])
 
 
+def test_a_wrong_value_is_refused_where_one_cell_can_be_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where much is combined below a cell, those few that are left are padded ones, and there is one."""
+
+    def wrong(*args: Any) -> Settled | None:
+        found = settled(*args)
+        return None if found is None else replace(found, value=t.const(5, found.value.dtype), claim=t.TRUE)
+
+    program = eq.input("x", (6, 40), "float32").pad([(0, 9), (0, 0)], 3).max(1)
+    monkeypatch.setattr("eqsat.laws.numbers.MOST_ROWS", 1)
+    assert lifts_in_process(program)
+    monkeypatch.setattr(law_answers, "settled", wrong)
+    assert not lifts_in_process(program)
+
+
 def test_a_wrong_part_is_refused_by_running_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A part that leaves out a row which holds something else."""
 
