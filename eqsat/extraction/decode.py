@@ -175,7 +175,7 @@ class Decoder:
         if isinstance(choice, UsePadded):
             return Tensor(self._padded(choice), choice.spell.output)
         if isinstance(choice, UseSum):
-            return self._sum(c, choice)
+            return self._sum(choice)
         key = (choice.form, choice.operands)
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
@@ -188,19 +188,24 @@ class Decoder:
                 self.nodes[key] = self._derived(form, operands, self.wanted.get(c))
         return Tensor(self.nodes[key], choice.output)
 
-    def _sum(self, c: ClassId, choice: UseSum) -> Tensor:
+    def _sum(self, choice: UseSum) -> Tensor:
         """A form over a product, in the shape of that, so that no reshape stands between."""
         spell, place = choice.spell, choice.place
-        made = self.done[choice.product]
-        operands = [made if n == place else self.done[x] for n, x in enumerate(spell.operands)]
-        written = self._written(spell)
-        if written is not None:
-            node = written.node
-            shape = node.operands[written.accesses[place]].shape
-            if same_shape(made.shape, shape) or node.serial in self.encoded.frozen:
-                return Tensor(self._as_written(written, operands), spell.output)
-        form = self.interned.forms[spell.form]
-        return Tensor(self._derived(form, operands, made.shape), spell.output)
+        held = (*spell.operands[:place], choice.product, *spell.operands[place + 1 :])
+        key = (spell.form, held)
+        if key not in self.nodes:
+            operands, shape = [self.done[x] for x in held], self.done[choice.product].shape
+            written = self._written(spell)
+            if written is not None and self._stands(written, place, shape):
+                self.nodes[key] = self._as_written(written, operands)
+            else:
+                self.nodes[key] = self._derived(self.interned.forms[spell.form], operands, shape)
+        return Tensor(self.nodes[key], spell.output)
+
+    def _stands(self, written: Written, place: int, shape: Shape) -> bool:
+        """Whether a node of the program stays as it is over an operand of some shape."""
+        node = written.node
+        return node.serial in self.encoded.frozen or same_shape(node.operands[written.accesses[place]].shape, shape)
 
     def _kept(self, source: Tensor, reindex: int, wanted: Shape | None) -> Tensor | None:
         """A view as the program has it between these shapes: a target may know it by another name than its steps."""

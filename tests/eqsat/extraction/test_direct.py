@@ -105,3 +105,13 @@ def test_a_product_that_is_also_read_in_another_layout_is_made_once() -> None:
     found = eq.optimize(program, target="onnx").program
     assert sum(isinstance(node, Compute) and node.combiner == "sum" for node in found.nodes()) == 1
     assert sum(isinstance(node, View) for node in found.nodes()) <= 1
+
+
+def test_a_frozen_sum_is_known_as_frozen() -> None:
+    """Further rounds, over what a first one found, keep it."""
+    x = rows(64, 96)
+    add = matmul(x, constant(96, 48)) + constant(48)
+    turned = add.permute_dims((1, 0)).relu().permute_dims((1, 0)).exp()
+    found = eq.optimize(Program([x], {"y": turned}), target="onnx", freeze=[add])
+    assert found.final.layout_ops == 0
+    assert {node.serial for node in sums(found.program)} == found.frozen
