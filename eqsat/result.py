@@ -169,7 +169,10 @@ class Result:
     @property
     def left(self) -> tuple[Move, ...]:
         """The moves that are left, those of the most bytes first, each with the reason why it was not removed."""
-        return tuple(moves_left(self.program, self.target, self.stopped, self.unproved, frozen=self.frozen))
+        timed = self.final.picoseconds is not None
+        return tuple(
+            moves_left(self.program, self.target, self.stopped, self.unproved, frozen=self.frozen, timed=timed)
+        )
 
     @property
     def unproved(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ KEPT: Mapping[Freedom, str] = {
 """What ties an operator to an order of its axes; one that takes any order is not listed."""
 SHOWN = 3
 FREE = "in any other place it moves as many bytes or more"
+SLOW = "no other place was found in which the program is estimated to take less time"
 
 
 @dataclass(frozen=True)
@@ -70,13 +71,14 @@ def moves_left(
     names: Mapping[tuple[int, int], str] | None = None,
     called: Mapping[tuple[int, int], str] | None = None,
     frozen: Collection[int] = (),
+    timed: bool = False,
 ) -> list[Move]:
     """The moves of a program, those of the most bytes first, each with the reason why it is there.
 
     stopped: the limit that ended the search, '' where it was searched to the end. unproved: the side conditions that
     did not hold, as questions, which name the maps that they are about. names: of tensors, by node and
     output (default: those that the printed program has). called: what the operators that make them are called
-    (default: by these names). frozen: the nodes, by serials, that were to stay.
+    (default: by these names). frozen: the nodes, by serials, that were to stay. timed: whether the choice was by time.
 
     >>> from eqsat.ir.tensors.tensor import as_program, input
     >>> (left,) = moves_left(as_program(input("x", (2, 3), "float32").permute_dims((1, 0))), "c")
@@ -84,7 +86,7 @@ def moves_left(
     (48, "the input 'x' is given in its order; the output 'out' is wanted in its order")
     """
     own = tensor_names(program) if names is None else names
-    walk = _Walk(program, target, stopped, unproved, own, own if called is None else called, frozen)
+    walk = _Walk(program, target, stopped, unproved, own, own if called is None else called, frozen, timed)
     left = [walk.move(node, moved) for node, moved in layout_nodes(program)]
     return sorted(left, key=lambda m: -m.moved)
 
@@ -98,6 +100,7 @@ class _Walk:
     names: Mapping[tuple[int, int], str]
     called: Mapping[tuple[int, int], str]
     frozen: Collection[int] = ()
+    timed: bool = False
     users: dict[tuple[int, int], list[Node]] = field(default_factory=dict[tuple[int, int], list[Node]])
 
     def __post_init__(self) -> None:
@@ -109,7 +112,8 @@ class _Walk:
         before = list(dict.fromkeys(self.side(_made(x)) for x in node.operands))
         behind = list(dict.fromkeys(self.readers(Tensor(node)))) or [_Side("nothing")]
         source = ", ".join(s.name for s in before[:SHOWN]) + (" and more" if len(before) > SHOWN else "")
-        reason = _reads(node, behind) or _tied(before, behind, self.stopped)
+        end = f"the search was ended by its {self.stopped}" if self.stopped else SLOW if self.timed else FREE
+        reason = _reads(node, behind) or _tied(before, behind, end)
         maps = maps_of_view(node) if isinstance(node, View) else None
         failed = [q for q in self.unproved if any(str(m) in q for m in maps or ())]
         reason += f"; not proved: {failed[0]}" if failed else ""
@@ -172,10 +176,9 @@ def _reads(node: Node, behind: list[_Side]) -> str:
     return f"{behind[0].name} reads {'a part of it' if at_most(m.n_out, m.n_in) else 'cells more than once'}"
 
 
-def _tied(before: list[_Side], behind: list[_Side], stopped: str) -> str:
+def _tied(before: list[_Side], behind: list[_Side], end: str) -> str:
     tied = [next((s for s in side if s.kept), None) for side in (before, behind)]
     said = "; ".join(f"{s.name} {s.kept}" for s in tied if s is not None)
     if all(tied):
         return said
-    rest = f"the search was ended by its {stopped}" if stopped else FREE
-    return f"{said}; {rest}" if said else rest
+    return f"{said}; {end}" if said else end

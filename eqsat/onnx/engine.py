@@ -94,7 +94,8 @@ class OnnxResult(Result):
         names = program.envelope.names
         nodes = {o: node.name for node in self.model.graph.node for o in node.output if o and node.name}
         called = {key: nodes.get(name, name) for key, name in names.items()}
-        own = moves_left(program, self.target, self.stopped, self.unproved, names, called, self.frozen)
+        timed = self.final.picoseconds is not None
+        own = moves_left(program, self.target, self.stopped, self.unproved, names, called, self.frozen, timed)
         inside = [
             replace(m, inside=f"{m.inside}, {part}" if m.inside else part) for part, x in self.parts for m in x.left
         ]

@@ -14,7 +14,7 @@ import eqsat as eq
 from eqsat import Program, Tensor, constant, input
 from eqsat.cli import main
 from eqsat.engine import Limits
-from eqsat.extraction.left import FREE, moves_left
+from eqsat.extraction.left import FREE, SLOW, moves_left
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.tensors.reductions import matmul
 from eqsat.ir.tensors.tensor import View, as_program
@@ -53,6 +53,15 @@ def test_reasons(program: Tensor, reason: str) -> None:
 def test_nothing_is_left() -> None:
     result = eq.optimize(X.permute_dims((1, 0)).relu().permute_dims((1, 0)))
     assert not result.left and "left:" not in result.explain()
+
+
+def test_what_decided_is_named() -> None:
+    """Where the choice was by time, nothing is said of bytes."""
+    turned = (X.permute_dims((1, 0)).relu() + X.permute_dims((1, 0)).exp()).sum(0)
+    reasons = {o: [m.reason for m in eq.optimize(turned, target="onnx", objective=o).left] for o in ("bytes", "time")}
+    assert not any(SLOW in r for r in reasons["bytes"]) and not any(FREE in r for r in reasons["time"])
+    moved = as_program(X.permute_dims((1, 0)).relu())
+    assert SLOW in moves_left(moved, "onnx", timed=True)[0].reason and FREE in moves_left(moved, "onnx")[0].reason
 
 
 def test_the_limit_is_named() -> None:
