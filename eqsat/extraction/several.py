@@ -22,6 +22,8 @@ IDLE = 4
 """After so many starts that brought nothing it is enough."""
 STARTS, SHARE = 0.6, 0.4
 """Of the work, for all starts; of what is left of that, for one."""
+CLOSE = 1e-6
+"""Of the cost, what is no time: what breaks ties between ways that are equal otherwise."""
 JOINED = 4
 """Of so many choices, the best, one is put together; so many are made better thoroughly."""
 
@@ -42,7 +44,7 @@ def good_choice(every: Sequence[Bounds], worth: Mapping[Node, int], least: int, 
             search.add(bounds, start, QUICK, share)
     budget.work += max(0.0, share.work)  # what it did not need is for the next
     for _, steps in sorted(search.found, key=lambda x: x[0])[:JOINED]:
-        if not budget.over and search.best > least:
+        if not budget.over and not search.near:
             search.add(search.whole, _placed(search.whole.rows, steps), THOROUGH, budget)
     return min(search.found, key=lambda x: x[0])[1] if search.found else None
 
@@ -62,7 +64,16 @@ class _Several:
 
     @property
     def enough(self) -> bool:
-        return self.idle == IDLE or (bool(self.found) and self.best <= self.least)
+        return self.idle == IDLE or self._ends
+
+    @property
+    def _ends(self) -> bool:
+        return bool(self.found) and (self.best <= self.least or (len(self.found) >= len(RUNS) and self.near))
+
+    @property
+    def near(self) -> bool:
+        """Whether nothing that takes any time can be saved."""
+        return self.best <= self.least * (1 + CLOSE)
 
     def add(self, bounds: Bounds, start: Chosen, sweeps: Sweeps, budget: Budget) -> None:
         """A choice made better, and what is put together of it and the best so far, made better."""
