@@ -55,7 +55,7 @@ class LineTilesPrinter(LinesPrinter[LineTiles]):
         apart = LINE * (groups + 1)
         inner.add("#ifdef EQSAT_VECTORS")
         inner.add(f"char words[{schedule.wide}][{rows * apart}] __attribute__((aligned({LINE})));")
-        with inner.block(f"for (int g = 0; g < {groups}; ++g)"):
+        with inner.loop("g", groups):
             at = f"{self.row} * ({rows} * g + m)" if single else f"row[{rows} * g + m]"
             ahead = LINE * (schedule.wide + 1) - 1
             with inner.loop("m", rows), inner.loop("t", schedule.wide):
