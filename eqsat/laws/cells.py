@@ -31,6 +31,7 @@ from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.ir.terms.walk import substitute as substitute_terms
 from eqsat.laws.match import Match
 from eqsat.laws.tree import Class, Operated, Tree, Viewed
+from eqsat.operators.interned import Hub, Interned, ViewOf
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Slot
 from eqsat.operators.moves import applied, is_pointwise
 from eqsat.operators.selections import owners_at
@@ -115,9 +116,30 @@ def trials(match: Match) -> Iterator[dict[Term, int]]:
     if "s" in match.numbers:
         sizes += [x.extent for x in match.operator.labels if not isinstance(x.extent, int)]
         bodies += [match.operator.kind.body] if isinstance(match.operator.kind, ComputeKind) else []
-    found = symbols(*dict.fromkeys(f for s in sizes for f in s.factors), *bodies)
+    below = (s for k in range(len(match.plan.values)) for s in _symbols_of(match.interned, match.numbers[f"n{k}"]))
+    found = symbols(*dict.fromkeys(f for s in sizes for f in s.factors), *bodies, *dict.fromkeys(below))
     for trial in range(SYMBOL_TRIALS if found else 1):
         yield {s: symbol_sample(s, 2 + (3 * trial + k) % 7) for k, s in enumerate(found)}
+
+
+def _symbols_of(interned: Interned, number_of: int) -> Sequence[Term]:
+    """The symbols of a value and of all that it is made of, which have smaller numbers."""
+    for n in range(len(interned.symbols), number_of + 1):
+        item, made_of = interned.values[n], tuple[int, ...]()
+        sizes, terms = [interned.types[n].size], list[Term]()
+        if isinstance(item, ViewOf):
+            made_of = (item.base,)
+            sizes += _sizes(interned.reindexes[item.reindex].map)
+        elif isinstance(item, Hub):
+            made_of, operator = item.operands, interned.operators[item.operator]
+            sizes += [x.extent for x in operator.labels]
+            if isinstance(operator.kind, ComputeKind):
+                sizes += operator.kind.idle
+                terms.append(operator.kind.body)
+        terms += [f for s in sizes if not isinstance(s, int) for f in s.factors]
+        more = (s for x in made_of for s in interned.symbols[x])
+        interned.symbols.append(tuple(symbols(*terms, *more)))
+    return interned.symbols[number_of]
 
 
 def _sizes(m: Map) -> Iterator[Size]:

@@ -127,6 +127,8 @@ class Interned:
     """The values that are known numbers, of which none is NaN or infinite."""
     definitions: dict[int, Definition] = field(default_factory=dict[int, Definition])
     """What operators without a formula are defined as, where that is known."""
+    symbols: list[tuple[Term, ...]] = field(default_factory=list[tuple[Term, ...]])
+    """The symbols of values and of all that these are made of, by their numbers, as far as they were asked for."""
     pad_values: tuple[float, ...] = ()
     """Numbers of a user to try as padding of operands."""
 

@@ -320,3 +320,17 @@ def test_random_padding_of_what_is_kept() -> None:
 @pytest.mark.slow
 def test_many_random_paddings_of_what_is_kept() -> None:
     assert sum(check(10_000 + seed) for seed in range(2000)) >= 500
+
+
+def test_a_size_may_be_a_symbol_far_below() -> None:
+    """Neither the operator nor a view of its operands has the symbol."""
+    n = eq.symbol("N", lower=1)
+    x = eq.input("x", (n, 2, 6), "float32")
+    found = eq.optimize(x.pad(((0, 0), (0, 0), (1, 1)), 0.0).max(0).softmax(0).max(0))
+    assert sum(k for name, k in found.progress.matches.items() if name.startswith("lift-pad")) == 3
+
+
+def test_what_is_below_may_have_too_many_numbers_to_be_run() -> None:
+    """A padding stays behind an operator whose check would combine too much; the others are moved."""
+    x = eq.input("x", (2, 3000, 3000), "float32")
+    assert lifted(x.pad(((0, 1), (0, 0), (0, 0)), 2).max(2).softmax(1)) == 1
