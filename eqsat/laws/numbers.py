@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,19 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.laws.cells import Sides, numeric, trials
 from eqsat.laws.match import Match
+from eqsat.laws.neutral import padded_shapes
 from eqsat.laws.places import Places
 from eqsat.laws.tree import Operated, Viewed
 from eqsat.operators.definitions import OUTPUT, Definition
-from eqsat.operators.interned import Hub, ViewOf
+from eqsat.operators.interned import Hub, Interned, ViewOf
 from eqsat.operators.labels import CanonicalOp, ComputeKind, Coordinate, Name, Slot
 from eqsat.operators.within import labels_by_name, labels_of
 
 MOST_ROWS = 1 << 16
 MOST_COMBINED = 1 << 23
 """So many numbers, of which results below an operator are combined, for one check."""
+EACH, MOST_DEEP = 1 << 10, 16
+"""What a result below costs beside its numbers, and so many of them stand one below another."""
 COMBINE: Mapping[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -56,19 +60,29 @@ def _some(side: Sides, cells: NDArray) -> NDArray:
 
 def _below(match: Match, side: Sides) -> int:
     """Of how many numbers a cell of an operand is combined, by the operators below it."""
+    interned = match.interned
 
-    def below(number_of: int) -> int:
-        item = match.interned.values[number_of]
+    @cache
+    def below(number_of: int, depth: int) -> int:
+        item = interned.values[number_of]
         if isinstance(item, ViewOf):
-            return below(item.base)
-        if not isinstance(item, Hub):
+            return below(item.base, depth)
+        if not isinstance(item, Hub) or depth == MOST_DEEP or not _may_be_known(interned, item):
             return 1
-        operator = match.interned.operators[item.operator]
+        operator = interned.operators[item.operator]
         along = [n for n in labels_of(operator) if n not in operator.outputs[item.output]]
         own = math.prod(max(1, value(operator.labels[n].extent, side.numbers)) for n in along)
-        return own * max(map(below, item.operands), default=1)
+        return own * max((below(x, depth + 1) for x in item.operands), default=1)
 
-    return max((below(match.numbers[f"n{k}"]) for k in range(len(match.plan.values))), default=1)
+    return max((below(match.numbers[f"n{k}"], 0) for k in range(len(match.plan.values))), default=1)
+
+
+def _may_be_known(interned: Interned, item: Hub) -> bool:
+    """Whether the numbers of a result say more than any numbers: it is computed one by one, or combined of padding."""
+    kind = interned.operators[item.operator].kind
+    if isinstance(kind, ComputeKind) and kind.combiner is None:
+        return True
+    return any(True for x in item.operands for _ in padded_shapes(interned, x))
 
 
 def same_terms(match: Match) -> bool:
@@ -145,11 +159,16 @@ def same_bits(a: NDArray, b: NDArray) -> bool:
 
 
 class Numbers:
-    """The cells of values, as numbers: those at the ends of each type among them, unless they are to be `tame`."""
+    """The cells of values, as numbers: those at the ends of each type among them, unless they are to be `tame`.
+
+    Results of which nothing can be known are any numbers: those that lie too deep, and those that combine what has no
+    padding.
+    """
 
     def __init__(self, side: Sides, tame: bool = False) -> None:
         self.side, self.interned, self.tame = side, side.match.interned, tame
-        self.left = MOST_COMBINED
+        self.left, self.depth = MOST_COMBINED, 0
+        self._found: dict[tuple[int, bytes], NDArray] = {}
 
     def body(
         self, operator: CanonicalOp, numbers: Mapping[str, int], at: Mapping[int, NDArray], read: Sequence[NDArray]
@@ -206,13 +225,28 @@ class Numbers:
             source = m.at(cells) if number(m.n_in) else np.full(cells.shape, -1)
             inner = self.at(item.base, np.maximum(source, 0))
             return inner if view.fill is None else np.where(source >= 0, inner, _constant(view.fill))
-        if isinstance(item, Hub):
-            operator, definition = interned.operators[item.operator], interned.definitions.get(item.operator)
-            if isinstance(operator.kind, ComputeKind) and _has_labels(operator):
-                return self._computed(operator, item, cells)
-            if definition is not None:
-                return self._defined(operator, definition, item, cells)
-        return self.drawn(number_of, cells, dtype, number_of in interned.finite)
+        found = self._result(number_of, item, cells) if isinstance(item, Hub) and self.depth < MOST_DEEP else None
+        return self.drawn(number_of, cells, dtype, number_of in interned.finite) if found is None else found
+
+    def _result(self, number_of: int, item: Hub, cells: NDArray) -> NDArray | None:
+        """Some cells of a result, once for all that read them; None where nothing is known of it."""
+        key = number_of, cells.tobytes()
+        if key in self._found:
+            return self._found[key].reshape(cells.shape)
+        if not _may_be_known(self.interned, item):
+            return None
+        operator, definition = self.interned.operators[item.operator], self.interned.definitions.get(item.operator)
+        self.depth += 1
+        if isinstance(operator.kind, ComputeKind) and _has_labels(operator):
+            found = self._computed(operator, item, cells)
+        elif definition is not None:
+            found = self._defined(operator, definition, item, cells)
+        else:
+            found = None
+        self.depth -= 1
+        if found is not None:
+            self._found[key] = found
+        return found
 
     def drawn(self, seed: int, cells: NDArray, dtype: str, finite: bool = False) -> NDArray:
         """Numbers of a type for some cells, with all that arithmetic treats in a way of its own; or finite ones."""
@@ -280,7 +314,7 @@ class Numbers:
         return found[order[np.searchsorted(made[order], own)]][back].reshape(cells.shape)
 
     def _spend(self, count: int) -> None:
-        self.left -= count
+        self.left -= count + EACH
         if self.left < 0:
             raise LayoutError("check of a law", "results are combined of too many numbers")
 

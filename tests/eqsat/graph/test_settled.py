@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -320,6 +320,25 @@ def test_random_padding_of_what_is_kept() -> None:
 @pytest.mark.slow
 def test_many_random_paddings_of_what_is_kept() -> None:
     assert sum(check(10_000 + seed) for seed in range(2000)) >= 500
+
+
+SQUARE = eq.input("w", (14, 14), "float32")
+BLOCKS: dict[str, tuple[int, Callable[[eq.Tensor], eq.Tensor]]] = {
+    "products": (30, lambda x: x + eq.matmul(x, SQUARE)),
+    "softmaxes": (20, lambda x: eq.maximum(x, x.softmax(1))),
+    "long": (100, lambda x: eq.matmul(x, SQUARE).softmax(1)),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_what_is_below_a_padding_takes_no_time(name: str) -> None:
+    """Results are computed once for all that read them, and only where something is known of them."""
+    count, block = BLOCKS[name]
+    x = X
+    for _ in range(count):
+        x = block(x)
+    found = eq.optimize(x.pad(K, 0).max(1))
+    assert lifts(found) and found.status == "saturated"
 
 
 def test_a_size_may_be_a_symbol_far_below() -> None:
