@@ -6,7 +6,7 @@ from itertools import product
 from random import Random
 
 from eqsat.extraction.cheapest import cheapest
-from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
+from eqsat.extraction.extract import Alternative, Direct, InsertView, UseLeaf, UseSum
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import take_apart
 from eqsat.extraction.rows import rows_of
@@ -34,6 +34,25 @@ def _network(blocks: int, rng: Random) -> tuple[Table, list[ClassId]]:
     top = len(table)
     table[top] = [Alternative(UseForm(top, 0, (x, part)), rng.randint(0, 3), (x, part)) for x in below]
     return table, [top]
+
+
+def _sums(blocks: int, rng: Random) -> tuple[Table, list[ClassId]]:
+    """Products in two layouts that are views of each other, and sums over them, one of which costs nothing over a
+    product that is made for it alone; some products are outputs, too."""
+    table: Table = {0: [Alternative(UseLeaf(0), 0, ())]}
+    below, roots = [0, 0], list[ClassId]()
+    for _ in range(blocks):
+        p, s = [len(table), len(table) + 1], [len(table) + 2, len(table) + 3]
+        for own, made, dear in ((p, below, 9), (s, p, 4)):
+            for c, d, x in zip(own, own[::-1], made, strict=True):
+                table[c] = [Alternative(UseForm(c, 0, (x,)), rng.randint(1, dear), (x,))]
+                table[c].append(Alternative(InsertView(d, 0), rng.randint(1, 4), (d,)))
+        direct = Direct(p[0], UseForm(s[0], 0, (p[0],)))
+        table[direct] = [Alternative(UseForm(p[0], 0, (below[0],)), table[p[0]][0].cost, (below[0],))]
+        table[s[0]].append(Alternative(UseSum(direct.reader, 0, direct), 0, (direct,)))
+        roots += [p[rng.randint(0, 1)]] if rng.random() < 0.3 else []
+        below = s
+    return table, [*roots, below[rng.randint(0, 1)]]
 
 
 def _least(table: Table, roots: list[ClassId]) -> int:
@@ -98,6 +117,22 @@ def test_no_cheapest_choice_takes_what_is_needless() -> None:
         found = cheapest(table, roots, 20.0)
         assert found is not None and found.gap == 0.0 and found.cost == _least(left, roots) == _least(table, roots)
     assert gone > 10
+
+
+def test_a_product_may_be_made_for_one_sum() -> None:
+    """It makes a value that is needed anyway: what it costs does not go where the sum is had otherwise."""
+    taken = 0
+    for seed in range(60):
+        table, roots = _sums(2, Random(seed))
+        apart = take_apart(table, roots)
+        assert apart is not None
+        for part in apart.parts:
+            of = values_of(part).of
+            assert all(of[c] == of[c.source] for c in of if isinstance(c, Direct) and c.source in of)
+        found = cheapest(table, roots, 20.0)
+        assert found is not None and found.cost == _least(table, roots)
+        taken += any(isinstance(choice, UseSum) for choice in found.choices.values())
+    assert 10 < taken < 60
 
 
 def test_equal_parts_in_several_layouts_are_answered_once() -> None:
