@@ -17,6 +17,7 @@ from eqsat.extraction.cheapest import WORK, cheapest
 from eqsat.extraction.cost import layout_nodes, program_bytes
 from eqsat.extraction.decode import Decoder, NoSpelling
 from eqsat.extraction.extract import Alternatives, Choice, Prices
+from eqsat.extraction.flattened import Flattened
 from eqsat.extraction.polynomials import size_notes
 from eqsat.extraction.prices import BYTE
 from eqsat.extraction.prices import prices as prices_of
@@ -37,6 +38,7 @@ from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Program, Tensor, View, as_program, is_ahead
+from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.operators.interned import Reindex
 from eqsat.pricing.operators import Origin
@@ -365,18 +367,23 @@ def _decoded(
     growth: float,
     table: Table | None,
 ) -> tuple[Decoder, Program]:
-    """The program of some choices, with what made it: of those with formulas as the program has them, and over the
-    shapes that are there, the cheaper one."""
+    """The program of some choices, with what made it: of those with formulas as the program has them, over the shapes
+    that are there, and in the fewest dimensions, the cheapest one."""
     decoder = Decoder(encoded, snapshot, dict(choices), target, growth)
     program = decoder.program(snapshot.roots)
-    if any(isinstance(node, View) and is_reshape(node) for node in program.nodes()):
-        other = Decoder(encoded, snapshot, dict(choices), target, growth, fitting=True)
+    best = measure(program, table).rank
+    reshapes = any(isinstance(node, View) and is_reshape(node) for node in program.nodes())
+    ways: list[Mapping[ClassId, Shape]] = [{}] if reshapes else []
+    if decoder.operators:
+        ways += Flattened(encoded, choices).shapes()
+    for shapes in ways:
+        other = Decoder(encoded, snapshot, dict(choices), target, growth, fitting=True, shapes=shapes)
         try:
             fitted = other.program(snapshot.roots)
         except NoSpelling:
-            return decoder, program
-        if measure(fitted, table).rank < measure(program, table).rank:
-            return other, fitted
+            continue
+        if measure(fitted, table).rank < best:
+            best, decoder, program = measure(fitted, table).rank, other, fitted
     return decoder, program
 
 

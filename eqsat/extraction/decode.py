@@ -52,6 +52,7 @@ class Decoder:
         target: str = "c",
         growth: float = 0.05,
         fitting: bool = False,
+        shapes: Mapping[ClassId, Shape] | None = None,
     ) -> None:
         self.encoded = encoded
         self.operators = target_named(target).vocabulary == "operators"
@@ -59,6 +60,8 @@ class Decoder:
         self.fitting = fitting
         """Whether formulas are written over the shapes that are there, where that saves reshapes, not as the program
         has them."""
+        self.shapes = shapes or {}
+        """The shapes that values are to have, whatever the program has."""
         self.slots = Slots(encoded)
         self.choices = choices
         self.large = too_large(encoded, choices, snapshot.roots, growth) if self.operators else set[ClassId]()
@@ -72,6 +75,7 @@ class Decoder:
     def program(self, roots: Sequence[ClassId]) -> Program:
         """The program whose outputs are the given classes, with the names, shapes and inputs of the original."""
         original = self.encoded.program
+        self.wanted.update(self.shapes)
         for root, x in zip(roots, original.outputs.values(), strict=True):
             self.wanted.setdefault(root, x.shape)
         for c, choice in reversed(self.choices.items()):
@@ -180,7 +184,8 @@ class Decoder:
         if key not in self.nodes:
             operands = [self.done[x] for x in choice.operands]
             written, form = self._written(choice), self.interned.forms[choice.form]
-            if written is not None and not self._fits_better(written, form, operands, self.wanted.get(c)):
+            moves = written is not None and self._moves(c, choice, written, operands)
+            if written is not None and not moves and not self._fits_better(written, form, operands, self.wanted.get(c)):
                 self.nodes[key] = self._as_written(written, operands)
             elif isinstance(self.interned.operators[form.operator].kind, OpaqueKind):
                 self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
@@ -271,6 +276,19 @@ class Decoder:
         if not self.fitting or not isinstance(node, Compute) or node.serial in self.encoded.frozen:
             return False
         return not self.operators or product_of(form) is None
+
+    def _moves(self, c: ClassId, choice: UseForm, written: Written, operands: Sequence[Tensor]) -> bool:
+        """Whether a node of the program is to be written over other shapes than it has, and can be."""
+        node, wanted = written.node, self.shapes.get(c)
+        if wanted is None:
+            return False
+        own = [node.operands[access].shape for access in written.accesses]
+        if not _reshapes(operands, own, wanted, node.outputs[choice.output][0]):
+            return False
+        if not isinstance(node, Compute):
+            return True
+        groups = self._groups(self.interned.forms[choice.form], operands, wanted)
+        return same_shape(groups.shape(groups.output), wanted)
 
     def _fits_better(self, written: Written, form: Form, operands: Sequence[Tensor], wanted: Shape | None) -> bool:
         """Whether a formula needs fewer reshapes around it over the shapes that are there."""

@@ -26,7 +26,7 @@ RUNS = (1, 4, 16, 96)
 CELLS = 1 << 18
 ROUNDS = (5, 25)
 NODES = 24
-YARDSTICKS = ("nothing", "chain", "few")
+YARDSTICKS = ("nothing", "chain", "few", "rows")
 """Probes that only others are measured against."""
 WORD = 4
 
@@ -65,6 +65,7 @@ def probes() -> list[Probe]:
     cells = 680 * 384
     found.append(_one("expand", cells, "Expand", (1, 384), {}, {"d": _ints(680, 384)}, cells))
     found += [_repeated(run) for run in (8, 192)]
+    found += _normalised_sums()
     found += [*_operators(), *_products()]
     return found
 
@@ -128,6 +129,17 @@ def _repeated(run: int) -> Probe:
     shape = (784 * 336 // run, run)
     nodes: list[Operator] = [("Add", ["x", "b"], {})]
     return Probe(("broadcast", WORD * run), WORD * prod(shape), nodes, {"x": shape}, row, ("elementwise", WORD))
+
+
+def _normalised_sums() -> list[Probe]:
+    """A sum that is normalised along its rows: in three dimensions the runtime makes one operator of both."""
+    rows, cells = 196, 192
+    nodes: list[Operator] = [("Add", ["x", "z"], {}), ("LayerNormalization", ["v0", "s", "b"], {})]
+    given = {"s": np.ones(cells, np.float32), "b": np.zeros(cells, np.float32)}
+    plain: Shape = (rows, cells)
+    apart = Probe(("rows", 0), 1, nodes, {"x": plain, "z": plain}, given)
+    whole: Shape = (1, rows, cells)
+    return [apart, Probe(("norm_of_sum", WORD), WORD * rows * cells, nodes, {"x": whole, "z": whole}, given, apart.key)]
 
 
 def _operators() -> list[Probe]:

@@ -17,6 +17,9 @@ Orders = Sequence[Sequence[int]]
 Origin = Literal["", "constant", "product"]
 """Where an operand comes from: a constant can be laid out in any way beforehand, a product can add one to itself."""
 
+CHANNELS = 16
+"""How many channels of an image a runtime keeps side by side."""
+
 
 def is_product(kind: Kind, operands: Orders) -> bool:
     """Whether an operator is a sum of products of two operands."""
@@ -45,6 +48,7 @@ def operator_price(
     price = node + _work(extents, operands, outputs, summed, size, table)
     if not isinstance(kind, ComputeKind):
         price += _along_axis(labels, extents, operands, outputs, size, table)
+        price += _in_blocks(labels, extents, operands, outputs, summed, size, table)
         return price + _copied(extents, operands, outputs[0], size, table)
     if is_product(kind, operands):
         return price + _product(extents, operands, outputs[0], origins, table)
@@ -85,6 +89,27 @@ def _along_axis(
     if len(tied) != 1 or not operands or list(operands[0]) != list(outputs[0]) or order[-1] == tied[0]:
         return 0
     return 2 * table.moved("transpose", prod(extents[label] for label in order), 1, size)
+
+
+def _in_blocks(
+    labels: Sequence[Label], extents: Sequence[int], operands: Orders, outputs: Orders, summed: set[int], size: int,
+    table: Table,
+) -> int:  # fmt: skip
+    """An operator over windows: the runtime keeps the channels of images in blocks. It computes whole blocks of those
+    that a product makes; anything else leaves the blocks where they do not come out even."""
+    output, read = outputs[0], {label for order in operands for label in order}
+    windows = [n for n, label in enumerate(output) if label not in read]
+    if not operands or not windows or windows[0] == 0:
+        return 0
+    name = labels[output[windows[0] - 1]].name
+    own = [label for label in output[: windows[0]] if labels[label].name == name]
+    channels = prod(extents[label] for label in own)
+    if channels % CHANNELS == 0:
+        return 0
+    if len(operands) == 1:
+        return table.moved("axis", prod(extents[label] for label in operands[0]), 1, size)
+    missing = -channels % CHANNELS / channels if set(own).isdisjoint(operands[0]) else 0.0
+    return round(missing * _work(extents, operands, outputs, summed, size, table))
 
 
 def _copied(extents: Sequence[int], operands: Orders, output: Sequence[int], size: int, table: Table) -> int:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from eqsat.ir.dtypes import itemsize
+from eqsat.ir.flat.size_samples import sampled
+from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
+from eqsat.ir.terms.shape import same_shape
 from eqsat.operators.bundles import of_opaque
-from eqsat.operators.labels import of_compute
+from eqsat.operators.labels import OpaqueKind, of_compute
 from eqsat.pricing.operators import Origin, may_add, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import is_reshape, kind_of_move, view_price
@@ -56,7 +60,40 @@ def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -
         return round(table.operators["node"])
     op = of_compute(node) if isinstance(node, Compute) else of_opaque(node)
     origins: list[Origin] = [_origin(node.operands[k], constants, alone) for k in op.accesses]
-    return operator_price(op.kind, op.labels, op.operands, op.outputs, origins, table)
+    price = operator_price(op.kind, op.labels, op.operands, op.outputs, origins, table)
+    return price + _joined(node, origins, constants, alone, price, table)
+
+
+def _joined(
+    node: Compute | Opaque, origins: Sequence[Origin], constants: set[int], alone: set[int], price: int, table: Table
+) -> int:
+    """What it adds that a runtime makes one operator of two, by the dimensions in which these are written: it sums two
+    tensors of three dimensions as it normalises the sum, cell by cell; and before and after a product to which it adds
+    a row, in more dimensions than two, it reshapes."""
+    if isinstance(node, Opaque):
+        return _normalised_sum(node, constants, alone, table)
+    if price == 0 and "product" in origins and len(node.outputs[0][0]) > 2:
+        shape = node.outputs[0][0]
+        rows = [x for x in node.operands if x.node.serial in constants and x.rank == 1]
+        if rows and all(isinstance(d, int) for d in shape):
+            return 2 * round(table.operators["reshape"])
+    return 0
+
+
+def _normalised_sum(node: Opaque, constants: set[int], alone: set[int], table: Table) -> int:
+    x = node.operands[0] if node.operands else None
+    if x is None or x.rank != 3 or len(node.operands) < 2 or not isinstance(x.node, Compute):
+        return 0
+    if x.node.serial not in alone or x.node.combiner is not None or x.node.body.op != "add":
+        return 0
+    kind = of_opaque(node).kind
+    assert isinstance(kind, OpaqueKind)
+    along = tuple(kind.dims[0][-1:])
+    by_rows = all(dims == along for dims in kind.dims[1 : len(node.operands)]) and kind.dims[-1] == kind.dims[0]
+    whole = [y for y in x.node.operands if same_shape(y.shape, x.shape)]
+    if not by_rows or len(whole) != 2 or not all(isinstance(d, int) for d in x.shape[1:]):
+        return 0
+    return table.moved("norm_of_sum", sampled(shape_size(x.shape)), 1, itemsize(x.dtype))
 
 
 def _origin(x: Tensor, constants: set[int], alone: set[int]) -> Origin:

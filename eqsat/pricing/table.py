@@ -30,6 +30,7 @@ KINDS = (
     "space_to_depth",
     "broadcast",  # an element-wise operator over an operand that is repeated: what that adds
     "elementwise",
+    "norm_of_sum",  # a normalisation that the runtime joins with the sum before it: what that adds
 )
 """How bytes are moved."""
 OPERATORS = ("node", "reshape")

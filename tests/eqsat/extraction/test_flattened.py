@@ -1,0 +1,158 @@
+"""Values between operators are written in the fewest dimensions where that is cheaper, and mean the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+import eqsat as eq
+import eqsat.onnx
+from eqsat.ir.tensors.reductions import matmul
+from eqsat.onnx.check import compare_models
+from eqsat.pricing.programs import program_price
+from eqsat.pricing.table import shipped
+
+pytestmark = pytest.mark.onnx
+TABLE = shipped()
+BLOCKS = 3
+WIDE = 32
+
+
+def random(name: str, *shape: int) -> TensorProto:
+    values = np.random.default_rng(sum(name.encode())).standard_normal(shape).astype(np.float32)
+    return numpy_helper.from_array(values, name)
+
+
+def stream(
+    shape: Sequence[int | str], first: Sequence[NodeProto] = (), x: str = "x", split: bool = False
+) -> ModelProto:
+    """Blocks that add to what goes on, and normalise the sum; after `split`, heads are made of some axes."""
+    nodes, weights = list(first), [random("bias", WIDE), random("row", 1, 8, WIDE)]
+    here = x
+    for n in range(BLOCKS):
+        weights += [random(f"w{n}", WIDE, WIDE), random(f"s{n}", WIDE), random(f"b{n}", WIDE)]
+        inner = f"sum{n}"
+        nodes += [
+            helper.make_node("MatMul", [here, f"w{n}"], [f"product{n}"]),
+            helper.make_node("Add", [f"product{n}", "bias"], [inner]),
+        ]
+        if split:
+            heads = numpy_helper.from_array(np.array([0, 8, 4, WIDE // 4], np.int64), "heads")
+            whole = numpy_helper.from_array(np.array([0, 8, WIDE], np.int64), "whole")
+            weights += [] if n else [heads, whole]
+            nodes += [
+                helper.make_node("Reshape", [inner, "heads"], [f"r{n}"]),
+                helper.make_node("Transpose", [f"r{n}"], [f"t{n}"], perm=[0, 2, 1, 3]),
+                helper.make_node("Softmax", [f"t{n}"], [f"soft{n}"], axis=-1),
+                helper.make_node("Transpose", [f"soft{n}"], [f"u{n}"], perm=[0, 2, 1, 3]),
+                helper.make_node("Reshape", [f"u{n}", "whole"], [f"own{n}"]),
+            ]
+            inner = f"own{n}"
+        out = "y" if n == BLOCKS - 1 else f"out{n}"
+        nodes += [
+            helper.make_node("Add", [here, inner], [f"both{n}"]),
+            helper.make_node("LayerNormalization", [f"both{n}", f"s{n}", f"b{n}"], [out]),
+        ]
+        here = out
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
+    graph = helper.make_graph(nodes, "stream", [given], [made], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+PLACES = [helper.make_node("Add", ["x", "row"], ["here"])]
+STREAMS = {
+    "numbers": stream((4, 8, WIDE)),
+    "a batch of one": stream((1, 8, WIDE)),
+    "heads": stream((4, 8, WIDE), split=True),
+    "an unknown batch": stream(("N", 8, WIDE)),
+    "a sum that tells rows apart": stream(("N", 8, WIDE), PLACES, "here"),
+    "the same with heads": stream((4, 8, WIDE), PLACES, "here", split=True),
+}
+
+
+def ranks(model: ModelProto, op: str) -> Counter[int]:
+    """Of how many dimensions the results of an operator are."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    shapes = {v.name: v.type.tensor_type.shape.dim for v in (*inferred.graph.value_info, *inferred.graph.output)}
+    return Counter(len(shapes[n.output[0]]) for n in model.graph.node if n.op_type == op)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_sums_and_normalisations_are_of_two_dimensions(name: str) -> None:
+    model = STREAMS[name]
+    found = eqsat.onnx.optimize(model)
+    assert ranks(model, "LayerNormalization") == {3: BLOCKS}
+    assert ranks(found.model, "LayerNormalization") == {2: BLOCKS}
+    assert sum(n.op_type == "Reshape" for n in found.model.graph.node) <= 2 + 2 * BLOCKS * ("heads" in name)
+    assert found.final.cost < found.initial.cost
+    assert compare_models(model, found.model).equal
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_by_bytes_nothing_is_reshaped_for_it(name: str) -> None:
+    found = eqsat.onnx.optimize(STREAMS[name], objective="bytes")
+    assert ranks(found.model, "LayerNormalization") == {3: BLOCKS}
+
+
+def test_what_keeps_its_dimensions_is_left_as_it_is() -> None:
+    """A convolution has images: between two of them nothing is flattened."""
+    weights = [random("w", 8, 8, 3, 3), random("v", 8, 8, 3, 3)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Conv", ["r", "v"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["x", "c"], ["y"]),
+    ]
+    shape = (1, 8, 6, 6)
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xy"]
+    graph = helper.make_graph(nodes, "images", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert [n.op_type for n in eqsat.onnx.optimize(model).model.graph.node] == ["Conv", "Relu", "Conv", "Add"]
+
+
+def test_frozen_operators_keep_their_dimensions() -> None:
+    found = eqsat.onnx.optimize(STREAMS["numbers"], freeze=["LayerNormalization"])
+    assert ranks(found.model, "LayerNormalization") == {3: BLOCKS}
+
+
+def priced(shape: tuple[int, ...], twice: bool = False, row: bool = False) -> int:
+    """What a sum and its normalisation cost, without what they cost in one dimension more in front."""
+    nodes = [
+        helper.make_node("Add", ["x", "row" if row else "z"], ["s"]),
+        helper.make_node("LayerNormalization", ["s", "scale", "bias"], ["y"]),
+    ]
+    outputs = ["y"]
+    if twice:
+        nodes.append(helper.make_node("Relu", ["s"], ["r"]))
+        outputs.append("r")
+    infos = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", "z", *outputs)}
+    weights = [random(n, WIDE) for n in ("scale", "bias", "row")]
+    graph = helper.make_graph(nodes, "g", [infos["x"], infos["z"]], [infos[n] for n in outputs], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return program_price(eqsat.onnx.load(model), TABLE)
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("row", [False, True])
+def test_a_normalised_sum_of_three_dimensions_is_dearer(twice: bool, row: bool) -> None:
+    """As onnxruntime joins the two only there, where both sides are whole and nothing else reads the sum."""
+    plain, three, four = (priced(shape, twice, row) for shape in ((64, WIDE), (2, 32, WIDE), (2, 4, 8, WIDE)))
+    assert plain == four
+    joined = 0 if twice or row else TABLE.moved("norm_of_sum", 64 * WIDE, 1, 4)
+    assert three - plain == joined
+
+
+def test_a_product_and_a_row_are_reshaped_in_more_than_two_dimensions() -> None:
+    w, b = eq.constant(np.ones((WIDE, 8), np.float32)), eq.constant(np.ones(8, np.float32))
+
+    def price(*shape: int) -> int:
+        x = eq.input("x", shape, "float32")
+        return program_price(eq.Program([x], {"y": matmul(x, w) + b}), TABLE)
+
+    assert price(2, 32, WIDE) - price(64, WIDE) == 2 * round(TABLE.operators["reshape"])
