@@ -25,6 +25,7 @@ from eqsat.ir.flat.size_terms import as_extent, shape_size
 from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.tensor import Opaque, is_ahead
 from eqsat.ir.terms.shape import Shape, same_shape
+from eqsat.operators.bundles import tied_axes
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import OpaqueKind
 from eqsat.operators.permutable import free_bundles
@@ -202,7 +203,7 @@ class Flattened:
         node, kind = self.encoded.spelled(form.operator).node, self.encoded.interned.operators[form.operator].kind
         if node.serial in self.encoded.frozen or not isinstance(node, Opaque) or not isinstance(kind, OpaqueKind):
             return node.serial in self.encoded.frozen
-        if self.encoded.is_cut(form.operator) or not form.operands:
+        if self.encoded.is_cut(form.operator) or not form.operands or not _has_loose_dims(node, kind, form):
             return True
         first = form.outputs[0]
         order = sorted((x for x in axes if x.labels[0] in first), key=lambda x: first.index(x.labels[0]))
@@ -210,6 +211,13 @@ class Flattened:
         operands = [reshaped(x, (as_extent(shape_size(x.shape)),)) for x in node.operands]
         made = Respelling(form, kind, node).first(operands, wanted, 0)
         return made is None or not same_shape(made.outputs[0][0], wanted)
+
+
+def _has_loose_dims(node: Opaque, kind: OpaqueKind, form: Form) -> bool:
+    """Whether an operator has no dimensions that are as they are, as images have, but those along which it works."""
+    first = kind.dims[0]
+    along = {x for n in tied_axes(node.attrs, len(first))[1] for x in first[n]}
+    return all(form.labels[i].role != "fixed" or form.labels[i].name in along for i in form.operands[0])
 
 
 def _axes(form: Form, loose: set[int]) -> tuple[_Axes, ...]:
