@@ -21,7 +21,7 @@ from eqsat.ir.cached import cached_property
 
 WORK = 8_000_000
 """The steps of a choice, in all its parts; nearly two million a second."""
-FRONTIER, LITTLE = 4_000, 300
+FRONTIER, LITTLE = 12_000, 300
 """The steps for each node in which all frontiers are followed, in each order, and those where nodes have many ways: so
 that what is exact does not depend on the number of blocks."""
 EARLY, LOCAL = 0.3, 0.9

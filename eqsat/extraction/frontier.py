@@ -11,8 +11,14 @@ from eqsat.extraction.budget import Budget
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.rows import Row, places_of
 
-MANY, WIDTH = 60, 400
-"""How many frontiers are looked through for those that cannot win, and how many are followed at most."""
+MANY, MOST = 60, 16_000
+"""From how many frontiers on those are looked for that cannot win, and how many are followed at most."""
+WIDTH, WIDEST = 400, 2_000
+"""So many are looked through at each node; so many at most, and only where that has paid, for it takes their square."""
+LOOKED = 2
+"""So many that are looked through take the time of one that is followed."""
+PAYS, PAUSE = 0.8, 8
+"""What is left of them then, at most; where it did not pay, that many nodes are passed before it is tried again."""
 
 Trail = tuple["Trail | None", int, Row]
 States = dict[int, tuple[int, Trail | None]]
@@ -28,6 +34,7 @@ def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
     rows = bounds.rows
     states: States = {rows.start: (0, None)}
     answered: Answered = {}
+    pause = 0
     for n, ways in enumerate(rows.table):
         after: States = {}
         for mask, (cost, trail) in states.items():
@@ -42,12 +49,15 @@ def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
                 known = after.get(key)
                 if known is None or total < known[0]:
                     after[key] = total, (trail, n, row)
-        if not budget.spend(len(states) * len(ways)) or not after:
+        if len(after) > MOST or not budget.spend(len(states) * len(ways)) or not after:
             return None
-        if len(after) > MANY:
+        pause -= 1
+        if MANY < len(after) <= (WIDTH if pause >= 0 else WIDEST):
             kept = _promising(after, bounds, n + 1, answered, budget)
             if kept is None:
                 return None
+            if len(kept) > PAYS * len(after):
+                pause = PAUSE
             after = kept
         states = after
     return chosen_of(min(states.values(), key=lambda x: x[0])[1])
@@ -94,6 +104,6 @@ def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> lis
                 break
         else:
             kept.append((mask, cost))
-        if len(kept) > WIDTH or not budget.spend(len(kept) + len(added)):
+        if not budget.spend((len(kept) + len(added)) / LOOKED):
             return None
     return [mask for mask, _ in kept]
