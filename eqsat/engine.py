@@ -382,8 +382,9 @@ def _decoded(
             fitted = other.program(snapshot.roots)
         except NoSpelling:
             continue
-        if measure(fitted, table).rank < best:
-            best, decoder, program = measure(fitted, table).rank, other, fitted
+        rank = measure(fitted, table).rank
+        if rank < best:
+            best, decoder, program = rank, other, fitted
     return decoder, program
 
 
