@@ -15,7 +15,6 @@ from eqsat.ir.errors import BoundsError
 from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children
-from eqsat.ir.statements.ssa import fresh_name
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
@@ -34,6 +33,7 @@ from eqsat.ir.statements.stmt import (
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import fresh_name
 from eqsat.ir.terms.walk import free_variables, nodes_of, symbols
 
 SIMPLE_PARTS = 8
@@ -84,13 +84,11 @@ class _Checks:
 
     def stmt(self, stmt: Stmt, context: Term, decls: Mapping[str, BufferDecl]) -> Stmt:
         """`context` is what holds where the statement runs."""
-        if isinstance(stmt, Seq):
-            return Seq(tuple(self.stmt(p, context, decls) for p in stmt.parts))
         if isinstance(stmt, (Alloc, Alias)):
             inner = {**decls, stmt.buffer.name: stmt.buffer}
             return replace(stmt, body=self.stmt(stmt.body, context, inner))
-        if isinstance(stmt, For):
-            if t.is_const(stmt.extent_term, 0):
+        if isinstance(stmt, (For, Seq)):
+            if isinstance(stmt, For) and t.is_const(stmt.extent_term, 0):
                 return seq([])
             return with_children(stmt, [self.stmt(p, context, decls) for p in children(stmt)])
         if isinstance(stmt, Assume):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from eqsat.backends.lowering.access import flatten_loads
@@ -17,7 +17,8 @@ from eqsat.backends.lowering.values import RESULT, Value
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.rewrite import with_names
+from eqsat.ir.statements.stmt import Store, statements, stmt_terms
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, postorder, renumber_loads
@@ -94,7 +95,7 @@ class KernelCache:
         local = set[str]() if isinstance(step, Value) else step.rows.local
         table = {old: new for old, new in zip(known.names, names, strict=True) if new not in local}
         return Built(
-            replace(renamed(known.func, table), name=name, note=", ".join(s for v in values for s in v.steps)),
+            replace(with_names(known.func, table), name=name, note=", ".join(s for v in values for s in v.steps)),
             None if known.moves is None else tuple(_moved(m, table) for m in known.moves),
             known.tables,
             names,
@@ -121,29 +122,6 @@ class KernelCache:
         terms = [None if x is None else renumber_loads(x, places).digest for x in (value.body, value.after)]
         types = tuple((self.shapes[n], self.dtypes[n], n in self.simplifier.tables and n) for n in names)
         return (*terms, types, value.reduce, value.combiner, value.ordered)
-
-
-def renamed(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
-    """A function over other buffers."""
-
-    def there(term: Term) -> Term:
-        return renumber_loads(term, names)
-
-    params = tuple(names.get(p, p) for p in func.params)
-    decls = {names.get(p, p): replace(d, name=names.get(p, p)) for p, d in func.buffer_map.items()}
-    return replace(func, params=params, buffer_map=decls, body=_renamed(func.body, names, there))
-
-
-def _renamed(stmt: Stmt, names: Mapping[str, str], there: Callable[[Term], Term]) -> Stmt:
-    if isinstance(stmt, Store):
-        target = names.get(stmt.buffer, stmt.buffer)
-        return Store(target, tuple(there(i) for i in stmt.index), there(stmt.value))
-    if isinstance(stmt, (For, Alloc)):
-        return replace(stmt, body=_renamed(stmt.body, names, there))
-    if isinstance(stmt, Seq):
-        return Seq(tuple(_renamed(p, names, there) for p in stmt.parts))
-    assert not isinstance(stmt, If)
-    return stmt
 
 
 def _moved(move: Move, names: Mapping[str, str]) -> Move:

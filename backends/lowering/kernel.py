@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -19,7 +19,8 @@ from eqsat.backends.lowering.values import RESULT, Value
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.rewrite import map_terms, with_children, with_terms
+from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Stmt, Store, children, seq, statements, stmt_terms
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
@@ -188,7 +189,7 @@ def kernel_function(
             tables.setdefault(table, table.source_key.replace(" ", "_"))
         return renumber_loads(term, {table: tables[table] for table in used}) if used else term
 
-    body = _with_terms(_number_loops(body, 0, {}), finish)
+    body = map_terms(_number_loops(body, 0, {}), finish)
     filled = {v.name: None for v in values}
     local = {s.buffer.name for s in statements(body) if isinstance(s, Alloc)}
     names = [*(n for n in _loaded(body) if n not in filled), *(n for n in filled if n not in local)]
@@ -210,11 +211,8 @@ def _number_loops(stmt: Stmt, depth: int, axes: dict[Term, Term]) -> Stmt:
         role, _ = stmt.axis.payload
         axis = t.make("axis", stmt.axis.args, (role, depth))
         return replace(stmt, axis=axis, body=_number_loops(stmt.body, depth + 1, {**axes, stmt.axis: axis}))
-    if isinstance(stmt, Store):
-        return Store(stmt.buffer, tuple(substitute(i, axes) for i in stmt.index), substitute(stmt.value, axes))
-    if isinstance(stmt, Alloc):
-        return replace(stmt, body=_number_loops(stmt.body, depth, axes))
-    return Seq(tuple(_number_loops(p, depth, axes) for p in stmt.parts)) if isinstance(stmt, Seq) else stmt
+    stmt = with_terms(stmt, lambda term: substitute(term, axes))
+    return with_children(stmt, [_number_loops(part, depth, axes) for part in children(stmt)])
 
 
 def _loaded(body: Stmt) -> list[str]:
@@ -227,12 +225,3 @@ def _loaded(body: Stmt) -> list[str]:
         for n in nodes_of("load", *stmt_terms(stmt)):
             found.setdefault(n.payload)
     return [n for n in found if n not in local]
-
-
-def _with_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
-    """The statement with other index terms and values."""
-    if isinstance(stmt, Store):
-        return Store(stmt.buffer, tuple(change(i) for i in stmt.index), change(stmt.value))
-    if isinstance(stmt, (For, Alloc)):
-        return replace(stmt, body=_with_terms(stmt.body, change))
-    return Seq(tuple(_with_terms(p, change) for p in stmt.parts)) if isinstance(stmt, Seq) else stmt

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eqsat.backends.opencl.image import PixelStore
+from eqsat.ir.statements.rewrite import with_axis
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
-from eqsat.ir.terms.walk import nodes_of, substitute, transform
+from eqsat.ir.terms.walk import nodes_of, transform
 
 LANE = 1 << 20
 """The number of the axis over accumulators: one that no other axis has."""
@@ -41,7 +42,7 @@ def _of_lane(stmt: Stmt, name: str, lane: Term, inside: bool) -> Stmt | None:
     if isinstance(stmt, For):
         over_lanes = not inside and any(place is stmt.axis for place in _places(stmt.body, name))
         if over_lanes and stmt.axis.args[0] is lane.args[0]:
-            return _of_lane(_put(stmt.body, stmt.axis, lane), name, lane, inside=True)
+            return _of_lane(with_axis(stmt.body, stmt.axis, lane), name, lane, inside=True)
         body = _of_lane(stmt.body, name, lane, inside)
         return None if body is None else replace(stmt, body=body)
     if not isinstance(stmt, Store) or not inside or any(place is not lane for place in _places(stmt, name)):
@@ -54,13 +55,3 @@ def _of_lane(stmt: Stmt, name: str, lane: Term, inside: bool) -> Stmt | None:
 
     index = (t.index_const(0),) if stmt.buffer == name else stmt.index
     return replace(stmt, index=index, value=transform(stmt.value, change))
-
-
-def _put(stmt: Stmt, axis: Term, lane: Term) -> Stmt:
-    """The statement with another axis."""
-    if isinstance(stmt, Store):
-        index = tuple(substitute(i, {axis: lane}) for i in stmt.index)
-        return replace(stmt, index=index, value=substitute(stmt.value, {axis: lane}))
-    if isinstance(stmt, For):
-        return replace(stmt, body=_put(stmt.body, axis, lane))
-    return Seq(tuple(_put(p, axis, lane) for p in stmt.parts)) if isinstance(stmt, Seq) else stmt

@@ -18,7 +18,8 @@ from eqsat.backends.opencl.profile import Profile
 from eqsat.ir.dtypes import BOOL, INTS, is_float
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Seq, Stmt, Store, statements
+from eqsat.ir.statements.rewrite import with_children, with_names
+from eqsat.ir.statements.stmt import BufferDecl, For, If, Stmt, Store, children, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, linear_parts, load
 from eqsat.ir.terms.walk import substitute, transform
@@ -142,7 +143,7 @@ def stage(lowered: Lowered, images: Mapping[str, Image], simplifier: IndexSimpli
         whole = buffers[target]
         flat = ProgramBuffer(f"{target}_flat", whole.shape, whole.dtype, "workspace", "the elements of an image")
         buffers[flat.name] = flat
-        steps.append(_renamed(step, target, flat.name))
+        steps.append(with_names(step, {target: flat.name}))
         if step.name in moves:
             moves[step.name] = tuple(replace(m, out=replace(m.out, buffer=flat.name)) for m in moves[step.name])
         steps.append(_copy(f"{step.name}_image", flat, target, images[target], simplifier))
@@ -163,15 +164,11 @@ def whole_pixels(stmt: Stmt, target: str, image: Image, simplifier: IndexSimplif
         unrolled = _unrolled(stmt, target, image, simplifier)
         if unrolled is not None:
             return unrolled
-        body = whole_pixels(stmt.body, target, image, simplifier)
-        return None if body is None else replace(stmt, body=body)
-    if isinstance(stmt, Alloc):
-        body = whole_pixels(stmt.body, target, image, simplifier)
-        return None if body is None else replace(stmt, body=body)
-    if isinstance(stmt, Seq):
-        parts = [whole_pixels(p, target, image, simplifier) for p in stmt.parts]
-        return None if any(p is None for p in parts) else Seq(tuple(p for p in parts if p is not None))
-    return None if isinstance(stmt, If) else stmt
+    if isinstance(stmt, If):
+        return None
+    found = [whole_pixels(part, target, image, simplifier) for part in children(stmt)]
+    parts = [part for part in found if part is not None]
+    return with_children(stmt, parts) if len(parts) == len(found) else None
 
 
 def _unrolled(loop: For, target: str, image: Image, simplifier: IndexSimplifier) -> Stmt | None:
@@ -199,22 +196,6 @@ def _unrolled(loop: For, target: str, image: Image, simplifier: IndexSimplifier)
     for other in reversed(inside):
         body = replace(other, body=body)
     return For(axis, body, loop.kind) if axis.op == "axis" else body
-
-
-def _renamed(func: PrimFunc, old: str, new: str) -> PrimFunc:
-    """A function that fills another buffer instead."""
-
-    def change(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Store):
-            return replace(stmt, buffer=new) if stmt.buffer == old else stmt
-        if isinstance(stmt, (For, Alloc)):
-            return replace(stmt, body=change(stmt.body))
-        return Seq(tuple(change(p) for p in stmt.parts)) if isinstance(stmt, Seq) else stmt
-
-    decls = {n if n != old else new: replace(d, name=n if n != old else new) for n, d in func.buffer_map.items()}
-    return replace(
-        func, params=tuple(new if n == old else n for n in func.params), buffer_map=decls, body=change(func.body)
-    )
 
 
 def _copy(name: str, source: ProgramBuffer, target: str, image: Image, simplifier: IndexSimplifier) -> PrimFunc:

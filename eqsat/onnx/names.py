@@ -10,6 +10,7 @@ from onnx import GraphProto, ModelProto, NodeProto
 from eqsat.checking.model_graph import shown_names
 from eqsat.checking.model_names import Names
 from eqsat.checking.verdict import Checked
+from eqsat.ir.terms.text import fresh_name
 from eqsat.onnx.nested import nested_nodes, subgraphs
 from eqsat.onnx.read import ModelValues, OnnxProgram
 from eqsat.onnx.write import renamed
@@ -115,9 +116,6 @@ def _fixed(graph: GraphProto) -> Iterator[str]:
 
 def _free(wish: str, taken: set[str]) -> str:
     """A name that no node has yet."""
-    name, number = wish, 0
-    while name in taken:
-        number += 1
-        name = f"{wish}_{number}"
+    name = fresh_name(wish, taken)
     taken.add(name)
     return name

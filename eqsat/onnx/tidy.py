@@ -9,6 +9,7 @@ from math import prod
 
 from onnx import GraphProto, NodeProto, TensorProto, numpy_helper
 
+from eqsat.ir.terms.text import fresh_name
 from eqsat.onnx.call import Call, accepts, schema, to_node
 from eqsat.onnx.nested import nested_nodes, subgraphs
 from eqsat.onnx.writer import Cut, Writer
@@ -84,10 +85,7 @@ def _is_inline(x: TensorProto) -> bool:
 def _reshaped(graph: GraphProto, source: TensorProto, shape: TensorProto, names: set[str]) -> str:
     """The name of a constant with the data of another and a shape of its own."""
     array = numpy_helper.to_array(source).reshape(numpy_helper.to_array(shape).tolist())
-    name, number = source.name, 0
-    while name in names:
-        number += 1
-        name = f"{source.name}_{number}"
+    name = fresh_name(source.name, names)
     names.add(name)
     graph.initializer.append(numpy_helper.from_array(array, name))
     return name

@@ -8,6 +8,7 @@ from functools import partial
 
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_axis
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -15,7 +16,7 @@ from eqsat.ir.terms.walk import conjuncts, nodes_of
 from eqsat.passes.cells import has_loads
 from eqsat.passes.context import Context
 from eqsat.passes.flow import context_at, enter_loop
-from eqsat.passes.paths import EMPTY, paths, put, with_axis, with_body
+from eqsat.passes.paths import EMPTY, paths, put, with_body
 from eqsat.passes.simplify import simplify_statements
 
 

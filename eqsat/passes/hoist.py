@@ -9,6 +9,7 @@ from typing import Literal
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import listed, one_of
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import map_terms
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Stmt, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -18,7 +19,7 @@ from eqsat.passes.context import Context
 from eqsat.passes.effects import check_term
 from eqsat.passes.flow import context_at
 from eqsat.passes.fresh import renamed
-from eqsat.passes.paths import EMPTY, is_empty, map_terms, paths, put, tidy, with_body, with_children
+from eqsat.passes.paths import EMPTY, is_empty, joined, paths, put, tidy, with_body
 
 HoistKind = Literal["if", "where", "boolean"]
 ALL: tuple[HoistKind, ...] = ("if", "where", "boolean")
@@ -70,7 +71,7 @@ def _folded(stmt: Stmt) -> Stmt:
     parts = [_folded(child) for child in children(stmt)]
     if isinstance(stmt, If) and stmt.condition.op == "const":
         return parts[0] if stmt.condition is t.TRUE else (parts[1] if len(parts) > 1 else EMPTY)
-    return with_children(stmt, parts) if parts else stmt
+    return joined(stmt, parts)
 
 
 def _movable(loop: For, context: Context, kinds: frozenset[str]) -> Term | None:

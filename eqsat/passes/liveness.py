@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.statements.rewrite import with_axis
 from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -31,7 +32,7 @@ from eqsat.passes.cells import (
 )
 from eqsat.passes.fresh import renamed, scope
 from eqsat.passes.mentioned import misses
-from eqsat.passes.paths import Path, at, with_axis
+from eqsat.passes.paths import Path, at
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import listed, whole
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_axis
 from eqsat.ir.statements.stmt import For, Seq, Stmt, seq, statements
 from eqsat.ir.statements.text import format_stmt
 from eqsat.ir.terms import term as t
@@ -19,7 +20,7 @@ from eqsat.passes.effects import Difference
 from eqsat.passes.flow import context_at, entry
 from eqsat.passes.fresh import renamed
 from eqsat.passes.liveness import cell_at
-from eqsat.passes.paths import Path, at, paths, put, tidy, with_axis, with_body
+from eqsat.passes.paths import Path, at, paths, put, tidy, with_body
 
 
 def merge_adjacent_loops(func: PrimFunc, first: Path | None = None) -> PrimFunc:

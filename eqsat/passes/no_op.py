@@ -26,7 +26,7 @@ from eqsat.ir.terms.walk import nodes_of
 from eqsat.passes.cells import loads
 from eqsat.passes.effects import Harmless, check_extra
 from eqsat.passes.mentioned import names_in
-from eqsat.passes.paths import EMPTY, Path, paths, put, with_body, with_children
+from eqsat.passes.paths import EMPTY, Path, joined, paths, put, with_body
 
 
 def remove_no_op(func: PrimFunc) -> PrimFunc:
@@ -66,7 +66,7 @@ def _assumes(stmt: Stmt) -> bool:
 def without_idle_buffers(stmt: Stmt) -> Stmt:
     """Without allocations and aliases that no statement names."""
     parts = [without_idle_buffers(child) for child in children(stmt)]
-    new = with_children(stmt, parts) if parts else stmt
+    new = joined(stmt, parts)
     if isinstance(new, (Alloc, Alias)) and new.buffer.name not in names_in(new.body):
         return new.body
     return new
@@ -158,4 +158,4 @@ def _without(stmt: Stmt, dropped: Callable[[Stmt], bool]) -> Stmt:
     if dropped(stmt):
         return EMPTY
     parts = [_without(child, dropped) for child in children(stmt)]
-    return with_children(stmt, parts) if parts else stmt
+    return joined(stmt, parts)

@@ -13,6 +13,7 @@ from typing import Any
 
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import map_terms
 from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -21,7 +22,7 @@ from eqsat.passes.cells import accesses, loads, written
 from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, places
 from eqsat.passes.flow import context_at
-from eqsat.passes.paths import Path, at, is_empty, map_terms, paths, put, with_body
+from eqsat.passes.paths import Path, at, is_empty, paths, put, with_body
 
 
 @dataclass(frozen=True)

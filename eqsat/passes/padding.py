@@ -11,6 +11,7 @@ import numpy as np
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import map_terms
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Stmt, Store, Transform, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
@@ -25,7 +26,7 @@ from eqsat.passes.extents import shrunk
 from eqsat.passes.flow import after, context_at, entry
 from eqsat.passes.liveness import live_after
 from eqsat.passes.overcompute import overcompute
-from eqsat.passes.paths import EMPTY, Path, map_terms, paths, put, with_body
+from eqsat.passes.paths import EMPTY, Path, paths, put, with_body
 from eqsat.passes.simplify import simplify_statements
 
 MOST = 16

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, children, seq
-from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
+from eqsat.ir.statements.rewrite import with_children
+from eqsat.ir.statements.stmt import If, Seq, Stmt, children, seq
 
 Path = tuple[int, ...]
 EMPTY = Seq(())
@@ -21,14 +20,11 @@ def at(stmt: Stmt, path: Path) -> Stmt:
     return stmt
 
 
-def with_children(stmt: Stmt, parts: Sequence[Stmt]) -> Stmt:
-    """The same statement around others; an empty `else` is none."""
-    if isinstance(stmt, (For, Alloc, Alias)):
-        return replace(stmt, body=parts[0])
-    if isinstance(stmt, If):
-        orelse = parts[1] if len(parts) > 1 and not is_empty(parts[1]) else None
-        return replace(stmt, then=parts[0], orelse=orelse)
-    return seq(parts) if isinstance(stmt, Seq) else stmt
+def joined(stmt: Stmt, parts: Sequence[Stmt]) -> Stmt:
+    """The same statement around others: sequences in a sequence are one, an empty `else` is none."""
+    if isinstance(stmt, Seq):
+        return seq(parts)
+    return with_children(stmt, parts[:1] if isinstance(stmt, If) and is_empty(parts[-1]) else parts)
 
 
 def put(stmt: Stmt, path: Path, new: Stmt) -> Stmt:
@@ -37,9 +33,7 @@ def put(stmt: Stmt, path: Path, new: Stmt) -> Stmt:
         return new
     parts = list(children(stmt))
     parts[path[0]] = put(parts[path[0]], path[1:], new)
-    if isinstance(stmt, If):
-        return replace(stmt, then=parts[0], orelse=parts[1] if len(parts) > 1 else None)
-    return Seq(tuple(parts)) if isinstance(stmt, Seq) else with_children(stmt, parts)
+    return with_children(stmt, parts)
 
 
 def paths(stmt: Stmt, path: Path = ()) -> Iterator[tuple[Path, Stmt]]:
@@ -59,27 +53,7 @@ def tidy(stmt: Stmt) -> Stmt:
     parts = [tidy(child) for child in children(stmt)]
     if isinstance(stmt, Seq):
         return seq([part for part in parts if not is_empty(part)])
-    if isinstance(stmt, (For, Alloc, Alias)) and is_empty(parts[0]):
-        return EMPTY
-    if isinstance(stmt, If) and all(is_empty(part) for part in parts):
-        return EMPTY
-    return with_children(stmt, parts) if parts else stmt
-
-
-def map_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
-    """The same statements over other terms; axes of loops inside stay."""
-    if isinstance(stmt, Store):
-        return replace(stmt, index=tuple(map(change, stmt.index)), value=change(stmt.value))
-    parts = [map_terms(child, change) for child in children(stmt)]
-    if isinstance(stmt, (For, Alloc, Alias, Seq)):
-        return Seq(tuple(parts)) if isinstance(stmt, Seq) else with_children(stmt, parts)
-    changed = replace(stmt, condition=change(stmt.condition))
-    return with_children(changed, parts) if isinstance(changed, If) else changed
-
-
-def with_axis(stmt: Stmt, old: Term, new: Term) -> Stmt:
-    """The statement where an axis of an outer loop has another value."""
-    return map_terms(stmt, lambda term: substitute(term, {old: new}))
+    return EMPTY if parts and all(is_empty(part) for part in parts) else joined(stmt, parts)
 
 
 def with_body(func: PrimFunc, body: Stmt) -> PrimFunc:

@@ -13,7 +13,7 @@ from eqsat.ir.terms.walk import nodes_of, symbols
 from eqsat.passes.cells import accesses, apart, has_loads, reads_of
 from eqsat.passes.context import Context
 from eqsat.passes.flow import after, before_child, entry
-from eqsat.passes.paths import EMPTY, is_empty, tidy, with_body, with_children
+from eqsat.passes.paths import EMPTY, is_empty, joined, tidy, with_body
 
 
 def simplify_statements(func: PrimFunc) -> PrimFunc:
@@ -48,7 +48,7 @@ def _simplified(stmt: Stmt, context: Context, name: str, sure: bool) -> Stmt:
     if isinstance(stmt, For) and t.int_value(stmt.axis.args[0]) == 0:
         return EMPTY
     inner = [_simplified(child, before_child(stmt, k, context), name, sure) for k, child in enumerate(children(stmt))]
-    return with_children(stmt, inner)
+    return joined(stmt, inner)
 
 
 def _checked(stmt: Assume, context: Context, name: str, sure: bool) -> Stmt:

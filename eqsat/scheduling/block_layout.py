@@ -16,7 +16,7 @@ from eqsat.ir.statements.stmt import For, If, Stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, as_dim
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.ir.terms.walk import free_variables, postorder, substitute
 from eqsat.scheduling.change import Change, refuse, shown
 from eqsat.scheduling.nest import (
@@ -24,7 +24,6 @@ from eqsat.scheduling.nest import (
     depends_on_tables,
     find_block,
     find_loop,
-    fresh_name,
     guarded,
     index_map_of,
     names_of,

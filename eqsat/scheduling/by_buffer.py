@@ -19,7 +19,7 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.ir.terms.walk import free_variables, substitute
 from eqsat.scheduling.block_layout import transform_loops
 from eqsat.scheduling.change import Change
@@ -30,7 +30,6 @@ from eqsat.scheduling.nest import (
     blocks,
     find_block,
     find_loop,
-    fresh_name,
     loops,
     names_of,
 )

@@ -13,10 +13,11 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, Seq, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import fresh_name
 from eqsat.ir.terms.walk import free_variables, nodes_of
 from eqsat.scheduling.change import Change
 from eqsat.scheduling.memory import declared, family, forbidden, moved, touches
-from eqsat.scheduling.nest import Place, at, find_block, fresh_name, guarded, names_of, new_names, replaced, stages
+from eqsat.scheduling.nest import Place, at, find_block, guarded, names_of, new_names, replaced, stages
 
 
 def cache_read(func: PrimFunc, buffer: str, name: str | None = None) -> Change:

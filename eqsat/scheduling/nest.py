@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +12,25 @@ from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.given import text
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.rewrite import with_children
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    Assume,
+    For,
+    If,
+    Seq,
+    Stmt,
+    Store,
+    children,
+    seq,
+    statements,
+    stmt_terms,
+)
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.ir.terms.walk import nodes_of, substitute, symbols
 
 
@@ -106,49 +120,28 @@ def find_block(func: PrimFunc, name: str, what: str) -> Place:
     return known[name]
 
 
-def with_part(stmt: Stmt, number: int, new: Stmt) -> Stmt:
-    """A statement with another part; parts are numbered as in paths."""
-    if isinstance(stmt, Seq):
-        return replace(stmt, parts=(*stmt.parts[:number], new, *stmt.parts[number + 1 :]))
-    if isinstance(stmt, If):
-        return replace(stmt, then=new) if number == 1 else replace(stmt, orelse=new)
-    assert isinstance(stmt, (For, Alloc, Alias))
-    return replace(stmt, body=new)
-
-
 def replaced(func: PrimFunc, path: Path, new: Stmt) -> PrimFunc:
     """The function with another statement at a path; sequences inside of sequences become one."""
-    chain = [func.body]
-    for number in path:
-        chain.append(at_part(chain[-1], number))
-    for stmt, number in zip(reversed(chain[:-1]), reversed(path), strict=True):
-        new = with_part(stmt, number, new)
-        new = seq(new.parts) if isinstance(new, Seq) else new
-    return replace(func, body=new)
+    return replace(func, body=_put(func.body, path, new))
+
+
+def _put(stmt: Stmt, path: Path, new: Stmt) -> Stmt:
+    if not path:
+        return new
+    inner, place = list(children(stmt)), path[0] - isinstance(stmt, If)
+    inner[place] = _put(inner[place], path[1:], new)
+    return seq(inner) if isinstance(stmt, Seq) else with_children(stmt, inner)
 
 
 def at_part(stmt: Stmt, number: int) -> Stmt:
-    """A part of a statement."""
-    if isinstance(stmt, Seq):
-        return stmt.parts[number]
-    if isinstance(stmt, If):
-        found = stmt.then if number == 1 else stmt.orelse
-        assert found is not None
-        return found
-    assert isinstance(stmt, (For, Alloc, Alias))
-    return stmt.body
+    """A part of a statement, by its number in paths."""
+    return children(stmt)[number - isinstance(stmt, If)]
 
 
 def rewritten(stmt: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
     """A statement whose stores, conditions and assumptions are changed, outer ones last."""
-    if isinstance(stmt, (For, Alloc, Alias)):
-        return change(replace(stmt, body=rewritten(stmt.body, change)))
-    if isinstance(stmt, If):
-        orelse = None if stmt.orelse is None else rewritten(stmt.orelse, change)
-        return change(replace(stmt, then=rewritten(stmt.then, change), orelse=orelse))
-    if isinstance(stmt, Seq):
-        return seq([rewritten(p, change) for p in stmt.parts])
-    return change(stmt)
+    parts = [rewritten(part, change) for part in children(stmt)]
+    return seq(parts) if isinstance(stmt, Seq) else change(with_children(stmt, parts))
 
 
 def map_terms(stmt: Stmt, change: Callable[[Sequence[Term]], Sequence[Term]]) -> Stmt:
@@ -180,15 +173,6 @@ def substituted(stmt: Stmt, table: Mapping[Term, Term]) -> Stmt:
 def guarded(condition: Term, stmt: Stmt) -> Stmt:
     """The statement where a condition holds."""
     return stmt if condition is t.TRUE else If(condition, stmt)
-
-
-def fresh_name(wanted: str, taken: Collection[str]) -> str:
-    """A name that is not taken: the wanted one, or that with a number."""
-    name, number = wanted, 0
-    while name in taken:
-        number += 1
-        name = f"{wanted}_{number}"
-    return name
 
 
 def names_of(func: PrimFunc) -> set[str]:

@@ -17,10 +17,10 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, If, Seq, Stmt, seq
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.scheduling.change import Change, refuse, shown
 from eqsat.scheduling.loops import require_independent
-from eqsat.scheduling.nest import find_loop, fresh_name, guarded, names_of, places, replaced, substituted
+from eqsat.scheduling.nest import find_loop, guarded, names_of, places, replaced, substituted
 
 Chain = list[For | If]
 

@@ -14,7 +14,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, symbols
 from eqsat.passes.cost import BRANCH, count, operations
-from eqsat.passes.paths import EMPTY, with_children
+from eqsat.passes.paths import EMPTY, joined
 from eqsat.statement_graph.heads import Heads
 from eqsat.statement_graph.least import least
 from eqsat.statement_graph.snapshot import Node, branch
@@ -94,7 +94,7 @@ class Extractor:
                 return EMPTY
             return self.heads.leaves[min(self.leaves[node.args[1]], key=lambda n: (self._of_leaf(node.args[0], n), n))]
         if node.op == "Seq":
-            return with_children(EMPTY, parts)
+            return joined(EMPTY, parts)
         if node.op == "Choose":
             return branch(self.heads.conditions[node.args[1]], *parts)
         head = self.heads.loops[node.args[1]] if node.op == "Repeat" else self.heads.locals[node.args[1]]

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from eqsat.graph.egglog_adapter import Call, Expression
+from eqsat.ir.statements.rewrite import with_terms
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, children, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import substitute
-from eqsat.passes.paths import EMPTY, map_terms, with_children
+from eqsat.passes.paths import EMPTY, with_children
 from eqsat.statement_graph.places import Place
 
 T = TypeVar("T")
@@ -105,12 +106,8 @@ class _Namer:
         if isinstance(stmt, For):
             new = self.name(stmt, {leaf_name(a) for a in table.values()})
             return replace(stmt, axis=new, body=self.renamed(stmt.body, {**table, stmt.axis: new}))
-        if isinstance(stmt, (Store, Assume)):
-            return map_terms(stmt, lambda term: substitute(term, table))
-        parts = [self.renamed(part, table) for part in children(stmt)]
-        if isinstance(stmt, If):
-            return with_children(replace(stmt, condition=substitute(stmt.condition, table)), parts)
-        return Seq(tuple(parts)) if isinstance(stmt, Seq) else with_children(stmt, parts)
+        stmt = with_terms(stmt, lambda term: substitute(term, table))
+        return with_children(stmt, [self.renamed(part, table) for part in children(stmt)])
 
     def name(self, loop: For, around: Collection[str]) -> Term:
         """The next of the names that loops of a head had, but for those of loops around."""
@@ -185,9 +182,5 @@ def _over_depths(stmt: Stmt, depth: int, table: Mapping[Term, Term], told: Calla
         axis = t.ax(depth, stmt.axis.args[0])
         told(replace(stmt, axis=axis), stmt.axis)
         return replace(stmt, axis=axis, body=_over_depths(stmt.body, depth + 1, {**table, stmt.axis: axis}, told))
-    if isinstance(stmt, (Store, Assume)):
-        return map_terms(stmt, lambda term: substitute(term, table))
-    parts = [_over_depths(part, depth, table, told) for part in children(stmt)]
-    if isinstance(stmt, If):
-        return with_children(replace(stmt, condition=substitute(stmt.condition, table)), parts)
-    return Seq(tuple(parts)) if isinstance(stmt, Seq) else with_children(stmt, parts)
+    stmt = with_terms(stmt, lambda term: substitute(term, table))
+    return with_children(stmt, [_over_depths(part, depth, table, told) for part in children(stmt)])

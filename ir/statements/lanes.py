@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.ssa import fresh_name, rename_loads
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term, rebuild
-from eqsat.ir.terms.walk import nodes_of, postorder
+from eqsat.ir.terms.text import fresh_name
+from eqsat.ir.terms.walk import nodes_of, postorder, renumber_loads
 
 
 def has_lanes(func: PrimFunc) -> bool:
@@ -107,7 +107,7 @@ class _Lanes:
 
     def term(self, term: Term, number: int = 0) -> Term:
         found = lane(term, number, self.vectors)
-        return rename_loads(found, self.aliases)
+        return renumber_loads(found, self.aliases)
 
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Store):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, children
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import renumber_loads, substitute
 
 
 def with_children(stmt: Stmt, parts: Sequence[Stmt]) -> Stmt:
@@ -21,7 +23,32 @@ def with_children(stmt: Stmt, parts: Sequence[Stmt]) -> Stmt:
 def with_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
     """The statement with the terms changed that it evaluates itself."""
     if isinstance(stmt, Store):
-        return Store(stmt.buffer, tuple(change(i) for i in stmt.index), change(stmt.value))
+        return replace(stmt, index=tuple(change(i) for i in stmt.index), value=change(stmt.value))
     if isinstance(stmt, If):
         return replace(stmt, condition=change(stmt.condition))
     return Assume(change(stmt.condition)) if isinstance(stmt, Assume) else stmt
+
+
+def map_terms(stmt: Stmt, change: Callable[[Term], Term]) -> Stmt:
+    """The same statements over other terms; axes of loops inside stay."""
+    stmt = with_terms(stmt, change)
+    return with_children(stmt, [map_terms(part, change) for part in children(stmt)])
+
+
+def with_axis(stmt: Stmt, old: Term, new: Term) -> Stmt:
+    """The statement where an axis of an outer loop has another value."""
+    return map_terms(stmt, lambda term: substitute(term, {old: new}))
+
+
+def with_names(func: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
+    """The function over parameters of other names, which no buffer inside has."""
+
+    def stored(stmt: Stmt) -> Stmt:
+        if isinstance(stmt, Store):
+            return replace(stmt, buffer=names.get(stmt.buffer, stmt.buffer))
+        return with_children(stmt, [stored(part) for part in children(stmt)])
+
+    body = stored(map_terms(func.body, lambda term: renumber_loads(term, names)))
+    params = tuple(names.get(p, p) for p in func.params)
+    decls = {names.get(p, p): replace(d, name=names.get(p, p)) for p, d in func.buffer_map.items()}
+    return replace(func, params=params, buffer_map=decls, body=body)

@@ -2,46 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.rewrite import with_terms
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Seq, Stmt, Store, Transform
+from eqsat.ir.statements.rewrite import with_children, with_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, Transform, children
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import map_loads, substitute
-
-
-def fresh_name(base: str, taken: Iterable[str]) -> str:
-    """The name, or the first of base_1, base_2, ... that is free.
-
-    >>> fresh_name("acc", {"acc", "acc_1"})
-    'acc_2'
-    """
-    used = set(taken)
-    name, number = base, 0
-    while name in used:
-        number += 1
-        name = f"{base}_{number}"
-    return name
-
-
-def rename_loads(term: Term, names: Mapping[str, str]) -> Term:
-    """The term reading buffers of other names.
-
-    >>> print(rename_loads(t.load("x", [t.var("i")], "int8"), {"x": "y"}))
-    y[i]
-    """
-    if not names:
-        return term
-
-    def change(load: Term) -> Term:
-        new = names.get(load.payload) if isinstance(load.payload, str) else None
-        return load if new is None else t.make("load", load.args, new, load.dtype, load.lanes)
-
-    return map_loads(term, change)
+from eqsat.ir.terms.text import fresh_name, leaf_name
+from eqsat.ir.terms.walk import renumber_loads, substitute
 
 
 def renamed(decl: BufferDecl, name: str) -> BufferDecl:
@@ -49,7 +19,7 @@ def renamed(decl: BufferDecl, name: str) -> BufferDecl:
     steps = tuple(
         Transform(
             s.index_map, s.logical_shape, s.predicate,
-            None if s.pad_value is None else rename_loads(s.pad_value, {decl.name: name}),
+            None if s.pad_value is None else renumber_loads(s.pad_value, {decl.name: name}),
         )
         for s in decl.transforms
     )  # fmt: skip
@@ -100,8 +70,6 @@ class _Names:
         return new
 
     def stmt(self, stmt: Stmt, names: Mapping[str, str], axes: Mapping[Term, Term]) -> Stmt:
-        if isinstance(stmt, Seq):
-            return Seq(tuple(self.stmt(p, names, axes) for p in stmt.parts))
         if isinstance(stmt, For):
             axis = self.axis(stmt.axis)
             return replace(stmt, axis=axis, body=self.stmt(stmt.body, names, {**axes, stmt.axis: axis}))
@@ -113,10 +81,7 @@ class _Names:
             if isinstance(stmt, Alloc):
                 return Alloc(decl, body)
             return Alias(decl, names.get(stmt.data, stmt.data), body, stmt.offset)
-        moved = with_terms(stmt, lambda term: substitute(rename_loads(term, names), axes))
+        moved = with_terms(stmt, lambda term: substitute(renumber_loads(term, names), axes))
         if isinstance(moved, Store):
             return replace(moved, buffer=names.get(moved.buffer, moved.buffer))
-        if isinstance(moved, If):
-            orelse = None if moved.orelse is None else self.stmt(moved.orelse, names, axes)
-            return If(moved.condition, self.stmt(moved.then, names, axes), orelse)
-        return moved
+        return with_children(moved, [self.stmt(part, names, axes) for part in children(moved)])

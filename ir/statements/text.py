@@ -16,7 +16,7 @@ from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, S
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import format_term, leaf_name, symbol_names
+from eqsat.ir.terms.text import format_term, fresh_name, leaf_name, symbol_names
 
 LEAF = re.compile(r"([ir])(\d+)", re.ASCII)
 """Names that are read as numbered axes: i0, r1."""
@@ -126,11 +126,7 @@ class FunctionText:
         return [f"{'  ' * depth}{self.local(stmt)}:", *layouts, *self.lines(stmt.body, depth + 1)]
 
     def loop(self, stmt: For, depth: int) -> list[str]:
-        base = name = leaf_name(stmt.axis)
-        number = 0
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
+        name = fresh_name(leaf_name(stmt.axis), self.taken)
         said = "" if name == axis_text(stmt.axis) else f" as {axis_text(stmt.axis)}"
         words = "".join(f"{w} " for w in (stmt.kind if stmt.kind != "serial" else "", "reduce" * stmt.reduce) if w)
         extent = self.dim(stmt.extent_term)

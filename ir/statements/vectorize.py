@@ -11,10 +11,11 @@ from eqsat.ir.layouts.buffer_layout import vector_alias, vector_index
 from eqsat.ir.statements.flatten import is_flat
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.ssa import fresh_name, to_ssa
+from eqsat.ir.statements.ssa import to_ssa
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import fresh_name
 from eqsat.ir.terms.walk import map_loads, nodes_of
 
 

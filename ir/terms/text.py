@@ -7,7 +7,7 @@ Where a plain text would be long or deep, shared and deep subterms become assign
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from eqsat.ir.dtypes import BOOL, INDEX, to_bits
@@ -35,6 +35,19 @@ _CALL_NAMES = {"min": "minimum", "max": "maximum"}
 
 Printed = tuple[int, str]
 """How tightly the outermost operation of a text binds, and the text."""
+
+
+def fresh_name(base: str, taken: Container[str]) -> str:
+    """The name, or the first of base_1, base_2, ... that is free.
+
+    >>> fresh_name("acc", {"acc", "acc_1"})
+    'acc_2'
+    """
+    name, number = base, 0
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    return name
 
 
 def leaf_name(node: Term) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from eqsat.ir import clock
-from eqsat.ir.terms.term import Term, distributed, load, rebuild
+from eqsat.ir.terms.term import Term, distributed, make, rebuild
 
 
 def postorder(*roots: Term, done: Container[Term] = ()) -> Iterator[Term]:
@@ -110,7 +110,7 @@ def renumber_loads(term: Term, sources: Mapping[Any, Any]) -> Term:
 
     def change(node: Term) -> Term | None:
         if node.op == "load" and node.payload in sources:
-            return load(sources[node.payload], node.args, node.dtype)
+            return make("load", node.args, sources[node.payload], node.dtype, node.lanes)
         return None
 
     return transform(term, change)

@@ -13,12 +13,14 @@ from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.called import Called
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.ssa import fresh_name, rename_loads, to_ssa
 from eqsat.ir.statements.ssa import renamed as renamed_buffer
+from eqsat.ir.statements.ssa import to_ssa
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, children, seq
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program
 from eqsat.ir.tensors.views import unflatten
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.text import fresh_name
+from eqsat.ir.terms.walk import renumber_loads
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class _Inlined:
 
     def renamed(self, stmt: Stmt, names: Mapping[str, str]) -> Stmt:
         """Statements over buffers of other names."""
-        moved = with_terms(stmt, lambda term: rename_loads(term, names))
+        moved = with_terms(stmt, lambda term: renumber_loads(term, names))
         if isinstance(moved, Store):
             return Store(names.get(moved.buffer, moved.buffer), moved.index, moved.value)
         if isinstance(moved, Alias):

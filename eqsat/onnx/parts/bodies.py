@@ -14,6 +14,7 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto,
 
 from eqsat.engine import Limits
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import check_model, infer_shapes
 from eqsat.models.package import element_type
 from eqsat.onnx.barrier import uses_function
@@ -180,12 +181,8 @@ def free_names(
     for name in (*(o for n in part.graph.node for o in n.output if o), *(x.name for x in constants)):
         if name in kept:
             continue
-        wish, number = name, 0
-        while wish in taken:
-            number += 1
-            wish = f"{name}_{number}"
-        taken.add(wish)
-        table[name] = wish
+        table[name] = fresh_name(name, taken)
+        taken.add(table[name])
     return table
 
 
