@@ -18,7 +18,6 @@ from eqsat.backends.c.inner_loops import (
     find_wrap_around,
     is_gather,
     may_mix_guards,
-    replaced,
 )
 from eqsat.backends.c.library import plain
 from eqsat.backends.c.parallel import Variable, outlined, run_parts, share
@@ -33,9 +32,11 @@ from eqsat.backends.lowering.registers import REGISTERS
 from eqsat.backends.lowering.rows import ROW
 from eqsat.ir.dtypes import BOOL, INDEX
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.rewrite import map_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
 
 COPIED = 8
 """Innermost loops of so few steps become straight lines, where the rows of a tile share its vectors."""
@@ -87,7 +88,7 @@ class FunctionPrinter:
         self.plain = False
         """Whether what is printed stands beside a tile of vector registers, for compilers that have none."""
         self.signature = Signature(func)
-        terms = [x for s in statements(func.body) for x in stmt_terms(s)]
+        terms = [x for s in statements(func.body) for x in self.terms(s)]
         axes: list[Term] = [s.axis for s in statements(func.body) if isinstance(s, For)]
         self.index = index_type([*terms, *axes], simplifier)
         self.expressions = Expressions(self.signature.names, self.index, simplifier)
@@ -101,6 +102,10 @@ class FunctionPrinter:
 
     def type_of(self, dtype: str) -> str:
         return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
+
+    def terms(self, stmt: Stmt) -> list[Term]:
+        """What a statement evaluates itself: a store its index, then its value."""
+        return list(stmt_terms(stmt))
 
     def lines(self) -> list[str]:
         params = [f"{kind}{name}" for kind, name in self.signature.types(self.index)]
@@ -118,7 +123,7 @@ class FunctionPrinter:
         self.pieces.setdefault("guards", GUARDS)
         return ["EQSAT_GUARDS"]
 
-    def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
+    def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool = False) -> list[str]:
         """The lines of a statement; `loops` counts the loops around it, `parallel` asks for threads on the next one."""
         indent = "    " * depth
         if isinstance(stmt, Seq):
@@ -127,33 +132,37 @@ class FunctionPrinter:
             return self.loop(stmt, depth, loops, parallel)
         if isinstance(stmt, Store):
             return [indent + line for line in self.store(stmt)]
-        if isinstance(stmt, Alloc) and stmt.buffer.note == REGISTERS:
-            return self.tile(stmt, depth, loops)
         if isinstance(stmt, Alloc):
-            decl = stmt.buffer
-            name = f"{'row' if decl.note == ROW else 'acc'}{self.locals}"
-            self.locals += 1
-            outside = self.expressions.buffers.get(decl.name)
-            self.expressions.buffers[decl.name] = name
-            self.scope.append(Variable(f"{self.type_of(decl.dtype)} *", name))
-            body = self.statement(stmt.body, depth, loops, False)
-            self.scope.pop()
-            if outside is not None:
-                self.expressions.buffers[decl.name] = outside
-            return [f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];", *body]
+            return self.local(stmt, depth, loops)
         if isinstance(stmt, Alias):
             return self.alias(stmt, depth, loops, parallel)
         if isinstance(stmt, If):
             scope = Scope()
-            (condition,) = self.expressions.print_terms([stmt.condition], scope)
+            (condition,) = self.expressions.print_terms(self.terms(stmt), scope)
             lines = [*(indent + line for line in scope.lines), f"{indent}if ({condition}) {{"]
-            lines += [*self.statement(stmt.then, depth + 1, loops, False), f"{indent}}}"]
+            lines += [*self.statement(stmt.then, depth + 1, loops), f"{indent}}}"]
             if stmt.orelse is not None:
                 lines[-1] += " else {"
-                lines += [*self.statement(stmt.orelse, depth + 1, loops, False), f"{indent}}}"]
+                lines += [*self.statement(stmt.orelse, depth + 1, loops), f"{indent}}}"]
             return lines
         assert isinstance(stmt, Assume)
         return []
+
+    def local(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+        """A local buffer and what is done with it."""
+        decl = stmt.buffer
+        if decl.note == REGISTERS:
+            return self.tile(stmt, depth, loops)
+        name = f"{'row' if decl.note == ROW else 'acc'}{self.locals}"
+        self.locals += 1
+        outside = self.expressions.buffers.get(decl.name)
+        self.expressions.buffers[decl.name] = name
+        self.scope.append(Variable(f"{self.type_of(decl.dtype)} *", name))
+        body = self.statement(stmt.body, depth, loops)
+        self.scope.pop()
+        if outside is not None:
+            self.expressions.buffers[decl.name] = outside
+        return [f"{'    ' * depth}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];", *body]
 
     def tile(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
         """A tile of vector registers, and the same as plain loops."""
@@ -162,7 +171,7 @@ class FunctionPrinter:
         lines = self.in_tile(stmt.body, tile, depth + 1, loops)
         self.pieces |= tile.pieces
         self.plain = True
-        plain = self.statement(Alloc(replace(decl, note=""), stmt.body), depth + 1, loops, False)
+        plain = self.statement(Alloc(replace(decl, note=""), stmt.body), depth + 1, loops)
         self.plain = False
         indent = "    " * depth
         return [f"{indent}{{", "#ifdef EQSAT_TILES", *lines, "#else", *plain, "#endif", f"{indent}}}"]
@@ -186,7 +195,7 @@ class FunctionPrinter:
     def loop(self, stmt: For, depth: int, loops: int, parallel: bool) -> list[str]:
         indent, name = "    " * depth, f"i{loops}"
         self.expressions.axes[stmt.axis] = name
-        shared = parallel and stmt.extent > 1 and _points(stmt) >= PARALLEL_POINTS
+        shared = parallel and stmt.extent > 1 and points(stmt) >= PARALLEL_POINTS
         if shared:
             pass
         elif (swizzle := find_swizzle(stmt, self.expressions.simplifier)) is not None:
@@ -240,8 +249,9 @@ class FunctionPrinter:
 
     def fits(self, stmt: For, wrap: WrapAround) -> bool:
         """Whether what is left of an index that wraps round is no wider than the index was."""
-        pieces = [replaced(stmt.body, wrap.node, value) for value in wrap.values(stmt, self.held(stmt, wrap))]
-        terms = [x for piece in pieces for s in statements(piece) for x in stmt_terms(s)]
+        values = wrap.values(stmt, self.held(stmt, wrap))
+        inside = [x for s in statements(stmt.body) for x in stmt_terms(s)]
+        terms = [substitute(x, {wrap.node: value}) for value in values for x in inside]
         return self.index == "int64_t" or index_type(terms, self.expressions.simplifier) == self.index
 
     def wrapped(self, stmt: For, wrap: WrapAround, depth: int, loops: int) -> list[str]:
@@ -260,8 +270,8 @@ class FunctionPrinter:
         ends = ("0", cut, str(size))
         for low, high, value in zip(ends, ends[1:], wrap.values(stmt, held), strict=False):
             lines.append(f"{indent}for ({self.index} {name} = {low}; {name} < {high}; ++{name}) {{")
-            body = replaced(stmt.body, wrap.node, value)
-            lines += [*self.statement(body, depth + 1, loops + 1, False), f"{indent}}}"]
+            body = map_terms(stmt.body, lambda x, value=value: substitute(x, {wrap.node: value}))
+            lines += [*self.statement(body, depth + 1, loops + 1), f"{indent}}}"]
         return lines
 
     def alias(self, stmt: Alias, depth: int, loops: int, parallel: bool) -> list[str]:
@@ -284,18 +294,21 @@ class FunctionPrinter:
         return [f"{indent}{kind}{name} = ({kind})({const}void *){base}{there};", *body]
 
     def store(self, stmt: Store) -> list[str]:
-        scope = Scope()
-        *index, value = self.expressions.print_terms([*stmt.index, stmt.value], scope)
-        if stmt.value.dtype == BOOL:
-            value = f"(uint8_t)({value})"
-        value = self.expressions.narrowed(stmt.value.dtype, value)
-        return [*scope.lines, f"{self.expressions.buffers[stmt.buffer]}[{index[0]}] = {value};"]
+        index, value = self.terms(stmt)
+        return self.assigned(self.expressions.buffers[stmt.buffer], value, index)
+
+    def assigned(self, target: str, value: Term, index: Term | None = None) -> list[str]:
+        """What sets a target, or its element at an index, to a value."""
+        terms = [value] if index is None else [index, value]
+        *at, text = self.expressions.print_terms(terms, scope := Scope())
+        text = f"(uint8_t)({text})" if value.dtype == BOOL else text
+        place = "".join(f"[{i}]" for i in at)
+        return [*scope.lines, f"{target}{place} = {self.expressions.narrowed(value.dtype, text)};"]
 
 
-def _points(stmt: Stmt) -> int:
+def points(stmt: Stmt) -> int:
     """About how often the innermost statements run."""
     if isinstance(stmt, For):
-        return stmt.extent * _points(stmt.body)
-    if isinstance(stmt, Seq):
-        return sum(_points(p) for p in stmt.parts)
-    return _points(stmt.body) if isinstance(stmt, Alloc) else 1
+        return stmt.extent * points(stmt.body)
+    inner = [points(part) for part in children(stmt)]
+    return sum(inner) if isinstance(stmt, Seq) else max(inner, default=1)

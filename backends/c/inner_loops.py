@@ -17,14 +17,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.machine import BLOCK
 from eqsat.ir.dtypes import INDEX, itemsize
 from eqsat.ir.statements.stmt import For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms.term import Term, int_value, linear_parts
-from eqsat.ir.terms.walk import free_variables, nodes_of, postorder, substitute
+from eqsat.ir.terms.walk import free_variables, nodes_of, postorder
 
 SHORTEST = 8
 """A loop of fewer steps than this is not split."""
@@ -123,16 +123,6 @@ def find_wrap_around(loop: For) -> WrapAround | None:
         if sign in (1, -1) and _outside(shift, inside):
             return WrapAround(node, shift, sign, modulus)
     return None
-
-
-def replaced(stmt: Stmt, old: Term, new: Term) -> Stmt:
-    """A statement of loops and stores with another term for one."""
-    if isinstance(stmt, For):
-        return replace(stmt, body=replaced(stmt.body, old, new))
-    if isinstance(stmt, Seq):
-        return Seq(tuple(replaced(part, old, new) for part in stmt.parts))
-    assert isinstance(stmt, Store)
-    return Store(stmt.buffer, tuple(substitute(i, {old: new}) for i in stmt.index), substitute(stmt.value, {old: new}))
 
 
 def find_swizzle(loop: For, simplifier: IndexSimplifier) -> Swizzle | None:

@@ -102,7 +102,7 @@ class StatementPrinter(FunctionPrinter):
 
     def body(self) -> list[str]:
         """The lines of the body."""
-        return self.statement(self.prepared.body, 1, 0, False)
+        return self.statement(self.prepared.body, 1, 0)
 
     def size(self, term: Term, indent: str) -> tuple[list[str], str]:
         """The text of a size, and the declarations that stand before it."""
@@ -110,12 +110,8 @@ class StatementPrinter(FunctionPrinter):
         (text,) = self.expressions.print_terms([term], scope)
         return [indent + line for line in scope.lines], text
 
-    def statement(self, stmt: Stmt, depth: int, loops: int, parallel: bool) -> list[str]:
-        if isinstance(stmt, Alloc):
-            return self.local(stmt.buffer, stmt.body, depth, loops)
-        return super().statement(stmt, depth, loops, False)
-
-    def local(self, decl: BufferDecl, body: Stmt, depth: int, loops: int) -> list[str]:
+    def local(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+        decl = stmt.buffer
         part = self.parts.get(decl.name)
         if part is not None and self.in_parallel:
             problem = f"local buffer {decl} of a parallel loop is larger than {MOST_STACK} bytes"
@@ -125,7 +121,7 @@ class StatementPrinter(FunctionPrinter):
         self.locals += 1
         self.expressions.buffers[decl.name] = name
         self.scope.append(Variable(f"{self.type_of(decl.dtype)} *", name))
-        lines = self.statement(body, depth, loops, False)
+        lines = self.statement(stmt.body, depth, loops)
         self.scope.pop()
         if part is not None:
             return lines
@@ -147,7 +143,7 @@ class StatementPrinter(FunctionPrinter):
         lines.append(f"{indent}for ({self.index} {name} = ({self.index})({first}); {name} < {last}; ++{name}) {{")
         outside, self.in_parallel = self.in_parallel, self.in_parallel or threads
         self.scope.append(Variable(f"{self.index} ", name))
-        lines += self.statement(stmt.body, depth + 1, loops + 1, False)
+        lines += self.statement(stmt.body, depth + 1, loops + 1)
         self.scope.pop()
         self.in_parallel = outside
         lines.append(f"{indent}}}")

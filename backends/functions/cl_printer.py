@@ -61,7 +61,7 @@ class ClStatementPrinter(StatementPrinter):
         lines, extent = self.size(self.prepared.extents[stmt.axis], indent)
         lines.append(f"{indent}const {self.index} {name} = ({self.index})get_global_id(0);")
         lines.append(f"{indent}if ({name} < {extent}) {{")
-        lines += [*self.statement(stmt.body, depth + 1, loops + 1, False), f"{indent}}}"]
+        lines += [*self.statement(stmt.body, depth + 1, loops + 1), f"{indent}}}"]
         self.in_parallel = False
         return lines
 

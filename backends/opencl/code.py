@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
-from eqsat.backends.c.expr import Scope, index_type
+from eqsat.backends.c.expr import Scope
+from eqsat.backends.c.function import FunctionPrinter
 from eqsat.backends.c.library import plain
-from eqsat.backends.c.types import c_type
 from eqsat.backends.interface import HostCall
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered
@@ -16,10 +16,10 @@ from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
 from eqsat.backends.opencl.grid import GROUP, WIDE_GROUP, Grid, grids, positions_each
 from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, row_and_column
 from eqsat.backends.opencl.profile import Profile
-from eqsat.ir.dtypes import BFLOAT16, BOOL, COMPLEX, INDEX
+from eqsat.ir.dtypes import BFLOAT16, COMPLEX
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, For, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 
@@ -43,40 +43,32 @@ class ClUnit:
     steps: tuple[Launch | HostCall, ...]
 
 
-class KernelPrinter:
+class KernelPrinter(FunctionPrinter):
     """One PrimFunc as a kernel: the work-items of its nests follow each other in one NDRange."""
 
     def __init__(
         self, func: PrimFunc, simplifier: IndexSimplifier, profile: Profile, images: Mapping[str, Image]
     ) -> None:
         _check_ranks(func)
-        self.func = func
-        self.simplifier = simplifier
         self.images = {n: images[n] for n in func.params if n in images}
+        super().__init__(func, 1, simplifier, 0)
+        _check_types(func, [x for s in statements(func.body) for x in self.terms(s)], profile)
         self.grids = grids(func, simplifier, profile.kind, profile.units)
         self.items = sum(g.items for g in self.grids)
         self.group, self.each = 1, 1
         if profile.kind != "cpu":
             self.each = positions_each(self.grids, profile.units, profile.group)
             self.group = min(GROUP if self.each == 1 else WIDE_GROUP, profile.group)
-        self.written = {s.buffer for s in statements(func.body) if isinstance(s, Store)}
-        self.names: dict[str, str] = {}
-        for name in func.params:
-            kind = "out" if name in self.written else "in"
-            self.names[name] = f"{kind}{sum(n.startswith(kind) for n in self.names.values())}"
-        terms = [x for s in statements(func.body) for x in self.terms(s)]
-        _check_types(func, terms, profile)
-        axes = [s.axis for s in statements(func.body) if isinstance(s, For)]
-        index = index_type([*terms, *axes], simplifier)
+        self.names = self.signature.names
         most = max(
             [self.items + self.group * self.each, *(g.loops[-1].extent + g.chunk for g in self.grids if g.loops)]
         )
-        self.index = "int64_t" if most >= 1 << 31 else index
+        if most >= 1 << 31:
+            self.index = "int64_t"
         self.expressions = ClExpressions(self.names, self.index, simplifier, self.images, profile.exact_division)
-        self.locals = 0
 
     def terms(self, stmt: Stmt) -> list[Term]:
-        """What a statement evaluates itself: a store its index, then its values."""
+        """What a statement evaluates itself, pixels by their row and column; a store its index, then its values."""
         if not isinstance(stmt, PixelStore):
             return [pixel_loads(x, self.images, self.simplifier) for x in stmt_terms(stmt)]
         values = (pixel_loads(x, self.images, self.simplifier) for x in (stmt.value, *stmt.more))
@@ -88,19 +80,13 @@ class KernelPrinter:
         groups = -(-self.items // (self.group * self.each))
         return Launch(self.func.name, self.func.params, groups * self.group, self.group)
 
-    def type_of(self, dtype: str) -> str:
-        return "int64_t" if dtype == INDEX else c_type(dtype, self.index)
-
-    def signature(self) -> str:
+    def declaration(self) -> str:
         """The declaration of the kernel."""
-        params: list[str] = []
-        for name in self.func.params:
-            dtype = self.func.buffer_map[name].dtype
+        params = [f"__global {kind}{name}" for kind, name in self.signature.types(self.index)]
+        for n, name in enumerate(self.func.params):
             if name in self.images:
-                params.append(f"__{'write' if name in self.written else 'read'}_only image2d_t {self.names[name]}")
-            else:
-                const = "" if name in self.written else "const "
-                params.append(f"__global {const}{self.type_of(dtype)} *restrict {self.names[name]}")
+                access = "write" if name in self.signature.written else "read"
+                params[n] = f"__{access}_only image2d_t {self.names[name]}"
         group = f"__attribute__((reqd_work_group_size({self.launch.group}, 1, 1)))"
         return spell(f"__kernel {group}\nvoid {self.func.name}({', '.join(params)})")
 
@@ -140,8 +126,7 @@ class KernelPrinter:
 
     def kernel(self, body: Sequence[str]) -> list[str]:
         """The lines of a kernel with this body."""
-        note = [f"/* {plain(self.func.note)} */"] if self.func.note else []
-        return [*note, self.signature(), "{", *(spell(line) for line in body), "}"]
+        return [*self.signature.note, self.declaration(), "{", *(spell(line) for line in body), "}"]
 
     def grid(self, grid: Grid, start: int, depth: int) -> list[str]:
         """What one work-item does for a nest whose work-items begin at a number."""
@@ -161,43 +146,22 @@ class KernelPrinter:
             lines.append(f"{indent}const {self.index} {name} = {position};")
         return [*lines, *self.statement(grid.body, depth, len(grid.loops))]
 
-    def statement(self, stmt: Stmt, depth: int, loops: int) -> list[str]:
-        """The lines of a statement; `loops` counts the loops around it."""
-        indent = "    " * depth
-        if isinstance(stmt, Seq):
-            return [line for part in stmt.parts for line in self.statement(part, depth, loops)]
-        if isinstance(stmt, For):
-            name = self.expressions.axes[stmt.axis] = f"i{loops}"
-            head = f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
-            return [head, *self.statement(stmt.body, depth + 1, loops + 1), f"{indent}}}"]
-        if isinstance(stmt, Store):
-            return [indent + line for line in self.store(stmt)]
-        if isinstance(stmt, Alloc):
-            name, decl = f"acc{self.locals}", stmt.buffer
-            self.locals += 1
-            self.expressions.buffers[decl.name] = name
-            return [
-                f"{indent}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];",
-                *self.statement(stmt.body, depth, loops),
-            ]
-        if isinstance(stmt, If):
-            scope = Scope()
-            (condition,) = self.expressions.print_terms(self.terms(stmt), scope)
-            lines = [*(indent + line for line in scope.lines), f"{indent}if ({condition}) {{"]
-            lines += [*self.statement(stmt.then, depth + 1, loops), f"{indent}}}"]
-            if stmt.orelse is not None:
-                lines[-1] += " else {"
-                lines += [*self.statement(stmt.orelse, depth + 1, loops), f"{indent}}}"]
-            return lines
-        if isinstance(stmt, Assume):
-            return []
-        raise BackendError(f"statement {type(stmt).__name__} of {self.func.name}", "has no OpenCL C")
+    def loop(self, stmt: For, depth: int, loops: int, parallel: bool) -> list[str]:
+        indent, name = "    " * depth, f"i{loops}"
+        self.expressions.axes[stmt.axis] = name
+        head = f"{indent}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
+        return [head, *self.statement(stmt.body, depth + 1, loops + 1), f"{indent}}}"]
+
+    def local(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+        return super().local(replace(stmt, buffer=replace(stmt.buffer, note="")), depth, loops)
+
+    def alias(self, stmt: Alias, depth: int, loops: int, parallel: bool) -> list[str]:
+        raise BackendError(f"alias {stmt.buffer} of {self.func.name}", "has no OpenCL C")
 
     def store(self, stmt: Store) -> list[str]:
-        target = self.expressions.buffers[stmt.buffer]
         if not isinstance(stmt, PixelStore):
-            index, value = self.terms(stmt)
-            return self.assigned(target, value, index)
+            return super().store(stmt)
+        target = self.expressions.buffers[stmt.buffer]
         image = self.images[stmt.buffer]
         row, column, *values = self.expressions.print_terms(self.terms(stmt), scope := Scope())
         if stmt.value.dtype == "float16":
@@ -205,14 +169,6 @@ class KernelPrinter:
         values += ["0"] * (4 - len(values))
         pixel = f"({image.vector})({', '.join(values)})"
         return [*scope.lines, f"write_image{image.kind}({target}, (int2)({column}, {row}), {pixel});"]
-
-    def assigned(self, target: str, value: Term, index: Term | None = None) -> list[str]:
-        """What sets a target, or its element at an index, to a value."""
-        terms = [value] if index is None else [index, value]
-        *at, text = self.expressions.print_terms(terms, scope := Scope())
-        text = f"(uint8_t)({text})" if value.dtype == BOOL else text
-        place = "".join(f"[{i}]" for i in at)
-        return [*scope.lines, f"{target}{place} = {self.expressions.narrowed(value.dtype, text)};"]
 
 
 def digits(number: str, counts: Sequence[int]) -> list[str]:
@@ -282,4 +238,4 @@ def _described(printer: KernelPrinter, lowered: Lowered) -> list[str]:
             what += f", {printer.images[name].label}"
         lines.append(f"   {printer.names[name]}: {what}")
     lines[-1] += " */"
-    return [*lines, f"{printer.signature()};", ""]
+    return [*lines, f"{printer.declaration()};", ""]

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from eqsat.backends.c.function import points
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.opencl.accumulators import split_accumulators
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, For, If, Seq, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alloc, For, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, linear_parts
 from eqsat.ir.terms.walk import free_variables, nodes_of
@@ -63,17 +64,6 @@ class Grid:
     def items(self) -> int:
         """The number of work-items."""
         return prod(loop.extent for loop in self.loops[:-1]) * self.parts
-
-
-def points(stmt: Stmt) -> int:
-    """About how often the innermost statements run."""
-    if isinstance(stmt, For):
-        return stmt.extent * points(stmt.body)
-    if isinstance(stmt, Seq):
-        return sum(points(p) for p in stmt.parts)
-    if isinstance(stmt, If):
-        return max(points(stmt.then), points(stmt.orelse) if stmt.orelse else 0)
-    return points(stmt.body) if isinstance(stmt, Alloc) else 1
 
 
 def _stores(stmt: Stmt) -> list[Store]:
