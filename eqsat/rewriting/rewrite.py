@@ -8,7 +8,7 @@ summand on the side where its coefficient is positive; members of a junction tha
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,6 +30,7 @@ FOLD, SPELL, KNOWN, SINGLE, BESIDE = "evaluate-constants", "spell-predicate", "g
 # Bounds on the work for one term; normal rules end, so reaching one only makes the answer less simple.
 MOST_STEPS = 20_000
 LARGEST_JUNCTION = 24
+MOST_WAYS = 8
 LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
 
@@ -56,10 +57,14 @@ class Rewriter:
     >>> i = t.var("i")
     >>> str(Rewriter([mod_mod]).normalise(i % 12 % 4 + 1))
     'i % 4 + 1'
+
+    Of several ways in which a rule about sums matches one, the first is taken; with a `measure`, that with the least
+    result.
     """
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], measure: Callable[[Term], int] | None = None) -> None:
         self.rules = tuple(rules)
+        self.measure = measure
         self.by_root: dict[str, list[tuple[str, Pattern]]] = {}
         self.keys: dict[str, FilterKeys] = {}
         self.candidates: dict[Hashable, list[tuple[str, Pattern]]] = {}
@@ -76,7 +81,7 @@ class Rewriter:
         """The rules that another rewriter does not have, compiled already."""
         found = self.beyond.get(other)
         if found is None:
-            found = Rewriter(())
+            found = Rewriter((), self.measure)
             known = {r.name for r in other.rules}
             found.rules = tuple(r for r in self.rules if r.name not in known)
             for op, patterns in self.by_root.items():
@@ -143,6 +148,9 @@ class Rewriter:
             found = pattern.match(node, context.of, context.memo)
             if found is not None:
                 new = found.build(pattern.instance.right)
+                if self.measure is not None and node.op == "sum" and pattern.instance.left.op == "sum":
+                    ways = pattern.every(node, context.of, context.memo, MOST_WAYS)
+                    new = min([new, *(way.build(pattern.instance.right) for way in ways)], key=self.measure)
                 if new is not node and not respelled(new, node):
                     return RuleStep(name, node, new)
         return None

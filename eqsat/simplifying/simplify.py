@@ -37,9 +37,11 @@ from eqsat.simplifying.residues import Residues, residues
 MOST_ROUNDS = 4
 WORTH_SETS = 6  # the cost from which on a predicate is worth asking isl about
 SET_OPERATIONS = 100_000
+LEAST = "least"  # beside tags: of several ways in which a rule matches a sum, the one that makes least
 Rules = tuple[Rule, ...] | None
 _DIVISIONS = {"floordiv", "mod", "truncdiv", "truncmod"}
 _REGROUPED = {*_DIVISIONS, "where", "min", "max", "abs", "prod"}  # what the rules tagged `expansive` look at
+_SHARED = {"where", "min", "max", "prod"}  # what rules about sums match in several ways
 _SPELLED = {*t.COMPARE, "and", "or", "bitxor"}  # what the rules tagged `finish` look at
 
 
@@ -50,7 +52,8 @@ class UnsoundWarning(UserWarning):
 @cache
 def _rewriter(rules: Rules, *tags: str) -> Rewriter:
     """The compiled rules with any of these tags: of all of ours (None), or of some."""
-    return Rewriter(tagged(*tags) if rules is None else [r for r in rules if r.tags & set(tags)])
+    chosen = tagged(*tags) if rules is None else [r for r in rules if r.tags & set(tags)]
+    return Rewriter(chosen, cost if LEAST in tags else None)
 
 
 def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = None) -> Session:
@@ -199,6 +202,8 @@ class _Maker:
         other: list[Term] = []
         if operations & _REGROUPED:
             other.append(self.rewritten(normal, "normal", "expansive"))
+            if "sum" in operations and operations & _SHARED:
+                other.append(self.rewritten(normal, "normal", "expansive", LEAST))
         if self.residues is not None and operations & _DIVISIONS:
             other.append(self.by_residues(self.residues, normal))
         if "bitxor" in operations and normal.dtype == t.INDEX:

@@ -178,6 +178,11 @@ MOVED = "where(i < 70, i, i + 3)"
         ("i < 5 or i >= 5", {}, "True"),
         ("i < 5 and i > 7", {}, "False"),
         ("i % 2 == 0 or i % 2 == 1", {}, "True"),
+        # of several ways to take a factor or a condition out of a sum, that which leaves least
+        ("(x - y)*z + 2*z*y - y", {}, "z*(x + y) - y"),
+        ("(y - 1)*z - z*x + x", {}, "z*(y - x - 1) + x"),
+        ("where(z < 2, y, x) - where(z < 2, 1, x)", {}, "where(z < 2, y - 1, 0)"),
+        ("where(x < 3, x + y, y) - where(x >= 3, 0, z)", {}, "where(x < 3, x + y - z, y)"),
     ],
 )
 def test_known_forms(text: str, ranges: dict[str, int], result: str) -> None:  # feature: D17 B10
