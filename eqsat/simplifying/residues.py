@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
+from math import gcd
 from typing import Any
 
 from eqsat.ir.terms import term as t
@@ -30,8 +31,10 @@ class Residues:
         return substitute(term, self.back)
 
 
-def residues(assuming: Term, box: Box, taken: Collection[str]) -> Residues | None:
+def residues(assuming: Term, box: Box, taken: Collection[str], divisor: int = 0) -> Residues | None:
     """What an assumption says of remainders of variables; None if nothing. `taken`: names that are in use.
+
+    With a divisor, only as much as matters for remainders by it: where x % 4 == 1, x is 2*q + 1.
 
     >>> from eqsat.ir.terms.text import parse_expr
     >>> given = parse_expr("x % 4 == 1 and y < 3")
@@ -49,8 +52,10 @@ def residues(assuming: Term, box: Box, taken: Collection[str]) -> Residues | Non
         if digit.op != "mod" or digit.args[0].op != "var" or digit.args[1].op != "const":
             continue
         x, c, r = digit.args[0], digit.args[1].payload, value.payload
-        if x in forward or not 0 <= r < c:
+        if x in forward or not 0 <= r < c or gcd(c, divisor) == 1:
             continue
+        c = gcd(c, divisor)
+        r %= c
         q = t.make("var", (), next(name for k in count(1) if (name := f"{x}_{k}") not in taken))
         forward[x], back[q] = c * q + r, x // c
         start, stop = box.get(x, (None, None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
@@ -159,7 +159,7 @@ class _Maker:
     ) -> None:
         self.rules, self.fast = rules, fast
         self.term, self.box, self.assuming, self.trial = term, box, assuming, trial
-        self.residues = None if assuming is None else residues(assuming, box, {leaf_name(x) for x in trial.ranges})
+        self.residues = () if assuming is None else _residues(term, assuming, box, {leaf_name(x) for x in trial.ranges})
         self.ranges: dict[Term, Any] = {}
         for leaf, (start, stop) in box.items():
             self.ranges[leaf] = (-math.inf if start is None else start, math.inf if stop is None else stop)
@@ -204,8 +204,8 @@ class _Maker:
             other.append(self.rewritten(normal, "normal", "expansive"))
             if "sum" in operations and operations & _SHARED:
                 other.append(self.rewritten(normal, "normal", "expansive", LEAST))
-        if self.residues is not None and operations & _DIVISIONS:
-            other.append(self.by_residues(self.residues, normal))
+        if operations & _DIVISIONS:
+            other += self.by_residues(normal)
         if "bitxor" in operations and normal.dtype == t.INDEX:
             other += self.by_bits(normal)
         if not operations & _SPELLED:
@@ -222,12 +222,19 @@ class _Maker:
                     forms += more
         return forms
 
-    def by_residues(self, known: Residues, normal: Term) -> Term:
-        """The form over quotients of the variables whose remainders are assumed, said with the variables again."""
-        found = known.out(simplify_term(known.into(normal), known.box))
-        proposed = self.rewritten(found, "normal")
-        self.borrowed.add(proposed)
-        return proposed
+    def by_residues(self, normal: Term) -> list[Term]:
+        """Forms over quotients of the variables whose remainders are assumed, said with the variables again: by all
+        that is assumed, and as long as that makes nothing smaller, by what matters for one divisor."""
+        forms: list[Term] = []
+        for known in self.residues:
+            found = known.out(simplify_term(known.into(normal), known.box))
+            proposed = self.rewritten(found, "normal")
+            if not forms or cost(proposed) < cost(self.term):
+                self.borrowed.add(proposed)
+                forms.append(proposed)
+            if cost(proposed) < cost(self.term):
+                break
+        return forms
 
     def by_bits(self, normal: Term) -> list[Term]:
         """A term that is linear over bits, said with fewer bits of its variables."""
@@ -299,6 +306,13 @@ class _Maker:
             differs = f"at {proof.witness}"
         warnings.warn(f"simplify {self.term}: {found} differs {differs}", UnsoundWarning, stacklevel=4)
         return False
+
+
+def _residues(term: Term, assuming: Term, box: Box, taken: Collection[str]) -> Collection[Residues]:
+    """What is assumed of remainders, and what of that matters for each divisor of a term."""
+    divisors = {t.int_value(n.args[1]) or 0 for n in postorder(term) if n.op in _DIVISIONS and n.dtype == t.INDEX}
+    found = (residues(assuming, box, taken, d) for d in (0, *sorted(divisors, reverse=True)))
+    return {tuple(x.serial for x in r.forward.values()): r for r in found if r is not None}.values()
 
 
 def _comparisons(term: Term) -> int:

@@ -192,6 +192,8 @@ def test_known_forms(text: str, ranges: dict[str, int], result: str) -> None:  #
 @pytest.mark.parametrize(
     ("text", "assuming", "result"),
     [
+        ("(n + 1) // 2", "n % 4 == 0 and i % 4 == 2", "n // 2"),
+        ("(n - 1) // 4 * 3 + i", "n % 8 == 5", "n // 4 * 3 + i"),
         ("n // 8", "n < 8", "0"),
         ("n % 8 + n // 8", "n < 8 and n >= 0", "n"),
         ("i // 4 + j // 4", "i + j < 4", "0"),
