@@ -152,7 +152,7 @@ class FunctionPrinter:
         """A local buffer and what is done with it."""
         decl = stmt.buffer
         if decl.note == REGISTERS:
-            return self.tile(stmt, depth, loops)
+            return self.in_registers(stmt, depth, loops)
         name = f"{'row' if decl.note == ROW else 'acc'}{self.locals}"
         self.locals += 1
         outside = self.expressions.buffers.get(decl.name)
@@ -164,7 +164,7 @@ class FunctionPrinter:
             self.expressions.buffers[decl.name] = outside
         return [f"{'    ' * depth}{self.type_of(decl.dtype)} {name}[{max(decl.size, 1)}];", *body]
 
-    def tile(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
+    def in_registers(self, stmt: Alloc, depth: int, loops: int) -> list[str]:
         """A tile of vector registers, and the same as plain loops."""
         decl = stmt.buffer
         tile = Tile(decl.name, decl.dtype, self.vector, self.expressions, self.simplifier)
