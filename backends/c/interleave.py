@@ -56,7 +56,13 @@ class InterleavePrinter(SchedulePrinter[Interleave]):
         self.loop(1, schedule.block)
         for n in range(count):
             there, here = f"{target} + {n * out.strides[schedule.small] * self.size}", f"(const char *)o + {n * nbytes}"
-            emit_nt_copy(text, there, here, nbytes, self.vector)
+            if not schedule.apart:
+                emit_nt_copy(text, there, here, nbytes, self.vector)
+                continue
+            with text.block(f"if ((uintptr_t)({there}) % {LINE} == 0)"):
+                emit_nt_copy(text, there, here, nbytes, self.vector)
+            with text.block("else"):
+                text.add(f"memcpy({there}, {here}, {nbytes});")
 
     def loop(self, long: int, small: int) -> None:
         """One pass of the long loop, a statement for each row; the strides in the result are `long` and `small`."""

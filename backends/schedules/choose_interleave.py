@@ -54,7 +54,8 @@ def choose_interleave(move: Move, machine: Machine, threads: int, i: int, j: int
     row = move.extents[long]
     after = next((n for n, k in enumerate(others) if source.strides[k] == row), None)
     rows = 1 if after is None else prod(move.extents[k] for k in others[after + 1 :]) * move.extents[small]
-    if row * source.size < LINE or (row * source.size <= SHORT_LINES * LINE and rows > PREFETCH_STREAMS):
+    short = row * source.size < LINE or (row * source.size <= SHORT_LINES * LINE and rows > PREFETCH_STREAMS)
+    if short or (small == j and reads_on(move, machine, long, small, others)):
         others.sort(key=lambda k: -abs(source.strides[k]))
     block = min(move.extents[long], STEPS)
     # What is collected before it is written is contiguous: rows along the long loop, or all of a block.
@@ -64,12 +65,37 @@ def choose_interleave(move: Move, machine: Machine, threads: int, i: int, j: int
     separates = source.strides[long] == count and move.out.strides[long] == 1 and separable(count)
     in_registers = block * size >= BLOCK and (interleaves if small == i else separates)
     nontemporal = contiguous and exceeds_cache(move, machine)
+    # Stretches that the next one does not follow at once share no line with it, or are written plainly.
+    apart = nontemporal and small == j and move.extents[long] <= STEPS
+    if apart and not whole_lines(move.out.strides, size, long):
+        nontemporal = apart = False
     many = count % 2 == 1 and count >= WIDE_ROWS and size == 1
     wide = in_registers and many and block >= LINE and machine.vector >= LINE
     tiles = tiles_of(move, long, small, others) if in_registers and small == i else ()
     return Interleave(
-        long, small, block, in_registers, wide, tiles, order=tuple(others), nontemporal=nontemporal, threads=threads
-    )
+        long, small, block, in_registers, wide, tiles, apart,
+        order=tuple(others), nontemporal=nontemporal, threads=threads,
+    )  # fmt: skip
+
+
+def reads_on(move: Move, machine: Machine, long: int, small: int, others: Sequence[int]) -> bool:
+    """Whether rows that are separated are better read one behind the other than written so. Measured.
+
+    They are where the last cache does not hold source and result; and where lines of the source are parts of two rows,
+    each of which would fetch them, if what is then written by turns is not too many rows.
+    """
+    source, count = move.operands[0], move.extents[small]
+    if 2 * move.points * source.size > machine.last:
+        return True
+    if not others or whole_lines(source.strides, source.size, long, small):
+        return False
+    between = (k for k in others if abs(source.strides[k]) < abs(source.strides[others[-1]]))
+    return count * prod(move.extents[k] for k in between) <= PREFETCH_STREAMS
+
+
+def whole_lines(strides: Sequence[int], size: int, *inside: int) -> bool:
+    """Whether steps of all loops but those `inside` are whole lines of elements of `size` bytes."""
+    return all(step * size % LINE == 0 for k, step in enumerate(strides) if k not in inside)
 
 
 def tiles_of(move: Move, long: int, small: int, others: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -186,6 +186,8 @@ class Interleave(Schedule):
     in_registers: whether vectors are interleaved; else compilers make what they can of the statements.
     wide: whether these are vectors of 64 bytes, permuted as a whole where the processor can do that with bytes.
     tiles: loops of `order`, each with how many of its steps are done before the others go on.
+    apart: whether what follows a row in the result is written much later: with `nontemporal`, a row is then written
+    past the caches only where it begins at a line, as all rows do or none.
     """
 
     long: int
@@ -194,6 +196,7 @@ class Interleave(Schedule):
     in_registers: bool = False
     wide: bool = False
     tiles: tuple[tuple[int, int], ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True)

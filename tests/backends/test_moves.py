@@ -379,6 +379,7 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
     "interleave in tiles": lambda m, p: isinstance(p, Interleave) and len(p.tiles) == 2,
     "separation in registers": lambda m, p: isinstance(p, Interleave) and p.in_registers and m.out.strides[p.long] == 1,
     "interleave, non-temporal": lambda m, p: isinstance(p, Interleave) and p.nontemporal,
+    "separation of rows that are apart": lambda m, p: isinstance(p, Interleave) and p.apart and p.nontemporal,
 }
 
 

@@ -101,6 +101,9 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         cases[f"power of two {dtype}"] = s.permute_dims((1, 0))
         cases[f"crowded {dtype}"] = input(f"c_{dtype}", (523, 1024), dtype).permute_dims((1, 0))
         cases[f"many rows {dtype}"] = input(f"r_{dtype}", (130, 2100), dtype).permute_dims((1, 0))
+        for r, (high, wide) in ((2, (6, 64)), (3, (5, 43))):
+            image = input(f"u_{r}_{dtype}", (3, high * r, wide * r), dtype).reshape((3, high, r, wide, r))
+            cases[f"pixels apart {r} {dtype}"] = image.permute_dims((0, 2, 4, 1, 3))
         narrow = input(f"q_{dtype}", (300, 3, 16), dtype).flip(1)
         cases[f"one block wide {dtype}"] = narrow.permute_dims((2, 1, 0))
         page = min(4096 // itemsize(dtype), 2048)
