@@ -10,6 +10,7 @@ from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.choose import choose
 from eqsat.backends.schedules.choose_transpose import result_order, source_order
 from eqsat.backends.schedules.schedule import (
+    TILE_J,
     ContiguousCopy,
     Interleave,
     LineTiles,
@@ -68,6 +69,8 @@ def _line_transposes(move: Move, first: LineTranspose) -> Iterator[Schedule]:
         if lines * line <= first.i.size:
             yield replace(first, lines=lines)
     yield from (replace(first, prefetch_tiles=tiles) for tiles in (0, 1, 2, 4, 8))
+    if first.part:
+        yield replace(first, part=0, order=tuple(k for k in first.order if k != TILE_J))
 
 
 def _line_tiles(move: Move, first: LineTiles) -> Iterator[Schedule]:

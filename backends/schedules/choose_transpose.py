@@ -82,6 +82,13 @@ PIECES = (LINE // 2, LINE // 4)
 """Bytes of rows of the source that make a line together."""
 LINES_AT_ONCE = (4, 3)
 """Lines of a row that are then written one after the other: what divides the row better, many before few. Measured."""
+FEW_LINES, MOST_ROWS, LEFT = (3, 2), 128, 16
+"""Lines that are written so where elements of less than 8 bytes are interleaved before, from at most so many rows of
+the source, if the lines that are left are no more than one of so many. Measured."""
+PART, PART_ROWS, STRIPS = PERIOD, 2048, 16
+"""Bytes of a row of the source, and rows of the result, that are then done for all other rows first, at most: so what
+is read stays in a page of each row, and the pages that are written are met again soon: at least so many times.
+Measured."""
 PREFETCHED_BLOCKS = 8
 """The same where a tile is all of a part of the source that is read from its beginning to its end. Measured."""
 ALONG_ROW = 512
@@ -301,10 +308,23 @@ def line_transpose(it: Transpose) -> LineTranspose:
         # A source that is read from its beginning to its end is prefetched by the hardware.
         lines, ahead = 1, 0
     else:
-        lines = min(LINES_AT_ONCE, key=lambda n: i.size // it.line % n)
+        lines = lines_at_once(it)
         ahead = PREFETCHED_LINES if j.size >= PREFETCHED_LINES * it.line else PREFETCHED_TILES
-    order = (*(k for k in source_order(it.move, it.plain) if k >= 0), TILE_I)
-    return LineTranspose(i, j, lines, ahead, order=order, threads=it.plain.threads, nontemporal=True)
+    many = i.size // it.line >= STRIPS * lines
+    parts = -(-j.size // min(PART // it.size, PART_ROWS)) if many else 1
+    part = -(-j.size // (parts * it.line)) * it.line if parts > 1 else 0
+    outer = [k for k in source_order(it.move, it.plain) if k >= 0]
+    order = (*outer, *([TILE_J] if part else []), TILE_I)
+    return LineTranspose(i, j, lines, ahead, part, order=order, threads=it.plain.threads, nontemporal=True)
+
+
+def lines_at_once(it: Transpose) -> int:
+    """How many lines of a row of the result are written one after the other, where whole lines are read."""
+    whole = it.plain.i.size // it.line
+    few = next(n for n in FEW_LINES if n * it.line <= MOST_ROWS)
+    if it.e > BLOCK // 8 and whole % few * LEFT <= whole:
+        return few
+    return min(LINES_AT_ONCE, key=lambda n: whole % n)
 
 
 def contiguous_transpose(it: Transpose, machine: Machine) -> TransposeTiles:

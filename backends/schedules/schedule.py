@@ -134,7 +134,7 @@ class LineTranspose(Schedule):
     """Transpose what is larger than the caches line by line: whole lines are read and written, each of them once.
 
         before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s; rows of d whole lines
-        after:   for b, i0 = 0:I:lines * LINE, j0 = 0:J:LINE:
+        after:   for b, each part of j, i0 = 0:I:lines * LINE, j0 in the part by LINE:
                      words = R rows of s[b, i0:, j0:j0 + LINE] interleaved, for all R rows of them: 8 bytes of a column
                      meanwhile, of the tile before and its words:
                          x[0:8] = 8 lines of words; 3 rounds of interleaving; d[b, some 8 j, i0:] <-nt- x[0:8]
@@ -143,12 +143,15 @@ class LineTranspose(Schedule):
     i, j: the contiguous loops of the result and of the source.
     lines: cache lines of a row of the result that are written at a time.
     prefetch_tiles: tiles between the one that is transposed and the one that is prefetched; 0: nothing is.
+    part: columns of the source that are done for all rows before the next ones, a multiple of a line, and TILE_J is in
+    `order`; the last part overlaps the one before. 0: all are one part.
     """
 
     i: ContiguousLoops
     j: ContiguousLoops
     lines: int = 2
     prefetch_tiles: int = 2
+    part: int = 0
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from eqsat.backends.schedules.schedule import (
     StreamingTranspose,
     TransposeTiles,
 )
-from eqsat.ir.dtypes import ELEMENTS
+from eqsat.ir.dtypes import ELEMENTS, itemsize
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program, Tensor, as_program, input
@@ -124,19 +124,46 @@ def large_transposes(draw: st.DrawFn) -> Tensor:
     return x.permute_dims(tuple(source.index(n) for n in result))
 
 
-def check_lines(y: Tensor, threads: int, shift: int, vector: int) -> None:
-    """By lines, wherever rows begin."""
+def check_lines(y: Tensor, threads: int, shift: int, vector: int, part: int = 1) -> None:
+    """By lines, wherever rows begin; in parts of so many lines of the source, where it has more."""
     machine = Machine(vector, second=1 << 7, last=1 << 8)
-    ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), machine)
-    assert isinstance(schedule, LineTranspose)
-    check_bits({"y": y}, threads, machine, shift)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eqsat.backends.schedules.choose_transpose.PART", 64 * part)
+        patch.setattr("eqsat.backends.schedules.choose_transpose.STRIPS", 1)
+        ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), machine)
+        assert isinstance(schedule, LineTranspose)
+        assert (schedule.part > 0) == (TILE_J in schedule.order) == (schedule.j.size * itemsize(y.dtype) > 64 * part)
+        check_bits({"y": y}, threads, machine, shift)
 
 
 # feature: K1
 @settings(max_examples=12, suppress_health_check=ANY)
-@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
-def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int, vector: int) -> None:
-    check_lines(y, threads, shift, vector)
+@given(
+    large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]), st.integers(1, 12)
+)
+def test_transposes_by_lines_bit_by_bit(y: Tensor, threads: int, shift: int, vector: int, part: int) -> None:
+    check_lines(y, threads, shift, vector, part)
+
+
+def test_large_transposes_are_done_in_parts() -> None:
+    """A page of each row of the source, and pages of the result that can be met again; a multiple of a line."""
+
+    def chosen(high: int, wide: int, dtype: str) -> LineTranspose:
+        y = input("x", (high, wide), dtype).permute_dims((1, 0))
+        ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), Machine(64, last=4 << 20))
+        assert isinstance(schedule, LineTranspose)
+        return schedule
+
+    widths = {"uint8": (2048, 1408), "float16": (2048, 1376), "float32": (1024, 832), "float64": (512, 456)}
+    for dtype, (even, odd) in widths.items():
+        assert chosen(4096, 4096, dtype).part == even
+        assert chosen(4096, 4100, dtype).part == odd
+        assert chosen(1 << 15, even, dtype).part == 0
+        # Too few strips meet a part.
+        assert chosen(31 * 64 // itemsize(dtype), 1 << 16, dtype).part == 0
+        assert chosen(4096, 4096, dtype).lines == {"uint8": 2, "float64": 4}.get(dtype, 3)
+        # 17 lines, of which three times five leave two, and four times four leave one.
+        assert chosen(17 * 64 // itemsize(dtype), 1 << 16, dtype).lines == (2 if dtype == "uint8" else 4)
 
 
 @pytest.mark.parametrize("shape", [(13, 2, 2), (2, 13, 2, 2), (13, 3, 2), (9, 16, 2, 3), (70, 4, 2), (50, 2, 4)])
@@ -164,9 +191,11 @@ def test_lines_of_words_are_transposed(width: int) -> None:
 
 @pytest.mark.slow
 @settings(max_examples=600, suppress_health_check=ANY)
-@given(large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]))
-def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int, vector: int) -> None:
-    check_lines(y, threads, shift, vector)
+@given(
+    large_transposes(), st.sampled_from([1, 1, 2, 3]), st.integers(0, 63), st.sampled_from([32, 64]), st.integers(1, 12)
+)
+def test_many_transposes_by_lines(y: Tensor, threads: int, shift: int, vector: int, part: int) -> None:
+    check_lines(y, threads, shift, vector, part)
 
 
 @st.composite
@@ -364,6 +393,7 @@ FEATURES: dict[str, Callable[[Move, Schedule], bool]] = {
     "transpose by lines of several loops": lambda m, p: (
         isinstance(p, LineTranspose) and not p.i.single and not p.j.single
     ),
+    "transpose by lines in parts": lambda m, p: isinstance(p, LineTranspose) and p.part > 0 and p.j.size % p.part > 0,
     "transpose by lines of several rows": lambda m, p: isinstance(p, LineTranspose) and p.j.size * m.out.size < 64,
     "transpose in tiles of lines": lambda m, p: isinstance(p, LineTiles) and p.high * p.wide >= 8,
     "transpose in tiles of lines, of whole lines": lambda m, p: (

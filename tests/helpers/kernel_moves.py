@@ -123,6 +123,8 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
         packed = input(f"k_{dtype}", (40, 21 * 16), dtype).reshape((40, 21, 16))
         cases[f"panels {dtype}"] = packed.permute_dims((1, 0, 2))
         cases[f"strips {dtype}"] = input(f"n_{dtype}", (2, 16, 1024), dtype).permute_dims((0, 2, 1))
+        if dtype == "float64":
+            cases[f"parts {dtype}"] = input(f"g_{dtype}", (65 * 8, page + 5), dtype).permute_dims((1, 0))
         half = 32 // itemsize(dtype)
         cases[f"half lines {dtype}"] = input(f"h_{dtype}", (40 * 2 * half, half), dtype).permute_dims((1, 0))
         fours = input(f"f_{dtype}", (48, 96), dtype).reshape((12, 4, 6, 16))

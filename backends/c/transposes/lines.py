@@ -1,8 +1,8 @@
 """Prints transposes that read whole lines of the source and write whole lines of the result, each of them once.
 
     before:  for j: for i: d[j, i] = s[i, j]
-    after:   for i0 = 0:I:lines * LINE:
-                 for j0 = 0:J:LINE:
+    after:   for each part of j, i0 = 0:I:lines * LINE:
+                 for j0 in the part by LINE:
                      for each 8 bytes' worth of rows of s[i0:, j0:j0 + LINE], R of them:
                          words[now] = their elements interleaved: R elements of a column side by side, 8 bytes
                          prefetch the rows of a later tile
@@ -25,18 +25,20 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from eqsat.backends.c.copy_fill import define_nt_copy
-from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product, tile_start
 from eqsat.backends.c.transposes.tiles import define_offsets
 from eqsat.backends.c.vector import define_interleave, define_type, vector_type
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.schedule import TILE_I, LineTiles, LineTranspose
+from eqsat.backends.schedules.schedule import TILE_I, TILE_J, LineTiles, LineTranspose
 
 WORD = 8
 """Bytes of a word."""
 WORDS = LINE // WORD
 """Words of a line: as many lines of words become as many lines of the result."""
 
+PAGE = 4 << 10
+"""Bytes of a page."""
 ALIGNED = 8
 """Lines of rows of the source from which on tiles begin at a line, which makes one tile more. Measured."""
 
@@ -249,8 +251,24 @@ class LinesPrinter(SchedulePrinter[S]):
         self.text.pieces[f"{self.name}_{name}put"] = "\n".join(["#ifdef EQSAT_VECTORS", *body, "#endif"])
 
 
+def half_a_page_apart(nbytes: int) -> int:
+    """At least so many bytes, such that what follows lies half a page further on within its page.
+
+    A processor takes a load for one of what was just stored as far from the beginning of another page, and waits.
+
+    >>> half_a_page_apart(2048), half_a_page_apart(4224), half_a_page_apart(6144)
+    (2048, 6144, 6144)
+    """
+    return nbytes + (PAGE // 2 - nbytes) % PAGE
+
+
 class LineTransposePrinter(LinesPrinter[LineTranspose]):
     """Prints one LineTranspose."""
+
+    @property
+    def columns(self) -> int:
+        """Columns of the source that a strip goes along: all, or those of a part."""
+        return self.schedule.part or self.schedule.j.size
 
     def print(self) -> None:
         """Loops over planes and strips of lines of the result; a strip goes along the rows of the source."""
@@ -260,13 +278,19 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         self.define_functions()
         total = schedule.i.size
         high = lines * self.pieces
-        strips = -(-(total // line) // high)
+        counts = {TILE_I: -(-(total // line) // high), TILE_J: -(-schedule.j.size // self.columns)}
+        strips = counts[TILE_I]
         names = {n: text.name("i") for n in schedule.order}
-        levels = [Level(names[n], strips if n == TILE_I else self.move.extents[n]) for n in schedule.order]
+        levels = [Level(names[n], counts[n] if n < 0 else self.move.extents[n]) for n in schedule.order]
         with nest(text, levels, schedule.threads):
-            loops = [n for n in schedule.order if n != TILE_I]
+            loops = [n for n in schedule.order if n >= 0]
             start = address("s", [(names[n], source.strides[n] * size) for n in loops], source.offset * size)
             end = address("d", [(names[n], out.strides[n] * size) for n in loops], out.offset * size)
+            if counts[TILE_J] > 1:
+                at = tile_start(f"{names[TILE_J]} * {self.columns}", schedule.j.size, self.columns)
+                text.add(f"const ptrdiff_t from = {at};")
+                start += f" + {size} * from"
+                end += f" + {product(self.column, 'from')}" if schedule.j.single else ""
             text.add(f"const char *const sb = {start};")
             text.add(f"char *const db = {end};")
             text.add(f"const ptrdiff_t lead = (ptrdiff_t)(-(uintptr_t)db & {LINE - 1}) / {size};")
@@ -289,6 +313,8 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         if not self.schedule.prefetch_tiles:
             return []
         beside = self.move.operands[0].strides[loops[-1]] * self.size if loops else 0
+        # The next strip but those of the last part is that of the next part.
+        beside = beside if self.columns == self.schedule.j.size else self.columns * self.size
         self.text.add(
             f"const ptrdiff_t more = {high} * (t + 2) <= lines, after = more ? first + {high * self.line} : lead;"
         )
@@ -296,7 +322,8 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
 
     def call(self, what: str, at: str, rest: Sequence[str]) -> None:
         """A call for the lines of the result that begin at row `at` of the source."""
-        column = [] if self.schedule.j.single else ["column"]
+        table = "column" if self.columns == self.schedule.j.size else "column + from"
+        column = [] if self.schedule.j.single else [table]
         start = f"sb{self.offset(at)}"
         arguments = [start, *self.tables("row", at), f"db + {self.size} * {at}", *column, *rest]
         self.text.add(f"{self.name}_{what}({', '.join(arguments)});")
@@ -319,11 +346,11 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
     def strip(self, what: str, lines: int, name: str, extra: Sequence[str]) -> None:
         """The function that makes some lines of all rows of the result, tile by tile along the rows of the source."""
         inner, size, line, rows = self.text.function(), self.size, self.line, self.rows
-        total, groups = max(line, self.schedule.j.size), WORDS * lines
+        total, groups = max(line, self.columns), WORDS * lines
         apart = LINE * (groups + 1)
         ahead = bool(self.schedule.prefetch_tiles) and not name
         inner.add("#ifdef EQSAT_VECTORS")
-        inner.add(f"char words[2][{rows * apart}] __attribute__((aligned({LINE})));")
+        inner.add(f"char words[2][{half_a_page_apart(rows * apart)}] __attribute__((aligned({LINE})));")
         lead = f"(ptrdiff_t)(-(uintptr_t)s & {LINE - 1}) / {size}" if self.begins_at_lines() else "0"
         inner.add(f"const ptrdiff_t lead = {lead}, behind = lead ? lead - {line} : 0;")
         inner.add(f"const ptrdiff_t tiles = ({total + line - 1} - behind) / {line};")
@@ -349,7 +376,7 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         inner.add(f"for (int n = 0; n < {rows}; ++n) {put.format('words[~tiles & 1]')}")
         inner.add("#else")
         inner.add("".join(f"(void){parameter.rpartition(' ')[2].lstrip('*')}; " for parameter in extra).strip())
-        inner.add(f"for (ptrdiff_t c = 0; c < {self.schedule.j.size}; ++c)")
+        inner.add(f"for (ptrdiff_t c = 0; c < {self.columns}; ++c)")
         inner.add(f"    for (ptrdiff_t r = 0; r < {lines * line * (1 if name else self.pieces)}; ++r)")
         move = f"d + {self.column_at('c')} + {size} * r, s + {self.row_at('r', 'row')} + {size} * c"
         inner.add(f"        memcpy({move}, {size});")
@@ -362,22 +389,22 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
 
     def tile_start(self, k: str) -> str:
         """Where tile k begins: at a line, if the first one ends there; the last one ends where the rows do."""
-        if self.schedule.j.size <= self.line:
+        if self.columns <= self.line:
             return "0"
-        at, last = f"{self.line} * {k} + behind", self.schedule.j.size - self.line
+        at, last = f"{self.line} * {k} + behind", self.columns - self.line
         return f"{at} < 0 ? 0 : {at} > {last} ? {last} : {at}"
 
     def begins_at_lines(self) -> bool:
         """Whether all rows of the source are as far from a line, and long: tiles then begin at one."""
         strides = self.move.operands[0].strides
         together = all(strides[k] * self.size % LINE == 0 for k in self.schedule.i.loops)
-        return together and self.schedule.j.size >= ALIGNED * self.line
+        return together and self.columns >= ALIGNED * self.line
 
     def ahead(self, inner: Text) -> None:
         """Where the tile that is prefetched begins: further on in this strip, or at the beginning of the next."""
         # Where a row starts within a line, the previous tile has read that line.
         shift = "" if self.begins_at_lines() else f" + {LINE - 1}"
-        over = "1" if self.schedule.j.size <= self.line else "over"
+        over = "1" if self.columns <= self.line else "over"
         if over == "over":
             inner.add(
                 f"const ptrdiff_t u = k + {self.schedule.prefetch_tiles}, over = u >= tiles, v = u - over * tiles;"
