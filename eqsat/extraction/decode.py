@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from eqsat.backends.targets import target_named
-from eqsat.extraction.decode_view import reshaped, viewed, viewed_twice
+from eqsat.extraction.decode_view import reshaped, reshapes_around, viewed, viewed_twice
 from eqsat.extraction.extract import Choice, InsertView, UseLeaf, UsePadded, UseSum
 from eqsat.extraction.groups import Groups, product_groups, product_of, product_shapes, split_labels
 from eqsat.extraction.growth import too_large
@@ -31,6 +31,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import transform
 from eqsat.operators.interned import Form, Reindex
 from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueKind, Slot
+from eqsat.operators.permutable import has_any_rank
 
 
 class NoSpelling(EqsatError):
@@ -58,7 +59,7 @@ class Decoder:
         self.operators = target_named(target).vocabulary == "operators"
         self.interned = encoded.interned
         self.fitting = fitting
-        """Whether formulas are written over the shapes that are there, where that saves reshapes, not as the program
+        """Whether operators are written over the shapes that are there, where that saves reshapes, not as the program
         has them."""
         self.shapes = shapes or {}
         """The shapes that values are to have, whatever the program has."""
@@ -69,6 +70,11 @@ class Decoder:
         self.done: dict[ClassId, Tensor] = {}
         self.nodes: dict[tuple[int, tuple[ClassId, ...]], Node] = {}
         self.wanted: dict[ClassId, Shape] = {}
+        self.made: dict[tuple[int, tuple[ClassId, ...]], dict[int, ClassId]] = {}
+        """The classes that are outputs of each form over some operands, by the numbers of these."""
+        for c, choice in choices.items():
+            if isinstance(choice, UseForm):
+                self.made.setdefault((choice.form, choice.operands), {})[choice.output] = c
         self.unspelled: dict[int, str] = {}
         """The forms that turned out to have no spelling, with their operators: what has their sizes stands for them."""
 
@@ -137,8 +143,11 @@ class Decoder:
                     self.wanted.setdefault(operand, self.wanted[c])
             if not opaque or self.encoded.is_cut(form.operator):
                 return
-            self._note_source(c, spell, form)
+            if not self.encoded.in_place(form):
+                self._note_source(c, spell, form)
             written = self.encoded.spelled(form.operator)
+        elif self._may_change(written):
+            self._note_source(c, spell, form)
         follows = self.wanted.get(c) if self._may_fit(written, form) else None
         for n, (access, operand) in enumerate(zip(written.accesses, spell.operands, strict=True)):
             same = follows is not None and form.operands[n] == form.outputs[spell.output]
@@ -150,11 +159,7 @@ class Decoder:
         """The shape of what an operator without a formula reads first, if it moves along with that of its result."""
         kind, origin = self.interned.operators[form.operator].kind, self.encoded.spelled(form.operator).node
         if c in self.wanted and spell.operands and isinstance(kind, OpaqueKind) and isinstance(origin, Opaque):
-            shape = (
-                None
-                if self.encoded.in_place(form)
-                else Respelling(form, kind, origin).source(self.wanted[c], spell.output)
-            )
+            shape = Respelling(form, kind, origin).source(self.wanted[c], spell.output)
             if shape is not None:
                 self.wanted.setdefault(spell.operands[0], shape)
 
@@ -186,7 +191,8 @@ class Decoder:
             written, form = self._written(choice), self.interned.forms[choice.form]
             moves = written is not None and self._moves(c, choice, written, operands)
             if written is not None and not moves and not self._fits_better(written, form, operands, self.wanted.get(c)):
-                self.nodes[key] = self._as_written(written, operands)
+                fitted = self._fitted(written, choice, operands)
+                self.nodes[key] = self._as_written(written, operands) if fitted is None else fitted
             elif isinstance(self.interned.operators[form.operator].kind, OpaqueKind):
                 self.nodes[key] = self._respelled(choice, operands, self.wanted.get(c))
             else:
@@ -283,7 +289,7 @@ class Decoder:
         if wanted is None:
             return False
         own = [node.operands[access].shape for access in written.accesses]
-        if not _reshapes(operands, own, wanted, node.outputs[choice.output][0]):
+        if not reshapes_around(operands, own, [node.outputs[choice.output][0]], {0: wanted}):
             return False
         if not isinstance(node, Compute):
             return True
@@ -297,9 +303,26 @@ class Decoder:
         node = written.node
         groups = self._groups(form, operands, wanted)
         shapes = [node.operands[access].shape for access in written.accesses]
-        own = _reshapes(operands, shapes, wanted, node.outputs[0][0])
+        asked = {} if wanted is None else {0: wanted}
+        own = reshapes_around(operands, shapes, [node.outputs[0][0]], asked)
         fitted = [groups.shape(dims) for dims in groups.operands]
-        return _reshapes(operands, fitted, wanted, groups.shape(groups.output)) < own
+        return reshapes_around(operands, fitted, [groups.shape(groups.output)], asked) < own
+
+    def _may_change(self, written: Written) -> bool:
+        """Whether a node without a formula may be written over other shapes than those of the program."""
+        node = written.node
+        if not self.fitting or not isinstance(node, Opaque) or node.serial in self.encoded.frozen:
+            return False
+        return has_any_rank(node)
+
+    def _fitted(self, written: Written, spell: UseForm, operands: Sequence[Tensor]) -> Opaque | None:
+        """An operator without a formula over the shapes that are there, where fewer reshapes are around it then."""
+        form, origin = self.interned.forms[spell.form], written.node
+        kind = self.interned.operators[form.operator].kind
+        if not self._may_change(written) or not isinstance(kind, OpaqueKind) or not isinstance(origin, Opaque):
+            return None
+        asked = {n: self.wanted[c] for n, c in self.made[spell.form, spell.operands].items() if c in self.wanted}
+        return Respelling(form, kind, origin).fitted(operands, asked)
 
     # -- in another layout ---------------------------------------------------------------------------------------------
 
@@ -394,15 +417,6 @@ def _originals(encoded: Encoded, snapshot: Snapshot) -> dict[tuple[int, tuple[Cl
             classes = [snapshot.values[v] for v in written.values]
             result.setdefault((form, tuple(views.get((c, m), c) for c, m in zip(classes, maps, strict=True))), written)
     return result
-
-
-def _reshapes(operands: Sequence[Tensor], shapes: Sequence[Shape], wanted: Shape | None, made: Shape) -> int:
-    """How many reshapes stand around a node that takes operands in some shapes and makes one of its own."""
-    before = {
-        (x.key, s) for x, s in zip(operands, shapes, strict=True)
-        if not isinstance(x.node, Constant) and not same_shape(x.shape, s)
-    }  # fmt: skip
-    return len(before) + (wanted is not None and not same_shape(wanted, made))
 
 
 def _plain(form: Form) -> Groups:

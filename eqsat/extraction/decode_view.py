@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from eqsat.ir.decide import decider
 from eqsat.ir.flat.align import common_refinement
@@ -34,6 +34,18 @@ def reshaped(x: Tensor, shape: Shape) -> Tensor:
     if isinstance(node, Constant) and numbers is not None:
         return constant(node.array.reshape(numbers), name=node.name)
     return reshape(x, shape)
+
+
+def reshapes_around(
+    operands: Sequence[Tensor], takes: Sequence[Shape], makes: Sequence[Shape], wanted: Mapping[int, Shape]
+) -> int:
+    """How many reshapes stand around a node that takes operands in some shapes and makes others; `wanted`: the shapes
+    that are asked of its outputs, by their numbers."""
+    before = {
+        (x.key, s) for x, s in zip(operands, takes, strict=True)
+        if not isinstance(x.node, Constant) and not same_shape(x.shape, s)
+    }  # fmt: skip
+    return len(before) + sum(not same_shape(shape, makes[n]) for n, shape in wanted.items())
 
 
 def viewed(x: Tensor, m: Map, fill: Term | None, wanted: Shape | None, fold: bool = True) -> Tensor:

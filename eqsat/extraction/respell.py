@@ -7,10 +7,11 @@ What is proposed counts only if the operator, made anew from its table, has the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
-from eqsat.extraction.decode_view import reshaped
+from eqsat.extraction.decode_view import reshaped, reshapes_around
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.size_terms import as_extent, as_size
 from eqsat.ir.flat.sizes import Size, product
@@ -54,12 +55,34 @@ class Respelling:
         is, in the dimensions of the program, label by label."""
         place = len(operands) + output
         shapes = [(place, wanted), (0, operands[0].shape), (0, self._plain())]
+        return next(self._ways(shapes, operands), None)
+
+    def _ways(self, shapes: Sequence[tuple[int, Shape | None]], operands: Sequence[Tensor]) -> Iterator[Opaque]:
+        """The operator with one of its tensors, by number, in each of some shapes, where it has that."""
         for at, shape in shapes:
             dims = None if shape is None else self._dims(at, shape)
             made = None if dims is None else self._made(dims, operands)
             if made is not None:
-                return made
-        return None
+                yield made
+
+    def fitted(self, operands: Sequence[Tensor], wanted: Mapping[int, Shape]) -> Opaque | None:
+        """The operator over the shapes that are there, or that are wanted of its outputs, if fewer reshapes are around
+        it than around the node of the program; None if not.
+
+            softmax(x.reshape(4, 1, 16), axis=2).reshape(4, 16) = softmax(x, axis=1), where x is there as (4, 16)
+        """
+
+        def around(made: Opaque) -> int:
+            shapes = [s for s, _ in made.outputs]
+            return reshapes_around(operands, [x.shape for x in made.operands], shapes, wanted)
+
+        least = around(self.origin)
+        if not least or not operands:
+            return None
+        shapes = [(0, operands[0].shape), *((len(operands) + n, shape) for n, shape in sorted(wanted.items()))]
+        found = [(around(made), made) for made in self._ways(shapes, operands)]
+        best = min(found, key=itemgetter(0), default=(least, self.origin))
+        return best[1] if best[0] < least else None
 
     def source(self, wanted: Shape, output: int) -> Shape | None:
         """The shape of the first operand with which an output has the wanted one; None where that is not to be had."""

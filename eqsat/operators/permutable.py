@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.tensors.library import operator_node
 from eqsat.ir.tensors.signature import Dims
-from eqsat.ir.tensors.tensor import Opaque
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
+from eqsat.ir.terms.shape import Shape, same_dim
 from eqsat.operators.bundles import bundle_order, of_opaque, tied_axes
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder
 
@@ -65,6 +68,45 @@ def is_permutable(node: Opaque) -> bool:
             return False
     along = followers(op.kind, count)
     return all(d in ((), first[n]) for t in along for n, d in enumerate(op.kind.dims[t]) if n not in tied)
+
+
+def has_any_rank(node: Opaque) -> bool:
+    """Whether axes of extent 1 may come and go, and neighbours be one, as an operator's attributes say which axes it
+    means: what it does along each is seen where all have two positions at least.
+
+    >>> import eqsat as eq
+    >>> from eqsat.ir.tensors.library import operator
+    >>> has_any_rank(operator("softmax", [eq.input("x", (4, 1, 6), "float32")], {"axis": 2})[0].node)
+    True
+    """
+    if not node.pure or node.own_impl or (node.definition is None and not isinstance(node.impl, OperatorImpl)):
+        return False
+    operands = [
+        input(f"operand{n}", _wide(x.shape), x.dtype) if any(same_dim(d, 1) for d in x.shape) else x
+        for n, x in enumerate(node.operands)
+    ]
+    if all(a is b for a, b in zip(operands, node.operands, strict=True)):
+        return is_permutable(node)
+    try:
+        if isinstance(node.impl, OperatorImpl):
+            made = node.impl.with_attrs(node, operands, _outputs(node, operands), node.attrs)
+        else:
+            made = operator_node(node.op, operands, node.attrs)
+    except EqsatError:
+        return False
+    return is_permutable(made)
+
+
+def _outputs(node: Opaque, operands: Sequence[Tensor]) -> list[tuple[Shape, str]]:
+    """The types of the outputs over other operands: what the operator is defined as has them."""
+    if node.definition is None:
+        return [(_wide(shape), dtype) for shape, dtype in node.outputs]
+    made = node.definition(*operands)
+    return [(y.shape, y.dtype) for y in ([made] if isinstance(made, Tensor) else made)]
+
+
+def _wide(shape: Shape) -> Shape:
+    return tuple(2 if same_dim(d, 1) else d for d in shape)
 
 
 def permuted(op: OpBuilder, place: int, order: list[int]) -> list[list[int]] | None:

@@ -16,6 +16,8 @@ from eqsat.onnx.ops.nodes import node
 def _parameters(c: Call) -> tuple[Tensor, list[Tensor]]:
     """The operand, and scale and zero point to be broadcast with it."""
     x, *given = c.tensors
+    if any(p.rank > 1 for p in given):
+        raise Declined(c.op, "by blocks")
     axis = normalize_axis(int(c.get("axis", 1)), x.rank, c.op) if any(p.rank for p in given) else 0
     behind = (1,) * (x.rank - axis - 1)
     return x, [reshape(p, (p.shape[0], *behind)) if p.rank else p for p in given]

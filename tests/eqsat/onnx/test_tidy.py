@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import GraphProto, TensorProto, helper, numpy_helper
+from onnx_fuzz import differences
+from onnx_wrapped import wrapped
 
 import eqsat as eq
 from eqsat.onnx.check import compare_models
@@ -123,3 +125,74 @@ def test_a_frozen_formula_keeps_its_reshapes() -> None:
     graph = graph_of(nodes, {"y": [2, 6]}, l=np.array([12]), b=np.array([2, 6]))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     assert eq.onnx.optimize(model, freeze=["Relu"]).model is model
+
+
+AXIS = numpy_helper.from_array(np.array([1]), "one")
+OPAQUE: dict[str, tuple[dict[str, object], list[str], int, tuple[int, ...]]] = {
+    "Softmax": ({"axis": -1}, [], 1, (2, 6)),
+    "LogSoftmax": ({"axis": 2}, [], 1, (2, 6)),
+    "Hardmax": ({"axis": 0}, [], 1, (2, 6)),
+    "TopK": ({"axis": 2}, ["four"], 2, (2, 4)),
+    "CumSum": ({}, ["two"], 1, (2, 6)),
+    "ArgMax": ({"axis": 2, "keepdims": 1}, [], 1, (2, 1)),
+    "QuantizeLinear": ({"axis": 2}, ["scales", "zeros"], 1, (2, 6)),
+}
+CONSTANTS = {
+    "two": np.array(2),
+    "four": np.array([4]),
+    "scales": np.arange(1, 7, dtype=np.float32),
+    "zeros": np.arange(6, dtype=np.uint8),
+}
+
+
+# feature: I4
+@pytest.mark.parametrize("op", OPAQUE)
+def test_operators_between_axes_of_one_cell_need_none(op: str) -> None:
+    """Unsqueeze, an operator along an axis, Squeeze: the operator along the axis that it is without."""
+    attrs, given, count, shape = OPAQUE[op]
+    outputs = [f"o{k}" for k in range(count)]
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "one"], ["u"]),
+        helper.make_node(op, ["u", *given], outputs, name="kept", **attrs),
+        *(helper.make_node("Squeeze", [o, "one"], [f"y{k}"]) for k, o in enumerate(outputs)),
+    ]
+    types = {"ArgMax": [TensorProto.INT64], "QuantizeLinear": [TensorProto.UINT8], "TopK": [1, TensorProto.INT64]}
+    ends = [helper.make_tensor_value_info(f"y{k}", d, shape) for k, d in enumerate(types.get(op, [1]))]
+    constants = [AXIS, *(numpy_helper.from_array(CONSTANTS[n], n) for n in given)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [2, 6])], ends, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = eq.onnx.optimize(model).model
+    assert [n.op_type for n in found.graph.node] == [op] and found.graph.node[0].name == "kept"
+    assert compare_models(model, found).equal
+    assert eq.onnx.optimize(model, freeze=[op]).model is model
+
+
+@pytest.mark.parametrize("op", ["LRN", "BatchNormalization", "InstanceNormalization"])
+def test_operators_whose_axes_have_places_keep_their_reshapes(op: str) -> None:
+    """A channel of one cell has no label, and has to be the second axis all the same."""
+    given = {"LRN": 0, "BatchNormalization": 4, "InstanceNormalization": 2}[op]
+    names = [f"p{k}" for k in range(given)]
+    attrs = {"size": 3} if op == "LRN" else {}
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["u"]),
+        helper.make_node(op, ["u", *names], ["o"], **attrs),
+        helper.make_node("Reshape", ["o", "t"], ["y"]),
+    ]
+    one = np.ones(1, np.float32)
+    graph = graph_of(nodes, {"y": [2, 6]}, s=np.array([2, 1, 6, 1]), t=np.array([2, 6]), **dict.fromkeys(names, one))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert eq.onnx.optimize(model).model is model
+
+
+# feature: I4
+def test_random_models_between_reshapes() -> None:
+    """Whatever runs with axes of one cell runs without them, or keeps them."""
+    fewer = 0
+    for seed in range(60):
+        drawn = wrapped(seed)
+        if drawn is not None:
+            found = eq.onnx.optimize(drawn.model, checked=False).model
+            assert differences(drawn, found) == [], f"seed {seed}"
+            counts = [sum(n.op_type == "Reshape" for n in m.graph.node) for m in (drawn.model, found)]
+            fewer += counts[1] < counts[0]
+    assert fewer > 10
