@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -128,7 +130,7 @@ def test_a_frozen_formula_keeps_its_reshapes() -> None:
 
 
 AXIS = numpy_helper.from_array(np.array([1]), "one")
-OPAQUE: dict[str, tuple[dict[str, object], list[str], int, tuple[int, ...]]] = {
+OPAQUE: dict[str, tuple[dict[str, Any], list[str], int, tuple[int, ...]]] = {
     "Softmax": ({"axis": -1}, [], 1, (2, 6)),
     "LogSoftmax": ({"axis": 2}, [], 1, (2, 6)),
     "Hardmax": ({"axis": 0}, [], 1, (2, 6)),
@@ -172,7 +174,7 @@ def test_operators_whose_axes_have_places_keep_their_reshapes(op: str) -> None:
     """A channel of one cell has no label, and has to be the second axis all the same."""
     given = {"LRN": 0, "BatchNormalization": 4, "InstanceNormalization": 2}[op]
     names = [f"p{k}" for k in range(given)]
-    attrs = {"size": 3} if op == "LRN" else {}
+    attrs: dict[str, Any] = {"size": 3} if op == "LRN" else {}
     nodes = [
         helper.make_node("Reshape", ["x", "s"], ["u"]),
         helper.make_node(op, ["u", *names], ["o"], **attrs),
