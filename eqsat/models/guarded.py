@@ -1,12 +1,12 @@
-"""onnx.shape_inference and onnx.checker, run where they can be ended: they are C++ that some models make abort, run on
-for ever, or take all memory."""
+"""onnx.shape_inference, onnx.checker and onnx.inliner, run where they can be ended: they are C++ that some models make
+abort, run on for ever, or take all memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from onnx import ModelProto, TypeProto, checker, shape_inference
+from onnx import ModelProto, TypeProto, checker, inliner, shape_inference
 
 from eqsat.ir import clock
 from eqsat.ir.errors import FrontendError
@@ -34,24 +34,51 @@ def infer_shapes(
     """
     outer = None if plain is None else plain.SerializeToString()
     question: Question = model.SerializeToString(), outer, data_prop, valid
-    if is_worker():
-        answer = answered(question)
-    else:
-        seconds = min(clock.left(), MOST_SECONDS)
-        try:
-            answer = call("eqsat.models.guarded:answered", question, seconds=seconds, memory_mb=MEMORY_MB)
-        except WorkerLimit as limit:
-            clock.check()
-            reason = f"{seconds:.3g} s" if isinstance(limit, WorkerTimeLimit) else f"{MEMORY_MB} MB"
-            raise FrontendError("ONNX model", f"onnx does not infer its shapes within {reason}") from None
-        except WorkerFailure as failure:
-            if failure.signal is None:
-                raise
-            problem = f"onnx ends its process where it infers shapes (signal {failure.signal})"
-            raise FrontendError("ONNX model", problem, "onnx.checker.check_model may say what is wrong") from None
+    answer = _asked("answered", answered, question, "infer", "shapes")
     inferred = ModelProto()
     inferred.ParseFromString(answer)
     return inferred
+
+
+def inline_functions(model: ModelProto, names: Sequence[tuple[str, str]]) -> ModelProto:
+    """The model with the bodies of some of its functions, by domain and name, in place of their calls.
+
+    Raises FrontendError, also where onnx would end this process; clock.OutOfTime.
+    """
+    question = model.SerializeToString(), tuple(names)
+    made = ModelProto()
+    made.ParseFromString(_asked("inlined", inlined, question, "write out", "functions"))
+    return made
+
+
+def _asked(name: str, job: Callable[..., bytes], question: Any, does: str, what: str) -> bytes:
+    """The answer of a job of this module, run where it can be ended."""
+    if is_worker():
+        return job(question)
+    seconds = min(clock.left(), MOST_SECONDS)
+    try:
+        return call(f"eqsat.models.guarded:{name}", question, seconds=seconds, memory_mb=MEMORY_MB)
+    except WorkerLimit as limit:
+        clock.check()
+        reason = f"{seconds:.3g} s" if isinstance(limit, WorkerTimeLimit) else f"{MEMORY_MB} MB"
+        raise FrontendError("ONNX model", f"onnx does not {does} its {what} within {reason}") from None
+    except WorkerFailure as failure:
+        if failure.signal is None:
+            raise
+        problem = f"onnx ends its process where it would {does} {what} (signal {failure.signal})"
+        raise FrontendError("ONNX model", problem, "onnx.checker.check_model may say what is wrong") from None
+
+
+def inlined(question: tuple[bytes, Sequence[tuple[str, str]]], report: Callable[[Any], None] = lambda _: None) -> bytes:
+    """The job: the model without calls of some functions."""
+    data, names = question
+    model = ModelProto()
+    model.ParseFromString(data)
+    try:
+        made = inliner.inline_selected_functions(model, list(names))
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise FrontendError("ONNX model", f"its functions cannot be written out: {_clean(error)}") from error
+    return made.SerializeToString()
 
 
 def answered(question: Question, report: Callable[[Any], None] = lambda _: None) -> bytes:

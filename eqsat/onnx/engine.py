@@ -214,15 +214,16 @@ class _Run:
         from eqsat.onnx.frozen import laid, occurring
         from eqsat.onnx.parts import bodies, opaque_types
         from eqsat.onnx.parts.defaults import without_defaults
+        from eqsat.onnx.parts.functions import unfolded
         from eqsat.onnx.read import read_with_types
 
         given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
         before, own = without_defaults(given) if fold_inputs else given, (program, values)
-        folded = before
         reached("read")
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
-                remarks: list[str] = []
+                before, program, values, said = unfolded((before, program, values), self.freeze)
+                remarks, folded = [*said], before
                 inside: list[tuple[str, OnnxResult]] = []
                 for part in (bodies, opaque_types):
                     found = part.optimized(before, values, self.body, self.limits)

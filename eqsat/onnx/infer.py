@@ -36,11 +36,11 @@ def skeleton(model: ModelProto) -> ModelProto:
     copy = ModelProto()
     for name, _ in model.ListFields():
         if name.name not in ("graph", "training_info"):
-            _copy_field(copy, model, name.name)
+            copy_field(copy, model, name.name)
     graph, source = copy.graph, model.graph
     for name, _ in source.ListFields():
         if name.name != "initializer":
-            _copy_field(graph, source, name.name)
+            copy_field(graph, source, name.name)
     listed = {x.name for x in source.input}
     for tensor in source.initializer:
         if elements(tensor) <= SMALL_TENSOR and tensor.data_location != TensorProto.EXTERNAL:
@@ -50,7 +50,8 @@ def skeleton(model: ModelProto) -> ModelProto:
     return copy
 
 
-def _copy_field(target: ModelProto | GraphProto, source: ModelProto | GraphProto, name: str) -> None:
+def copy_field(target: ModelProto | GraphProto, source: ModelProto | GraphProto, name: str) -> None:
+    """Copy one field of a message to another one, which has it empty."""
     value = getattr(source, name)
     if hasattr(value, "MergeFrom") and hasattr(value, "append"):
         getattr(target, name).MergeFrom(value)
