@@ -23,7 +23,7 @@ from eqsat.extraction.prices import BYTE
 from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
 from eqsat.freezing.formulas import Formulas, with_formulas
-from eqsat.freezing.names import Freeze
+from eqsat.freezing.names import Freeze, frozen_items
 from eqsat.freezing.relay import Freezing, freezing
 from eqsat.freezing.signed import relied_on, with_signatures
 from eqsat.graph.assumed import assumptions
@@ -116,7 +116,7 @@ def optimize(
     (`eq.operator`), which the result lists in `.assumptions`, and numbers to try as padding (`eq.pad_value`).
     freeze: operators that keep their layouts, by the name of the operator (`conv2d`), an output or a node of a model,
     or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for the result (what
-    `layout_transform` takes), or one for each operand and result; `cost_before` counts views at all their edges.
+    `layout_transform` takes), or one for each operand and result; `laid` counts views at all their edges.
     checked: compare the result with the program before it is returned; a result that differs, or a failure on the way,
     gives the program back with a note (EQSAT_DEBUG=1 raises instead).
     growth: the share by which constants in further layouts may enlarge a graph; beyond it, views of them stay.
@@ -142,6 +142,8 @@ def optimize(
     begun = time.monotonic()
     found = _limited(formulas.program, setup, bound, initial, checked)
     found = _settled(found, formulas, frozen, target, table)
+    if frozen.program is not formulas.program and any(layouts is not None for _, layouts in frozen_items(freeze)):
+        found = replace(found, laid=found.initial, initial=measure(found.original, table))
     found = _relying(found, *relied_on(found.original, operators)) if operators else found
     return replace(found, seconds=time.monotonic() - begun, steps=partial(program_chain, again=again))
 

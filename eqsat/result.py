@@ -139,6 +139,9 @@ class Result:
     """What the whole run took."""
     frozen: frozenset[int] = frozenset()
     """The frozen nodes of `program`, by their serials."""
+    laid: Measure | None = None
+    """What the program would cost with a change of layout at each edge of the operators that were given other layouts,
+    from where the search began; None where none were given."""
     steps: Steps | None = field(default=None, repr=False, compare=False)
     """What finds the steps of this result; it does not travel to other processes."""
 
@@ -198,8 +201,8 @@ class Result:
 
     @property
     def cost_after(self) -> int:
-        """The cost of the result, as `cost_before`, and never more; `bytes_moved` are bytes, which may grow where the
-        objective is time."""
+        """The cost of the result, as `cost_before`, and never more, unless operators were given other layouts;
+        `bytes_moved` are bytes, which may grow where the objective is time."""
         return self.final.cost
 
     @property

@@ -241,6 +241,10 @@ class _Run:
                 )
                 begun = self.begun if self.checked else None
                 best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
+                if before is not known[0]:
+                    initial = source.measure(*known)
+                    final = initial if best.model is given else best.final
+                    best = replace(best, laid=best.initial, initial=initial, final=final)
                 best = replace(best, model=given) if best.model is folded else best
                 return best if best.model is given else replace(best, parts=tuple(inside))
         except MemoryError:

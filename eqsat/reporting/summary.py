@@ -171,6 +171,11 @@ class Report:
     def _gain(self) -> str:
         gone = _gone(self.before.moves, self.after.moves)
         stop = f"; the search {self._gave_up()}" if self.stopped else ""
+        if self.costs[1] > self.costs[0]:
+            more = f" by {100 * (self.share - 1):.0f} %" if self.costs[0] else ""
+            what = f"slower{more}, as estimated" if self.objective == "time" else f"more bytes moved{more}"
+            gone = f"{_moves(self.after.moves)} instead of {self.before.moves}"
+            return f"{what}, for the layouts that were given: {gone}{stop}"
         if self.share > SMALL:
             return f"a little better: {gone}{stop}"
         percent = f"{100 * (1 - self.share):.0f} %"
