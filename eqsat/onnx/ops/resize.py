@@ -21,7 +21,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, normalize_axes, output_axes, require_static, same_dim
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined, ints, items_of
+from eqsat.onnx.call import Call, Declined, Type, ints, items_of
 from eqsat.onnx.ops.declare import RESIZING
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import output_shape, spelled
@@ -162,6 +162,8 @@ def _scales(c: Call, x: Tensor) -> NDArray | None:
     """The scales of all axes where the node has them; None where it has sizes."""
     named = _named(c, x)
     if "scales" in c.attrs:
+        if len(items_of(c.attrs["scales"])) != len(named):
+            raise Declined(c.op, "other axes have scales")
         found = np.ones(x.rank, F)
         found[list(named)] = np.asarray(c.attrs["scales"], F)
         return found
@@ -209,12 +211,26 @@ def by_axes(c: Call) -> Call:
         if not kept:
             return c
         axes = tuple(n for n, _ in kept)
+        c = replace(c, types=_settled(c, x, axes))
         if not _has_kernel(c, x, axes):
             if "axes" in c.attrs:
                 raise Declined(c.op, f"no runtime has it along the axes {axes}")
             return c
         return replace(c, operands=c.operands[:1], attrs={**c.attrs, "axes": axes, name: tuple(v for _, v in kept)})
     return c
+
+
+def _settled(c: Call, x: Tensor, axes: Sequence[int]) -> tuple[Type | None, ...]:
+    """The types of a call in which axes that are not resized have the extents that they had, where inference only made
+    up a symbol for them."""
+    if not c.types or c.types[0] is None or len(c.types[0][0]) != x.rank:
+        return c.types
+    (shape, dtype), *rest = c.types[0], *c.types[1:]
+    kept = [
+        d if n not in axes and isinstance(e, Term) and e.serial in c.open else e
+        for n, (d, e) in enumerate(zip(x.shape, shape, strict=True))
+    ]
+    return (tuple(kept), dtype), *rest
 
 
 def _has_kernel(c: Call, x: Tensor, axes: Sequence[int]) -> bool:

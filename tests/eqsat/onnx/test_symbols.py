@@ -9,7 +9,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from onnx import helper, numpy_helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import eqsat as eq  # noqa: E402
 from eqsat.ir.flat.size_samples import SAMPLE  # noqa: E402
@@ -189,3 +189,26 @@ def test_a_bound_that_may_be_counted_from_the_end() -> None:
         expected = run(made, feeds)[0]
         np.testing.assert_array_equal(run(found.model, feeds)[0], expected)
         np.testing.assert_array_equal(eq.evaluate(eq.onnx.load(made), feeds), expected)
+
+
+# feature: I4 I8
+@pytest.mark.parametrize("opset", [11, 17, 18])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("channels", [4, "C"])
+def test_resizes_of_unknown_sizes_move_with_their_axes(channels: int | str, mode: str, opset: int) -> None:
+    """By two along height and width: what is not resized keeps an extent that inference has no name for."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Resize", ["t", "roi", "scales"], ["r"], mode=mode),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", "H", "W", channels])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    constants = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(a, n) for n, a in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = eq.onnx.optimize(model, objective="bytes").model
+    assert [n.op_type for n in found.graph.node] == ["Resize"]
+    for shape in ((1, 3, 5, 4), (2, 4, 1, 4)):
+        feeds = {"x": np.random.default_rng(0).standard_normal(shape, np.float32)}
+        assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(run(model, feeds), run(found, feeds), strict=True))

@@ -186,6 +186,18 @@ def test_operators_whose_axes_have_places_keep_their_reshapes(op: str) -> None:
     assert eq.onnx.optimize(model).model is model
 
 
+def test_scales_for_each_axis_are_for_as_many_axes() -> None:
+    """Found by random models: an Upsample whose scales are an attribute, behind a reshape."""
+    nodes = [
+        helper.make_node("Reshape", ["x", "s"], ["u"]),
+        helper.make_node("Upsample", ["u"], ["o"], mode="nearest", scales=[1.0, 1.0, 1.0, 2.0]),
+        helper.make_node("Reshape", ["o", "t"], ["y"]),
+    ]
+    graph = graph_of(nodes, {"y": [1, 2, 12]}, s=np.array([2, 1, 1, 6]), t=np.array([1, 2, 12]))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 8)], ir_version=8)
+    assert compare_models(model, eq.onnx.optimize(model).model).equal
+
+
 # feature: I4
 def test_random_models_between_reshapes() -> None:
     """Whatever runs with axes of one cell runs without them, or keeps them."""
