@@ -95,6 +95,36 @@ def mapped(found: Sequence[Access], loops: range, outputs: Sequence[Term]) -> tu
     return None, reordered
 
 
+def flows(found: Sequence[Access], buffer: str) -> Conflict | None:
+    """A read of a buffer that comes after a write of its cell; loops that run at once or are marked `reduce` have no
+    order.
+
+    >>> from eqsat.accesses.access import Context, Memory, accesses
+    >>> from eqsat.ir.statements.stmt import BufferDecl, For, Store
+    >>> from eqsat.ir.terms import term as t
+    >>> i = t.ax(0, 14)
+    >>> x = Context({"x": Memory(BufferDecl("x", (15,), "int8"), "x")})
+    >>> print(flows(accesses(For(i, Store("x", (i + 1,), t.load("x", [i], "int8"))), x), "x"))
+    the write of x[i0 + 1] at i0 = 0 and the read of x[i0] at i0 = 1 meet in x[1]
+    >>> flows(accesses(For(i, Store("x", (i,), t.load("x", [i + 1], "int8"))), x), "x") is None
+    True
+    """
+    own = [a for a in found if a.buffer == buffer]
+    for write, read in product([a for a in own if a.write], [a for a in own if not a.write]):
+        depth = common_loops(write, read)
+        orders = [Order([(k, k) for k in range(depth)])] if write.path < read.path else []
+        for n in range(depth):
+            same, loop = [(k, k) for k in range(n)], write.loops[n].stmt
+            orders.append(Order(same, less=[(n, n)]))
+            if loop.kind in ("parallel", "vectorized") or loop.reduce:
+                orders.append(Order(same, greater=[(n, n)]))
+        for order in orders:
+            met = order.conflict(write, read)
+            if met is not None:
+                return met
+    return None
+
+
 @dataclass(frozen=True)
 class Order:
     """How the loops of two iterations compare; see `conflict`."""

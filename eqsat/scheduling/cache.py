@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from eqsat.accesses.access import Path, accesses
+from eqsat.accesses.dependences import flows
 from eqsat.accesses.touched import touched
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
@@ -23,6 +24,8 @@ from eqsat.scheduling.nest import Place, at, find_block, guarded, names_of, new_
 def cache_read(func: PrimFunc, buffer: str, name: str | None = None) -> Change:
     """A copy of a buffer, made before the first stage that reads it, which all later stages read instead.
 
+    Stages may write the buffer meanwhile, but no cell that is read afterwards.
+
     rewrite: `for i: B[i] = A[i]` -> `alloc A_cache; for c: A_cache[c] = A[c]; for i: B[i] = A_cache[i]`
     """
     what = f"cache_read of {buffer}"
@@ -31,12 +34,14 @@ def cache_read(func: PrimFunc, buffer: str, name: str | None = None) -> Change:
     readers = [n for n, p in enumerate(group) if touches(p.stmt, {buffer})[0]]
     if not readers:
         raise ScheduleError(what, f"no stage reads {buffer}", "use cache_write for what is written")
-    for place in group[readers[0] : readers[-1] + 1]:
-        if touches(place.stmt, {buffer})[1]:
-            problem = f"{buffer} is written after the copy would be made"
-            raise ScheduleError(what, problem, "use cache_write, which holds both", {"path": place.path})
+    used = group[readers[0] : readers[-1] + 1]
+    if any(touches(p.stmt, {buffer})[1] for p in used):
+        met = flows([a for p in used for a in accesses(p.stmt, p.context)], buffer)
+        if met is not None:
+            problem = f"{met}, after the copy would be made"
+            raise ScheduleError(what, problem, "use cache_write, which holds both", met.witness)
     copy = _copy(func, decl, cache.name, buffer, what)
-    cached = [moved(p.stmt, buffer, cache.name, list, what) for p in group[readers[0] : readers[-1] + 1]]
+    cached = [moved(p.stmt, buffer, cache.name, list, what, stores=False) for p in used]
     rest = [p.stmt for p in group[readers[-1] + 1 :]]
     return Change(_around(func, group, readers[0], seq([Alloc(cache, seq([copy, *cached])), *rest])), (cache.name,))
 

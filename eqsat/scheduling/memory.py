@@ -98,8 +98,8 @@ def _unflattened(flat: Term, decl: BufferDecl) -> tuple[Term, ...]:
     return tuple(index)
 
 
-def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str) -> Stmt:
-    """A statement in which every access of a buffer is one of another, at a changed index."""
+def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stores: bool = True) -> Stmt:
+    """A statement in which every access of a buffer, or every load of it, is one of another, at a changed index."""
 
     def load(node: Term) -> Term:
         if node.payload != buffer:
@@ -114,7 +114,7 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str) -> S
         return found if same else decider().simplify(new, {})
 
     def store(s: Stmt) -> Stmt:
-        if not isinstance(s, Store) or s.buffer != buffer:
+        if not stores or not isinstance(s, Store) or s.buffer != buffer:
             return s
         if any(i.lanes > 1 for i in s.index):
             raise ScheduleError(what, f"a store to {buffer} is a vector", "change the layout first")

@@ -186,8 +186,11 @@ def test_a_read_cache_is_made_of_what_is_there_then() -> None:  # feature: E19
     require_same(before, s)
     m = t.var("m", 14)
     late = function(seq([*three, For(m, Store("B", (m,), at("A", m)))]), A=(14,), B=(14,))
-    with pytest.raises(eq.ScheduleError, match=r"A is written after the copy"):
+    with pytest.raises(
+        eq.ScheduleError, match=r"the write of A\[k\] at k = 0 and the read of A\[m\] at m = 0 meet"
+    ) as met:
         Schedule(late).cache_read("A")
+    assert met.value.witness["cell"] == (0,)
     with pytest.raises(eq.ScheduleError, match=r"no stage writes A"):
         Schedule(doubled()).cache_write("A")
     with pytest.raises(eq.ScheduleError, match=r"no stage reads B"):
@@ -196,3 +199,38 @@ def test_a_read_cache_is_made_of_what_is_there_then() -> None:  # feature: E19
         Schedule(function(For(P, Store("B", (P,), number(1))), B=(14,), C=(2,))).cache_read("C")
     with pytest.raises(eq.ScheduleError, match=r"the name A is taken"):
         Schedule(doubled()).cache_read("A", "A")
+
+
+MEANWHILE = {  # what is written, and whether a cell of it is read later
+    "for i in 6:\n    B[i] = C[0, i]\n    C[1, i] = B[i]": True,
+    "for i in 6:\n    C[2, i] = C[2, i] + C[1, i]": True,
+    "for i in 5:\n    C[0, i] = C[0, i + 1]": True,
+    "for i in 5:\n    C[0, i + 1] = C[0, i]": False,
+    "for i in 6:\n    C[1, i] = C[0, i]\n    B[i] = C[1, i]": False,
+    "for i in 6:\n    B[i] = C[1, i]\n    C[1, i] = B[i]": True,
+    "for i in 6:\n    B[i] = C[1, i]\n  for j in 6:\n    C[1, j] = B[j]\n  for k in 6:\n    B[k] = C[0, k]": True,
+    "for i in 6:\n    B[i] = C[1, i]\n  for j in 6:\n    C[0, j] = B[j]\n  for k in 6:\n    B[k] = C[0, k]": False,
+    "for i in 2:\n    for j in 6:\n      B[j] = C[i, j]\n      C[0, j] = B[j]": True,
+    "for i in 2:\n    for j in 6:\n      B[j] = C[0, j]\n      C[i, j] = B[j]": False,
+    "for i in 6:\n    if C[0, 0] == int32(0):\n      C[1, i] = C[2, i]": True,
+    "for i in 6:\n    if C[1, 5] == int32(0):\n      C[1, i] = C[2, i]": True,  # it is written last
+    "for i in 6:\n    if C[1, 0] == int32(0):\n      C[1, i] = C[2, i]": False,
+    "for i in 5:\n    B[i] = where(C[1, i] == int32(0), C[0, i], B[i])\n    C[1, i + 1] = B[i]": False,
+    "reduce for i in 6:\n    C[0, 0] = C[0, 0] + C[1, i]": False,
+    "parallel for i in 6:\n    C[1, i] = C[0, i]": True,
+    "parallel for i in 5:\n    C[0, i] = C[0, i + 1]": False,  # it has no order: what it reads is not told
+}
+
+
+@pytest.mark.parametrize("body", MEANWHILE)
+def test_a_read_cache_holds_while_no_cell_is_read_that_was_written(body: str) -> None:  # feature: E19
+    before = eq.PrimFunc.parse(f"func f(C: int32[3, 6], B: int32[6])\n  {body}")
+    s = Schedule(before)
+    if MEANWHILE[body]:
+        s.cache_read("C")
+        require_same(before, s)
+        return
+    with pytest.raises(eq.ScheduleError, match="after the copy would be made") as met:
+        s.cache_read("C")
+    assert met.value.witness["buffer"] == "C" and len(met.value.witness["cell"]) == 2
+    assert s.func is before
