@@ -117,8 +117,67 @@ def of_the_caller(n: int, d: int) -> Case:
     return f"for i in {n}:\n    B[i] = A[i]", lambda s: s.transform_layout(name, m), lambda w: w["parameter"] == name
 
 
+SKEWED = meets(lambda p: ({(p["i"] + 1, p["j"])}, {(p["i"], p["j"] + 1)}))
+
+
+def turned(n: int, d: int) -> Case:
+    body = f"for i in {n}:\n    for j in {d + 1}:\n      C[i + 1, j] = C[i, j + 1]"
+    return body, lambda s: s.transform_loops(["i", "j"], "i, j -> j, i"), SKEWED
+
+
+def turned_block(n: int, d: int) -> Case:
+    body = f"for i in {n}:\n    for j in {d + 1}:\n      C[i + 1, j] = C[i, j + 1]"
+    return body, lambda s: s.transform_block_layout("C", "i, j -> j, i"), SKEWED
+
+
+def backwards(n: int, d: int) -> Case:
+    """A running sum from the end on cannot follow the cells of its buffer."""
+    body = f"for i in {n}:\n    A[{n} - i] = A[{n + d} - i] + int32(1)"
+    return body, lambda s: s.reorder_by_buffer("A"), meets(lambda p: ({(n - p["i"],)}, {(n + d - p["i"],)}))
+
+
+def stale(n: int, d: int) -> Case:
+    """A copy would not see what is written after it was made."""
+    body = f"for i in {n}:\n    B[i] = A[i]\n    A[i + {d}] = int32(3)"
+    return (
+        body,
+        lambda s: s.cache_read("A"),
+        meets(lambda p: ({(p["i"] + d,)}, set()), lambda p: (set(), {(p["i"],)})),
+    )
+
+
+def broken_promise(n: int, d: int) -> Case:
+    body = f"for i in {n}:\n    B[i] = A[i]"
+    return body, lambda s: s.assume(f"i < {n - d}", "B"), lambda w: n - d <= w["i"] < n
+
+
+def dropped(n: int, d: int) -> Case:
+    """A store that the caller sees does not run."""
+    body = f"for i in {n}:\n    B[i] = A[i] + int32({d})"
+    return (
+        body,
+        lambda s: s.remove_overcompute_through_branching(f"i < {n - d}"),
+        lambda w: w["buffer"] == "B" and n - d <= w["cell"][0] < n,
+    )
+
+
+def shown_otherwise(n: int, d: int) -> Case:
+    """An alias of another shape would show other cells."""
+    body = f"alloc t: int32[40]\n  alias u: int32[4, 10] = t\n  for i in {n}:\n    t[i] = A[i]\n    B[i] = u[0, i]"
+    return body, lambda s: s.compact_buffer("t"), lambda w: w == {"buffer": "t", "alias": "u"}
+
+
+def axes_of_the_caller(n: int, d: int) -> Case:
+    return (
+        f"for i in {n}:\n    B[i] = C[{d}, i % 6]",
+        lambda s: s.set_axis_separators("C", [1]),
+        lambda w: w == {"parameter": "C"},
+    )
+
+
 FAMILIES = (
-    scan, total, skew, cut, shifted, reversed_, outside, observed, wrong_padding, collapsed, of_the_caller,
+    scan, total, skew, cut, shifted, reversed_, outside, observed, wrong_padding, collapsed, of_the_caller, turned,
+    turned_block, backwards, stale, broken_promise, dropped, shown_otherwise, axes_of_the_caller,
 )  # fmt: skip
 
 
@@ -139,9 +198,9 @@ def refused(count: int, seed: int) -> Counter[str]:
     return found
 
 
-# feature: A7, C8, C7, E11, E12
+# feature: A7, C8, C7, E1, E11, E12, E13, E19, H8
 def test_illegal_steps_are_refused_with_witnesses() -> None:
-    assert len(refused(33, 0)) == len(FAMILIES)
+    assert len(refused(38, 0)) == len(FAMILIES)
 
 
 @pytest.mark.slow
