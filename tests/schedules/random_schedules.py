@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from eqsat.accesses import dependences
 from eqsat.ir.errors import ScheduleError
-from eqsat.ir.statements.stmt import For, If, Seq
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_children, with_terms
+from eqsat.ir.statements.ssa import to_ssa
+from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import map_loads, nodes_of
 from eqsat.scheduling import nest
 from eqsat.scheduling.schedule import Schedule
 
@@ -106,6 +111,63 @@ PASSES = (
 )  # fmt: skip
 
 
+def kept_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
+    """Steps that move no iteration: names, promises that hold, physical axes, and buffers of another shape or type."""
+    found: list[tuple[str, Take]] = [
+        (n, lambda x, n=n: getattr(x, n)()) for n in ("vectorize_buffers", "remove_assume", "remove_store_undef")
+    ]
+    if any(nodes_of("hole", *stmt_terms(x)) for x in statements(s.func.body)):
+        found += [found[-1]] * 4  # few functions have any
+    places = nest.loops(s.func)
+    if places:
+        name, place = rng.choice(list(places.items()))
+        found.append(("rename_loop", lambda x: x.rename_loop(name, f"{name.partition('@')[0]}n")))
+        assert isinstance(place.stmt, For)
+        axis, least = place.stmt.axis, rng.randint(1, 3)
+        holds = rng.choice([axis >= 0, axis // least <= axis, axis % least < least])
+        found.append(("assume", lambda x: x.assume(holds)))
+    own = _locals(s)
+    for buffer in [n for n in dict.fromkeys(own) if own.count(n) == 1]:
+        found.append(("compact_buffer", lambda x, n=buffer: x.compact_buffer(n)))
+        rank = len(s.buffer(buffer).shape)
+        if rank > 1:
+            at = rng.randrange(1, rank)
+            found.append(("set_axis_separators", lambda x, n=buffer, at=at: x.set_axis_separators(n, [at])))
+    return found
+
+
+def widened(func: PrimFunc, rng: random.Random) -> PrimFunc:
+    """The function with more cells around those of its local buffers, which nothing touches."""
+    once = to_ssa(func)
+    shown = {s.data for s in statements(once.body) if isinstance(s, Alias)}
+    plain = [s.buffer for s in statements(once.body) if isinstance(s, Alloc) and s.buffer.name not in shown]
+    low = {d.name: [rng.randint(0, 2) for _ in d.shape] for d in plain if d.is_dense and not d.transforms}
+
+    def at(name: str, index: Sequence[Term]) -> tuple[Term, ...]:
+        return tuple(
+            t.ramp(i.args[0] + n, i.args[1], i.payload) if i.op == "ramp" else i + n
+            for i, n in zip(index, low[name], strict=True)
+        )
+
+    def load(term: Term) -> Term:
+        if term.payload not in low:
+            return term
+        return t.make("load", at(term.payload, term.args), term.payload, term.dtype, term.lanes)
+
+    def change(stmt: Stmt) -> Stmt:
+        stmt = with_terms(stmt, lambda term: map_loads(term, load))
+        if isinstance(stmt, Store) and stmt.buffer in low:
+            stmt = Store(stmt.buffer, at(stmt.buffer, stmt.index), stmt.value)
+        elif isinstance(stmt, Alloc) and stmt.buffer.name in low:
+            shape = tuple(
+                d + n + rng.randint(0, 1) for d, n in zip(stmt.buffer.shape, low[stmt.buffer.name], strict=True)
+            )
+            stmt = replace(stmt, buffer=replace(stmt.buffer, shape=shape))
+        return with_children(stmt, [change(part) for part in children(stmt)])
+
+    return replace(once, body=change(once.body))
+
+
 def whole_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
     """Each pass as a step, and layouts of parameters, whose interface is free."""
     found: list[tuple[str, Take]] = [(n, lambda x, n=n: getattr(x, n)()) for n in PASSES]
@@ -119,8 +181,6 @@ def whole_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
 
 
 def _locals(s: Schedule) -> list[str]:
-    from eqsat.ir.statements.stmt import Alloc, statements
-
     return [x.buffer.name for x in statements(s.func.body) if isinstance(x, Alloc)]
 
 

@@ -1,0 +1,148 @@
+"""Random functions of every generator under steps of every kind: interpreted, and compiled for each target."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+from padded_functions import PaddedFunctions
+from random_primfuncs import random_case
+from random_schedules import attempt, kept_steps, steps, whole_steps, widened
+
+import eqsat as eq
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.errors import BackendError, EvaluationError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.run import run_primfunc
+from eqsat.scheduling.mapped import moved_arguments, same_scheduled
+from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.trace import Trace
+
+# Those of `kept_steps`; test_legal_schedules counts the others.
+KEPT = (
+    "assume", "compact_buffer", "remove_assume", "remove_store_undef", "rename_loop", "set_axis_separators",
+    "vectorize_buffers",
+)  # fmt: skip
+SCHEDULES = int(os.environ.get("EQSAT_SCHEDULES", "5000"))
+FIRST = int(os.environ.get("EQSAT_SEED", "900000"))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A function, numbers for its symbols, and arguments by number."""
+
+    func: PrimFunc
+    sizes: Mapping[str, int]
+    arguments: Callable[[int], dict[str, NDArray]]
+
+
+VECTORS = """\
+func vectors(A: float32[16], B: float32[16])
+  alloc t: float32[16]
+  for i in 4:
+    t[ramp(4*i, 1, 4)] = A[ramp(4*i, 1, 4)] + A[ramp(12 - 4*i, 1, 4)]
+  for j in 4:
+    B[ramp(4*j, 1, 4)] = t[ramp(4*j, 1, 4)]"""
+
+
+def subject(seed: int, rng: random.Random) -> Subject | None:
+    """A random function with room around its local buffers; None where it has no meaning."""
+    if seed % 8 == 6:
+        func = PrimFunc.parse(VECTORS)
+        return Subject(func, {}, lambda k: _floats(seed + k))
+    if seed % 2:
+        case = random_case(seed)
+        made = Subject(widened(case.func, rng), case.sizes, case.arguments)
+    else:
+        padded = PaddedFunctions(seed)
+        made = Subject(widened(padded.function(), rng), {}, padded.arguments)
+    try:
+        for k in range(2):
+            run_primfunc(made.func, made.arguments(k), made.sizes, track=True)
+    except EvaluationError:
+        return None
+    return made
+
+
+def _floats(seed: int) -> dict[str, NDArray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(-9, 10, 16).astype("float32") for name in "AB"}
+
+
+def scheduled(seed: int, taken: Counter[str], target: str | None = None) -> bool:
+    """Up to eight steps keep the meaning; so does a kernel of what they made; False where there is no function."""
+    rng = random.Random(seed)
+    made = subject(seed, rng)
+    if made is None:
+        return False
+    s = Schedule(made.func)
+    for _ in range(rng.randint(1, 8)):
+        whole = whole_steps(s, rng) if not seed % 2 and len(s.func.params) > 2 else []
+        name, take = rng.choice([*kept_steps(s, rng), *steps(s, rng), *rng.sample(whole, min(4, len(whole)))])
+        before = s.func
+        if attempt(s, take) is None and s.func != before:
+            taken[name] += 1
+    story = f"seed {seed}\n{made.func}\n{s.trace}\n{s.func}"
+    close = 1e-4 if s.trace.reordered else 0.0
+    for k in range(2):
+        same = same_scheduled(made.func, s.func, made.arguments(k), made.sizes, close=close)
+        assert same, f"{same.difference}\n{story}"
+    assert str(PrimFunc.parse(str(s.func))) == str(s.func), story
+    assert len(Schedule.replay(made.func, Trace.from_json(s.trace.to_json())).trace) == len(s.trace), story
+    if target is not None:
+        compare(s, made, target, story)
+    return True
+
+
+def compare(s: Schedule, made: Subject, target: str, story: str) -> None:
+    """The kernel leaves in every cell that is not freed what the interpreter leaves."""
+    try:
+        kernel: Any = eq.compile(s.func, target=target)
+    except BackendError as error:
+        assert "physical axes" in str(error), story  # what has several is for images
+        return
+    arguments = made.arguments(0)
+    moved = (moved_arguments(s.original, s.func, arguments, made.sizes) for _ in range(2))
+    want, got = ({n: m.array for n, m in arrays.items()} for arrays in moved)
+    freed = run_primfunc(s.func, want, made.sizes, track=True)
+    kernel(**got, **made.sizes)
+    for name, array in got.items():
+        same = (array == want[name]) | freed[name] | ((array != array) & (want[name] != want[name]))
+        assert np.all(same), f"{target}, {name}: {story}"
+
+
+@pytest.mark.parametrize("seed", range(0, 100, 10))
+def test_steps_of_every_kind_keep_the_meaning(seed: int) -> None:
+    assert sum(scheduled(seed + k, Counter()) for k in range(10)) >= 5
+
+
+def test_compiled_steps_of_every_kind_keep_the_meaning() -> None:
+    assert sum(scheduled(seed, Counter(), "c") for seed in range(200, 208)) >= 4
+
+
+@pytest.mark.opencl
+@pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")
+def test_steps_of_every_kind_keep_the_meaning_in_opencl() -> None:
+    assert sum(scheduled(seed, Counter(), "opencl") for seed in range(300, 308)) >= 4
+
+
+@pytest.mark.slow
+@pytest.mark.opencl
+@pytest.mark.timeout(0)
+def test_many_steps_of_every_kind_keep_the_meaning() -> None:
+    """EQSAT_SCHEDULES, EQSAT_SEED: how many schedules, and from which seed on. All in C, one in ten in OpenCL."""
+    taken, count = Counter[str](), 0
+    targets = ["opencl" if find_spec("pyopencl") else "c", *["c"] * 9]
+    for seed in range(FIRST, FIRST + SCHEDULES):
+        count += scheduled(seed, taken, targets[seed // 7 % 10])
+    print(f"{count} schedules", *(f"{name}: {n} with an effect" for name, n in sorted(taken.items())), sep="\n")
+    assert count >= 0.5 * SCHEDULES
+    if SCHEDULES >= 5000:
+        assert min(taken[name] for name in KEPT) >= 100, taken
