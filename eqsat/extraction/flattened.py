@@ -25,10 +25,10 @@ from eqsat.ir.flat.size_terms import as_extent, shape_size
 from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.tensor import Opaque, is_ahead
 from eqsat.ir.terms.shape import Shape, same_shape
-from eqsat.operators.bundles import tied_axes
+from eqsat.operators.bundles import of_opaque, tied_axes
 from eqsat.operators.interned import Form
-from eqsat.operators.labels import OpaqueKind
-from eqsat.operators.permutable import free_bundles
+from eqsat.operators.labels import Kind, OpaqueKind
+from eqsat.operators.permutable import free_bundles, widened
 
 STEPS = 4
 """So many forms at most are such that reshape their values."""
@@ -180,7 +180,7 @@ class Flattened:
         if isinstance(way, UseSum):
             operands[way.place] = way.product
         form = self.encoded.interned.forms[spell.form]
-        axes = _axes(form, self._loose(form))
+        axes = _axes(form, _loose(self.encoded.interned.operators[form.operator].kind, form))
         numbers = {i: n for n, x in enumerate(axes) for i in x.labels}
         orders = [(c, form.outputs[spell.output]), *zip(operands, form.operands, strict=True)]
         values = {x: tuple(dict.fromkeys(numbers[i] for i in order if i in numbers)) for x, order in orders}
@@ -189,35 +189,41 @@ class Flattened:
         stays = isinstance(way, UsePadded) or self._kept(spell.form, axes)
         yield _Operator(spell.form, tuple(held), spelled, stays)
 
-    def _loose(self, form: Form) -> set[int]:
-        """The labels that an operator treats alike at every position."""
-        kind = self.encoded.interned.operators[form.operator].kind
-        if isinstance(kind, OpaqueKind):
-            free = free_bundles(kind, form.labels, len(form.operands))
-            return {i for i, x in enumerate(form.labels) if x.name in free}
-        return {i for i, x in enumerate(form.labels) if not x.name}
-
     def _stays(self, number: int, axes: Sequence[_Axes]) -> bool:
         """Whether an operator keeps the dimensions that it has in the program."""
         form = self.encoded.interned.forms[number]
-        node, kind = self.encoded.spelled(form.operator).node, self.encoded.interned.operators[form.operator].kind
-        if node.serial in self.encoded.frozen or not isinstance(node, Opaque) or not isinstance(kind, OpaqueKind):
+        node = self.encoded.spelled(form.operator).node
+        if node.serial in self.encoded.frozen or not isinstance(node, Opaque):
             return node.serial in self.encoded.frozen
-        if self.encoded.is_cut(form.operator) or not form.operands or not _has_loose_dims(node, kind, form):
-            return True
-        first = form.outputs[0]
-        order = sorted((x for x in axes if x.labels[0] in first), key=lambda x: first.index(x.labels[0]))
-        wanted = tuple(as_extent(x.extent) for x in order)
-        operands = [reshaped(x, (as_extent(shape_size(x.shape)),)) for x in node.operands]
-        made = Respelling(form, kind, node).first(operands, wanted, 0)
-        return made is None or not same_shape(made.outputs[0][0], wanted)
+        return self.encoded.is_cut(form.operator) or not _is_loose(node, len(axes))
 
 
-def _has_loose_dims(node: Opaque, kind: OpaqueKind, form: Form) -> bool:
-    """Whether an operator has no dimensions that are as they are, as images have, but those along which it works."""
-    first = kind.dims[0]
-    along = {x for n in tied_axes(node.attrs, len(first))[1] for x in first[n]}
-    return all(form.labels[i].role != "fixed" or form.labels[i].name in along for i in form.operands[0])
+def _is_loose(node: Opaque, count: int) -> bool:
+    """Whether an operator without a formula may have so many axes as dimensions: as many as it tells apart where none
+    has one position, so that what it does along each is seen."""
+    wide = widened(node)
+    if wide is None or not wide.operands:
+        return False
+    op = of_opaque(wide)
+    assert isinstance(op.kind, OpaqueKind)
+    form = Form(0, tuple(op.labels), tuple(map(tuple, op.operands)), tuple(map(tuple, op.outputs)), (), ())
+    along = {x for n in tied_axes(wide.attrs, len(op.kind.dims[0]))[1] for x in op.kind.dims[0][n]}
+    if any(op.labels[i].role == "fixed" and op.labels[i].name not in along for i in form.operands[0]):
+        return False  # images: their dimensions are as they are
+    axes, first = _axes(form, _loose(op.kind, form)), form.outputs[0]
+    order = sorted((x for x in axes if x.labels[0] in first), key=lambda x: first.index(x.labels[0]))
+    wanted = tuple(as_extent(x.extent) for x in order)
+    operands = [reshaped(x, (as_extent(shape_size(x.shape)),)) for x in wide.operands]
+    made = Respelling(form, op.kind, wide).first(operands, wanted, 0)
+    return made is not None and same_shape(made.outputs[0][0], wanted) and len(axes) == count
+
+
+def _loose(kind: Kind, form: Form) -> set[int]:
+    """The labels that an operator treats alike at every position."""
+    if isinstance(kind, OpaqueKind):
+        free = free_bundles(kind, form.labels, len(form.operands))
+        return {i for i, x in enumerate(form.labels) if x.name in free}
+    return {i for i, x in enumerate(form.labels) if not x.name}
 
 
 def _axes(form: Form, loose: set[int]) -> tuple[_Axes, ...]:

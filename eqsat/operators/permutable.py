@@ -79,22 +79,27 @@ def has_any_rank(node: Opaque) -> bool:
     >>> has_any_rank(operator("softmax", [eq.input("x", (4, 1, 6), "float32")], {"axis": 2})[0].node)
     True
     """
+    wide = widened(node)
+    return wide is not None and is_permutable(wide)
+
+
+def widened(node: Opaque) -> Opaque | None:
+    """An operator with two positions along each axis that has one: what it does along these is seen then. None where
+    it cannot be made anew."""
     if not node.pure or node.own_impl or (node.definition is None and not isinstance(node.impl, OperatorImpl)):
-        return False
+        return None
     operands = [
         input(f"operand{n}", _wide(x.shape), x.dtype) if any(same_dim(d, 1) for d in x.shape) else x
         for n, x in enumerate(node.operands)
     ]
     if all(a is b for a, b in zip(operands, node.operands, strict=True)):
-        return is_permutable(node)
+        return node
     try:
         if isinstance(node.impl, OperatorImpl):
-            made = node.impl.with_attrs(node, operands, _outputs(node, operands), node.attrs)
-        else:
-            made = operator_node(node.op, operands, node.attrs)
+            return node.impl.with_attrs(node, operands, _outputs(node, operands), node.attrs)
+        return operator_node(node.op, operands, node.attrs)
     except EqsatError:
-        return False
-    return is_permutable(made)
+        return None
 
 
 def _outputs(node: Opaque, operands: Sequence[Tensor]) -> list[tuple[Shape, str]]:

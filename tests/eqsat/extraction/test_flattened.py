@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
@@ -65,6 +66,8 @@ def stream(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+ONE = numpy_helper.from_array(np.ones(1, np.float32), "v")
+AXIS = numpy_helper.from_array(np.array(-1, np.int64), "axis")
 PLACES = [helper.make_node("Add", ["x", "row"], ["here"])]
 STREAMS = {
     "numbers": stream((4, 8, WIDE)),
@@ -114,6 +117,33 @@ def test_what_keeps_its_dimensions_is_left_as_it_is() -> None:
     graph = helper.make_graph(nodes, "images", ends[:1], ends[1:], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     assert [n.op_type for n in eqsat.onnx.optimize(model).model.graph.node] == ["Conv", "Relu", "Conv", "Add"]
+
+
+HIDDEN: dict[str, tuple[tuple[int, ...], list[TensorProto], dict[str, Any]]] = {
+    "BatchNormalization": ((8, 1, 16), [random(n, 1) for n in ("s", "b", "m")] + [ONE], {}),
+    "InstanceNormalization": ((2, 1, 8, 16), [random(n, 1) for n in ("s", "b")], {}),
+    "LRN": ((2, 1, 8, 16), [], {"size": 3}),
+    "LpNormalization": ((4, 1, 8, 16), [], {"axis": 1}),
+    "Softmax": ((4, 8, 16, 1), [], {"axis": -1}),
+    "LayerNormalization": ((4, 8, 1, 16), [random(n, 1, 16) for n in ("s", "b")], {"axis": 2}),
+    "CumSum": ((4, 8, 1, 16), [AXIS], {}),
+}
+"""Operators along an axis that has one position: their signatures do not show what they do there."""
+
+
+@pytest.mark.parametrize("op", HIDDEN)
+def test_what_an_axis_of_one_position_hides(op: str) -> None:
+    shape, weights, attrs = HIDDEN[op]
+    nodes = [
+        helper.make_node("Add", ["x", "z"], ["sum"]),
+        helper.make_node(op, ["sum", *(w.name for w in weights)], ["made"], **attrs),
+        helper.make_node("Add", ["made", "sum"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xzy"]
+    graph = helper.make_graph(nodes, "hidden", ends[:2], ends[2:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = eqsat.onnx.optimize(model, checked=False)
+    assert compare_models(model, found.model).equal
 
 
 def test_frozen_operators_keep_their_dimensions() -> None:
