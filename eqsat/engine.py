@@ -140,8 +140,7 @@ def optimize(
         return _limited(part, free, limits, measure(part, table), False)
 
     begun = time.monotonic()
-    found = _limited(formulas.program, setup, bound, initial, checked)
-    found = _settled(found, formulas, frozen, target, table)
+    found = _settled(_limited(formulas.program, setup, bound, initial, checked), formulas, frozen, target, table)
     if frozen.program is not formulas.program and any(layouts is not None for _, layouts in frozen_items(freeze)):
         found = replace(found, laid=found.initial, initial=measure(found.original, table))
     found = _relying(found, *relied_on(found.original, operators)) if operators else found

@@ -10,7 +10,7 @@ constants alone (an initialiser that a caller may override is none), and tiny in
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 
@@ -217,3 +217,14 @@ def _einsum(node: NodeProto, values: ModelValues, sizes: Mapping[Term, int]) -> 
 
 def _extents(values: ModelValues, name: str, sizes: Mapping[Term, int]) -> list[int]:
     return [sampled(as_size(d), sizes) for d in values.types[name][0]]
+
+
+def carried(model: ModelProto, values: ModelValues) -> Iterator[str]:
+    """What was not looked into, and so is in no figure."""
+    functions = {(f.domain, f.name) for f in model.functions}
+    calls = sum((n.domain, n.op_type) in functions for n in model.graph.node)
+    if calls:
+        yield f"{calls} calls of the model's own functions stay as they are, with the layouts inside"
+    unknown = bytes_moved(model, values=values).unknown
+    if unknown:
+        yield f"{unknown} layout operators are not counted: their types or shapes are not known to programs"

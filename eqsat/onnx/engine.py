@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -329,7 +329,9 @@ def _judged(
     before, program = source.model, source.program
     try:
         found = _written(source, first, engine, begun)
-        found = replace(found, notes=(*found.notes, *remarks, *_carried(before, source.values)))
+        from eqsat.onnx.bytes import carried
+
+        found = replace(found, notes=(*found.notes, *remarks, *carried(before, source.values)))
         return _confirmed(found, source.given, program) if confirm and found.model is not source.given else found
     except (clock.OutOfTime, MemoryError):
         raise
@@ -361,19 +363,6 @@ def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> O
         confirmation=done,
         known=None,
     )
-
-
-def _carried(model: ModelProto, values: ModelValues) -> Iterator[str]:
-    """What was not looked into, and so is in no figure."""
-    from eqsat.onnx.bytes import bytes_moved
-
-    functions = {(f.domain, f.name) for f in model.functions}
-    calls = sum((n.domain, n.op_type) in functions for n in model.graph.node)
-    if calls:
-        yield f"{calls} calls of the model's own functions stay as they are, with the layouts inside"
-    unknown = bytes_moved(model, values=values).unknown
-    if unknown:
-        yield f"{unknown} layout operators are not counted: their types or shapes are not known to programs"
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -138,7 +139,7 @@ def _aligned(source: Shape, out: Shape) -> list[Term] | None:
             p, q = static_shape(tuple(left)), static_shape(tuple(right))
             if p is None or q is None:
                 return None
-            if int(np.prod(p, dtype=np.int64)) < int(np.prod(q, dtype=np.int64)) and a < len(source):
+            if prod(p) < prod(q) and a < len(source):
                 left.append(source[a])
                 a += 1
             elif b < len(out):

@@ -113,5 +113,5 @@ def test_a_run_says_its_phase_and_the_best_so_far(tmp_path: Path) -> None:
     said: list[str] = []
     run(Job(Request(path), None, None, {}, eq.Limits(), (), shipped()), said.append)
     assert said[0] == READ and said[-1] == DONE and "checking" in said and "choosing the cheapest program" in said
-    assert any(s.startswith("best so far: 35 % less estimated time") for s in said)
+    assert any(s.startswith("best so far: 27 % less estimated time") for s in said)
     assert any(s.startswith("searching: ") and s.endswith("e-nodes") for s in said)
