@@ -15,11 +15,11 @@ from eqsat.backends.cache import problem as reason
 from eqsat.checking.verdict import Checked, CheckFailure, Difference
 from eqsat.ir.errors import MissingPackage
 
-LEAST_SECONDS, SHARE = 0.1, 0.1
+LEAST_SECONDS, SHARE = 2.0, 0.1
 
 
 def budget(begun: float) -> float:
-    """The seconds that checking may take: a tenth of the run so far, at least a tenth of a second."""
+    """The seconds that checking may take: a tenth of the run so far, at least two seconds: one region may be a whole stream."""
     return max(LEAST_SECONDS, SHARE * (time.monotonic() - begun))
 
 
