@@ -19,7 +19,7 @@ LEAST_SECONDS, SHARE = 2.0, 0.1
 
 
 def budget(begun: float) -> float:
-    """The seconds that checking may take: a tenth of the run so far, at least two seconds: one region may be a whole stream."""
+    """The seconds that checking may take: a tenth of the run so far, and at least two, as a region may be large."""
     return max(LEAST_SECONDS, SHARE * (time.monotonic() - begun))
 
 
