@@ -195,10 +195,10 @@ class Flattened:
         node = self.encoded.spelled(form.operator).node
         if node.serial in self.encoded.frozen or not isinstance(node, Opaque):
             return node.serial in self.encoded.frozen
-        return self.encoded.is_cut(form.operator) or not _is_loose(node, len(axes))
+        return self.encoded.is_cut(form.operator) or not is_loose(node, len(axes))
 
 
-def _is_loose(node: Opaque, count: int) -> bool:
+def is_loose(node: Opaque, count: int) -> bool:
     """Whether an operator without a formula may have so many axes as dimensions: as many as it tells apart where none
     has one position, so that what it does along each is seen."""
     wide = widened(node)

@@ -13,7 +13,9 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import eqsat as eq
 import eqsat.onnx
+from eqsat.extraction.flattened import is_loose
 from eqsat.ir.tensors.reductions import matmul
+from eqsat.ir.tensors.tensor import Opaque
 from eqsat.onnx.check import compare_models
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import shipped
@@ -131,8 +133,7 @@ HIDDEN: dict[str, tuple[tuple[int, ...], list[TensorProto], dict[str, Any]]] = {
 """Operators along an axis that has one position: their signatures do not show what they do there."""
 
 
-@pytest.mark.parametrize("op", HIDDEN)
-def test_what_an_axis_of_one_position_hides(op: str) -> None:
+def hidden(op: str) -> ModelProto:
     shape, weights, attrs = HIDDEN[op]
     nodes = [
         helper.make_node("Add", ["x", "z"], ["sum"]),
@@ -141,9 +142,28 @@ def test_what_an_axis_of_one_position_hides(op: str) -> None:
     ]
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xzy"]
     graph = helper.make_graph(nodes, "hidden", ends[:2], ends[2:], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    found = eqsat.onnx.optimize(model, checked=False)
-    assert compare_models(model, found.model).equal
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("op", HIDDEN)
+def test_what_an_axis_of_one_position_hides(op: str) -> None:
+    model = hidden(op)
+    assert compare_models(model, eqsat.onnx.optimize(model, checked=False).model).equal
+
+
+def opaque(model: ModelProto) -> Opaque:
+    return next(node for node in eqsat.onnx.load(model).nodes() if isinstance(node, Opaque))
+
+
+@pytest.mark.parametrize("op", ["BatchNormalization", "InstanceNormalization", "LRN"])
+def test_an_operator_that_hides_something_keeps_its_dimensions(op: str) -> None:
+    """Of one channel, the rest looks like one axis; of two it does not."""
+    assert not is_loose(opaque(hidden(op)), 1)
+
+
+def test_an_operator_along_its_last_axis_has_two_dimensions() -> None:
+    node = opaque(stream((1, 8, WIDE)))
+    assert is_loose(node, 2) and not is_loose(node, 1) and not is_loose(node, 3)
 
 
 def test_frozen_operators_keep_their_dimensions() -> None:
@@ -186,3 +206,23 @@ def test_a_product_and_a_row_are_reshaped_in_more_than_two_dimensions() -> None:
         return program_price(eq.Program([x], {"y": matmul(x, w) + b}), TABLE)
 
     assert price(2, 32, WIDE) - price(64, WIDE) == 2 * round(TABLE.operators["reshape"])
+
+
+def windowed(op: str, channels: int) -> int:
+    """The price of an operator over windows of an image, for each channel that it makes."""
+    weights = [random("w", channels, 16, 3, 3)] if op == "Conv" else []
+    attrs: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    node = helper.make_node(op, ["x", *(w.name for w in weights)], ["y"], **attrs)
+    shape = (1, 16 if weights else channels, 32, 32)
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, channels, 32, 32))
+    graph = helper.make_graph([node], "g", [given], [made], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return program_price(eqsat.onnx.load(model), TABLE) // channels
+
+
+@pytest.mark.parametrize("op", ["Conv", "MaxPool"])
+def test_channels_count_in_blocks(op: str) -> None:
+    """A runtime keeps 16 side by side: 24 take the room of 32."""
+    assert windowed(op, 24) > 1.2 * windowed(op, 48)
+    assert windowed(op, 32) < 1.05 * windowed(op, 16)
