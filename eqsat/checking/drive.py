@@ -115,7 +115,7 @@ def _names(sides: Sides, region: Region) -> tuple[tuple[str, ...], tuple[str, ..
     before, after = sides.before.vertices, sides.after.vertices
     return (
         tuple(before[n].name for n in region.before if not before[n].leaf),
-        tuple(after[n].name for n in region.after if not after[n].leaf),
+        tuple(after[n].name for n in region.after if not after[n].leaf and not after[n].added),
     )
 
 

@@ -33,6 +33,8 @@ class Vertex:
     pure: bool = True
     source: Any = None
     content: Hashable = None
+    added: bool = False
+    """Whether the check put it in: it is no node of the program."""
     outputs: tuple[int, ...] = ()
     """The numbers of its values, once it is in a graph."""
 

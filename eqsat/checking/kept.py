@@ -43,7 +43,7 @@ class _Pairs:
     def add(self, after: int, before: int) -> bool:
         """Take two nodes for one, where they are free and of one operator."""
         a, b = self.graphs[1].vertices[after], self.graphs[0].vertices[before]
-        if after in self.nodes or before in self.taken or a.leaf or b.leaf or a.mark != b.mark:
+        if after in self.nodes or before in self.taken or a.leaf or a.added or b.leaf or a.mark != b.mark:
             return False
         self.nodes[after] = before
         self.taken.add(before)
@@ -103,7 +103,7 @@ class _Pairs:
         places = {n: region for region in self.planner.regions for n in region.after}
         before, after = self.graphs
         for n, vertex in enumerate(after.vertices):
-            if vertex.leaf or n in self.nodes or not vertex.outputs:
+            if vertex.leaf or vertex.added or n in self.nodes or not vertex.outputs:
                 continue
             there = [b for b in places[n].before if not before.vertices[b].leaf] if n in places else []
             there.sort(key=lambda b, mark=vertex.mark: (b in self.taken, before.vertices[b].mark != mark))
@@ -132,7 +132,7 @@ class _Pairs:
             claimed.setdefault(a, []).append(b)
         for value, c in enumerate(self.planner.classes[1]):
             known = [*members.get(c, ()), *(b for b in claimed.get(value, ()) if not graph.is_leaf(b))]
-            if known and not other.is_leaf(value):
+            if known and not other.is_leaf(value) and not other.at(value).added:
                 own = [b for b in known if graph.maker[b] == self.nodes.get(other.maker[value])]
                 yield value, (own or known)[0]
 

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -28,6 +28,7 @@ from onnx import (
 
 from eqsat.checking.fold import folded
 from eqsat.checking.graph import Graph, Type, Vertex, content_mark
+from eqsat.checking.model_shapes import Reshaped, reshaped
 from eqsat.checking.verdict import CheckFailure
 from eqsat.ir.dtypes import NDArray
 from eqsat.models.guarded import infer_shapes
@@ -68,7 +69,8 @@ Content = TensorProto | Uniform
 @dataclass
 class Unit:
     """A model with what the check knows of it: `values` are the names of values by number, `made` their numbers,
-    `tensors` its constants, and `known` the numbers of small whole ones."""
+    `tensors` its constants, `known` the numbers of small whole ones, and `renamed` what the values that the check gave
+    other names are called in the model."""
 
     model: ModelProto
     graph: Graph
@@ -77,6 +79,11 @@ class Unit:
     tensors: dict[str, Content] = field(default_factory=dict[str, Content])
     known: dict[str, NDArray] = field(default_factory=dict[str, NDArray])
     functions: Mapping[tuple[str, str], FunctionProto] = field(default_factory=dict[tuple[str, str], FunctionProto])
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
+
+    def name(self, value: int) -> str:
+        """What a value is called in the model."""
+        return self.renamed.get(self.values[value], self.values[value])
 
 
 def shown_names(nodes: Sequence[NodeProto]) -> list[str]:
@@ -257,11 +264,17 @@ def _bytes_of(tensor: TensorProto) -> bytes:
     return np.ascontiguousarray(numpy_helper.to_array(tensor)).tobytes()
 
 
-def unit_of(model: ModelProto, types: dict[str, TypeProto], contents: Contents) -> Unit:
-    """The graph of a model whose values have these types."""
+def unit_of(
+    model: ModelProto,
+    types: dict[str, TypeProto],
+    contents: Contents,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+) -> Unit:
+    """The graph of a model whose values have these types; some are reshaped to `shapes` and back when made."""
     functions = {(f.domain, f.name): f for f in model.functions}
     unit = Unit(model, Graph(), functions=functions)
     opsets = {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in model.opset_import}
+    taken = {*types, *(o for node in model.graph.node for o in node.output)} if shapes else set[str]()
     initial = {x.name: x for x in model.graph.initializer}
     listed = {x.name for x in model.graph.input} if model.ir_version >= 4 else set[str]()
     for value in model.graph.input:
@@ -274,7 +287,14 @@ def unit_of(model: ModelProto, types: dict[str, TypeProto], contents: Contents) 
         exact = "sparse", sparse.SerializeToString()
         _leaf(unit, sparse.values.name, exact, (None, "sparse"), "constant", None, sparse)
     for node, shown in zip(model.graph.node, shown_names(model.graph.node), strict=True):
-        _node(unit, node, shown, opsets, types, contents)
+        around = reshaped(node, shapes, types, taken) if shapes else Reshaped(node)
+        unit.renamed.update({new: name for name, new in around.renamed.items()})
+        _node(unit, around.node, shown, opsets, types, contents)
+        for name, numbers in around.constants.items():
+            _constant(unit, name, numpy_helper.from_array(numbers), contents)
+        for reshape in around.reshapes:
+            _node(unit, reshape, shown, opsets, types, contents)
+            unit.graph.vertices[-1] = replace(unit.graph.vertices[-1], added=True)
     for output in model.graph.output:
         if output.name not in unit.made:
             raise CheckFailure(f"output {output.name!r}", "nothing makes it")

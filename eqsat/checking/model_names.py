@@ -45,7 +45,7 @@ def names_of(before: Unit, after: Unit, planner: Planner, equal: bool) -> Names:
     found = kept(planner, same, equal)
     nodes = {vertices[1][a]: vertices[0][b] for a, b in found.nodes.items()}
     instead = {vertices[1][a]: vertices[0][b] for a, b in found.instead.items()}
-    values = {after.values[a]: before.values[b] for a, b in found.values.items()}
+    values = {after.name(a): before.name(b) for a, b in found.values.items()}
     return Names({**nodes, **known.nodes}, instead, {a: b for a, b in values.items() if a and b})
 
 
@@ -65,7 +65,7 @@ def _places(unit: Unit) -> dict[int, int]:
     makers = {o: place for place, node in enumerate(unit.model.graph.node) for o in node.output if o}
     found: dict[int, int] = {}
     for n, vertex in enumerate(unit.graph.vertices):
-        names = [] if vertex.leaf else [unit.values[v] for v in vertex.outputs]
+        names = [] if vertex.leaf or vertex.added else [unit.name(v) for v in vertex.outputs]
         place = next((makers[name] for name in names if name in makers), None)
         if place is not None:
             found[n] = place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from eqsat.checking.graph import Type, Vertex
 from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, unit_of, unknown_sizes
 from eqsat.checking.model_names import Names, names_of, unchecked_names
 from eqsat.checking.model_run import Fed, Small, compare, small_model
+from eqsat.checking.model_shapes import elsewhere
 from eqsat.checking.model_symbolic import proved
 from eqsat.checking.part import Impossible
 from eqsat.checking.plan import Region
@@ -41,6 +42,8 @@ PRODUCTS = frozenset(("MatMul", "FusedMatMul", "Gemm", "QLinearMatMul"))
 CELLS_PER_SECOND = 3e8
 START = 2.5e-3
 """Seconds that two sessions take to start."""
+QUICK = 0.25
+"""The part of the time in which regions are first run as they are."""
 CHEAP = 0.01
 """Seconds that are spent on a region whatever is left."""
 
@@ -106,15 +109,55 @@ def _at(
         if _contradicted(before, types):
             return None
         left = unit_of(before, types, contents)
-        right = unit_of(after, inferred(after, sizes), contents)
+        types = inferred(after, sizes)
+        right = unit_of(after, types, contents)
     except CheckFailure as error:
         return Checked((), now() - begun, Difference(error.operation, error.problem)), Names()
     except Exception as error:  # shape inference raises what it likes about models that onnxruntime takes
         text = f"onnx.shape_inference failed: {(str(error).splitlines() or [''])[0][:200]}"
         return Checked((), now() - begun, None, text), unchecked_names(before, after)
+    given = max(seconds - (now() - begun), seconds / 2)  # gigabytes are slow to compare
+    return _best(left, right, lambda: _in_other_shapes(left, right, types, contents), given)
+
+
+def _best(left: Unit, right: Unit, cut: Callable[[], Unit | None], seconds: float) -> tuple[Checked, Names]:
+    """The comparison that leaves least out: what is too much at once is cut at values that differ in shape alone, else
+    takes as long as there is."""
+    done, names = _compared(left, right, seconds * QUICK)
+    if done.difference is not None or not done.count("neither"):
+        return done, names
+    doubt: tuple[Checked, Names] | None = None
+    for find in (cut, lambda: right):
+        unit = find()
+        if unit is None:
+            continue
+        again = _compared(left, unit, seconds)
+        if again[0].difference is not None and again[0].regions[-1].verdict != "neither":
+            return again
+        if again[0].difference is not None:  # of values that look alike: perhaps they are not meant to be equal
+            doubt = again
+        elif _left_out(again[0]) < _left_out(done):
+            done, names = again
+        if not done.count("neither"):
+            return done, names
+    return doubt or (done, names)
+
+
+def _left_out(checked: Checked) -> float:
+    """The share of regions that were not compared."""
+    return checked.count("neither") / max(1, len(checked.regions))
+
+
+def _in_other_shapes(left: Unit, right: Unit, types: dict[str, TypeProto], contents: Contents) -> Unit | None:
+    """The second graph with its values that the first has in other shapes reshaped to these and back; None: no such."""
+    shapes = {right.values[value]: dims for value, dims in elsewhere(left.graph, right.graph).items()}
+    return unit_of(right.model, types, contents, shapes) if shapes else None
+
+
+def _compared(left: Unit, right: Unit, seconds: float) -> tuple[Checked, Names]:
     runner = _Runner((left, right))
     sides = Sides(left.graph, right.graph, runner.run, runner.cost, runner.describe)
-    done, planner = drive(sides, max(seconds - (now() - begun), seconds / 2))  # gigabytes are slow to compare
+    done, planner = drive(sides, seconds)
     if done.difference is not None:
         return done, Names()
     return done, names_of(left, right, planner, not done.count("neither"))

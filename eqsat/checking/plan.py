@@ -96,6 +96,7 @@ class Planner:
         own: list[int] = []
         chosen: dict[Hashable, list[int]] = {}
         views: dict[Hashable, int] = {}
+        computed: dict[Hashable, list[int]] = {}
         counts: dict[Hashable, int] = {}
         numbers = 0
         users: dict[Hashable, int] = {}
@@ -109,6 +110,8 @@ class Planner:
             own.extend(range(known, known + len(vertex.outputs)))
             if anchors and not vertex.clear and not vertex.leaf:
                 chosen.setdefault(self._looks(0, n), []).append(n)
+                for v in vertex.outputs:
+                    computed.setdefault((self.prints[0][v], self.before.types[v]), []).append(v)
             if anchors and vertex.clear and len(vertex.outputs) == 1:
                 views[self.prints[0][vertex.outputs[0]], self.before.types[vertex.outputs[0]]] = vertex.outputs[0]
         other: list[int] = []
@@ -122,9 +125,12 @@ class Planner:
             if known is not None:
                 if key in users:
                     taken.add(users[key])
-            elif anchors and not vertex.clear and not vertex.leaf and n not in dropped:
-                partner = self._partner(n, chosen, taken, own, other)
-                value = self._moved(n, views) if partner is None else None
+            elif anchors and (vertex.added or not vertex.clear) and not vertex.leaf and n not in dropped:
+                partner = None if vertex.added else self._partner(n, chosen, taken, own, other)
+                if vertex.added:
+                    value = self._computed_as(n, computed, taken)
+                else:
+                    value = self._moved(n, views) if partner is None else None
                 if value is not None:
                     known = own[value]
                     self.anchors.add(n)
@@ -183,6 +189,14 @@ class Planner:
         a = vertex.outputs[0]
         b = views.get((self.prints[1][a], self.after.types[a]))
         return b if b is not None and self.before.cut[b] and self.after.cut[a] else None
+
+    def _computed_as(self, n: int, computed: dict[Hashable, list[int]], taken: set[int]) -> int | None:
+        """The first before-value that may be what an added reshape makes; it is so once."""
+        a = self.after.vertices[n].outputs[0]
+        some = computed.get((self.prints[1][a], self.after.types[a]), [])
+        while some and self.before.maker[some[0]] in taken:
+            some.pop(0)
+        return some.pop(0) if some else None
 
     # -- regions ------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+"""A stream that is written in another shape from end to end is compared piece by piece, its faults found."""
+
+# feature: I11
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
+
+from eqsat.checking import models  # noqa: E402
+from eqsat.checking.models import check_and_names, check_models  # noqa: E402
+from eqsat.models.package import run_session, session  # noqa: E402
+
+pytestmark = pytest.mark.onnx
+F, N = TensorProto.FLOAT, helper.make_node
+WHOLE, FLAT = "whole", "flat"
+
+
+def stream(shape: tuple[int, ...], inner: tuple[int, ...], kinds: list[str], fault: int = -1) -> ModelProto:
+    """Residual layers over a stream of some shape, computed as one of an inner shape; one layer may be wrong."""
+    random, width = np.random.default_rng(0), inner[-1]
+    square = random.standard_normal((width, width)).astype(np.float32) / width
+    weights = {
+        "w": square, "turned": square.T.copy(),
+        "row": random.standard_normal(width).astype(np.float32), "one": np.ones(width, np.float32),
+        "zero": np.zeros(width, np.float32), "inner": np.array(inner), "shape": np.array(shape),
+        "other": random.standard_normal(width).astype(np.float32),
+    }  # fmt: skip
+    nodes = [N("Reshape", ["x", "inner"], ["s0"])]
+    for k, kind in enumerate(kinds):
+        wrong = k == fault
+        s, n, m = f"s{k}", f"n{k}", f"m{k}"
+        if kind == "product":
+            nodes += [
+                N("LayerNormalization", [s, "one", "zero"], [n], axis=-1),
+                N("MatMul", [n, "turned" if wrong else "w"], [m]),
+            ]  # fmt: skip
+        elif kind == "row":
+            nodes += [N("Add", [s, "other" if wrong else "row"], [n]), N("Tanh", [n], [m])]
+        else:
+            nodes += [N("Mul", [s, "other" if wrong else "row"], [n]), N("Softmax", [n], [m], axis=-1)]
+        nodes.append(N("Add", [m, s], [f"s{k + 1}"]))
+    nodes.append(N("Reshape", [f"s{len(kinds)}", "shape"], ["y"]))
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", F, list(shape))],
+        [helper.make_tensor_value_info("y", F, list(shape))],
+        [numpy_helper.from_array(v, name) for name, v in weights.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_a_long_stream_in_another_shape_is_compared_in_pieces() -> None:
+    """Too much at once, and each layer looks like all others."""
+    kinds = ["product"] * 24
+    before, after = (stream((1, 64, 512), inner, kinds) for inner in ((1, 64, 512), (64, 512)))
+    checked, names = check_and_names(before, after, 1.0)
+    assert checked.difference is None and not checked.count("neither") and len(checked.regions) > 24
+    assert all("made" not in name and "reshaped" not in name for name in (*names.values, *names.values.values()))
+    assert len(names.nodes) >= 3 * len(kinds)  # all operators are known again
+    assert all(0 <= k < len(after.graph.node) and 0 <= b < len(before.graph.node) for k, b in names.nodes.items())
+
+
+@pytest.mark.parametrize("fault", [0, 12, 23])
+def test_a_fault_in_a_long_stream_is_found(fault: int) -> None:
+    """From there on all values differ."""
+    kinds = ["product"] * 24
+    before = stream((1, 64, 128), (1, 64, 128), kinds)
+    assert check_models(before, stream((1, 64, 128), (64, 128), kinds, fault), 0.5).difference is not None
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_streams_of_many_shapes(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no time to run regions as they are: right ones pass, and what onnxruntime tells apart is told apart."""
+    monkeypatch.setattr(models, "QUICK", 0.0)
+    monkeypatch.setattr(models, "CHEAP", 0.0)
+    random = Random(seed)
+    shapes = [(1, 6, 8), (6, 8), (2, 3, 8), (6, 1, 8), (1, 1, 6, 8), (3, 2, 1, 8)]
+    kinds = [random.choice(["product", "row", "softmax"]) for _ in range(random.randrange(1, 8))]
+    shape, other = random.sample(shapes, 2)
+    before = stream(shape, shape, kinds)
+    assert check_models(before, stream(shape, other, kinds), 5.0).difference is None
+    wrong = stream(shape, other, kinds, random.randrange(len(kinds)))
+    x = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    expected, got = (run_session(session(m), {"x": x})[0] for m in (before, wrong))
+    checked = check_models(before, wrong, 5.0)
+    assert (checked.difference is not None) == (not np.allclose(expected, got, 1e-3, 1e-4)), checked.summary()
+
+
+def test_values_that_only_look_alike_are_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A square that is moved as a whole: in other shapes its values look like those of the original, and are not."""
+    monkeypatch.setattr(models, "QUICK", 0.0)
+
+    def square(moved: bool) -> ModelProto:
+        first = [N("Transpose", ["x"], ["t"], perm=[1, 0]), N("Reshape", ["t", "flat"], ["a"])]
+        last = [N("Reshape", ["c", "square"], ["d"]), N("Transpose", ["d"], ["y"], perm=[1, 0])]
+        ends = (first, last) if moved else ([N("Identity", ["x"], ["a"])], [N("Identity", ["c"], ["y"])])
+        graph = helper.make_graph(
+            [*ends[0], N("Tanh", ["a"], ["b"]), N("Exp", ["b"], ["c"]), *ends[1]], "g",
+            [helper.make_tensor_value_info("x", F, [8, 8])], [helper.make_tensor_value_info("y", F, [8, 8])],
+            [numpy_helper.from_array(np.array([64]), "flat"), numpy_helper.from_array(np.array([8, 8]), "square")],
+        )  # fmt: skip
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    checked = check_models(square(False), square(True), 5.0)
+    assert checked.difference is None and not checked.count("neither")
+
+
+def test_names_that_the_model_has_are_not_given_again() -> None:
+    """What is put in around a value has a name of its own."""
+    kinds = ["product"] * 24
+    before, after = (stream((1, 64, 512), inner, kinds) for inner in ((1, 64, 512), (64, 512)))
+    for node in after.graph.node:
+        node.output[:] = [{"s3": "s4 made", "m5": "s5 reshaped"}.get(o, o) for o in node.output]
+        node.input[:] = [{"s3": "s4 made", "m5": "s5 reshaped"}.get(o, o) for o in node.input]
+    checked = check_models(before, after, 1.0)
+    assert checked.difference is None and not checked.count("neither")
