@@ -6,17 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from eqsat.extraction.beams import Chosen, chosen_of
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.rows import Row, places_of
+from eqsat.ir.dtypes import NDArray
 
 MANY, MOST = 60, 16_000
 """From how many frontiers on those are looked for that cannot win, and how many are followed at most."""
 WIDTH, WIDEST = 400, 2_000
 """So many are looked through at each node; so many at most, and only where that has paid, for it takes their square."""
-LOOKED = 2
+LOOKED = 10
 """So many that are looked through take the time of one that is followed."""
+TOGETHER = 64
+"""So many are looked through at once."""
 PAYS, PAUSE = 0.8, 8
 """What is left of them then, at most; where it did not pay, that many nodes are passed before it is tried again."""
 
@@ -88,22 +93,41 @@ def _promising(states: States, bounds: Bounds, base: int, answered: Answered, bu
 
 
 def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> list[int] | None:
-    """The masks that are kept of those given with their costs, the cheapest first."""
-    kept: list[tuple[int, int]] = []
-    for mask, cost in costs:
-        added: dict[int, int] = {}
-        for other, less in kept:
-            room, more = cost - less, other & ~mask
-            while more and room >= 0:
-                low = more & -more
-                if low not in added:
-                    added[low] = next(price for price, x in views[low] if x < 0 or mask >> x & 1)
-                room -= added[low]
-                more ^= low
-            if room >= 0:
-                break
-        else:
-            kept.append((mask, cost))
-        if not budget.spend((len(kept) + len(added)) / LOOKED):
+    """The masks that are kept of those given with their costs, the cheapest first.
+
+    Which of those kept so far make a mask needless is asked for some masks at once: what adding the bits of the one to
+    the other costs is a product of matrices.
+    """
+    masks, prices = [mask for mask, _ in costs], np.array([cost for _, cost in costs])
+    bits = _bits(masks, max((place.bit_length() for place in views), default=1))
+    exact = np.float64 if (costs[-1][1] + 1) * bits.shape[1] < 1 << 53 else object
+    adding = np.zeros(bits.shape, exact)
+    for place, options in views.items():
+        column = place.bit_length() - 1
+        price = np.full(len(masks), options[-1][0], exact)
+        for cost, other in reversed(options[:-1]):
+            price[bits[:, other]] = cost
+        adding[:, column] = np.where(bits[:, column], 0, price)
+    has, kept = bits.astype(exact), list[int]()
+    for first in range(0, len(masks), TOGETHER):
+        some = range(first, min(first + TOGETHER, len(masks)))
+        if not budget.spend(len(some) * (len(kept) + bits.shape[1]) / LOOKED):
             return None
-    return [mask for mask, _ in kept]
+        beside, here = np.array([*kept, *some]), slice(some.start, some.stop)
+        # Not by a product of matrices as numpy has it, whose threads wait for each other where others are at work.
+        more = np.einsum("ib,jb->ij", has[beside], adding[here])
+        enough = more <= prices[here] - prices[beside][:, None]
+        needless, old, fresh = enough[: len(kept)].any(axis=0), len(kept), list[int]()
+        for k in range(len(some)):
+            if not needless[k] and not enough[[old + n for n in fresh], k].any():
+                fresh.append(k)
+        kept += [some[k] for k in fresh]
+    return [masks[n] for n in kept]
+
+
+def _bits(masks: Sequence[int], width: int) -> NDArray:
+    """Masks as rows of booleans, the lowest bit first."""
+    size = -(-width // 8)
+    data = b"".join(mask.to_bytes(size, "little") for mask in masks)
+    rows = np.frombuffer(data, np.uint8).reshape(len(masks), size)
+    return np.unpackbits(rows, axis=1, bitorder="little").astype(bool)

@@ -7,6 +7,7 @@ where those stand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.library import operator_node
@@ -88,12 +89,22 @@ def widened(node: Opaque) -> Opaque | None:
     it cannot be made anew."""
     if not node.pure or node.own_impl or (node.definition is None and not isinstance(node.impl, OperatorImpl)):
         return None
+    if not any(same_dim(d, 1) for x in node.operands for d in x.shape):
+        return node
+    if node not in _widened:
+        _widened[node] = _made_wide(node)
+    return _widened[node]
+
+
+_widened: WeakKeyDictionary[Opaque, Opaque | None] = WeakKeyDictionary()
+"""Of the operators that are in use: each is asked for in each way in which a program may be written."""
+
+
+def _made_wide(node: Opaque) -> Opaque | None:
     operands = [
         input(f"operand{n}", _wide(x.shape), x.dtype) if any(same_dim(d, 1) for d in x.shape) else x
         for n, x in enumerate(node.operands)
     ]
-    if all(a is b for a, b in zip(operands, node.operands, strict=True)):
-        return node
     try:
         if isinstance(node.impl, OperatorImpl):
             return node.impl.with_attrs(node, operands, _outputs(node, operands), node.attrs)

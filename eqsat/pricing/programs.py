@@ -11,7 +11,7 @@ from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
 from eqsat.ir.terms.shape import same_shape
 from eqsat.operators.bundles import of_opaque
-from eqsat.operators.labels import OpaqueKind, of_compute
+from eqsat.operators.labels import OpaqueKind, labels_of
 from eqsat.pricing.operators import Origin, may_add, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import is_reshape, kind_of_move, view_price
@@ -58,7 +58,7 @@ def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -
         return round(table.operators["reshape"]) if is_reshape(node) else view_price(node, table)
     if not isinstance(node, (Compute, Opaque)):
         return round(table.operators["node"])
-    op = of_compute(node) if isinstance(node, Compute) else of_opaque(node)
+    op = labels_of(node) if isinstance(node, Compute) else of_opaque(node)
     origins: list[Origin] = [_origin(node.operands[k], constants, alone) for k in op.accesses]
     price = operator_price(op.kind, op.labels, op.operands, op.outputs, origins, table)
     return price + _joined(node, origins, constants, alone, price, table)
@@ -101,5 +101,5 @@ def _origin(x: Tensor, constants: set[int], alone: set[int]) -> Origin:
         return "constant"
     if not isinstance(x.node, Compute) or x.node.serial not in alone:
         return ""
-    op = of_compute(x.node)
+    op = labels_of(x.node)
     return "product" if may_add(op.kind, op.labels, op.operands, op.outputs) else ""

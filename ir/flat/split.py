@@ -57,12 +57,20 @@ def maps_of_view(view: View, read_only: bool = False) -> tuple[Map, ...] | None:
     """
     known = _known[read_only]
     if view not in known:
-        known[view] = _maps(view, read_only)
+        alike = view.gather, view.valid, view.source.shape, view.outputs[0][0], read_only
+        if alike not in _alike:
+            if len(_alike) >= MOST_ALIKE:
+                _alike.clear()
+            _alike[alike] = _maps(view, read_only)
+        known[view] = _alike[alike]
     return known[view]
 
 
 _known: tuple[WeakKeyDictionary[View, tuple[Map, ...] | None], ...] = (WeakKeyDictionary(), WeakKeyDictionary())
 """The maps of views that are in use: the cost of a program is asked for, and what it does, again and again."""
+_alike: dict[object, tuple[Map, ...] | None] = {}
+"""The maps of views by their formulas and shapes: blocks that are alike have views that are."""
+MOST_ALIKE = 1 << 12
 
 
 def _maps(view: View, read_only: bool) -> tuple[Map, ...] | None:

@@ -257,3 +257,35 @@ def test_the_frontiers_of_equal_blocks_are_looked_through_once(monkeypatch: pyte
         costs += [found.cost, len(asked)]
     assert 0 < max(costs[3], costs[5]) < 2 * costs[1]
     assert costs[4] > 1.9 * costs[2]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_frontiers_that_cannot_win_are_those_beside_which_another_is_no_dearer(seed: int) -> None:
+    """Asked for many at once, and by exact numbers beyond 53 bits: the same as one by one."""
+    from eqsat.extraction import frontier
+
+    rng = Random(seed)
+    width, most = rng.choice([1, 5, 20, 70]), rng.choice([3, 50, 10**6, 10**17])
+    masks = {rng.getrandbits(width) & rng.getrandbits(width) for _ in range(200)}
+    costs = sorted(((mask, rng.randrange(most)) for mask in masks), key=lambda x: x[1])
+    costs = [(mask, cost - costs[0][1]) for mask, cost in costs]
+    used = [n for n in range(width) if any(mask >> n & 1 for mask in masks)]
+    views = {
+        1 << n: (
+            *sorted((rng.randrange(most), x) for x in used if x != n and rng.random() < 0.3),
+            (rng.randrange(2 * most), -1),
+        )
+        for n in used
+    }
+    kept: list[tuple[int, int]] = []
+    for mask, cost in costs:
+        added = {
+            n: next(price for price, other in views[1 << n] if other < 0 or mask >> other & 1)
+            for n in used
+            if not mask >> n & 1
+        }
+        if not any(less + sum(added[n] for n in added if other >> n & 1) <= cost for other, less in kept):
+            kept.append((mask, cost))
+    found = frontier._kept(costs, views, Budget(1e9, float("inf")))  # pyright: ignore[reportPrivateUsage]
+    assert found == [mask for mask, _ in kept]
+    assert frontier._kept(costs, views, Budget(1.0, float("inf"))) is None  # pyright: ignore[reportPrivateUsage]
