@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from eqsat.graph.search import Limits, Status
     from eqsat.ir.tensors.tensor import Tensor
     from eqsat.onnx.confirm import Confirmation
+    from eqsat.onnx.parts.own import Parts
     from eqsat.onnx.read import ModelValues, OnnxProgram
     from eqsat.onnx.spelling import Spelling
     from eqsat.pricing.table import Table
@@ -199,6 +201,8 @@ class _Run:
     confirm: bool
     inside: bool = False
     """Whether the model is the body of an If, Loop or Scan."""
+    alone: bool = False
+    """Whether bodies of If, Loop and Scan stay as they are."""
     begun: float = field(default_factory=time.monotonic)
 
     @property
@@ -212,7 +216,6 @@ class _Run:
         """The result within the limits; the model itself where they are hit."""
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.frozen import laid, occurring
-        from eqsat.onnx.parts import bodies, opaque_types
         from eqsat.onnx.parts.defaults import without_defaults
         from eqsat.onnx.parts.functions import unfolded
         from eqsat.onnx.read import read_with_types
@@ -223,10 +226,10 @@ class _Run:
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
                 before, program, values, said = unfolded((before, program, values), self.freeze)
-                remarks, folded = [*said], before
+                remarks, folded, whole = [*said], before, (before, program, values)
                 inside: list[tuple[str, OnnxResult]] = []
-                for part in (bodies, opaque_types):
-                    found = part.optimized(before, values, self.body, self.limits)
+                for part in self.parts():
+                    found = part(before, values, self.limits)
                     remarks += found.remarks
                     inside += found.results
                     if found.changed:
@@ -241,12 +244,11 @@ class _Run:
                 )
                 begun = self.begun if self.checked else None
                 best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
-                if before is not known[0]:
-                    initial = source.measure(*known)
-                    final = initial if best.model is given else best.final
-                    best = replace(best, laid=best.initial, initial=initial, final=final)
+                if before is not whole[0]:
+                    best = _since(best, source.measure(*whole), before is not known[0])
                 best = replace(best, model=given) if best.model is folded else best
-                return best if best.model is given else replace(best, parts=tuple(inside))
+                others = best.model is given and known[0] is not whole[0]  # bodies of a model that was not taken
+                return best if others else replace(best, parts=tuple(inside))
         except MemoryError:
             return self.late(given, program, "memory-limit", OUT_OF_MEMORY)
         except clock.OutOfTime:
@@ -284,9 +286,26 @@ class _Run:
 
         return searched
 
-    def body(self, model: ModelProto, limits: Limits) -> OnnxResult:
-        """The body of an If, Loop or Scan, optimised in the same way."""
-        inner = replace(self, limits=limits, confirm=False, inside=True, begun=time.monotonic())
+    def parts(self) -> list[Callable[[ModelProto, ModelValues, Limits], Parts]]:
+        """What optimises parts of a model as models of their own; what is frozen keeps its layouts at borders."""
+        from eqsat.freezing.names import frozen_items
+        from eqsat.onnx.parts import bodies, borders, opaque_types
+
+        def opaque(model: ModelProto, values: ModelValues, limits: Limits) -> Parts:
+            return opaque_types.optimized(model, values, self.body, limits)
+
+        def bodies_of(model: ModelProto, values: ModelValues, limits: Limits) -> Parts:
+            return bodies.optimized(model, values, self.body, limits)
+
+        def borders_of(model: ModelProto, values: ModelValues, limits: Limits) -> Parts:
+            return borders.optimized(model, self.body, partial(self.body, alone=True), limits)
+
+        frozen = any(True for _ in frozen_items(self.freeze))
+        return [opaque] if self.alone else [bodies_of, opaque] if frozen else [borders_of, bodies_of, opaque]
+
+    def body(self, model: ModelProto, limits: Limits, alone: bool = False) -> OnnxResult:
+        """The body of an If, Loop or Scan, optimised in the same way; alone: without its own bodies."""
+        inner = replace(self, limits=limits, confirm=False, inside=True, alone=alone, begun=time.monotonic())
         found = inner.whole(model, False, lambda phase: None)
         return replace(found, target=self.target, prices=self.table, seconds=inner.seconds)
 
@@ -296,6 +315,12 @@ class _Run:
 
         unchanged = given_back(program, [reason], status=status, own=measure(program, self.table))
         return with_model(unchanged, given, given)
+
+
+def _since(best: OnnxResult, initial: Measure, laid: bool) -> OnnxResult:
+    """The result with what the model cost before its parts changed, and before operators were given other layouts."""
+    final = initial if best.model is best.source else best.final
+    return replace(best, laid=best.initial if laid else None, initial=initial, final=final)
 
 
 def _read_within(

@@ -18,6 +18,7 @@ from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import check_model, infer_shapes
 from eqsat.models.package import element_type
 from eqsat.onnx.barrier import uses_function
+from eqsat.onnx.bytes import INPUT_AND_OUTPUT, JOINS, TWICE_OUTPUT
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
 from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.parts.own import Parts
@@ -25,6 +26,7 @@ from eqsat.onnx.read import ModelValues
 from eqsat.onnx.write import renamed
 
 Optimize = Callable[..., Any]
+MOVES = (*TWICE_OUTPUT, *INPUT_AND_OUTPUT, *JOINS)
 STATES = {"Loop": (2, 2, 1), "Scan": (0, 0, 0)}
 """Where the states begin among the inputs of the node, the inputs of its body, and the outputs of that."""
 
@@ -39,7 +41,7 @@ def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits
 
     def better(share: Limits, place: int, number: int, what: str) -> ModelProto | None:
         node = model.graph.node[place]
-        own = _model_of(node.attribute[number].g, node, model, values, named)
+        own = model_of(node.attribute[number].g, node, model, values, named)
         found = optimize(own, limits=share)
         after = found.model
         if after is own:
@@ -47,7 +49,7 @@ def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits
             return None
         candidate = ModelProto()
         candidate.CopyFrom(result.model)
-        _put_back(candidate, candidate.graph.node[place].attribute[number].g, after, own)
+        put_back(candidate, candidate.graph.node[place].attribute[number].g, after, own)
         check_model(candidate)
         result.results = (*result.results, (what, found))
         return candidate
@@ -61,13 +63,12 @@ def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits
 
 
 def _lays_out(graph: GraphProto) -> bool:
-    """Whether there is anything to gain: two nodes or more, in the body or inside of one of its nodes."""
-    return len(graph.node) > 1 or any(_lays_out(g) for n in graph.node for g in subgraphs(n))
+    """Whether there is anything to gain or to tell of, in the body or inside of its nodes: two nodes, or a move."""
+    moves = any(n.op_type in MOVES for n in graph.node)
+    return moves or len(graph.node) > 1 or any(_lays_out(g) for n in graph.node for g in subgraphs(n))
 
 
-def _model_of(
-    graph: GraphProto, node: NodeProto, outer: ModelProto, values: ModelValues, named: set[str]
-) -> ModelProto:
+def model_of(graph: GraphProto, node: NodeProto, outer: ModelProto, values: ModelValues, named: set[str]) -> ModelProto:
     """The body as a model; EqsatError where the type of an input is not known to programs."""
     own = GraphProto()
     own.CopyFrom(graph)
@@ -102,6 +103,7 @@ def _model_of(
     if any(uses_function(n, local) for n in own.node):
         model.functions.extend(outer.functions)
     _settle(model, {x: after for x, (_, after) in states.items()})
+    _give_shapes(model)
     return model
 
 
@@ -155,7 +157,16 @@ def _settle(model: ModelProto, states: Mapping[str, str]) -> None:
             return
 
 
-def _put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: ModelProto) -> None:
+def _give_shapes(model: ModelProto) -> None:
+    """Say the shapes of results that a body need not declare, and a model must, as far as they are known."""
+    if all(x.type.tensor_type.HasField("shape") for x in model.graph.output):
+        return
+    for x, found in zip(model.graph.output, infer_shapes(model).graph.output, strict=True):
+        if not x.type.tensor_type.HasField("shape") and found.type.tensor_type.HasField("shape"):
+            x.type.tensor_type.shape.CopyFrom(found.type.tensor_type.shape)
+
+
+def put_back(model: ModelProto, graph: GraphProto, after: ModelProto, own: ModelProto) -> None:
     """Replace a body by its optimised model, whose inner values get names that nothing else in the model has."""
     before = {x.name for x in graph.initializer}
     outer = {x.name: x.SerializeToString() for x in own.graph.initializer if x.name not in before}
@@ -176,7 +187,7 @@ def free_names(
     graph: GraphProto, part: ModelProto, constants: Iterable[TensorProto], kept: Collection[str]
 ) -> dict[str, str]:
     """Names for the values and some constants of a part that nothing in a graph has; `kept` keep theirs."""
-    taken = {*_names(graph)}
+    taken = {*names_in(graph)}
     table: dict[str, str] = {}
     for name in (*(o for n in part.graph.node for o in n.output if o), *(x.name for x in constants)):
         if name in kept:
@@ -186,10 +197,10 @@ def free_names(
     return table
 
 
-def _names(graph: GraphProto) -> Iterator[str]:
+def names_in(graph: GraphProto) -> Iterator[str]:
     """Every name of a value in a graph and in the graphs inside of it."""
     yield from (x.name for x in (*graph.input, *graph.output, *graph.initializer))
     for node in graph.node:
         yield from (*node.input, *node.output)
         for inner in subgraphs(node):
-            yield from _names(inner)
+            yield from names_in(inner)
