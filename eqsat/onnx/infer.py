@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import onnx
@@ -17,7 +17,7 @@ from eqsat.models.package import dtype_name, element_type
 from eqsat.onnx.bounds import check_functions, follows_large_values
 from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.slice import settle
-from eqsat.onnx.trust import prepare
+from eqsat.onnx.trust import DOMAIN, prepare, unfit
 
 SMALL_TENSOR = 1024
 """Initialisers of more elements are left out where only types are asked for."""
@@ -168,16 +168,10 @@ def infer(model: ModelProto) -> Types:
     may be 0.
     """
     check_functions(model)
-    bare = skeleton(model)
-    for value in (*bare.graph.input, *bare.graph.output, *bare.graph.value_info):
-        for d in value.type.tensor_type.shape.dim:
-            if d.dim_value < 0:  # some exporters mark unknown extents so, and inference counts with them
-                d.ClearField("dim_value")
-    settle(bare.graph)
-    follow = not follows_large_values(bare)
-    plain = skeleton(model) if prepare(bare) else None
-    inferred = infer_shapes(bare, data_prop=follow, valid=True, plain=plain)
-    protos: dict[str, TypeProto] = {}
+    inferred, protos, without = _inferred(model, ()), dict[str, TypeProto](), set[str]()
+    while found := _unfit(inferred) - without:
+        without |= found
+        inferred = _inferred(model, without)
     graph = inferred.graph
     for value in (*graph.input, *graph.output, *graph.value_info):
         old = protos.get(value.name)
@@ -194,6 +188,31 @@ def infer(model: ModelProto) -> Types:
     types.taken.update(d.dim_param for p in protos.values() for d in p.tensor_type.shape.dim)
     types.fix_unknown(protos.values())
     return types
+
+
+def _inferred(model: ModelProto, without: Collection[str]) -> ModelProto:
+    """The model with what onnx infers; nothing about the extents of some values."""
+    bare = skeleton(model)
+    for value in (*bare.graph.input, *bare.graph.output, *bare.graph.value_info):
+        for d in value.type.tensor_type.shape.dim:
+            if d.dim_value < 0:  # some exporters mark unknown extents so, and inference counts with them
+                d.ClearField("dim_value")
+    settle(bare.graph)
+    follow = not follows_large_values(bare)
+    plain = skeleton(model) if prepare(bare, without) else None
+    return infer_shapes(bare, data_prop=follow, valid=True, plain=plain)
+
+
+def _unfit(inferred: ModelProto) -> set[str]:
+    """What is made by poolings that no window fits."""
+    graph = inferred.graph
+    shapes = {
+        x.name: [d.dim_value if d.HasField("dim_value") else None for d in x.type.tensor_type.shape.dim]
+        for x in (*graph.input, *graph.value_info)
+    }
+    inside = {f.name: f.node[0] for f in inferred.functions if f.domain == DOMAIN}
+    every = ((n, inside.get(n.op_type, n) if n.domain == DOMAIN else n) for n in graph.node)
+    return {n.output[0] for n, own in every if unfit(own, shapes.get(n.input[0], ()) if n.input else ())}
 
 
 def captured(node: NodeProto) -> list[str]:

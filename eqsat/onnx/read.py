@@ -35,7 +35,7 @@ from eqsat.onnx.ops.custom import SEPARATOR, told
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
 from eqsat.onnx.sizes import Sizes, as_parameter, size_array, sizes_of
 from eqsat.onnx.slice import cleared, settled
-from eqsat.onnx.trust import inferred_in
+from eqsat.onnx.trust import inferred_in, unfit
 
 FOLD = 64
 """Integer constants of up to this many elements are computed while reading."""
@@ -254,6 +254,8 @@ class _Reader:
         if clear is not None:
             known[node.input[2]] = clear
         data = {n: numpy_helper.from_array(a, n) for n, a in known.items()}
+        if node.input and unfit(node, read[node.input[0]].shape):
+            return
         inputs = {n: self.types.proto(x.shape, x.dtype) for n, x in read.items()}
         opsets = list(self.model.opset_import)
         try:

@@ -2,11 +2,13 @@
 
 Before opset 22 a pooling with ceil_mode counts windows that begin behind the input, which no runtime has; Slice of
 opset 10 gives an axis that it cuts the name of the uncut one; STFT counts all frequencies unless it is told not to;
-about dilated windows with automatic or rounded padding, inference and runtimes disagree in every version. Such a node
-is inferred as a function of the same node in an opset that has it right, and where there is none, with unknown extents.
+about dilated windows with automatic or rounded padding, inference and runtimes disagree in every version, and from opset
+22 on about a rounded number of windows none of which fits. Such a node is inferred as a function of the same node in an opset that has it right, and where there is none, with unknown extents.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
@@ -43,13 +45,35 @@ def inferred_in(node: NodeProto, opset: int) -> int | None:
     return right if found is not None and found.since_version == right else None
 
 
-def prepare(bare: ModelProto) -> bool:
-    """Replace such nodes of a model that is only inferred; whether there were any."""
+def unfit(node: NodeProto, shape: Sequence[object]) -> bool:
+    """Whether a pooling counts its windows with ceil_mode, and none fits an axis of this operand, as far as is known.
+
+    >>> pool = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], strides=[2], ceil_mode=1)
+    >>> unfit(pool, (1, 1, 1)), unfit(pool, (1, 1, 3)), unfit(pool, (1, 1, None))
+    (True, False, False)
+    """
+    if node.op_type not in POOLS or node.domain not in ("", "ai.onnx"):
+        return False
+    attrs = {a.name: list(a.ints) or a.i for a in node.attribute}
+    kernel = attrs.get("kernel_shape")
+    if not attrs.get("ceil_mode") or not isinstance(kernel, list):
+        return False
+    count = len(kernel)
+    pads, apart = attrs.get("pads") or [0] * (2 * count), attrs.get("dilations") or [1] * count
+    if not isinstance(pads, list) or not isinstance(apart, list):
+        return False
+    rows = zip(shape[2:], kernel, apart, pads[:count], pads[count:], strict=False)
+    return any(isinstance(d, int) and d + p + q < (k - 1) * a + 1 for d, k, a, p, q in rows)
+
+
+def prepare(bare: ModelProto, without: Collection[str] = ()) -> bool:
+    """Replace such nodes of a model that is only inferred, and those that make one of some values; whether there were
+    any."""
     opset = next((int(o.version) for o in bare.opset_import if o.domain in ("", "ai.onnx")), 1)
     local = {(f.domain, f.name) for f in bare.functions}
     changed = 0
     for node in bare.graph.node:
-        wanted = inferred_in(node, opset)
+        wanted = None if node.output[0] in without else inferred_in(node, opset)
         if wanted == opset or (node.domain, node.op_type) in local:
             continue
         changed += 1

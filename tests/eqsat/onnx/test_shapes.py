@@ -17,6 +17,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper, shape_inference 
 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.tensors.bind import node_symbols  # noqa: E402
+from eqsat.ir.tensors.run import evaluate  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque, input  # noqa: E402
 from eqsat.models.guarded import check_model  # noqa: E402
 from eqsat.models.package import run_session, session  # noqa: E402
@@ -315,3 +316,27 @@ def test_a_grid_of_known_size_has_no_symbols() -> None:  # feature: I3
     x = np.random.default_rng(0).standard_normal((1, 2, 5, 5)).astype("float32")
     (wanted,), (got,) = (run_session(session(m), {"x": x}) for m in (model, found.model))
     assert np.array_equal(wanted, got)
+
+
+@pytest.mark.parametrize("opset", [11, 19, 20, 22])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("late", [False, True])
+def test_pools_that_no_window_fits_have_no_cells(op: str, opset: int, late: bool) -> None:
+    """Found by the long run: from opset 22 on, onnx counts one such window."""
+    names = ["h", "w"] if late else [1, 7]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node(op, ["r"], ["p"], kernel_shape=[3, 2], strides=[2, 2], ceil_mode=1),
+        helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Neg", ["t"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", [2, 3, *names]), ("y", [None] * 4))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, 1, 7)).astype(np.float32)}
+    wanted = run_session(session(model), feeds)
+    assert wanted[0].shape == (2, 0, 4, 3)
+    for other in (write(read(model)), front.optimize(model).model):
+        assert run_session(session(other), feeds)[0].shape == wanted[0].shape
+    if not late:
+        assert np.shape(evaluate(read(model), feeds)) == wanted[0].shape
