@@ -226,13 +226,15 @@ class _Run:
         try:
             with clock.at_most(self.limits.seconds - self.seconds):
                 before, program, values, said = unfolded((before, program, values), self.freeze)
-                remarks, folded, whole = [*said], before, (before, program, values)
-                inside: list[tuple[str, OnnxResult]] = []
+                remarks, folded, whole, unlaid = [*said], before, before, None
+                inside: dict[str, OnnxResult] = {}
                 for part in self.parts():
                     found = part(before, values, self.limits)
                     remarks += found.remarks
-                    inside += found.results
+                    for name, x in found.results:
+                        inside[name] = replace(x, initial=inside[name].initial) if name in inside else x
                     if found.changed:
+                        unlaid = unlaid or ((before, program, values) if found.around else None)
                         before = found.model
                         program, values = read_with_types(before, fold_inputs)
                 freeze = occurring(self.freeze, program, given, self.inside)
@@ -244,11 +246,11 @@ class _Run:
                 )
                 begun = self.begun if self.checked else None
                 best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
-                if before is not whole[0]:
-                    best = _since(best, source.measure(*whole), before is not known[0])
+                if before is not known[0] or unlaid is not None:
+                    best = _since(best, source.measure(*(unlaid or known)), before is not known[0])
                 best = replace(best, model=given) if best.model is folded else best
-                others = best.model is given and known[0] is not whole[0]  # bodies of a model that was not taken
-                return best if others else replace(best, parts=tuple(inside))
+                others = best.model is given and known[0] is not whole  # bodies of a model that was not taken
+                return best if others else replace(best, parts=tuple(inside.items()))
         except MemoryError:
             return self.late(given, program, "memory-limit", OUT_OF_MEMORY)
         except clock.OutOfTime:

@@ -2,8 +2,9 @@
 
 Before opset 22 a pooling with ceil_mode counts windows that begin behind the input, which no runtime has; Slice of
 opset 10 gives an axis that it cuts the name of the uncut one; STFT counts all frequencies unless it is told not to;
-about dilated windows with automatic or rounded padding, inference and runtimes disagree in every version, and from opset
-22 on about a rounded number of windows none of which fits. Such a node is inferred as a function of the same node in an opset that has it right, and where there is none, with unknown extents.
+about dilated windows with automatic or rounded padding, inference and runtimes disagree in every version, and from
+opset 22 on about a rounded number of windows none of which fits. Such a node is inferred as a function of the same node
+in an opset that has it right, and where there is none, with unknown extents.
 """
 
 from __future__ import annotations

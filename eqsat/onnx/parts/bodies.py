@@ -57,9 +57,14 @@ def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits
     for place, node in enumerate(model.graph.node):
         for number, attribute in enumerate(node.attribute):
             if attribute.type == AttributeProto.GRAPH and _lays_out(attribute.g):
-                what = f"{attribute.name} of {node.op_type} {node.name or node.output[0]!r}"
+                what = body_name(node, attribute)
                 result.attempt(what, limits, partial(better, place=place, number=number, what=what))
     return result
+
+
+def body_name(node: NodeProto, attribute: AttributeProto) -> str:
+    """How a body is called in what is said of it."""
+    return f"{attribute.name} of {node.op_type} {node.name or node.output[0]!r}"
 
 
 def _lays_out(graph: GraphProto) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from onnx import GraphProto, ModelProto, NodeProto, helper
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, helper
 
 from eqsat.checking.guard import differs
 from eqsat.checking.models import check_and_names
@@ -24,8 +24,8 @@ from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import check_model
 from eqsat.onnx.infer import SMALL_TENSOR, captured, elements
-from eqsat.onnx.nested import nested_nodes, subgraphs
-from eqsat.onnx.parts.bodies import model_of, names_in, put_back
+from eqsat.onnx.nested import nested_nodes
+from eqsat.onnx.parts.bodies import body_name, model_of, names_in, put_back
 from eqsat.onnx.parts.own import Parts
 from eqsat.onnx.read import read_with_types
 from eqsat.onnx.write import renamed
@@ -48,10 +48,13 @@ def optimized(model: ModelProto, optimize: Optimize, alone: Optimize, limits: Li
     optimize: what is done with a branch as a model of its own, alone: with a graph in which branchings stay as they
     are. Each If may take a quarter of the time that is left.
     """
-    result = Parts(model, "borders of If have better layouts")
+    result = Parts(model, "borders of If have better layouts", around=True)
 
     def better(share: Limits, which: int) -> ModelProto | None:
-        return _Search(result.model, which, optimize, alone, share).best()
+        search = _Search(result.model, which, optimize, alone, share)
+        found = search.best()
+        result.results = (*result.results, *search.results) if found is not None else result.results
+        return found
 
     if not any(n.op_type == "Transpose" for n in nested_nodes(model.graph.node)):
         return result
@@ -64,6 +67,15 @@ def optimized(model: ModelProto, optimize: Optimize, alone: Optimize, limits: Li
 
 def _branchings(graph: GraphProto) -> list[NodeProto]:
     return [n for n in graph.node if n.op_type == "If" and n.domain in ("", "ai.onnx")]
+
+
+def _branches(node: NodeProto) -> list[GraphProto]:
+    """The branches of an If in an order that does not depend on how it is stored."""
+    return [a.g for a in _bodies(node)]
+
+
+def _bodies(node: NodeProto) -> list[AttributeProto]:
+    return sorted((a for a in node.attribute if a.HasField("g")), key=lambda a: a.name)
 
 
 def _candidates(model: ModelProto, node: NodeProto) -> list[str]:
@@ -103,6 +115,8 @@ class _Search:
     begun: float = field(default_factory=time.monotonic)
     known: dict[Any, tuple[ModelProto, Any]] = field(default_factory=dict[Any, tuple[ModelProto, Any]])
     """What was found of a branch with some orders."""
+    results: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
+    """What was found of the branches with the best orders, beside what they were, by names as those of bodies."""
 
     def best(self) -> ModelProto | None:
         """The model with the best orders that were found; None where the best is none."""
@@ -161,24 +175,31 @@ class _Search:
         """The model with some orders, all sides optimised."""
         made = laid(self.model, self.which, orders)
         owns = list(self._branches(made))
-        for number, branch in enumerate(subgraphs(_branchings(made.graph)[self.which])):
-            own, found = self._branch(number, orders, owns[number])
-            if found.model is not own:
-                put_back(made, branch, found.model, own)
-        return self.alone(made, limits=self._share()).model
+        found: list[Any] = []
+        for number, branch in enumerate(_branches(_branchings(made.graph)[self.which])):
+            own, best = self._branch(number, orders, owns[number])
+            before = self._branch(number, {}, owns[number])[1]
+            found.append(replace(best, initial=before.initial))
+            if best.model is not own:
+                put_back(made, branch, best.model, own)
+        whole = self.alone(made, limits=self._share()).model
+        node = _branchings(whole.graph)[_same_branching(self.model, self.which, whole)]
+        node.name = _branchings(self.model.graph)[self.which].name
+        self.results = [(body_name(node, a), x) for a, x in zip(_bodies(node), found, strict=True)]
+        return whole
 
     def _branches(self, made: ModelProto) -> Iterator[Callable[[], ModelProto]]:
         """What makes a model of each branch."""
         values = read_with_types(made)[1]
         named = {d.dim_param for x in made.graph.input for d in x.type.tensor_type.shape.dim if d.dim_param}
         node = _branchings(made.graph)[self.which]
-        for branch in subgraphs(node):
+        for branch in _branches(node):
             yield partial(model_of, branch, node, made, values, named)
 
     def _branch(self, number: int, orders: Orders, own: Callable[[], ModelProto]) -> tuple[ModelProto, Any]:
         """A branch as a model, and what was found of it."""
         given = _branchings(self.model.graph)[self.which]
-        met = {*_read(list(subgraphs(given))[number]), *given.output}
+        met = {*_read(_branches(given)[number]), *given.output}
         key = number, frozenset((x, o) for x, o in orders.items() if x in met)
         if key not in self.known:
             model = own()
@@ -282,7 +303,7 @@ def laid(model: ModelProto, which: int, orders: Orders) -> ModelProto:
 
     before: list[NodeProto] = []
     behind: list[NodeProto] = []
-    branches = list(subgraphs(node))
+    branches = _branches(node)
     for name, order in orders.items():
         if name in node.output:
             place, outer = list(node.output).index(name), fresh(f"{name}_laid")
@@ -316,7 +337,7 @@ def taken(model: ModelProto, which: int, number: int) -> ModelProto:
     made.CopyFrom(model)
     graph = made.graph
     node = _branchings(graph)[which]
-    branch = list(subgraphs(node))[number]
+    branch = _branches(node)[number]
     names = {*names_in(graph)}
     table: dict[str, str] = {}
     own = [*(x.name for x in branch.initializer), *(x.values.name for x in branch.sparse_initializer)]

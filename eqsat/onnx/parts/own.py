@@ -27,6 +27,8 @@ class Parts:
     changed: int = 0
     reasons: tuple[str, ...] = ()
     results: tuple[tuple[str, Any], ...] = ()
+    around: bool = False
+    """Whether what is around the parts changes with them."""
 
     @property
     def remarks(self) -> tuple[str, ...]:

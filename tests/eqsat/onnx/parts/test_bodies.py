@@ -171,7 +171,7 @@ def test_a_body_that_fails_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(bodies, "_put_back", broken)
+    monkeypatch.setattr(bodies, "put_back", broken)
     monkeypatch.setenv("EQSAT_DEBUG", "0")
     model = branches()
     result = front.optimize(model)

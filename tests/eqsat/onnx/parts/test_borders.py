@@ -18,7 +18,7 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper  # noqa: E402
 
 import eqsat.onnx as front  # noqa: E402
 from eqsat.engine import Limits  # noqa: E402
@@ -104,7 +104,17 @@ def symbolic() -> ModelProto:
     return model
 
 
-MODELS = {f.__name__: f for f in (adjacent, through, far, inner, several, symbolic)}
+def then_first() -> ModelProto:
+    """The branches in the other order in the file."""
+    model = several()
+    node = next(n for n in model.graph.node if n.op_type == "If")
+    both = [a.SerializeToString() for a in node.attribute]
+    del node.attribute[:]
+    node.attribute.extend(AttributeProto.FromString(data) for data in reversed(both))
+    return model
+
+
+MODELS = {f.__name__: f for f in (adjacent, through, far, inner, several, then_first, symbolic)}
 
 
 def runs(model: ModelProto, seed: int = 0) -> Iterator[dict[str, Any]]:
