@@ -289,6 +289,8 @@ class _Reader:
                 elif name in self.sizes and found.declared.constants[role]:
                     attrs[role] = as_parameter(self.sizes[name])
                     name = ""
+            elif name in self.sizes and role in found.declared.computed:
+                attrs[role] = as_parameter(self.sizes[name])
             operands.append(self.env[name] if name else None)
         if node.op_type == "Slice":
             attrs |= cleared(attrs)

@@ -32,7 +32,8 @@ RESIZING = (
 
 @dataclass(frozen=True)
 class Declared:
-    """Inputs by slot, the values of attributes (none listed: any number), and inputs that must be constants.
+    """Inputs by slot, the values of attributes (none listed: any number), inputs that must be constants, and inputs
+    that the entry is told as parameters, too, where they are `computed` from shapes.
 
     The last input may stand for any number of them. Constants are a list or one number, whatever their rank was.
     """
@@ -42,6 +43,7 @@ class Declared:
     variadic: bool
     attributes: Mapping[str, tuple[str, ...]]
     constants: Mapping[str, bool]
+    computed: frozenset[str] = frozenset()
 
     def admit(self, call: Call) -> Call:
         """The call as the entry expects it; Declined where it has anything that is not declared.
@@ -106,7 +108,8 @@ def declare(inputs: str, attributes: str = "", constants: str = "") -> Declared:
     """A declaration from text: `data shape`, `min?` for one that may be absent, `x*` for any number at the end.
 
     Attributes list their values where there are few (`mode=DCR|CRD`, `keepdims=0|1`); text must, `=*` allows any.
-    `constants` names the inputs that the entry needs as numbers: one number, or a list with `axes[]`.
+    `constants` names the inputs that the entry needs as numbers: one number, or a list with `axes[]`; with `sizes[]?`
+    it has them as sizes beside the operand where shape arithmetic makes them.
 
     >>> declare("data axes?", "keepdims=0|1 axes", "axes[]").attributes
     {'keepdims': ('0', '1'), 'axes': ()}
@@ -119,5 +122,6 @@ def declare(inputs: str, attributes: str = "", constants: str = "") -> Declared:
         frozenset(n for n, w in zip(names, words, strict=True) if w.endswith("?")),
         any(w.endswith("*") for w in words),
         {name: tuple(values.split("|")) if values else () for name, _, values in pairs},
-        {w.removesuffix("[]"): w.endswith("[]") for w in constants.split()},
+        {w.removesuffix("[]"): w.endswith("[]") for w in constants.split() if not w.endswith("?")},
+        frozenset(w.removesuffix("[]?") for w in constants.split() if w.endswith("?")),
     )

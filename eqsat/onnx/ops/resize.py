@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray, is_float
+from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.flat.sizes import div
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Constant, Tensor, constant, from_body
 from eqsat.ir.tensors.views import view
@@ -21,7 +23,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, normalize_axes, output_axes, require_static, same_dim
 from eqsat.ir.terms.tables import table_load
 from eqsat.ir.terms.term import Term
-from eqsat.onnx.call import Call, Declined, Type, ints, items_of
+from eqsat.onnx.call import Call, Declined, Type, ints, items_of, schema
 from eqsat.onnx.ops.declare import RESIZING
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import output_shape, spelled
@@ -190,9 +192,11 @@ def _named(c: Call, x: Tensor) -> tuple[int, ...]:
 
 
 def by_axes(c: Call) -> Call:
-    """A call whose scales or sizes are constant as one that names the axes which it resizes, with their scales or
-    sizes as parameters; any other call as it is."""
+    """A call whose scales or sizes are known as one that names the axes which it resizes, with their scales or sizes as
+    parameters; any other call as it is. Sizes that are computed from shapes are known beside their operand."""
     x, given = c.tensors[0], [None, *c.operands[1:], None, None, None]
+    sizes = c.attrs.get("sizes") if given[3] is not None else None
+    c = replace(c, attrs={k: v for k, v in c.attrs.items() if k != "sizes"}) if sizes is not None else c
     policy = c.get("keep_aspect_ratio_policy", "stretch")
     if c.get("coordinate_transformation_mode") == "tf_crop_and_resize" or policy != "stretch":
         return c
@@ -200,6 +204,7 @@ def by_axes(c: Call) -> Call:
     for name, slot in slots.items():
         source, listed = given[slot], c.attrs.get(name)
         known = source is not None and isinstance(source.node, Constant) and source.shape != (0,)
+        listed = sizes if name == "sizes" and not known and sizes is not None else listed
         if listed is None and not known:
             continue
         array = source.node.array if source is not None and isinstance(source.node, Constant) else None
@@ -208,7 +213,8 @@ def by_axes(c: Call) -> Call:
             return c
         pairs = zip(_named(c, x), values, strict=True)
         kept = [(n, v) for n, v in pairs if (v != 1 if name == "scales" else not same_dim(x.shape[n], v))]
-        if not kept:
+        spelled_as = _spelled(c, x, name, kept) if kept else None
+        if spelled_as is None:
             return c
         axes = tuple(n for n, _ in kept)
         c = replace(c, types=_settled(c, x, axes))
@@ -216,8 +222,34 @@ def by_axes(c: Call) -> Call:
             if "axes" in c.attrs:
                 raise Declined(c.op, f"no runtime has it along the axes {axes}")
             return c
-        return replace(c, operands=c.operands[:1], attrs={**c.attrs, "axes": axes, name: tuple(v for _, v in kept)})
+        return replace(c, operands=c.operands[:1], attrs={**c.attrs, "axes": axes, **spelled_as})
     return c
+
+
+def _spelled(c: Call, x: Tensor, name: str, kept: Sequence[tuple[int, Any]]) -> dict[str, Any] | None:
+    """Scales or sizes of some axes as a parameter that can be written; None where there is none. Sizes that are not
+    numbers, or stand among extents that are none where all axes have to have one, are scales if those make them."""
+    found = schema(c.op, c.opset)
+    alone = found is not None and "axes" in found.attributes
+    others = [d for n, d in enumerate(x.shape) if n not in {n for n, _ in kept}]
+    numbers = all(isinstance(v, int) for _, v in kept) and (alone or all(isinstance(d, int) for d in others))
+    if name == "scales" or numbers:
+        return {name: tuple(v for _, v in kept)}
+    scales = [_scale(x.shape[n], v) for n, v in kept]
+    return None if any(s is None for s in scales) else {"scales": tuple(scales)}
+
+
+def _scale(inside: Dim, outside: Dim) -> float | None:
+    """The scale that makes an extent of another one, as runtimes count: rounded down, in float32.
+
+    >>> _scale(4, 10), _scale(3, 64), _scale(0, 4) is None
+    (2.5, 21.33333396911621, True)
+    """
+    if isinstance(inside, int) and isinstance(outside, int):
+        scale = F(outside) / F(inside) if inside else F(0)
+        return float(scale) if inside and int(scale * F(inside)) == outside else None
+    times = div(as_size(outside), as_size(inside))
+    return float(times) if isinstance(times, int) else None
 
 
 def _settled(c: Call, x: Tensor, axes: Sequence[int]) -> tuple[Type | None, ...]:
@@ -259,7 +291,9 @@ def untouched(c: Call) -> Signature:
     return spelled(c, f"{ins} -> {' '.join(written)}", map=" ".join(f"a{n}" for n in kept))
 
 
-@node("Resize", "x roi? scales? sizes?", RESIZING, parameters=(1, 2, 3), otherwise=untouched, normal=by_axes)
+@node(
+    "Resize", "x roi? scales? sizes?", RESIZING, "sizes[]?", parameters=(1, 2, 3), otherwise=untouched, normal=by_axes
+)
 @node("Upsample", "x scales", "mode=nearest|linear scales", parameters=(1,), otherwise=untouched)
 def resize(c: Call) -> Tensor:
     x, kind = c.operands[0], str(c.get("mode", "nearest"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -212,3 +213,84 @@ def test_resizes_of_unknown_sizes_move_with_their_axes(channels: int | str, mode
     for shape in ((1, 3, 5, 4), (2, 4, 1, 4)):
         feeds = {"x": np.random.default_rng(0).standard_normal(shape, np.float32)}
         assert all(np.allclose(a, b, atol=1e-6) for a, b in zip(run(model, feeds), run(found, feeds), strict=True))
+
+
+# feature: I4 I8
+@pytest.mark.parametrize("opset", [11, 17, 18])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("case", ["numbers", "twice", "numbers of known"])
+def test_resizes_to_computed_sizes_move_with_their_axes(case: str, mode: str, opset: int) -> None:
+    """Sizes are a Concat of what Shape says of the axes that stay, and of numbers or multiples for those that do not."""
+    known = case == "numbers of known"
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Shape", ["t"], ["s"]),
+        helper.make_node("Slice", ["s", "0", "2"], ["front"]),
+        helper.make_node("Slice", ["s", "2", "4"], ["image"]),
+        helper.make_node("Mul", ["image", "2"], ["larger"]),
+        helper.make_node("Concat", ["front", "larger" if case == "twice" else "fixed"], ["sizes"], axis=0),
+        helper.make_node("Resize", ["t", "roi", "none", "sizes"], ["r"], mode=mode),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    shape = ["N", 3, 5, "C"] if known else ["N", "H", "W", 4]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    none = np.zeros(0, np.float32)
+    constants = {"roi": none, "none": none, "fixed": np.array([6, 7])} | {str(k): np.array([k]) for k in (0, 2, 4)}
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(a, n) for n, a in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = eq.onnx.optimize(model, objective="bytes")
+    moves = case != "numbers" or opset >= 18  # else sizes for all axes, two of which only a Shape knows
+    assert (found.bytes_moved == 0) == moves
+    if moves and (mode == "nearest" or opset > 10):
+        assert [n.op_type for n in found.model.graph.node] == ["Resize"]
+    for size in ((1, 3, 5, 4), (2, 3, 5, 4)):
+        feeds = {"x": np.random.default_rng(0).standard_normal(size, np.float32)}
+        for a, b in zip(run(model, feeds), run(found.model, feeds), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+# feature: I4
+@pytest.mark.parametrize("part", range(4))
+def test_random_resizes_to_computed_sizes(part: int) -> None:
+    """All modes, at sizes that scales make and at those that none makes."""
+    moved = 0
+    for seed in range(15 * part, 15 * part + 15):
+        random = Random(seed)
+        mode = random.choice(["nearest", "linear", "cubic"])
+        places = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+        opset = random.choice([11, 13, 18, 19])
+        place = random.choice(places[: 5 if opset > 18 else 4])
+        rounding = random.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+        image = [random.randrange(1, 9), random.randrange(1, 9)]
+        fixed = [random.randrange(1, 20), random.randrange(1, 20)]
+        shape = random.choice([["N", *image, "C"], ["N", "H", "W", 3], [2, *image, "C"]])
+        nodes = [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+            helper.make_node("Shape", ["t"], ["s"]),
+            helper.make_node("Slice", ["s", "0", "2"], ["front"]),
+            helper.make_node("Slice", ["s", "2", "4"], ["image"]),
+            helper.make_node("Mul", ["image", "3"], ["larger"]),
+            helper.make_node("Concat", ["front", random.choice(["larger", "fixed"])], ["sizes"], axis=0),
+            helper.make_node(
+                "Resize", ["t", "roi", "none", "sizes"], ["r"], mode=mode, nearest_mode=rounding,
+                coordinate_transformation_mode=place,
+            ),
+            helper.make_node("Transpose", ["r"], ["y"], perm=[0, 2, 3, 1]),
+        ]  # fmt: skip
+        x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+        none = np.zeros(0, np.float32)
+        constants = {"roi": none, "none": none, "fixed": np.array(fixed)} | {
+            str(k): np.array([k]) for k in (0, 2, 4, 3)
+        }
+        tensors = [numpy_helper.from_array(a, n) for n, a in constants.items()]
+        graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+        before = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        found = eq.onnx.optimize(before, objective="bytes", checked=False)
+        moved += found.bytes_moved < found.initial.bytes_moved
+        for count in (1, 2):
+            size = [count if shape[0] == "N" else 2, *image, 3]
+            feeds = {"x": np.random.default_rng(seed).standard_normal(size, np.float32)}
+            np.testing.assert_allclose(run(found.model, feeds)[0], run(before, feeds)[0], atol=1e-5, err_msg=f"{seed}")
+    assert moved
