@@ -220,7 +220,7 @@ def test_resizes_of_unknown_sizes_move_with_their_axes(channels: int | str, mode
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 @pytest.mark.parametrize("case", ["numbers", "twice", "numbers of known"])
 def test_resizes_to_computed_sizes_move_with_their_axes(case: str, mode: str, opset: int) -> None:
-    """Sizes are a Concat of what Shape says of the axes that stay, and of numbers or multiples for those that do not."""
+    """Sizes are a Concat of what Shape says of the axes that stay, and of numbers or multiples for the others."""
     known = case == "numbers of known"
     nodes = [
         helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
