@@ -107,7 +107,16 @@ def draw(seed: int, focus: str = "") -> Drawn | None:
         check_model(shape_inference.infer_shapes(model))
     except checker.ValidationError:  # an output of unknown rank must be declared
         return None
-    return drawn
+    return drawn if _still_runs(drawn) else None
+
+
+def _still_runs(drawn: Drawn) -> bool:
+    """Whether the runtime takes the model with what it says of its outputs' ranks, which it follows back to operands."""
+    try:
+        run(drawn.model, drawn.runs[0].feeds)
+    except Exception:  # onnxruntime's own error classes share no base below Exception
+        return False
+    return True
 
 
 def _retract(kind: Any, shapes: Sequence[tuple[int, ...]]) -> None:

@@ -124,6 +124,18 @@ def test_a_gather_may_find_no_cells() -> None:
     assert drawn is not None and _optimized(drawn) == []
 
 
+def test_a_drawn_model_runs_as_it_is_declared() -> None:
+    """Found by the long run: an output of rank 0, which the runtime follows back to what has an axis -2."""
+    drawn = draw(31_003_346)
+    assert drawn is None or run(drawn.model, drawn.runs[0].feeds)
+
+
+def test_a_pool_may_have_no_windows() -> None:
+    """Found by the long run: of a rounded number of windows, onnx infers one too many where none fits."""
+    drawn = draw(31_001_970)
+    assert drawn is not None and _meant(drawn) == [] == _optimized(drawn)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(0)
 def test_the_check_of_results_agrees() -> None:
