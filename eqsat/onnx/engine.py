@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +29,11 @@ if TYPE_CHECKING:
     from eqsat.graph.search import Limits, Status
     from eqsat.ir.tensors.tensor import Tensor
     from eqsat.onnx.confirm import Confirmation
-    from eqsat.onnx.parts.own import Parts
     from eqsat.onnx.read import ModelValues, OnnxProgram
     from eqsat.onnx.spelling import Spelling
     from eqsat.pricing.table import Table
     from eqsat.reporting.sides import Side
     from eqsat.reporting.summary import Report
-    from eqsat.result import Measure
 
     Known = tuple[OnnxProgram, ModelValues]
     """A model as it was read."""
@@ -217,6 +214,7 @@ class _Run:
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.frozen import laid, occurring
         from eqsat.onnx.parts.defaults import without_defaults
+        from eqsat.onnx.parts.every import optimizers
         from eqsat.onnx.parts.functions import unfolded
         from eqsat.onnx.read import read_with_types
 
@@ -228,7 +226,7 @@ class _Run:
                 before, program, values, said = unfolded((before, program, values), self.freeze)
                 remarks, folded, whole, unlaid = [*said], before, before, None
                 inside: dict[str, OnnxResult] = {}
-                for part in self.parts():
+                for part in optimizers(self.body, self.alone, self.freeze):
                     found = part(before, values, self.limits)
                     remarks += found.remarks
                     for name, x in found.results:
@@ -287,23 +285,6 @@ class _Run:
             return last[0]
 
         return searched
-
-    def parts(self) -> list[Callable[[ModelProto, ModelValues, Limits], Parts]]:
-        """What optimises parts of a model as models of their own; what is frozen keeps its layouts at borders."""
-        from eqsat.freezing.names import frozen_items
-        from eqsat.onnx.parts import bodies, borders, opaque_types
-
-        def opaque(model: ModelProto, values: ModelValues, limits: Limits) -> Parts:
-            return opaque_types.optimized(model, values, self.body, limits)
-
-        def bodies_of(model: ModelProto, values: ModelValues, limits: Limits) -> Parts:
-            return bodies.optimized(model, values, self.body, limits)
-
-        def borders_of(model: ModelProto, values: ModelValues, limits: Limits) -> Parts:
-            return borders.optimized(model, self.body, partial(self.body, alone=True), limits)
-
-        frozen = any(True for _ in frozen_items(self.freeze))
-        return [opaque] if self.alone else [bodies_of, opaque] if frozen else [borders_of, bodies_of, opaque]
 
     def body(self, model: ModelProto, limits: Limits, alone: bool = False) -> OnnxResult:
         """The body of an If, Loop or Scan, optimised in the same way; alone: without its own bodies."""

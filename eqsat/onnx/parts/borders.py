@@ -125,8 +125,9 @@ class _Search:
         if not any(orders.values()):
             return None
         chosen: dict[str, Order] = {}
-        first = best = self._costs(chosen)
-        assert best is not None
+        first = self._costs(chosen)
+        assert first is not None  # nothing bounds it
+        best = first
         start = time.monotonic()
         for count, tried in enumerate(_trials(chosen, ranks, orders), 1):
             if best.moved == 0 or self._left() < 2 * (time.monotonic() - start) / count:
