@@ -111,7 +111,7 @@ def draw(seed: int, focus: str = "") -> Drawn | None:
 
 
 def _still_runs(drawn: Drawn) -> bool:
-    """Whether the runtime takes the model with what it says of its outputs' ranks, which it follows back to operands."""
+    """Whether the runtime takes the model with what it says of the ranks of outputs, which it follows back."""
     try:
         run(drawn.model, drawn.runs[0].feeds)
     except Exception:  # onnxruntime's own error classes share no base below Exception
