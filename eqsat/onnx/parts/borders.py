@@ -58,8 +58,8 @@ def optimized(model: ModelProto, optimize: Optimize, alone: Optimize, limits: Li
 
     if not any(n.op_type == "Transpose" for n in nested_nodes(model.graph.node)):
         return result
-    for which in range(len(_branchings(model.graph))):
-        node = _branchings(result.model.graph)[which]
+    for known in _branchings(model.graph):  # what changes may stand elsewhere among them then, the others keep names
+        which, node = next((k, n) for k, n in enumerate(_branchings(result.model.graph)) if n.output == known.output)
         if _candidates(result.model, node):
             result.attempt(f"the border of If {node.name or node.output[0]!r}", limits, partial(better, which=which))
     return result
@@ -81,7 +81,7 @@ def _bodies(node: NodeProto) -> list[AttributeProto]:
 def _candidates(model: ModelProto, node: NodeProto) -> list[str]:
     """What passes the border and may have layouts: constants that branches know are none of it."""
     known = {x.name for x in model.graph.initializer if elements(x) <= SMALL_TENSOR}
-    return [x for x in dict.fromkeys((*captured(node), *node.output)) if x and x not in known]
+    return [x for x in dict.fromkeys((*node.output, *captured(node))) if x and x not in known]
 
 
 @dataclass(frozen=True)
