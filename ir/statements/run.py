@@ -27,11 +27,12 @@ from eqsat.ir.statements.memory import (
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.sizes import Sizes, number
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements
-from eqsat.ir.statements.unknown import Unknowns, may_be_unknown
+from eqsat.ir.statements.unknown import Unknowns
 from eqsat.ir.terms.bindings import Bindings
-from eqsat.ir.terms.evaluate import Mask, evaluate_masked
+from eqsat.ir.terms.evaluate import Mask, Order, evaluate_masked, order_of
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import nodes_of
 
 NOTHING = np.zeros((), np.uint8)
 """That all is known of a value."""
@@ -44,7 +45,8 @@ class _Machine:
         self.buffers = buffers
         self.sizes = sizes
         self.track = track
-        self.reads: dict[tuple[int, ...], bool] = {}
+        self.orders: dict[tuple[int, ...], tuple[Order, bool]] = {}
+        self.suspect = False  # whether a cell was read of which not all is known, or that must not be read
         self.axes: dict[Term, NDArray] = {s: np.asarray(n, np.int64) for s, n in sizes.items()}
 
     # -- terms
@@ -61,6 +63,8 @@ class _Machine:
         found = self.buffers[name]
         zero = np.zeros(found.cells.shape[len(found.cells.shape) - (found.decl.lanes > 1) :], found.cells.dtype)
         places = self.places(name, index)
+        if self.track and not self.suspect:
+            self.suspect = any(p is None or found.state[p].any() or found.forbidden[p].any() for p in places)
         values = [zero if p is None else found.cells[p].copy() for p in places]
         bad = [p is None for p in places]
         if found.decl.lanes > 1 or all(i.ndim == 0 for i in index):
@@ -92,11 +96,14 @@ class _Machine:
 
     def values(self, terms: Sequence[Term]) -> tuple[list[NDArray], list[NDArray]]:
         """The values of terms, and what is known of each."""
-        if not self.follows(terms):
-            pairs = evaluate_masked(terms, self.axes, self.load)
-            for term, (_, bad) in zip(terms, pairs, strict=True):
-                self.refuse_undefined(term, bad)
-            return [value for value, _ in pairs], [NOTHING] * len(terms)
+        order, holes = self.order(terms)
+        if not (self.track and holes):
+            self.suspect = False
+            pairs = evaluate_masked(terms, self.axes, self.load, None, order)
+            if not self.suspect:
+                for term, (_, bad) in zip(terms, pairs, strict=True):
+                    self.refuse_undefined(term, bad)
+                return [value for value, _ in pairs], [NOTHING] * len(terms)
         unknown = Unknowns(terms, self.axes, self.load, self.state)
         for term in terms:
             self.refuse_undefined(term, unknown.undefined.get(term))
@@ -105,12 +112,12 @@ class _Machine:
                 self.refuse_unknown("index of", node, [unknown.states[a] for a in node.args])
         return [unknown.values[term] for term in terms], [unknown.states[term] for term in terms]
 
-    def follows(self, terms: Sequence[Term]) -> bool:
-        """Whether it must be followed what is known of these terms."""
+    def order(self, terms: Sequence[Term]) -> tuple[Order, bool]:
+        """The order of evaluation, and whether a hole is among the terms; looked up after the first time."""
         key = tuple(x.serial for x in terms)
-        if self.track and key not in self.reads:
-            self.reads[key] = may_be_unknown(terms)
-        return self.track and self.reads[key]
+        if key not in self.orders:
+            self.orders[key] = order_of(terms, self.axes), bool(nodes_of("hole", *terms))
+        return self.orders[key]
 
     def refuse_undefined(self, term: Term, bad: Mask) -> None:
         if bad is not None and bool(np.any(bad)):

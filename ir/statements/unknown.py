@@ -20,11 +20,6 @@ StateFunction = Callable[[Term, Sequence[NDArray]], NDArray]
 """What is known of the cells that a load reads at an index."""
 
 
-def may_be_unknown(terms: Sequence[Term]) -> bool:
-    """Whether a term reads memory or is a hole."""
-    return any(n.op in ("load", "hole") for n in postorder(*terms))
-
-
 class Unknowns:
     """What is known of the terms of one statement, at one position of the loops.
 

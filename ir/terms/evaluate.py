@@ -122,7 +122,7 @@ def _power(a: NDArray, b: NDArray) -> tuple[NDArray, Mask]:
 
 def _apply(term: Term, values: Sequence[NDArray]) -> tuple[NDArray, Mask]:
     """The value of a strict operation on defined operands; of bfloat16 computed in float32."""
-    if term.op != "cast" and any(v.dtype.name == BFLOAT16 for v in values):
+    if term.op != "cast" and any(a.dtype == BFLOAT16 for a in term.args):
         wide = [v.astype(np.float32) if v.dtype.name == BFLOAT16 else v for v in values]
         value, bad = _applied(term, "float32" if term.dtype == BFLOAT16 else term.dtype, wide)
         return cast_array(value, BFLOAT16) if term.dtype == BFLOAT16 else value, bad
@@ -200,6 +200,20 @@ def _lazy(term: Term, pairs: Sequence[tuple[NDArray, Mask]]) -> tuple[NDArray, M
     return result, bad
 
 
+Order = tuple[list[Term], dict[Term, int]]
+"""The nodes of terms, operands first, and how often each is used."""
+
+
+def order_of(roots: Sequence[Term], env: Mapping[Term, NDArray]) -> Order:
+    """The order in which terms are evaluated where `env` gives values: the same for all values."""
+    nodes = list(postorder(*roots, done=env))
+    uses: dict[Term, int] = dict.fromkeys(roots, 1)
+    for node in nodes:
+        for a in node.args:
+            uses[a] = uses.get(a, 0) + 1
+    return nodes, uses
+
+
 class _Evaluation:
     """One evaluation: the values still needed, and how large index values can be."""
 
@@ -208,15 +222,11 @@ class _Evaluation:
         self.values: dict[Term, tuple[NDArray, Mask]] = {}
         self.magnitudes: dict[Term, int] = {}
 
-    def roots(self, roots: Sequence[Term]) -> list[tuple[NDArray, Mask]]:
+    def roots(self, roots: Sequence[Term], order: Order) -> list[tuple[NDArray, Mask]]:
         for known in self.env:
             self._keep(known, np.asarray(self.env[known]), None)
-        order = list(postorder(*roots, done=self.env))
-        uses: dict[Term, int] = dict.fromkeys(roots, 1)
-        for node in order:
-            for a in node.args:
-                uses[a] = uses.get(a, 0) + 1
-        for node in order:
+        nodes, uses = order[0], dict(order[1])
+        for node in nodes:
             clock.check()
             value, bad = self._node(node)
             self._keep(node, value, bad)
@@ -294,13 +304,15 @@ def evaluate_masked(
     env: Mapping[Term, NDArray],
     load: LoadFunction | None = None,
     hole: HoleFunction | None = None,
+    order: Order | None = None,
 ) -> list[tuple[NDArray, Mask]]:
     """The values of terms and where they are undefined; `env` gives axes, variables and symbols.
 
-    An index term whose values leave int64 is an array of Python integers.
+    An index term whose values leave int64 is an array of Python integers. order: what `order_of` answers for these
+    terms, for those that evaluate them often.
     """
     with np.errstate(all="ignore"):
-        return _Evaluation(env, load, hole).roots(roots)
+        return _Evaluation(env, load, hole).roots(roots, order_of(roots, env) if order is None else order)
 
 
 def blocks(extents: Sequence[int], limit: int) -> Iterator[tuple[slice, ...]]:

@@ -52,23 +52,16 @@ func vectors(A: float32[16], B: float32[16])
     B[ramp(4*j, 1, 4)] = t[ramp(4*j, 1, 4)]"""
 
 
-def subject(seed: int, rng: random.Random) -> Subject | None:
-    """A random function with room around its local buffers; None where it has no meaning."""
+def subject(seed: int, rng: random.Random) -> Subject:
+    """A random function with room around its local buffers; some have no meaning on their arguments."""
     if seed % 8 == 6:
         func = PrimFunc.parse(VECTORS)
         return Subject(func, {}, lambda k: _floats(seed + k))
     if seed % 2:
         case = random_case(seed)
-        made = Subject(widened(case.func, rng), case.sizes, case.arguments)
-    else:
-        padded = PaddedFunctions(seed)
-        made = Subject(widened(padded.function(), rng), {}, padded.arguments)
-    try:
-        for k in range(2):
-            run_primfunc(made.func, made.arguments(k), made.sizes, track=True)
-    except EvaluationError:
-        return None
-    return made
+        return Subject(widened(case.func, rng), case.sizes, case.arguments)
+    padded = PaddedFunctions(seed)
+    return Subject(widened(padded.function(), rng), {}, padded.arguments)
 
 
 def _floats(seed: int) -> dict[str, NDArray]:
@@ -77,23 +70,25 @@ def _floats(seed: int) -> dict[str, NDArray]:
 
 
 def scheduled(seed: int, taken: Counter[str], target: str | None = None) -> bool:
-    """Up to eight steps keep the meaning; so does a kernel of what they made; False where there is no function."""
+    """Up to eight steps keep the meaning; so does a kernel of what they made; False where there is no meaning."""
     rng = random.Random(seed)
-    made = subject(seed, rng)
-    if made is None:
-        return False
+    made, steps_taken = subject(seed, rng), Counter[str]()
     s = Schedule(made.func)
     for _ in range(rng.randint(1, 8)):
         whole = whole_steps(s, rng) if not seed % 2 and len(s.func.params) > 2 else []
         name, take = rng.choice([*kept_steps(s, rng), *steps(s, rng), *rng.sample(whole, min(4, len(whole)))])
         before = s.func
         if attempt(s, take) is None and s.func != before:
-            taken[name] += 1
+            steps_taken[name] += 1
     story = f"seed {seed}\n{made.func}\n{s.trace}\n{s.func}"
     close = 1e-4 if s.trace.reordered else 0.0
     for k in range(2):
-        same = same_scheduled(made.func, s.func, made.arguments(k), made.sizes, close=close)
+        try:
+            same = same_scheduled(made.func, s.func, made.arguments(k), made.sizes, close=close)
+        except EvaluationError:  # it is raised of the function itself; of the schedule it is a difference
+            return False
         assert same, f"{same.difference}\n{story}"
+    taken.update(steps_taken)
     assert str(PrimFunc.parse(str(s.func))) == str(s.func), story
     assert len(Schedule.replay(made.func, Trace.from_json(s.trace.to_json())).trace) == len(s.trace), story
     if target is not None:
@@ -118,7 +113,7 @@ def compare(s: Schedule, made: Subject, target: str, story: str) -> None:
         assert np.all(same), f"{target}, {name}: {story}"
 
 
-@pytest.mark.parametrize("seed", range(0, 100, 10))
+@pytest.mark.parametrize("seed", range(0, 150, 10))
 def test_steps_of_every_kind_keep_the_meaning(seed: int) -> None:
     assert sum(scheduled(seed + k, Counter()) for k in range(10)) >= 5
 
