@@ -61,14 +61,17 @@ class Prepared:
 def prepare(func: PrimFunc, target: str) -> Prepared:
     """The function ready for a target with flat memory.
 
-    Raises BackendError for memory of several physical axes, and where no limit on sizes makes the index arithmetic fit.
+    Local memory of several physical axes is flat here. Raises BackendError for parameters of several physical axes, and
+    where no limit on sizes makes the index arithmetic fit.
     """
-    local = [s.buffer for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+    once = to_ssa(func)
+    once = replace(once, body=_in_one_axis(once.body, set()))
+    local = [s.buffer for s in statements(once.body) if isinstance(s, (Alloc, Alias))]
     for decl in (*func.buffer_map.values(), *local):
         if decl.axis_separators:
             axes = f"buffer {decl} has {len(decl.axis_separators) + 1} physical axes, functions on this target have 1"
             raise BackendError(f"function {func.name} on target {target}", axes, "drop the axis separators")
-    checked = with_checks(_with_int64(to_ssa(func)))
+    checked = with_checks(_with_int64(once))
     plain = to_scalars(flatten_buffers(checked.func))
     body = _without_holes(plain.body)
     problem: BackendError | None = None
@@ -88,6 +91,16 @@ def prepare(func: PrimFunc, target: str) -> Prepared:
         return Prepared(func, checked, made, extents, sizes, names, index, simplifier)
     assert problem is not None
     raise problem
+
+
+def _in_one_axis(stmt: Stmt, local: set[str]) -> Stmt:
+    """A statement whose dense local buffers, and aliases of these, have one physical axis: nobody else sees their
+    memory, and rows of it lie one after the other."""
+    if isinstance(stmt, Alloc) or (isinstance(stmt, Alias) and stmt.data in local):
+        local.add(stmt.buffer.name)
+        if stmt.buffer.axis_separators and stmt.buffer.is_dense:
+            stmt = replace(stmt, buffer=replace(stmt.buffer, axis_separators=()))
+    return with_children(stmt, [_in_one_axis(part, local) for part in children(stmt)])
 
 
 def _with_int64(func: PrimFunc) -> PrimFunc:

@@ -20,8 +20,9 @@ from eqsat.ir.terms.walk import map_loads, nodes_of
 def compact_buffer(func: PrimFunc, name: str) -> PrimFunc:
     """The function whose local buffer `name` holds only the cells that its accesses may reach.
 
-    Aliases that show the whole buffer under its own shape and type shrink with it; any other alias is an error, since
-    its cells would lie elsewhere. Raises ScheduleError, whose witness names the alias, for parameters too.
+    Separators stay between the same axes. Aliases that show the whole buffer under its own shape and type shrink with
+    it; any other alias is an error, since its cells would lie elsewhere. Raises ScheduleError, whose witness names the
+    alias, for parameters too.
 
     >>> f = PrimFunc.parse('''func f(x: int8[4])
     ...   alloc a: int8[16, 8]
@@ -41,8 +42,8 @@ def compact_buffer(func: PrimFunc, name: str) -> PrimFunc:
     if owner is None:
         problem = "it is no local buffer" if name in func.params else "there is no local buffer of that name"
         raise ScheduleError(what, problem, "parameters keep their interface", witness={"buffer": name})
-    if not owner.is_dense or owner.axis_separators or owner.transforms:
-        problem = "its strides, separators or layout describe memory that would change"
+    if not owner.is_dense or owner.transforms:
+        problem = "its strides or layout describe memory that would change"
         raise ScheduleError(what, problem, "drop them", witness={"buffer": name})
     names = _alike(once.body, owner, what)
     box = _touched(once.body, names, owner)

@@ -168,7 +168,10 @@ def test_products_of_sizes_and_digits_are_bracketed() -> None:
         assert printer.print_terms([t.make("prod", (first, second))], Scope()) == [text]
 
 
-@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.opencl)])
+OPENCL = [pytest.mark.opencl, pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")]
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])
 def test_sizes_that_share_a_product_declare_it(target: str) -> None:
     func = PrimFunc.parse(SHARED)
     kernel = eq.compile(func, target=target)
@@ -200,7 +203,10 @@ TABLE = """func f(x: int32[4], at: int32[4], y: int32[4])
     y[i] = where(at[i] < int32(9), x[cast(at[i], 'index')], int32(-1))"""
 
 
-@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=pytest.mark.opencl)])
+OPENCL = [pytest.mark.opencl, pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")]
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])
 def test_accesses_that_the_data_decides_are_checked_where_they_run(target: str) -> None:
     """In range: the value. Out of range behind a guard that keeps it away: nothing. Out of range: an error."""
     kernel = eq.compile(PrimFunc.parse(TABLE), target=target)
@@ -296,6 +302,24 @@ def test_a_parallel_outer_loop_is_shared_out_in_opencl() -> None:
     want = x_memory * 3
     kernel(x=x_memory)
     np.testing.assert_array_equal(x_memory, want)
+
+
+OPENCL = [pytest.mark.opencl, pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")]
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])
+def test_local_memory_of_several_physical_axes(target: str) -> None:  # feature: B1, B9
+    f = eq.PrimFunc.parse("""func f(x: int32[14], y: int32[14])
+  alloc t: int32[8, 16] separators [1]
+  alias u: int32[8, 16] separators [1] = t
+  for i in 14:
+    t[i//4 + 1, i%4 + 2] = x[i] + int32(1)
+  for i in 14:
+    y[i] = u[i//4 + 1, i%4 + 2]""")
+    x, y, want = np.arange(14, dtype="int32"), np.zeros(14, "int32"), np.zeros(14, "int32")
+    eq.compile(f, target=target)(x=x, y=y)
+    eq.run_primfunc(f, {"x": x, "y": want})
+    assert np.array_equal(y, want) and np.array_equal(y, x + 1)
 
 
 def test_what_a_target_does_not_have_is_refused() -> None:  # feature: B9

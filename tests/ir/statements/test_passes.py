@@ -159,6 +159,18 @@ def test_a_smaller_buffer_takes_its_aliases_along() -> None:  # feature: B7 H8
     assert same_meaning(func, small, {"x": np.arange(6, dtype="int32")})
 
 
+def test_a_smaller_buffer_keeps_its_physical_axes() -> None:  # feature: B1 H8
+    f = PrimFunc.parse("""func f(x: int8[4])
+  alloc a: int8[16, 8] separators [1]
+  alias b: int8[16, 8] separators [1] = a
+  for i in 4:
+    a[i + 3, 2] = x[i]
+    x[3 - i] = b[i + 3, 2]""")
+    small = compact_buffer(f, "a")
+    assert lines(small)[1:3] == ["alloc a: int8[4, 1] separators [1]", "alias b: int8[4, 1] separators [1] = a"]
+    assert same_meaning(f, small, {"x": np.arange(4, dtype="int8")})
+
+
 def test_another_alias_refuses_with_its_name() -> None:  # feature: H8
     for other in ("int32[100] = a", "uint32[10, 10] = a", "int32[9, 10] = a + 10"):
         func = PrimFunc.parse(COMPACT.replace("int32[10, 10] = a", other).replace("same[i + 1, 3]", "a[i + 1, 3]"))
