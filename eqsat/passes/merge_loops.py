@@ -102,7 +102,7 @@ def meeting(first: For, second: For, roots: Mapping[str, str], assuming: Term = 
     roots: the buffers whose memory others show.
     """
     if first.axis.args[0] is not second.axis.args[0]:
-        return Difference(f"the loops run {first.axis.args[0]} and {second.axis.args[0]} times", {})
+        return Difference(f"the loops run {first.axis.args[0]} and {second.axis.args[0]} times", _last(first, second))
     if first.kind != second.kind or first.reduce != second.reduce:
         return Difference(f"one loop is {first.kind}, the other {second.kind}", {})
     if any(isinstance(inner, For) and inner.axis is first.axis for inner in statements(second.body)):
@@ -117,13 +117,20 @@ def meeting(first: For, second: For, roots: Mapping[str, str], assuming: Term = 
             ):
                 continue
             if one.buffer != two.buffer:
-                return Difference(f"{one.buffer} and {two.buffer} share their memory", {})
+                shared = {"buffer": one.buffer, "alias": two.buffer}
+                return Difference(f"{one.buffer} and {two.buffer} share their memory", shared)
             a = substituted(fresh_axes(one), {first.axis: i})
             b = substituted(fresh_axes(two), {second.axis: j})
             proof = apart(a, b, assuming, order)
             if not proof:
                 return _told(one.buffer, one.kind, two.kind, dict(proof.witness or {}), (i, j), a.index)
     return None
+
+
+def _last(first: For, second: For) -> dict[str, Any]:
+    """An iteration that only one of two loops has."""
+    m, n = (t.int_value(loop.extent_term) for loop in (first, second))
+    return {} if m is None or n is None else {"loop": leaf_name((first if m > n else second).axis), "i": min(m, n)}
 
 
 def _told(

@@ -84,8 +84,10 @@ def _stages(func: PrimFunc, stage: int) -> _Stages:
     if not isinstance(body, Seq) or not 0 < stage < len(body.parts):
         count = len(body.parts) if isinstance(body, Seq) else 1
         raise ScheduleError(what, f"the function has {count} statements", "a number between two of them")
-    if isinstance(body, Alias) or any(isinstance(s, Alias) for s in statements(body)):
-        raise ScheduleError(what, "a buffer has an alias", "remove the alias first")
+    for stmt in statements(body):
+        if isinstance(stmt, Alias):
+            problem, found = f"{stmt.buffer.name} is an alias of {stmt.data}", {"alias": stmt.buffer.name}
+            raise ScheduleError(what, problem, "remove the alias first", found)
     return _Stages(tuple(found), body.parts[:stage], body.parts[stage:])
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from eqsat.accesses.access import Context, accesses, parts
 from eqsat.accesses.dependences import mapped
+from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.padding import negated
@@ -55,11 +57,30 @@ def transform_block_layout(func: PrimFunc, block: str, index_map: Any, names: Se
     members = members[: len(m.names)]
     for output in m.final_indices:
         _require_affine(what, output)
-        used = set(free_variables(output))
-        kinds = {s.reduce for (s, _), v in zip(members, m.inputs, strict=True) if v in used}
+        axes = {v: s.axis for v, (s, _) in zip(m.inputs, members, strict=True)}
+        used = set(free_variables(*decider().simplify([substitute(output, axes)], {})))
+        kinds = {s.reduce for s, _ in members if s.axis in used}
         if len(kinds) > 1:
-            raise ScheduleError(what, f"{output} mixes spatial and reduce loops", "keep them in different outputs")
+            fix = "keep them in different outputs, or use transform_loops"
+            found = _mixed(output, [s for s, _ in members], m)
+            raise ScheduleError(what, f"{output} mixes spatial and reduce loops", fix, found)
     return _transformed(func, members, m, names, what)
+
+
+def _mixed(output: Term, members: Sequence[For], m: IndexMap) -> dict[str, Any]:
+    """Two iterations that combine into one element, and for which an output differs: a loop over it is not spatial."""
+    names = [leaf_name(s.axis) for s in members]
+    extents = [t.int_value(s.axis.args[0]) or 2 for s in members]
+    points = list(product(*({0, min(1, n - 1), n - 1} for n in extents)))
+    for first, second in product(points, points):
+        if all(s.reduce or a == b for s, a, b in zip(members, first, second, strict=True)):
+            one, two = (
+                substitute(output, dict(zip(m.inputs, map(t.index_const, p), strict=True))) for p in (first, second)
+            )
+            if one is not two:
+                found = [dict(zip(names, p, strict=True)) for p in (first, second)]
+                return {"output": str(output), "first": found[0], "second": found[1]}
+    return {}
 
 
 def _require_affine(what: str, output: Term) -> None:
@@ -103,7 +124,7 @@ def _transformed(
     if serial:
         raise ScheduleError(what, f"loop {leaf_name(serial[0].axis)} is {serial[0].kind}", "transform serial loops")
     known = accesses(first, context)
-    require_stable(what, nest, known)
+    moved = require_stable(what, nest, known, len(context.loops))
     shape = tuple(as_dim(s.axis.args[0]) for s in members)
     extents, back, padding = _inverse(what, m, shape)
     if padding is not t.FALSE and not pads:
@@ -115,7 +136,7 @@ def _transformed(
     depth = len(context.loops)
     table = {v: s.axis for v, s in zip(m.inputs, members, strict=True)}
     outputs = [substitute(o, table) for o in m.final_indices]
-    met, free = mapped(known, range(depth, depth + len(members)), outputs)
+    met, free = mapped(moved, range(depth, depth + len(members)), outputs)
     made, new, now = _built(func, context, nest, (outputs, extents, back, padding), names, what)
     if met is not None:
         if not unchanged(known, accesses(new, context), context, now):

@@ -104,7 +104,9 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
     around = len(place.context.loops)
     index = [i for i in access.index if i is not None]
     if len(index) < len(access.index):
-        raise ScheduleError(what, f"the {access} depends on data", "reorder the loops by hand")
+        shown = [None if i is None else str(i) for i in access.index]
+        found = {"buffer": buffer, "index": shown}
+        raise ScheduleError(what, f"the {access} depends on data", "reorder the loops by hand", found)
     own = access.loops[around:]
     axes = {loop.stmt.axis for loop in own}
     index = [i for i in dict.fromkeys(index) if any(v in axes for v in free_variables(i))]
@@ -122,7 +124,8 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
         return steps.change([leaf_name(m) for m in members])
     if len(kept) == len(members):
         problem = f"the index {', '.join(map(str, index))} does not tell any of its loops"
-        raise ScheduleError(what, problem, "reorder the loops by hand")
+        found = {"buffer": buffer, "index": [str(i) for i in index]}
+        raise ScheduleError(what, problem, "reorder the loops by hand", found)
     digits = _digits(index, members)
     if digits is not None:
         try:

@@ -62,8 +62,10 @@ def cache_write(func: PrimFunc, buffer: str, name: str | None = None) -> Change:
     for place in used:
         for s in statements(place.stmt):
             if isinstance(s, Store) and s.buffer == buffer and nodes_of("hole", s.value):
-                problem = f"{buffer}[{', '.join(map(str, s.index))}] is freed by a store of undef"
-                raise ScheduleError(what, problem, "cache it before its layout leaves cells open")
+                index = [str(i) for i in s.index]
+                problem = f"{buffer}[{', '.join(index)}] is freed by a store of undef"
+                fix = "cache it before its layout leaves cells open"
+                raise ScheduleError(what, problem, fix, {"buffer": buffer, "index": index})
     back = _copy(func, decl, buffer, cache.name, what)
     first = [] if _overwritten(used, decl) else [_copy(func, decl, cache.name, buffer, what)]
     cached = [moved(p.stmt, buffer, cache.name, list, what) for p in used]
@@ -158,7 +160,8 @@ def assume(func: PrimFunc, condition: Term, block: str | None = None) -> Change:
         name = str(load.payload)
         if name not in func.buffer_map or any(touches(p.stmt, family(func.body, name))[1] for p in earlier):
             problem = f"{name} is not what the caller gave"
-            raise ScheduleError(what, problem, "only parameters that are not written before can be assumed about")
+            fix = "only parameters that are not written before can be assumed about"
+            raise ScheduleError(what, problem, fix, {"buffer": name, "index": [str(i) for i in load.args]})
     stmt: Stmt = Assume(condition)
     for axis in reversed(axes):
         stmt = For(axis, stmt)

@@ -103,7 +103,7 @@ def transformed(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> Buf
         raise
     except EqsatError as error:
         if error.operation.startswith("transform_layout of "):  # of the same buffer
-            raise ScheduleError(what, error.problem, error.fix) from error
+            raise ScheduleError(what, error.problem, error.fix, error.witness) from error
         raise ScheduleError(what, str(error), witness=error.witness) from error
 
 

@@ -59,7 +59,9 @@ def _extents(what: str, extent: Term, factors: Sequence[int | None]) -> list[Ter
         rest *= 1 if f is None else f
     found = [ceil_div(extent, t.index_const(rest)) if f is None else t.index_const(f) for f in factors]
     if None not in factors and not _holds(t.compare("le", extent, t.index_const(rest))):
-        raise ScheduleError(what, f"{rest} iterations for an extent of {extent}", "use None for one of the factors")
+        left_out = {"iteration": rest} if t.int_value(extent) is not None else {}
+        problem = f"{rest} iterations for an extent of {extent}"
+        raise ScheduleError(what, problem, "use None for one of the factors", left_out)
     return found
 
 

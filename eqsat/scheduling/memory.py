@@ -105,7 +105,7 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stor
         if node.payload != buffer:
             return node
         if node.lanes > 1:
-            raise ScheduleError(what, f"{node} is a vector", "change the layout first")
+            raise ScheduleError(what, f"{node} is a vector", "change the layout first", {"buffer": buffer})
         return t.load(to, tuple(change(node.args)), node.dtype)
 
     def terms(found: Sequence[Term]) -> Sequence[Term]:
@@ -117,7 +117,7 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stor
         if not stores or not isinstance(s, Store) or s.buffer != buffer:
             return s
         if any(i.lanes > 1 for i in s.index):
-            raise ScheduleError(what, f"a store to {buffer} is a vector", "change the layout first")
+            raise ScheduleError(what, f"a store to {buffer} is a vector", "change the layout first", {"buffer": buffer})
         index = decider().simplify(list(change(s.index)), {})
         return replace(s, buffer=to, index=tuple(index))
 

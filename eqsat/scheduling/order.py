@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from eqsat.accesses.access import Access, Context, accesses
+from eqsat.accesses.conflict import conflict
 from eqsat.accesses.dependences import permuted, pulled_apart
 from eqsat.accesses.flow import Named, same_flow
 from eqsat.ir.errors import ScheduleError
@@ -44,17 +45,25 @@ def chain(what: str, outermost: For, innermost: For) -> Chain:
             raise ScheduleError(what, problem, "split it off with fission")
 
 
-def require_stable(what: str, found: Chain, known: Sequence[Access]) -> None:
-    """Refuse guards that read what the nest writes: inside of more loops they would read something else.
+def require_stable(what: str, found: Chain, known: Sequence[Access], depth: int) -> list[Access]:
+    """The accesses but those of the guards; refuses guards that read cells which the nest writes, for inside of more
+    loops they would read something else.
 
-    known: the accesses of the nest.
+    known: the accesses of the nest, which has `depth` loops around it.
     """
-    written = {a.memory.root for a in known if a.write}
+    around = [(n, n) for n in range(depth)]
+    inner: list[Access] = []
     for access in known:
         guard = next((s for s in found if s is access.stmt), None)
-        if isinstance(guard, If) and access.memory.root in written:
-            problem = f"the guard {guard.condition} reads {access.buffer}, which is written inside"
-            raise ScheduleError(what, problem, "split it off with fission", {"buffer": access.buffer})
+        if not isinstance(guard, If):
+            inner.append(access)
+            continue
+        for write in (a for a in known if a.write):
+            met = conflict(access, write, around)
+            if met is not None:
+                problem = f"the guard {guard.condition} reads {access.buffer}, which is written inside: {met}"
+                raise ScheduleError(what, problem, "split it off with fission", met.witness)
+    return inner
 
 
 def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
@@ -76,11 +85,11 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
     if any(all(w is not m for m in members) for w in wanted):
         raise ScheduleError(what, "the loops are not in one nest", "reorder loops that stand one inside of the other")
     known = accesses(first, context)
-    require_stable(what, nest, known)
+    moved = require_stable(what, nest, known, len(context.loops))
     queue = iter(wanted)
     order = [next(queue) if any(m is w for w in wanted) else m for m in members]
     numbers = [next(n for n, m in enumerate(members) if m is x) for x in order]
-    met, free = permuted(known, len(context.loops), numbers)
+    met, free = permuted(moved, len(context.loops), numbers)
     body = last.body
     for stmt in reversed(nest):
         body = guarded(stmt.condition, body) if isinstance(stmt, If) else body
@@ -132,7 +141,7 @@ def fission(func: PrimFunc, loop: str, at: int) -> Change:
         count = len(body.parts) if isinstance(body, Seq) else 1
         raise ScheduleError(what, f"its body has {count} parts", "cut between two of them")
     known = accesses(stmt, context)
-    require_stable(what, guards, known)
+    require_stable(what, guards, known, len(context.loops))
     first, second = seq(body.parts[:at]), seq(body.parts[at:])
     here = (*context.path, 0, *(1 for _ in guards))
     met, free = pulled_apart(

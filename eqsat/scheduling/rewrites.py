@@ -58,12 +58,14 @@ def _as_children(stmt: Stmt, path: Path) -> Path:
 
 def remove_branching_through_overcompute(func: PrimFunc, condition: Term | None = None) -> Change:
     """Branches away where what they kept from running makes no difference."""
-    return _traded("remove_branching_through_overcompute", func, overcompute.overcompute(func, condition), "without")
+    return _traded(
+        "remove_branching_through_overcompute", func, overcompute.overcompute(func, condition), "without", condition
+    )
 
 
 def remove_overcompute_through_branching(func: PrimFunc, condition: Term | None = None) -> Change:
     """Statements run only where they make a difference."""
-    return _traded("remove_overcompute_through_branching", func, overcompute.branch(func, condition), "only")
+    return _traded("remove_overcompute_through_branching", func, overcompute.branch(func, condition), "only", condition)
 
 
 _HELP = {
@@ -72,13 +74,14 @@ _HELP = {
 }
 
 
-def _traded(name: str, func: PrimFunc, found: overcompute.Traded, word: str) -> Change:
+def _traded(name: str, func: PrimFunc, found: overcompute.Traded, word: str, condition: Term | None) -> Change:
     if found.changed:
         return Change(found.func, (), found.reordered, tuple(f"{word} if {test}" for test in found.changed))
     what = f"{name} of {func.name}"
     if not found.refused:
         problem = "no branch stands there" if word == "without" else "no statement is known to make no difference"
-        raise ScheduleError(what, problem, _HELP[word])
+        where = "" if condition is None else f": neither `if` nor `where` has the condition {condition}"
+        raise ScheduleError(what, problem + (where if word == "without" else ""), _HELP[word])
     test, why = found.refused[0]
     raise ScheduleError(what, f"{word} if {test}: {why.problem}", "assume what the padding holds", why.witness)
 

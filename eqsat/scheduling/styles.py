@@ -27,7 +27,9 @@ def select_padding(stmt: Stmt, decl: BufferDecl, step: Transform, what: str) -> 
     _require_inside(guard, store, decl, step, what)
     value = _at(step.pad_value, decl, store.index)
     if any(n.payload == decl.name for n in nodes_of("load", value)):
-        raise ScheduleError(what, f"the pad value {value} reads {decl.name}", "use style='after'")
+        raise ScheduleError(
+            what, f"the pad value {value} reads {decl.name}", "use style='after'", {"buffer": decl.name}
+        )
     if guard is t.TRUE:
         guard = t.logical_not(_at(step.predicate, decl, store.index))
     return _around(loops, replace(store, value=t.where(guard, store.value, value)))
@@ -69,7 +71,8 @@ def _cells(stmt: Stmt, decl: BufferDecl, what: str) -> tuple[list[For], Term, St
         found = _widened(loops, guard, here, decl)
         if found is not None:
             return found
-    raise ScheduleError(what, f"{decl.name} is not written by one store in loops over its cells", "use style='after'")
+    problem = f"{decl.name} is not written by one store in loops over its cells"
+    raise ScheduleError(what, problem, "use style='after'", {"buffer": decl.name})
 
 
 def _widened(loops: Sequence[For], guard: Term, store: Store, decl: BufferDecl) -> tuple[list[For], Term, Store] | None:

@@ -49,7 +49,8 @@ def transform_together(
     writes = [touches(s.func.body, family(s.func.body, buffer))[1] for s in sharing]
     if pad_value is not None and any(writes) and not writes[0]:
         problem = f"{sharing[0].func.name} reads {buffer} before {sharing[writes.index(True)].func.name} writes it"
-        raise ScheduleError(what, f"{problem}, and would assume its padding", "call it later, or use pad_value=None")
+        fix, first = "call it later, or use pad_value=None", {"buffer": buffer, "function": sharing[0].func.name}
+        raise ScheduleError(what, f"{problem}, and would assume its padding", fix, first)
     taken: list[Schedule] = []
     found: list[tuple[str, ...]] = []
     try:

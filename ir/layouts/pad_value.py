@@ -133,7 +133,9 @@ def _check_reads(source: Source, value: Term, axes: Sequence[Term], shape: Shape
     for node in nodes_of("load", value):
         if node.payload is not source and node.payload != source and not isinstance(node.payload, Table):
             other = getattr(node.payload, "name", node.payload)
-            raise LayoutError(operation, f"the pad value reads {other}", f"it may read {source.name} only")
+            index = [str(a) for a in node.args]
+            problem = f"the pad value reads {other}[{', '.join(index)}]"
+            raise LayoutError(operation, problem, f"it may read {source.name} only", {"buffer": other, "index": index})
         if not isinstance(node.payload, Table) and len(node.args) != len(source.shape):
             problem = f"the pad value {value} reads {source.name} at {len(node.args)} indices"
             raise LayoutError(operation, problem, f"{len(source.shape)}, one for each axis before the transform")
