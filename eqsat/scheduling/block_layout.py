@@ -9,6 +9,7 @@ from typing import Any
 
 from eqsat.accesses.access import Context, accesses, parts
 from eqsat.accesses.dependences import mapped
+from eqsat.accesses.values import same_values
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.index_map import IndexMap
@@ -138,11 +139,11 @@ def _transformed(
     outputs = [substitute(o, table) for o in m.final_indices]
     met, free = mapped(moved, range(depth, depth + len(members)), outputs)
     made, new, now = _built(func, context, nest, (outputs, extents, back, padding), names, what)
+    result = replaced(func, context.path, new)
     if met is not None:
-        if not unchanged(known, accesses(new, context), context, now):
+        if not unchanged(known, accesses(new, context), context, now) and not same_values(func, result):
             raise refuse(what, met, "leave their order, or mark a reduction's loops reduce")
         free = []
-    result = replaced(func, context.path, new)
     recheck(result, [leaf_name(s.axis) for s in members], context, what)
     return Change(result, tuple(made), shown(free))
 

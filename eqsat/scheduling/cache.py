@@ -8,6 +8,7 @@ from dataclasses import replace
 from eqsat.accesses.access import Path, accesses
 from eqsat.accesses.dependences import flows
 from eqsat.accesses.touched import touched
+from eqsat.accesses.values import same_values
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -35,15 +36,16 @@ def cache_read(func: PrimFunc, buffer: str, name: str | None = None) -> Change:
     if not readers:
         raise ScheduleError(what, f"no stage reads {buffer}", "use cache_write for what is written")
     used = group[readers[0] : readers[-1] + 1]
-    if any(touches(p.stmt, {buffer})[1] for p in used):
-        met = flows([a for p in used for a in accesses(p.stmt, p.context)], buffer)
-        if met is not None:
-            problem = f"{met}, after the copy would be made"
-            raise ScheduleError(what, problem, "use cache_write, which holds both", met.witness)
     copy = _copy(func, decl, cache.name, buffer, what)
     cached = [moved(p.stmt, buffer, cache.name, list, what, stores=False) for p in used]
     rest = [p.stmt for p in group[readers[-1] + 1 :]]
-    return Change(_around(func, group, readers[0], seq([Alloc(cache, seq([copy, *cached])), *rest])), (cache.name,))
+    result = _around(func, group, readers[0], seq([Alloc(cache, seq([copy, *cached])), *rest]))
+    if any(touches(p.stmt, {buffer})[1] for p in used):
+        met = flows([a for p in used for a in accesses(p.stmt, p.context)], buffer)
+        if met is not None and not same_values(func, result):
+            problem = f"{met}, after the copy would be made"
+            raise ScheduleError(what, problem, "use cache_write, which holds both", met.witness)
+    return Change(result, (cache.name,))
 
 
 def cache_write(func: PrimFunc, buffer: str, name: str | None = None) -> Change:

@@ -13,6 +13,7 @@ from eqsat.accesses.access import Access, Context, accesses
 from eqsat.accesses.conflict import conflict
 from eqsat.accesses.dependences import permuted, pulled_apart
 from eqsat.accesses.flow import Named, same_flow
+from eqsat.accesses.values import same_values
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, If, Seq, Stmt, seq
@@ -95,11 +96,11 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
         body = guarded(stmt.condition, body) if isinstance(stmt, If) else body
     for stmt in reversed(order):
         body = replace(stmt, body=body)
+    result = replaced(func, context.path, body)
     if met is not None:
-        if not unchanged(known, accesses(body, context), context, {}):
+        if not unchanged(known, accesses(body, context), context, {}) and not same_values(func, result):
             raise refuse(what, met, "leave the order of these two, or mark a reduction's loops reduce")
         free = []
-    result = replaced(func, context.path, body)
     recheck(result, [leaf_name(m.axis) for m in members], context, what)
     return Change(result, (), shown(free))
 
@@ -151,11 +152,13 @@ def fission(func: PrimFunc, loop: str, at: int) -> Change:
     axis = t.var(name, stmt.axis.args[0])
     two = replace(stmt, axis=axis, body=substituted(wrapped(guards, second), {stmt.axis: axis}))
     both = seq([replace(stmt, body=wrapped(guards, first)), two])
+    result = replaced(func, context.path, both)
     if met is not None:
-        if not unchanged(known, accesses(both, context), context, {stmt.axis: axis}):
+        same = unchanged(known, accesses(both, context), context, {stmt.axis: axis})
+        if not same and not same_values(func, result):
             raise refuse(what, met, "the first part needs what the second one has done; leave them together")
         free = []
-    return Change(replaced(func, context.path, both), (leaf_name(stmt.axis), name), shown(free))
+    return Change(result, (leaf_name(stmt.axis), name), shown(free))
 
 
 def peel(stmt: Stmt) -> tuple[Chain, Stmt]:
