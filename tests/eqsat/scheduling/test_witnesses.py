@@ -48,9 +48,10 @@ def test_an_output_that_only_seems_to_mix_loops() -> None:
 GUARD = "for i in 8:\n    if B[{read}] < int32(3):\n      for j in 8:\n        B[{write}] = A[i, j]"
 
 
-@pytest.mark.parametrize(
-    "take", [lambda s: s.reorder("j", "i"), lambda s: s.transform_loops(["i", "j"], "i, j -> j, i")]
-)
+TURNS: list[Step] = [lambda s: s.reorder("j", "i"), lambda s: s.transform_loops(["i", "j"], "i, j -> j, i")]
+
+
+@pytest.mark.parametrize("take", TURNS)
 def test_a_guard_that_reads_what_is_written_inside(take: Step) -> None:
     w = witness(GUARD.format(read="i", write="j"), take)
     assert w["cell"] == (w["first"]["i"],) == (w["second"]["j"],) and w["buffer"] == "B"
@@ -66,28 +67,28 @@ def test_a_guard_that_reads_other_cells_than_are_written_stays_what_it_is() -> N
 COPY = "for i in 8:\n    B[i] = C[i]"
 
 
-@pytest.mark.parametrize(
-    ("body", "take", "wanted"),
-    [
-        (COPY, lambda s: s.split("i", [2, 3]), {"iteration": 6}),
-        (
-            COPY, lambda s: s.transform_layout("B", "i -> i//3, i%3", load("C", [0], "int32"), interface="free"),
-            {"buffer": "C", "index": ["0"]},
-        ),
-        (
-            "for i in 8:\n    B[i] = hole(1, 'int32')", lambda s: s.cache_write("B"), {"buffer": "B", "index": ["i"]},
-        ),
-        (f"{COPY}\n  C[0] = int32(1)", lambda s: s.assume("B[3] == int32(1)", "C"), {"buffer": "B", "index": ["3"]}),
-        (
-            "for i in 8:\n    B[cast(C[i], 'index') % 8] = int32(1)", lambda s: s.reorder_by_buffer("B"),
-            {"buffer": "B", "index": [None]},
-        ),
-        (
-            "for i in 8:\n    B[i] = C[i] + C[0]\n    B[0] = int32(1)",
-            lambda s: s.transform_layout("B", "i -> i//3, i%3", 0, interface="free", style="select"), {"buffer": "B"},
-        ),
-    ],
-)  # fmt: skip
+CASES: list[tuple[str, Step, dict[str, Any]]] = [
+    (COPY, lambda s: s.split("i", [2, 3]), {"iteration": 6}),
+    (
+        COPY, lambda s: s.transform_layout("B", "i -> i//3, i%3", load("C", [0], "int32"), interface="free"),
+        {"buffer": "C", "index": ["0"]},
+    ),
+    (
+        "for i in 8:\n    B[i] = hole(1, 'int32')", lambda s: s.cache_write("B"), {"buffer": "B", "index": ["i"]},
+    ),
+    (f"{COPY}\n  C[0] = int32(1)", lambda s: s.assume("B[3] == int32(1)", "C"), {"buffer": "B", "index": ["3"]}),
+    (
+        "for i in 8:\n    B[cast(C[i], 'index') % 8] = int32(1)", lambda s: s.reorder_by_buffer("B"),
+        {"buffer": "B", "index": [None]},
+    ),
+    (
+        "for i in 8:\n    B[i] = C[i] + C[0]\n    B[0] = int32(1)",
+        lambda s: s.transform_layout("B", "i -> i//3, i%3", 0, interface="free", style="select"), {"buffer": "B"},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "take", "wanted"), CASES)
 def test_a_refusal_names_the_buffer_and_the_index(body: str, take: Step, wanted: dict[str, Any]) -> None:
     assert witness(body, take) == wanted
 
