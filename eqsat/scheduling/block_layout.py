@@ -21,7 +21,7 @@ from eqsat.ir.terms.shape import Shape, as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.ir.terms.walk import free_variables, postorder, substitute
-from eqsat.scheduling.change import Change, refuse, shown
+from eqsat.scheduling.change import Change, become_one, refuse, shown
 from eqsat.scheduling.nest import (
     Place,
     depends_on_tables,
@@ -152,7 +152,7 @@ def _inverse(what: str, m: IndexMap, shape: Shape) -> tuple[Shape, IndexMap, Ter
     try:
         single = m.is_injective(shape)
         if single.verdict == "refuted":
-            raise ScheduleError(what, "two iterations become one", "use a bijective map", single.witness)
+            raise ScheduleError(what, become_one("iterations", single), "use a bijective map", single.witness)
         extents = m.map_shape(shape)
         back, padding = m.non_surjective_inverse(shape)
     except ScheduleError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eqsat.accesses.conflict import Conflict
+from eqsat.ir.decide import Proof
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Stmt
@@ -31,3 +32,10 @@ def refuse(what: str, met: Conflict, advice: str) -> ScheduleError:
     """The error for a conflict that forbids a step."""
     fix = advice if met.exact else f"{advice}; whether they do depends on data, or could not be decided"
     return ScheduleError(what, str(met), fix, met.witness)
+
+
+def become_one(things: str, proof: Proof) -> str:
+    """That a map is not injective, with the two that say so."""
+    points = [proof.witness[k] for k in ("first", "second")] if proof.witness else []
+    shown = " and ".join(f"({', '.join(f'{name} = {n}' for name, n in p.items())})" for p in points)
+    return f"two {things} become one" + (f": {shown}" if shown else "")

@@ -25,7 +25,7 @@ from eqsat.ir.terms.shape import output_axes, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, map_loads, substitute
 from eqsat.scheduling.by_buffer import follow
-from eqsat.scheduling.change import Change
+from eqsat.scheduling.change import Change, become_one
 from eqsat.scheduling.memory import Declared, declared, family, moved, touches, with_declaration, without_aliases
 from eqsat.scheduling.nest import Place, at, depends_on_tables, guarded, index_map_of, new_names, replaced, stages
 from eqsat.scheduling.styles import compute_padding, select_padding
@@ -93,7 +93,7 @@ def transformed(decl: BufferDecl, m: IndexMap, pad_value: Any, what: str) -> Buf
         if m.names and static_shape(decl.shape) is not None and len(m.names) == len(decl.shape):
             single = m.is_injective(decl.shape)
             if single.verdict == "refuted":
-                raise ScheduleError(what, "two elements become one", "use an injective map", single.witness)
+                raise ScheduleError(what, become_one("elements", single), "use an injective map", single.witness)
         made = decl.as_buffer()
         new = BufferDecl.from_buffer(made.transform_layout(m, as_pad(made, pad_value)))
         if any(depends_on_tables(s.predicate) for s in new.transforms) or depends_on_tables(*m.final_indices):

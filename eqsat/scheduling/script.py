@@ -8,6 +8,7 @@ from typing import Any
 from eqsat.ir.errors import EqsatError, ParseError, ScheduleError
 from eqsat.ir.given import told
 from eqsat.ir.terms.holes import UNDEF
+from eqsat.scheduling.excerpt import excerpt
 from eqsat.scheduling.primitives import PRIMITIVES
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.trace import Trace
@@ -47,12 +48,14 @@ def _take(schedule: Schedule, number: int, line: str) -> None:
         found = getattr(schedule, name)(*args, **named)
     except ScheduleError as error:
         placed = ScheduleError(f"{where}: {error.operation}", error.problem, error.fix, error.witness)
-        placed.program = error.program
+        placed.program = error.program or excerpt(schedule.func, {"steps": args, **named}, error.witness)
         raise placed from error
     except TypeError as error:
         raise ParseError(where, f"{line.strip()}: {error}") from error
     except EqsatError as error:
-        raise ScheduleError(where, str(error), witness=error.witness) from error
+        placed = ScheduleError(where, str(error), witness=error.witness)
+        placed.program = excerpt(schedule.func, {"steps": args, **named}, error.witness)
+        raise placed from error
     names = (found,) if isinstance(found, str) else tuple(found or ())
     if made and names != made:
         schedule.undo()

@@ -17,7 +17,7 @@ from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import map_loads, nodes_of
+from eqsat.ir.terms.walk import free_variables, map_loads, nodes_of
 
 NAME = r"[^\W\d]\w*"
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -105,6 +105,8 @@ class DeclarationReader:
         """The sizes of `[4, N]`, numbers as they are."""
         inner = text[1:-1].strip()
         terms = self.terms(line, inner, scope) if inner else ()
+        for stray in free_variables(*terms):
+            self.fail(line, f"{stray} is no size; below the head, `symbol {stray}` declares it")
         return tuple(term if (n := t.int_value(term)) is None else n for term in terms)
 
     # -- declarations

@@ -69,6 +69,8 @@ def test_a_refused_step_shows_the_program_at_the_place(rows: str, capsys: pytest
     shown = capsys.readouterr().out
     assert shown.startswith("refused: line 1: parallel run of loop j: ") and "meet in B[0]" in shown
     assert ">     reduce for j in 14:\n>       B[i] = B[i] + A[i, j]" in shown and "  func rows" in shown
+    for step in ("transform_layout('A', 'i j -> ')", "assume('A[0, 0')"):  # no step was begun
+        assert main(["schedule", rows, "-s", step]) == 1 and "  func rows" in capsys.readouterr().out
     assert main(["schedule", rows, "-s", "parallel('i')", "-s", "parallel('j')", "--json"]) == 1
     data = json.loads(capsys.readouterr().out)
     assert data["witness"]["buffer"] == "B" and data["trace"] == ["parallel(loop='i')"]

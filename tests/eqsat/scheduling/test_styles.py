@@ -201,7 +201,7 @@ def test_a_read_cache_is_made_of_what_is_there_then() -> None:  # feature: E19
         Schedule(doubled()).cache_read("A", "A")
 
 
-MEANWHILE = {  # what is written, and whether a cell of it is read later
+MEANWHILE = {  # what is written, and whether a copy holds what is read
     "for i in 6:\n    B[i] = C[0, i]\n    C[1, i] = B[i]": True,
     "for i in 6:\n    C[2, i] = C[2, i] + C[1, i]": True,
     "for i in 5:\n    C[0, i] = C[0, i + 1]": True,
@@ -211,7 +211,8 @@ MEANWHILE = {  # what is written, and whether a cell of it is read later
     "for i in 6:\n    B[i] = C[1, i]\n  for j in 6:\n    C[1, j] = B[j]\n  for k in 6:\n    B[k] = C[0, k]": True,
     "for i in 6:\n    B[i] = C[1, i]\n  for j in 6:\n    C[0, j] = B[j]\n  for k in 6:\n    B[k] = C[0, k]": False,
     "for i in 2:\n    for j in 6:\n      B[j] = C[i, j]\n      C[0, j] = B[j]": True,
-    "for i in 2:\n    for j in 6:\n      B[j] = C[0, j]\n      C[i, j] = B[j]": False,
+    "for i in 2:\n    for j in 6:\n      B[j] = C[0, j]\n      C[i, j] = B[j]": True,  # C[0, j] gets what it holds
+    "for i in 2:\n    for j in 6:\n      B[j] = C[0, j]\n      C[i, j] = B[j] + int32(1)": False,
     "for i in 6:\n    if C[0, 0] == int32(0):\n      C[1, i] = C[2, i]": True,
     "for i in 6:\n    if C[1, 5] == int32(0):\n      C[1, i] = C[2, i]": True,  # it is written last
     "for i in 6:\n    if C[1, 0] == int32(0):\n      C[1, i] = C[2, i]": False,

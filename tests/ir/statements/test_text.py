@@ -118,6 +118,7 @@ WRONG = {
     'func f(x: int8[4])\n  layout x [4] "i -> i"': "expected: layout x",
     "func f(x: int8[4])\n  alloc a: int8[2] = x": "write alloc",
     "func f(x: int8[4])\n  symbol 3": "expected: symbol",
+    "func f(x: int8[n])\n  x[0] = int8(1)": "line 1 .*: n is no size; below the head, `symbol n`",
     "func f(x: int8[4])\n  x[i] = int8(1)": "used outside of its loop",
     "func f(x: int8[4])\n  x[0, 1] = int8(1)": "1 axes, the access has 2",
     "func f(x: int8[4], x: float32[9])\n  x[8] = float32(1)": "line 1 .*: parameter x is declared twice",
