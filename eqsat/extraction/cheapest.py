@@ -14,7 +14,9 @@ from eqsat.extraction.frontier import cheapest_in
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import Component, Table, take_apart
 from eqsat.extraction.rows import Node, Rows, by_class, narrower, rows_of
+from eqsat.extraction.sections import cheapest_by_stages
 from eqsat.extraction.several import good_choice, steps_at
+from eqsat.extraction.stages import stages_of
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
 from eqsat.ir.cached import cached_property
@@ -26,6 +28,8 @@ FRONTIER, LITTLE = 12_000, 300
 that what is exact does not depend on the number of blocks."""
 EARLY, LOCAL = 0.3, 0.9
 """The share of a part's time for that, and the share of its work in which choices are made better."""
+STAGED = 0.6
+"""The share of its work in which it is chosen stage by stage."""
 MANY = 4
 """So many ways to have each node, on average, make too many frontiers but for small parts."""
 SOLVED = 5e-8
@@ -155,6 +159,12 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
     bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots], seconds)
     worth: Mapping[Node, int] = {}
     if bound is not None:
+        stages = stages_of(rows, values, [(c, False) for c in part.roots], bound)
+        if stages is not None:
+            staged, found = cheapest_by_stages(stages, budget.share(STAGED))
+            if found is not None:
+                return by_class(steps_at(stages.rows, found)), found.cost
+            least = max(least, staged)
         least, worth = max(least, bound.cost), bound.prices
     good = good_choice(every, worth, least, budget.share(LOCAL))
     chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()} if good is None else by_class(good)

@@ -48,7 +48,7 @@ def improve(
     _needs(model, rows, active, used)
     for root in part.roots:
         model.add(active[root, False] == 1)
-    for keys in made_once(rows, values):
+    for keys in made_once(rows, values).values():
         model.add_bool_or([used[key] for key in keys])
     model.minimize(sum(steps[node][n].cost * taken for (node, n), taken in used.items()))
     solver = cp_model.CpSolver()

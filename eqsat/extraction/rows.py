@@ -57,7 +57,8 @@ def rows_of(part: Component) -> Rows:
     """The rows of a part."""
     steps = steps_of(part)
     roots = [(c, False) for c in part.roots]
-    return _rows(steps, roots, _ordered(steps, roots))
+    order = _ordered(steps, roots)
+    return in_order({node: steps[node] for node in order}, roots, order)
 
 
 def narrower(rows: Rows, part: Component) -> Rows:
@@ -80,10 +81,11 @@ def narrower(rows: Rows, part: Component) -> Rows:
             waits[x] -= 1
             if not waits[x]:
                 ready.append(x)
-    return _rows(rows.steps, [(c, False) for c in part.roots], order)
+    return in_order(rows.steps, [(c, False) for c in part.roots], order)
 
 
-def _rows(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], order: Sequence[Node]) -> Rows:
+def in_order(steps: Mapping[Node, Sequence[Step]], roots: Sequence[Node], order: Sequence[Node]) -> Rows:
+    """Rows for nodes in an order."""
     place = {node: n for n, node in enumerate(order)}
     whole = True
     table: list[list[Row]] = []

@@ -1,0 +1,228 @@
+"""The cheapest choice in a part, stage by stage: of all choices with one frontier the cheapest is kept, and none that
+costs, with the prices of what it still needs, as much as a limit; the limit is raised until something is left. Sections
+are asked first, the smallest ones first: what each costs beyond its prices, any choice costs that has it still ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from eqsat.extraction.beams import Chosen
+from eqsat.extraction.budget import Budget
+from eqsat.extraction.rows import Row, places_of
+from eqsat.extraction.stages import Crossing, Stage, Stages, Through
+
+MOST = 60_000
+"""How many frontiers are followed at most."""
+SMALL = 12
+"""So many stages are asked without halves."""
+MIDDLE = 0.3, 0.7
+"""Where a section may be halved: at the place of these over which the fewest nodes are needed."""
+UNIT, FIRST, FASTER = 1e-3, 0.1, 1.7
+"""How far a limit is raised: at first this share of the whole, or of what the section costs beyond its prices as far as
+that is known; then faster and faster."""
+
+Trail = tuple["Trail | None", tuple[tuple[int, Row], ...]]
+States = dict[int, tuple[int, int, Trail | None]]
+"""For each frontier the least cost so far, the prices of what is needed, and the trail."""
+
+
+_Way = tuple[int, int, int, int, tuple[tuple[int, Row], ...]]
+"""As `Through`, with the prices of what it needs in a section, and what it pays for what it needs behind that."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """What a section costs at least; the choice, if that is what the cheapest one costs."""
+
+    cost: int
+    trail: Trail | None
+
+
+def cheapest_by_stages(stages: Stages, budget: Budget) -> tuple[int, Chosen | None]:
+    """What any choice costs at least, and the choice that costs just that, if it was found."""
+    sections = _Sections(stages, budget)
+    end = sections.answer(0, len(stages.stages), budget)
+    if not sections.exact:
+        return end.cost, None
+    rows: dict[int, Row] = {}
+    trail = end.trail
+    while trail is not None:
+        trail, some = trail
+        rows.update(some)
+    return end.cost, Chosen(rows, sum(row[0] for row in rows.values()))
+
+
+class _Sections:
+    """Sections by their first and last stages.
+
+    beyond: for stages in question what the section from there on to its end costs at least beyond the prices; exact:
+    whether the last section that was asked was answered, not only bounded.
+    """
+
+    def __init__(self, stages: Stages, budget: Budget) -> None:
+        self.stages, self.budget = stages, budget
+        self.exact = False
+        self.beyond: dict[int, int] = {}
+        self.unit = max(1, round(UNIT * self.priced(0, len(stages.stages))))
+        self.open = self._open()
+
+    def _open(self) -> list[int]:
+        """How many nodes may be needed at the start of each stage."""
+        stage_at = [k for k, stage in enumerate(self.stages.stages) for _ in range(stage.first, stage.end)]
+        user: dict[int, int] = {}
+        for n, ways in enumerate(self.stages.rows.table):
+            for _, needs, _ in ways:
+                for x in places_of(needs, n + 1):
+                    user.setdefault(x, stage_at[n])
+        found = [0] * len(self.stages.stages)
+        for x, k in user.items():
+            for between in range(k + 1, stage_at[x] + 1):
+                found[between] += 1
+        return found
+
+    def priced(self, first: int, last: int) -> int:
+        """What a section costs by its prices."""
+        some = self.stages.stages[first:last]
+        roots = (worth for x, worth in self.stages.roots.items() if some[0].first <= x < some[-1].end)
+        return sum(stage.worth for stage in some) + sum(roots)
+
+    def answer(self, first: int, last: int, budget: Budget) -> _End:
+        """What a section costs at least, from its halves on."""
+        hopeful = True
+        if last - first > SMALL:
+            size = last - first
+            places = range(first + round(MIDDLE[0] * size), first + round(MIDDLE[1] * size) + 1)
+            middle = min(places, key=self.open.__getitem__)
+            self.answer(middle, last, budget)
+            more, second = self.beyond[middle], self.exact
+            self.answer(first, middle, budget)
+            for k in range(first, middle):
+                if k in self.beyond:
+                    self.beyond[k] += more
+            hopeful = second or self.exact
+        prices = self.priced(first, last)
+        known = max(-self.stages.slack, self.beyond.get(first, -self.stages.slack))
+        end = _End(prices + known, None)
+        self.exact, step = False, max(self.unit, round(known * FIRST))
+        while hopeful and not budget.over:
+            limit = end.cost + step
+            found = _Search(self.stages, first, last, self.beyond, limit, prices).run(budget)
+            if found is None:
+                break
+            self.exact = found.cost < limit
+            end = found
+            if self.exact:
+                break
+            step = round(step * FASTER)
+        self.beyond[first] = end.cost - prices
+        return end
+
+
+class _Search:
+    """The choices in a section that cost less than a limit."""
+
+    def __init__(
+        self, stages: Stages, first: int, last: int, beyond: Mapping[int, int], limit: int, prices: int
+    ) -> None:
+        self.stages, self.first, self.last, self.limit = stages, first, last, limit
+        some = stages.stages[first:last]
+        self.start, self.end = some[0].first, some[-1].end
+        self.room = limit - prices
+        self.gains = self._paid(stages.stages[:first], self.start, self.end)
+        self.behind = self._paid(some, self.end, len(stages.rows.order))
+        self.ahead = [0] * (last - first + 1)  # what the stages behind each cost at least
+        extra = worth = 0
+        for k in range(last - 1, first - 1, -1):
+            self.ahead[k - first + 1] = worth + extra
+            worth += stages.stages[k].worth
+            if k in beyond:
+                extra = max(extra, beyond[k])
+        self.priced = [0] * (self.end - self.start)
+        for x in places_of(stages.rows.start >> self.start & (1 << self.end - self.start) - 1, 0):
+            self.priced[x] = stages.roots.get(self.start + x, 0)
+
+    def _paid(self, some: Sequence[Stage], start: int, end: int) -> dict[int, int]:
+        """What some stages pay for places."""
+        found: dict[int, int] = {}
+        for stage in some:
+            for x, price in stage.pays.items():
+                if start <= x < end:
+                    found[x] = found.get(x, 0) + price
+        return found
+
+    def run(self, budget: Budget) -> _End | None:
+        """The cheapest choice, or that none costs less than the limit; None where they are too many to be followed."""
+        start = self.stages.rows.start >> self.start & (1 << self.end - self.start) - 1
+        states: States = {start: (0, sum(self.priced), None)}
+        for k in range(self.first, self.last):
+            after = self._next(states, k, budget)
+            if after is None:
+                return None
+            if not after:
+                return _End(self.limit, None)
+            states = after
+        cost, _, trail = min(states.values(), key=lambda state: state[0])
+        return _End(cost, trail) if cost < self.limit else _End(self.limit, None)
+
+    def _next(self, states: States, k: int, budget: Budget) -> States | None:
+        """The states behind a stage; None where they are too many, or the budget is spent."""
+        stage = self.stages.stages[k]
+        own, priced = slice(stage.first - self.start, stage.end - self.start), self.priced
+        crossing = Crossing(self.stages, stage, priced[own], self.gains, self.room, MOST)
+        width, base = stage.end - stage.first, stage.end - self.start
+        paid = {1 << x - stage.end: price for x, price in stage.pays.items() if x < self.end}
+        values = priced[own]
+        for x, price in stage.pays.items():
+            if x < self.end:
+                priced[x - self.start] += price
+        marks, full = sum(paid), (1 << width) - 1
+        limit = self.limit - self.ahead[k - self.first + 1] + self.stages.slack
+        worth: dict[int, int] = {}
+        ways_of: dict[int, list[_Way]] = {}
+        after, work = dict[int, tuple[int, int, Trail | None]](), 0
+        for mask, (cost, h, trail) in states.items():
+            needed, below = mask & full, mask >> width
+            if needed not in ways_of:
+                ways = crossing.ways(needed)
+                if ways is None:
+                    return None
+                ways_of[needed] = [self._way(way, base) for way in ways]
+                worth[needed] = sum(values[x] for x in places_of(needed, 0))
+            h -= worth[needed]
+            more = below & marks
+            while more:
+                low = more & -more
+                h += paid[low]
+                more ^= low
+            room, ways = limit - h - cost, ways_of[needed]
+            work += len(ways)
+            for needs, least, prices, behind, rows in ways:
+                if least >= room:
+                    break
+                both = below & needs
+                if both:
+                    _, _, twice, again, _ = self._way((both, 0, ()), base)
+                    prices, behind = prices - twice, behind - again
+                if least + prices + behind < room:
+                    key, total = below | needs, cost + least + behind
+                    old = after.get(key)
+                    if old is None or total < old[0]:
+                        after[key] = total, h + prices, (trail, rows)
+            if len(after) > MOST:
+                return None
+        return after if budget.spend(work + len(states) + crossing.work) else None
+
+    def _way(self, way: Through, base: int) -> _Way:
+        """A way through a stage that ends at a place, with what is paid for what it needs."""
+        needs, cost, rows = way
+        prices = behind = 0
+        while needs:
+            low = needs & -needs
+            x = base + low.bit_length() - 1
+            if x < len(self.priced):
+                prices += self.priced[x]
+            else:
+                behind += self.behind.get(self.start + x, 0)
+            needs ^= low
+        return way[0], cost, prices, behind, rows
