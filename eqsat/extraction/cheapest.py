@@ -15,7 +15,7 @@ from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import Component, Table, take_apart
 from eqsat.extraction.rows import Node, Rows, by_class, narrower, rows_of
 from eqsat.extraction.sections import cheapest_by_stages
-from eqsat.extraction.several import good_choice, steps_at
+from eqsat.extraction.several import Steps, good_choice, steps_at
 from eqsat.extraction.stages import stages_of
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
@@ -23,7 +23,7 @@ from eqsat.ir.cached import cached_property
 
 WORK = 8_000_000
 """The steps of a choice, in all its parts; nearly two million a second."""
-FRONTIER, LITTLE = 12_000, 300
+FRONTIER, LITTLE = 1_500, 100
 """The steps for each node in which all frontiers are followed, in each order, and those where nodes have many ways: so
 that what is exact does not depend on the number of blocks."""
 EARLY, LOCAL = 0.3, 0.9
@@ -145,28 +145,26 @@ def _needless(rows: Rows, bounds: Bounds) -> set[tuple[ClassId, int]]:
 def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternative], int]:
     """A choice for a part, and the least that any costs."""
     part, rows, work = question.part, question.rows, budget.work
-    every: list[Bounds] = []
     few = sum(map(len, rows.table)) <= MANY * len(rows.table)
     steps = (FRONTIER if few else LITTLE) * len(rows.table)
-    for bounds in _orders(question):
-        every.append(bounds)
-        found = cheapest_in(bounds, Budget(steps, budget.until(EARLY))) if rows.whole else None
-        if found is not None:
-            return by_class(steps_at(bounds.rows, found)), found.cost
+    found = cheapest_in(question.bounds, Budget(steps, budget.until(EARLY))) if rows.whole else None
+    if found is not None:
+        return by_class(steps_at(rows, found)), found.cost
     trees, values = part.settled(), question.bounds.values
     least = max(values.least, *(trees[root][0] for root in part.roots))
     seconds = (budget.deadline - time.monotonic()) / 2
     bound = None if budget.over else least_cost(rows, values, [(c, False) for c in part.roots], seconds)
     worth: Mapping[Node, int] = {}
+    known: Steps | None = None
     if bound is not None:
         stages = stages_of(rows, values, [(c, False) for c in part.roots], bound)
         if stages is not None:
-            staged, found = cheapest_by_stages(stages, budget.share(STAGED))
-            if found is not None:
+            staged, found = cheapest_by_stages(stages, Budget(STAGED * work, budget.until(EARLY)))
+            if found is not None and found.cost == staged:
                 return by_class(steps_at(stages.rows, found)), found.cost
-            least = max(least, staged)
+            least, known = max(least, staged), None if found is None else steps_at(stages.rows, found)
         least, worth = max(least, bound.cost), bound.prices
-    good = good_choice(every, worth, least, budget.share(LOCAL))
+    good = good_choice(list(_orders(question)), worth, least, budget.share(LOCAL), known)
     chosen = {c: part.ways[c][n].way for c, (_, n) in trees.items()} if good is None else by_class(good)
     cost, left = cost_in(part, chosen), budget.deadline - time.monotonic()
     if least >= cost or left < SHORTEST:

@@ -18,17 +18,21 @@ SMALL = 12
 """So many stages are asked without halves."""
 MIDDLE = 0.3, 0.7
 """Where a section may be halved: at the place of these over which the fewest nodes are needed."""
-UNIT, FIRST, FASTER = 1e-3, 0.1, 1.7
+UNIT, FIRST, FASTER = 1e-3, 0.05, 1.8
 """How far a limit is raised: at first this share of the whole, or of what the section costs beyond its prices as far as
 that is known; then faster and faster."""
+
+GOOD, WIDTH, ROOM = 0.3, 200, 0.03
+"""The share of the work for a good choice where there are too many, how many are followed then, and what a way through
+a stage may cost then beyond its prices: this share of the whole."""
 
 Trail = tuple["Trail | None", tuple[tuple[int, Row], ...]]
 States = dict[int, tuple[int, int, Trail | None]]
 """For each frontier the least cost so far, the prices of what is needed, and the trail."""
 
 
-_Way = tuple[int, int, int, int, tuple[tuple[int, Row], ...]]
-"""As `Through`, with the prices of what it needs in a section, and what it pays for what it needs behind that."""
+_Way = tuple[int, int, int, tuple[tuple[int, Row], ...]]
+"""As `Through`, with the prices of what it needs."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,20 @@ class _End:
 
 
 def cheapest_by_stages(stages: Stages, budget: Budget) -> tuple[int, Chosen | None]:
-    """What any choice costs at least, and the choice that costs just that, if it was found."""
-    sections = _Sections(stages, budget)
-    end = sections.answer(0, len(stages.stages), budget)
-    if not sections.exact:
-        return end.cost, None
-    rows: dict[int, Row] = {}
+    """What any choice costs at least, and one that costs just that, or, where there are too many to know that, a good
+    one, if any was found."""
+    count = len(stages.stages)
+    sections = _Sections(stages)
+    end = sections.answer(0, count, budget.share(1 - GOOD))
     trail = end.trail
+    if not sections.exact:
+        prices = sections.priced(0, count)
+        search = _Search(stages, 0, count, {}, prices + round(ROOM * prices), prices, WIDTH)
+        found = search.run(budget)
+        trail = None if found is None else found.trail
+    rows: dict[int, Row] = {}
+    if trail is None:
+        return end.cost, None
     while trail is not None:
         trail, some = trail
         rows.update(some)
@@ -60,8 +71,8 @@ class _Sections:
     whether the last section that was asked was answered, not only bounded.
     """
 
-    def __init__(self, stages: Stages, budget: Budget) -> None:
-        self.stages, self.budget = stages, budget
+    def __init__(self, stages: Stages) -> None:
+        self.stages = stages
         self.exact = False
         self.beyond: dict[int, int] = {}
         self.unit = max(1, round(UNIT * self.priced(0, len(stages.stages))))
@@ -123,22 +134,32 @@ class _Search:
     """The choices in a section that cost less than a limit."""
 
     def __init__(
-        self, stages: Stages, first: int, last: int, beyond: Mapping[int, int], limit: int, prices: int
+        self,
+        stages: Stages,
+        first: int,
+        last: int,
+        beyond: Mapping[int, int],
+        limit: int,
+        prices: int,
+        width: int | None = None,
     ) -> None:
+        self.width = width
         self.stages, self.first, self.last, self.limit = stages, first, last, limit
         some = stages.stages[first:last]
         self.start, self.end = some[0].first, some[-1].end
-        self.room = limit - prices
+        self.room = [limit - prices] * (last - first)
+        if width is not None:
+            self.limit = sum(row[0] for ways in stages.rows.table for row in ways) + 1
         self.gains = self._paid(stages.stages[:first], self.start, self.end)
-        self.behind = self._paid(some, self.end, len(stages.rows.order))
         self.ahead = [0] * (last - first + 1)  # what the stages behind each cost at least
         extra = worth = 0
         for k in range(last - 1, first - 1, -1):
             self.ahead[k - first + 1] = worth + extra
+            self.room[k - first] -= extra
             worth += stages.stages[k].worth
             if k in beyond:
                 extra = max(extra, beyond[k])
-        self.priced = [0] * (self.end - self.start)
+        self.priced = [0] * (len(stages.rows.order) - self.start)
         for x in places_of(stages.rows.start >> self.start & (1 << self.end - self.start) - 1, 0):
             self.priced[x] = stages.roots.get(self.start + x, 0)
 
@@ -161,21 +182,24 @@ class _Search:
                 return None
             if not after:
                 return _End(self.limit, None)
+            if self.width is not None and len(after) > self.width:
+                kept = sorted(after.items(), key=lambda x: x[1][0] + x[1][1])[: self.width]
+                after = dict(kept)
             states = after
-        cost, _, trail = min(states.values(), key=lambda state: state[0])
+        best = min(states.values(), key=lambda state: state[0] + state[1])
+        cost, trail = best[0] + best[1], best[2]  # with what it pays behind the section
         return _End(cost, trail) if cost < self.limit else _End(self.limit, None)
 
     def _next(self, states: States, k: int, budget: Budget) -> States | None:
         """The states behind a stage; None where they are too many, or the budget is spent."""
         stage = self.stages.stages[k]
         own, priced = slice(stage.first - self.start, stage.end - self.start), self.priced
-        crossing = Crossing(self.stages, stage, priced[own], self.gains, self.room, MOST)
+        crossing = Crossing(self.stages, stage, priced[own], self.gains, self.room[k - self.first], MOST)
         width, base = stage.end - stage.first, stage.end - self.start
-        paid = {1 << x - stage.end: price for x, price in stage.pays.items() if x < self.end}
+        paid = {1 << x - stage.end: price for x, price in stage.pays.items()}
         values = priced[own]
         for x, price in stage.pays.items():
-            if x < self.end:
-                priced[x - self.start] += price
+            priced[x - self.start] += price
         marks, full = sum(paid), (1 << width) - 1
         limit = self.limit - self.ahead[k - self.first + 1] + self.stages.slack
         worth: dict[int, int] = {}
@@ -197,32 +221,23 @@ class _Search:
                 more ^= low
             room, ways = limit - h - cost, ways_of[needed]
             work += len(ways)
-            for needs, least, prices, behind, rows in ways:
+            for needs, least, prices, rows in ways:
                 if least >= room:
                     break
                 both = below & needs
                 if both:
-                    _, _, twice, again, _ = self._way((both, 0, ()), base)
-                    prices, behind = prices - twice, behind - again
-                if least + prices + behind < room:
-                    key, total = below | needs, cost + least + behind
+                    prices -= self._way((both, 0, ()), base)[2]
+                if least + prices < room:
+                    key, total = below | needs, cost + least
                     old = after.get(key)
                     if old is None or total < old[0]:
                         after[key] = total, h + prices, (trail, rows)
-            if len(after) > MOST:
+            if len(after) > MOST and self.width is None:
                 return None
         return after if budget.spend(work + len(states) + crossing.work) else None
 
     def _way(self, way: Through, base: int) -> _Way:
         """A way through a stage that ends at a place, with what is paid for what it needs."""
         needs, cost, rows = way
-        prices = behind = 0
-        while needs:
-            low = needs & -needs
-            x = base + low.bit_length() - 1
-            if x < len(self.priced):
-                prices += self.priced[x]
-            else:
-                behind += self.behind.get(self.start + x, 0)
-            needs ^= low
-        return way[0], cost, prices, behind, rows
+        prices = sum(self.priced[x] for x in places_of(needs, base))
+        return needs, cost, prices, rows

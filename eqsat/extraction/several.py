@@ -31,11 +31,16 @@ Steps = dict[Node, Step]
 """A choice: the step of each node that it needs."""
 
 
-def good_choice(every: Sequence[Bounds], worth: Mapping[Node, int], least: int, budget: Budget) -> Steps | None:
+def good_choice(
+    every: Sequence[Bounds], worth: Mapping[Node, int], least: int, budget: Budget, known: Steps | None = None
+) -> Steps | None:
     """The best choice of a part that is found by so much work, or one that costs the least that any can; None where
-    none is found. `every`: the part in some orders; worth: what having each node is worth."""
+    none is found. `every`: the part in some orders; worth: what having each node is worth; known: a choice to begin with.
+    """
     search = _Several(every[0], worth, least)
     share = budget.share(STARTS)
+    if known is not None:
+        search.add(search.whole, _placed(search.whole.rows, known), QUICK, share)
     for bounds, prices, width in _starts(every, worth):
         if share.over or search.enough:
             break

@@ -12,6 +12,9 @@ from eqsat.extraction.parts import cycles
 from eqsat.extraction.rows import Node, Row, Rows, in_order
 from eqsat.extraction.values import Values
 
+COMPARED = 50
+"""With so many of the cheapest ways through a stage each other one is compared."""
+
 Local = tuple["Local | None", int, Row]
 Through = tuple[int, int, tuple[tuple[int, Row], ...]]
 """A way through a stage: what it needs, as bits from the end of the stage on, its cost, and the rows at their places."""
@@ -20,23 +23,22 @@ Through = tuple[int, int, tuple[tuple[int, Row], ...]]
 @dataclass
 class Stage:
     """Its places; the values in it that every program makes: the bits of the nodes of each, and those that make it;
-    what making them is worth, at least; and what it pays once for each place that it needs: behind it, and in it, from
-    the start of the stage (-1) or one of its places on, both counted from its first place."""
+    what making them is worth, at least; and what it pays once for each place that it needs: behind it, and all of them,
+    counted from its first one, from its start (-1) or one of its places on."""
 
     first: int
     end: int
     made: list[tuple[int, list[int]]] = field(default_factory=list[tuple[int, list[int]]])
     worth: int = 0
     pays: dict[int, int] = field(default_factory=dict[int, int])
-    inner: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
+    paid: dict[int, dict[int, int]] = field(default_factory=dict[int, dict[int, int]])
 
     def pay(self, at: int, place: int, price: int) -> None:
         """Pay from a place on (counted from the first) for another one."""
         if place >= self.end:
             self.pays[place] = self.pays.get(place, 0) + price
-        else:
-            inside = self.inner.setdefault(at, {})
-            inside[place - self.first] = inside.get(place - self.first, 0) + price
+        some = self.paid.setdefault(at, {})
+        some[place - self.first] = some.get(place - self.first, 0) + price
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class Crossing:
         self, stages: Stages, stage: Stage, priced: Sequence[int], gains: Mapping[int, int], room: int, most: int
     ) -> None:
         self.stage, self.table, self.gains, self.most = stage, stages.rows.table, gains, most
-        self.priced = list(priced)
+        self.priced = dict(enumerate(priced))
         self.room = room + stage.worth + stages.slack
         self.known: dict[int, list[Through] | None] = {}
         self.work = 0
@@ -142,14 +144,14 @@ class Crossing:
         return self.known[needed]
 
     def _ways(self, needed: int) -> list[Through] | None:
-        stage, priced = self.stage, list(self.priced)
-        known = sum(price for n, price in enumerate(priced) if needed >> n & 1)
+        stage, priced = self.stage, dict(self.priced)
+        known = sum(price for n, price in priced.items() if needed >> n & 1)
         room = self.room + known
         states: dict[int, tuple[int, int, Local | None]] = {}
         for mask in self._made(needed):
-            states[mask] = 0, sum(price for n, price in enumerate(priced) if mask >> n & 1), None
-        for n, price in stage.inner.get(-1, {}).items():
-            priced[n] += price
+            states[mask] = 0, sum(price for n, price in priced.items() if mask >> n & 1), None
+        for n, price in stage.paid.get(-1, {}).items():
+            priced[n] = priced.get(n, 0) + price
             states = {m: (cost, h + price if m >> n & 1 else h, trail) for m, (cost, h, trail) in states.items()}
         for n in range(stage.end - stage.first):
             states = self._next(states, n, priced, room)
@@ -157,8 +159,11 @@ class Crossing:
             if len(states) > self.most:
                 return None
         kept: list[Through] = []
+        best: list[int] = []
         for mask, (cost, _, trail) in sorted(states.items(), key=lambda x: (x[1][0], x[0].bit_count())):
-            if not any(other & ~mask == 0 for other, _, _ in kept):
+            if not any(other & ~mask == 0 for other in best):
+                if len(best) < COMPARED:
+                    best.append(mask)
                 kept.append((mask, cost, _rows_of(trail)))
         return kept
 
@@ -170,13 +175,13 @@ class Crossing:
         return list(dict.fromkeys(found))
 
     def _next(
-        self, states: Mapping[int, tuple[int, int, Local | None]], n: int, priced: list[int], room: int
+        self, states: Mapping[int, tuple[int, int, Local | None]], n: int, priced: dict[int, int], room: int
     ) -> dict[int, tuple[int, int, Local | None]]:
         """The states behind a place of the stage: cost, what else is paid for what they need, trail."""
         stage, place, first = self.stage, self.stage.first + n, n + 1
-        gain, price, paid = self.gains.get(place, 0), priced[n], stage.inner.get(n, {})
+        gain, price, paid = self.gains.get(place, 0), priced[n], stage.paid.get(n, {})
         for x, more in paid.items():
-            priced[x] += more
+            priced[x] = priced.get(x, 0) + more
         after: dict[int, tuple[int, int, Local | None]] = {}
         for mask, (cost, h, trail) in states.items():
             below = mask >> 1
@@ -197,7 +202,7 @@ class Crossing:
                 while added:
                     low = added & -added
                     x = n + low.bit_length()
-                    paying += priced[x] if x < len(priced) else stage.pays.get(stage.first + x, 0)
+                    paying += priced.get(x, 0)
                     added ^= low
                 if total + paying < room:
                     after[key] = total, paying, (trail, place, row)
