@@ -28,8 +28,7 @@ User = Node | Value | None
 @dataclass(frozen=True)
 class Least:
     """Prices: what each user pays for each node that it needs, whichever of its steps need it; what making each value
-    that every program makes is worth; and what steps may cost less than what their nodes and values are worth, with what
-    they pay, all steps together."""
+    that every program makes is worth; and by how much these claim too much, which is counted in whole numbers."""
 
     paid: Mapping[tuple[User, Node], int]
     made: Mapping[Value, int]
@@ -105,7 +104,8 @@ def made_once(rows: Rows, values: Values) -> dict[Value, list[Used]]:
         for n, step in enumerate(some):
             if step.way is not None:
                 places.setdefault((node[0], id(step.way)), []).append((node, n))
-    return {v: [key for c, o in values.made[v] for key in places.get((c, id(o.way)), ())] for v in sorted(values.needed)}
+    needed = {v: values.made[v] for v in sorted(values.needed)}
+    return {v: [key for c, o in some for key in places.get((c, id(o.way)), ())] for v, some in needed.items()}
 
 
 class _Program:

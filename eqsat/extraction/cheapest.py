@@ -24,12 +24,12 @@ from eqsat.ir.cached import cached_property
 WORK = 8_000_000
 """The steps of a choice, in all its parts; nearly two million a second."""
 FRONTIER, LITTLE = 1_500, 100
-"""The steps for each node in which all frontiers are followed, in each order, and those where nodes have many ways: so
-that what is exact does not depend on the number of blocks."""
+"""The steps for each node in which all frontiers are followed, and those where nodes have many ways: so that what is
+exact does not depend on the number of blocks."""
 EARLY, LOCAL = 0.3, 0.9
 """The share of a part's time for that, and the share of its work in which choices are made better."""
 STAGED = 0.6
-"""The share of its work in which it is chosen stage by stage."""
+"""What is done stage by stage before, as a share of the work for a part, and of its time."""
 MANY = 4
 """So many ways to have each node, on average, make too many frontiers but for small parts."""
 SOLVED = 5e-8
@@ -159,7 +159,7 @@ def _answer(question: Question, budget: Budget) -> tuple[dict[ClassId, Alternati
     if bound is not None:
         stages = stages_of(rows, values, [(c, False) for c in part.roots], bound)
         if stages is not None:
-            staged, found = cheapest_by_stages(stages, Budget(STAGED * work, budget.until(EARLY)))
+            staged, found = cheapest_by_stages(stages, Budget(STAGED * work, budget.until(STAGED)))
             if found is not None and found.cost == staged:
                 return by_class(steps_at(stages.rows, found)), found.cost
             least, known = max(least, staged), None if found is None else steps_at(stages.rows, found)

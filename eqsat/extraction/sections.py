@@ -1,6 +1,6 @@
 """The cheapest choice in a part, stage by stage: of all choices with one frontier the cheapest is kept, and none that
-costs, with the prices of what it still needs, as much as a limit; the limit is raised until something is left. Sections
-are asked first, the smallest ones first: what each costs beyond its prices, any choice costs that has it still ahead."""
+costs, with the prices of what it still needs, as much as a limit; the limit is raised until something is left. Before
+the whole its halves are asked, and theirs: what a section costs beyond its prices is known to lie ahead then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ MIDDLE = 0.3, 0.7
 UNIT, FIRST, FASTER = 1e-3, 0.05, 1.8
 """How far a limit is raised: at first this share of the whole, or of what the section costs beyond its prices as far as
 that is known; then faster and faster."""
-
 GOOD, WIDTH, ROOM = 0.3, 200, 0.03
 """The share of the work for a good choice where there are too many, how many are followed then, and what a way through
 a stage may cost then beyond its prices: this share of the whole."""
@@ -29,7 +28,6 @@ a stage may cost then beyond its prices: this share of the whole."""
 Trail = tuple["Trail | None", tuple[tuple[int, Row], ...]]
 States = dict[int, tuple[int, int, Trail | None]]
 """For each frontier the least cost so far, the prices of what is needed, and the trail."""
-
 
 _Way = tuple[int, int, int, tuple[tuple[int, Row], ...]]
 """As `Through`, with the prices of what it needs."""

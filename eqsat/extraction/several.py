@@ -35,7 +35,8 @@ def good_choice(
     every: Sequence[Bounds], worth: Mapping[Node, int], least: int, budget: Budget, known: Steps | None = None
 ) -> Steps | None:
     """The best choice of a part that is found by so much work, or one that costs the least that any can; None where
-    none is found. `every`: the part in some orders; worth: what having each node is worth; known: a choice to begin with.
+    none is found. `every`: the part in some orders; worth: what having each node is worth; known: a choice to start
+    from.
     """
     search = _Several(every[0], worth, least)
     share = budget.share(STARTS)

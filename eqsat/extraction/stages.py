@@ -17,7 +17,7 @@ COMPARED = 50
 
 Local = tuple["Local | None", int, Row]
 Through = tuple[int, int, tuple[tuple[int, Row], ...]]
-"""A way through a stage: what it needs, as bits from the end of the stage on, its cost, and the rows at their places."""
+"""A way through a stage: what it needs, as bits from its end on, its cost, and the rows at their places."""
 
 
 @dataclass
@@ -68,7 +68,8 @@ def stages_of(rows: Rows, values: Values, roots: Sequence[Node], least: Least) -
     for v, keys in made_once(rows, values).items():
         places = sorted({place[node] for node, _ in keys})
         at_value[v] = stage = stage_at[places[0]]
-        own = sum(1 << n for n in range(stage.end - stage.first) if values.of[some_class(ordered, stage, n)] == v)
+        nodes = ordered.order[stage.first : stage.end]
+        own = sum(1 << n for n, (c, _) in enumerate(nodes) if values.of[c] == v)
         stage.made.append((own, [1 << n - stage.first for n in places]))
         stage.worth += least.made.get(v, 0)
     worth: dict[int, int] = {}
@@ -83,13 +84,8 @@ def stages_of(rows: Rows, values: Values, roots: Sequence[Node], least: Least) -
     return Stages(ordered, stages, worth, least.slack)
 
 
-def some_class(rows: Rows, stage: Stage, n: int) -> object:
-    """The class of the node at a place of a stage."""
-    return rows.order[stage.first + n][0]
-
-
 def _together(rows: Rows, values: Values) -> list[list[Node]]:
-    """The nodes by values, users before what they need, each value as late as that allows; values in a circle are one."""
+    """The nodes by values, users before what they need, each as late as that allows; values in a circle are one."""
     of = {node: values.of[node[0]] for node in rows.order}
     below: dict[int, set[int]] = {v: set() for v in of.values()}
     for node, v in of.items():
