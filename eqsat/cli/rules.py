@@ -18,21 +18,18 @@ from eqsat.rulebook.firings import firings
 from eqsat.rulebook.packages import Given, origins, rules_of_package
 from eqsat.rulebook.parallel import executor_of
 from eqsat.rulebook.report import BELIEVED, RuleReport
-from eqsat.rules import all_rules
-from eqsat.rules.statement_laws import STATEMENT_LAWS
+from eqsat.rules import all_declared, all_rules
 
 
 def run_list(out: Output) -> int:
     """Print every rule, and those that installed packages offer, with where they come from."""
-    rules = all_rules()
+    rules = all_declared()
     data = [_entry(r, "eqsat") for r in rules]
     lines: list[str] = []
     for family in dict.fromkeys(r.family for r in rules):
         members = [r for r in rules if r.family == family]
         lines.append(f"{family} ({len(members)})")
         lines += [f"  {r}" for r in members]
-    lines += [f"statements ({len(STATEMENT_LAWS)})", *(f"  {law}" for law in STATEMENT_LAWS)]
-    data += [_statement_entry(law) for law in STATEMENT_LAWS]
     for origin in origins():
         try:
             more = rules_of_package(origin.name)
@@ -46,14 +43,7 @@ def run_list(out: Output) -> int:
     return 0
 
 
-def _statement_entry(law: StatementLaw) -> dict[str, object]:
-    """A law of statements as plain data."""
-    text = str(law).removeprefix(f"{law.name}: ")
-    acts = ["optimize_statements"]
-    return {"name": law.name, "family": "statements", "origin": "eqsat", "law": text, "doc": law.doc, "acts": acts}
-
-
-def _entry(r: Given, origin: str) -> dict[str, object]:
+def _entry(r: Given | StatementLaw, origin: str) -> dict[str, object]:
     """A rule, a signature or a pad value as plain data."""
     if isinstance(r, (KnownOperator, PadValue)):
         family = "operators" if isinstance(r, KnownOperator) else "pad values"
@@ -65,15 +55,15 @@ def _entry(r: Given, origin: str) -> dict[str, object]:
         "origin": origin,
         "law": str(r).removeprefix(f"{r.name}: "),
         "doc": r.doc,
-        "source": r.source,
+        "source": "" if isinstance(r, StatementLaw) else r.source,
         "acts": list(_acts(r)),
         "fires": firings().get(r.name, {}) if origin == "eqsat" else {},
-        "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if r.axiom else [],
+        "tags": sorted(r.tags) if isinstance(r, Rule) else ["axiom"] if isinstance(r, Law) and r.axiom else [],
     }
 
 
-def _acts(r: Rule | Law) -> tuple[str, ...]:
-    if isinstance(r, Law):
+def _acts(r: Rule | Law | StatementLaw) -> tuple[str, ...]:
+    if not isinstance(r, Rule):
         return law_acts(r)
     return () if why_idle(r) else acts(r)
 

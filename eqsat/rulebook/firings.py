@@ -13,7 +13,8 @@ from typing import Any
 
 @cache
 def firings() -> dict[str, dict[str, dict[str, Any]]]:
-    """By the name of a rule or law and where it acts: an expression with its ranges, or a program.
+    """By the name of a rule or law and where it acts: an expression with its ranges, a program, a function, or the
+    law that is proved by an axiom.
 
     >>> firings()["min-div"]["graph"]["text"]
     'minimum(x, y) // 3'

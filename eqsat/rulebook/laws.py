@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -11,7 +11,7 @@ from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Expr, Law, operands, operator_of, widened
 from eqsat.rulebook import tensor_proofs as p
-from eqsat.rulebook.tensor_model import prove_tensor_rule
+from eqsat.rulebook.tensor_model import AXIOMS, prove_tensor_rule
 
 
 def _combine_at(m: Any, op: str, reads: Any) -> p.TCompute:
@@ -110,20 +110,22 @@ def _argument(a: Any) -> Any:
     return a
 
 
-def prove_law(law: Law) -> Proof:
-    """Is the law true for every rank, all tensors and all maps? The proof of an axiom names what it uses.
+def prove_law(law: Law, believed: Collection[str] = tuple(AXIOMS)) -> Proof:
+    """Is the law true for every rank, all tensors and all maps? A proof names the axioms that it uses, of those that
+    are `believed`.
 
     A law of an operator is proved for the operands that it lists, and for one more: functions and bodies are any, and
     may be of tuples, so what holds for two operands of a kind holds for each number of them.
     """
     operator = operator_of(law.left)
     wider = None if operator is None else widened(law, len(operands(operator)) + 1)
-    proofs = [_proof(law)]
+    proofs = [_proof(law, believed)]
     if wider is not None and proofs[0].verdict != "refuted":
-        proofs.append(_proof(wider))
+        proofs.append(_proof(wider, believed))
     worst = min(proofs, key=lambda proof: ("refuted", "unknown", "proved").index(proof.verdict))
     return replace(worst, seconds=sum(proof.seconds for proof in proofs))
 
 
-def _proof(law: Law) -> Proof:
-    return prove_tensor_rule(translate(law.left), translate(law.right), [translate(h) for h in law.hypotheses])
+def _proof(law: Law, believed: Collection[str]) -> Proof:
+    hypotheses = [translate(h) for h in law.hypotheses]
+    return prove_tensor_rule(translate(law.left), translate(law.right), hypotheses, believed=believed)

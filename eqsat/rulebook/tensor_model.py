@@ -10,7 +10,7 @@ import dataclasses
 import importlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,12 @@ from eqsat.proving.apart import MOST_SECONDS
 from eqsat.proving.z3_check import verdict_of
 from eqsat.rulebook import tensor_proofs as p
 
-ORDER_FREE = "axiom: an order-free reduction over a bijection of its box"
-NEUTRAL = "axiom: an order-free reduction without indices at which its body is neutral"
+ORDER_FREE, NEUTRAL = "reduce-reindex", "reduce-neutral"
+AXIOMS = {
+    ORDER_FREE: "axiom: an order-free reduction over a bijection of its box",
+    NEUTRAL: "axiom: an order-free reduction without indices at which its body is neutral",
+}
+"""What proofs may use, by the names of the axioms of `rules/axioms.py`."""
 MOST_INSTANCES = 3000
 # What is tried in turn: a proof with so many rounds of instances, or a counter-model with so many indices. Few
 # instances first: what follows from them is proved, and many bury it. Small models take less than many instances.
@@ -53,6 +57,7 @@ class _Reduction:
     """One reduction met while unfolding: its value and definedness, and its body at a reduced index."""
 
     op: str
+    order: str  # the bijection through which it runs; empty where its order makes no difference
     value: Any
     defined: Any
     body: Callable[[Any], tuple[Any, Any]]
@@ -63,10 +68,10 @@ class _Reduction:
 class _World:
     """The vocabulary of a law in one Z3 context; `size` 0: an open universe, else that many indices."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, believed: Collection[str]) -> None:
         self.z3: Any = importlib.import_module("z3")
         self.context: Any = self.z3.Context()
-        self.size = size
+        self.size, self.believed = size, believed
         self.index_sort: Any = self.z3.DeclareSort("Index", self.context)
         self.value_sort: Any = self.z3.DeclareSort("Value", self.context)
         self.bool_sort: Any = self.z3.BoolSort(self.context)
@@ -242,15 +247,16 @@ class _World:
         if not t.reduced:
             value, defined = self.body(t, here, None)
             return _Cell(value, z3.And(inside, own, defined), inside)
-        if t.permuted:
-            self.axioms[ORDER_FREE] = None  # a bijection of the reduced box leaves the value as it is
-        key = (dataclasses.replace(t, permuted=""), here.get_id())
+        order = t.permuted
+        if order and ORDER_FREE in self.believed:
+            self.axioms[ORDER_FREE], order = None, ""  # a bijection of the reduced box leaves the value as it is
+        key = (dataclasses.replace(t, permuted=order), here.get_id())
         if key not in self.reductions:
             n = len(self.reductions)
             value = self.apply(f"{t.op} reduced {n}", self.value_sort)
             defined = z3.Const(f"defined {n}", self.bool_sort)
             body, box = partial(self.body, t, here), partial(self.reduced_box, t)
-            self.reductions[key] = _Reduction(t.op, value, defined, body, here, box)
+            self.reductions[key] = _Reduction(t.op, order, value, defined, body, here, box)
         found = self.reductions[key]
         return _Cell(found.value, z3.And(inside, own, found.defined), inside)
 
@@ -267,7 +273,6 @@ class _World:
 
     def neutral(self, op: str, value: Any) -> Any:
         """Whether a value changes nothing that an operator combines it with."""
-        self.axioms[NEUTRAL] = None
         return self.predicate(f"neutral {op}", value)
 
     def read(self, r: p.TRead | p.TReadThrough, x: Any, j: Any) -> _Cell:
@@ -385,7 +390,7 @@ class _World:
         for n, r in enumerate(list(self.reductions.values())):
             self.once(done, ("undefined", n), lambda n=n, r=r: self.undefined_somewhere(n, r))
         for (a, left), (b, right) in itertools.combinations(list(enumerate(self.reductions.values())), 2):
-            if left.op == right.op:
+            if (left.op, left.order) == (right.op, right.order):
                 name = f"differ at {a} {b}"
                 self.once(done, ("differ", a, b), lambda x=left, y=right, name=name: self.equal_unless(x, y, name))
 
@@ -404,6 +409,9 @@ class _World:
         z3, a, b, x, y = self.z3, left.body(j)[0], right.body(j)[0], left.box(j), right.box(j)
         if x.eq(y):
             return z3.And(x, a != b)
+        if NEUTRAL not in self.believed:
+            return z3.Or(x != y, z3.And(x, a != b))
+        self.axioms[NEUTRAL] = None
         alone = [z3.And(x, z3.Not(y), z3.Not(self.neutral(left.op, a)))]
         alone.append(z3.And(y, z3.Not(x), z3.Not(self.neutral(left.op, b))))
         return z3.Or(z3.And(x, y, a != b), *alone)
@@ -468,16 +476,16 @@ def _witness(world: _World, model: Any) -> dict[str, str]:
 
 
 def decide_rule(
-    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: tuple[p.Formula, ...], rlimit: int
+    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: tuple[p.Formula, ...], rlimit: int, believed: Collection[str]
 ) -> tuple[Verdict, dict[str, str], str, tuple[str, ...]]:
     """The verdict, the finite counter-model, the method and the axioms used."""
     axioms: tuple[str, ...] = ()
     for kind, n in ATTEMPTS:
-        world = _World(n if kind == "indices" else 0)
+        world = _World(n if kind == "indices" else 0, believed)
         goal = _negated(world, lhs, rhs)
         if kind == "rounds":
             world.close(hypotheses, n)
-            axioms = tuple(world.axioms)
+            axioms = tuple(map(AXIOMS.__getitem__, world.axioms))
             if _solve(world, goal, rlimit)[0] == "unsat":
                 return "proved", {}, "unfolding + z3", axioms
         elif world.close(hypotheses, 12):
@@ -488,14 +496,18 @@ def decide_rule(
 
 
 def prove_tensor_rule(
-    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: Sequence[p.Formula] = (), rlimit: int = 4_000_000
+    lhs: p.TensorExpr,
+    rhs: p.TensorExpr,
+    hypotheses: Sequence[p.Formula] = (),
+    rlimit: int = 4_000_000,
+    believed: Collection[str] = tuple(AXIOMS),
 ) -> Proof:
     """Wherever `lhs` is defined: is `rhs` defined and equal, in the same box, for all tensors, maps and functions?
 
     A refutation's witness maps the parts of a finite model, such as "valid f(#0)", to their values; `note` prints it.
-    The budget `rlimit` is in Z3 resource units per attempt.
+    The budget `rlimit` is in Z3 resource units per attempt. Of the axioms, those that are `believed` may be used.
     """
     begun = time.perf_counter()
-    verdict, model, method, axioms = decide_rule(lhs, rhs, tuple(hypotheses), rlimit)
+    verdict, model, method, axioms = decide_rule(lhs, rhs, tuple(hypotheses), rlimit, believed)
     note = "\n".join(f"{name} = {value}" for name, value in model.items())
     return Proof(verdict, model or None, method, time.perf_counter() - begun, note, axioms)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from eqsat.ir.errors import EqsatError
 
@@ -79,6 +80,7 @@ class StatementLaw:
     makes: tuple[str, ...] = ()
     instead: bool = False
     doc: str = ""
+    family: ClassVar[str] = "statements"
 
     def __str__(self) -> str:
         given = f" if {' and '.join(self.where)}" if self.where else ""

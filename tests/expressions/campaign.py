@@ -17,13 +17,11 @@ from typing import Any
 from find_examples import EXAMPLES
 from without import answer, forget, leaving_out
 
-from eqsat.rules import all_rules
+from eqsat.rules import all_declared
 
 WIDTH = 60
 REASONS = {
     "absorb": "no program can be loaded without it",
-    "reduce-reindex": "an axiom, of which laws are proved",
-    "reduce-neutral": "an axiom, of which laws are proved",
 }
 
 
@@ -38,15 +36,20 @@ def asked(row: dict[str, Any]) -> tuple[str, str]:
 def table(names: list[str]) -> Iterator[tuple[str, str, str, str, str]]:
     """Name, question, example, answer and answer without, of each rule and law."""
     rows = {row["rule"]: row for row in json.loads(EXAMPLES.read_text())}
-    for rule in all_rules():
+    for rule in all_declared():
         if names and rule.name not in names:
             continue
         row = rows.get(rule.name)
         if row is None:
             yield rule.name, "", REASONS.get(rule.name, "NO EXAMPLE"), "", ""
             continue
-        asked_about = {"inverse": row.get("map"), "optimize": f"a program of {len(row.get('program', ''))} characters"}
         question = row.get("question", "simplify")
+        asked_about = {
+            "inverse": row.get("map"),
+            "optimize": f"a program of {len(row.get('program', ''))} characters",
+            "optimize_statements": f"a function of {len(row.get('function', '').splitlines())} lines",
+            "proof": row.get("law"),
+        }
         yield rule.name, question, asked_about.get(question) or row["text"], *asked(row)
 
 
@@ -57,7 +60,7 @@ def main(names: list[str]) -> int:
         idle = example == "NO EXAMPLE" or (bool(question) and said == without)
         needed = needed and not idle
         shown = [f"{text[:WIDTH]:{WIDTH}}" for text in (example, said, without)]
-        print(f"{'!' if idle else ' '} {name:28} {question:9}", *shown, flush=True)
+        print(f"{'!' if idle else ' '} {name:28} {question:19}", *shown, flush=True)
     return 0 if needed else 1
 
 

@@ -6,7 +6,9 @@ For scalar rules the table is looked at, the expressions with known sizes, more 
 two variables, instances of the rules, and some written by hand; of those in whose simplification a rule takes part, the
 smallest one whose result gets larger without it, or at least another one: by the rewriter, or else by the e-graph with
 the rewriter off, or else by the inverse of an index map. For laws of tensors it is the smallest program of the tests of
-laws whose result moves more bytes. Those for which nothing is found are printed; `campaign.py` prints what was found.
+laws whose result moves more bytes; for laws of statements the smallest function, of those of the tests of laws and of
+random ones, whose result is dearer or longer; for axioms the first law that is not proved without them. Those for which
+nothing is found are printed; `campaign.py` prints what was found.
 """
 
 from __future__ import annotations
@@ -23,13 +25,16 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "models"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "functions"))
 
+from functions_of_laws import FUNCTIONS
 from grammars import GROUPS, Profile, expression
 from make_sizes import SIZES
 from make_table import TABLE, points
 from programs_of_laws import corpus, swapped_twice
+from random_functions import random_function
 from terms_by_size import Search
-from without import answer, fired, forget, leaving_out, simplified
+from without import answer, fired, forget, leaving_out, optimised_statements, simplified
 
 from eqsat.index_graph.cost import cost
 from eqsat.ir.dtypes import BOOL
@@ -42,7 +47,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.rules import all_rules, scalar_rules, tensor_laws
+from eqsat.rules import all_declared, scalar_rules, tensor_laws
+from eqsat.rules.statement_laws import STATEMENT_LAWS
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 EXAMPLES = Path(__file__).parent / "examples.json"
@@ -51,6 +57,7 @@ SEEDS = range(200_000, 200_600)  # of expressions that neither the table nor the
 INSTANCES = 80
 NAMES = tuple("xyzwvutsrq")
 IN_GRAPH = 60  # rows that the e-graph is asked about for one rule
+RANDOM_FUNCTIONS = range(2000, 2020)
 MAP_SIZES, MAPS = (24, 300, 10**5), range(12)
 SIZED = {"N": [1, None], "M": [1, None]}
 BY_HAND: list[dict[str, Any]] = [
@@ -188,11 +195,30 @@ def programs() -> list[dict[str, Any]]:
     return [{"question": "optimize", "program": text} for text in texts]
 
 
+def functions() -> list[dict[str, Any]]:
+    """The functions of the tests of the laws of statements, and random ones; the smaller ones first."""
+    texts = sorted(
+        {*FUNCTIONS.values(), *(str(random_function(n).func) for n in RANDOM_FUNCTIONS)}, key=lambda x: (len(x), x)
+    )
+    return [{"question": "optimize_statements", "function": text} for text in texts]
+
+
+def proofs() -> list[dict[str, Any]]:
+    """The laws of tensors that are proved."""
+    return [{"question": "proof", "law": law.name} for law in tensor_laws() if not law.axiom]
+
+
 def weighed(row: dict[str, Any]) -> tuple[float, str]:
-    """What is said to a row, and how large that is: bytes, or the cost of terms; a table is larger than any."""
+    """What is said to a row, and how large that is: bytes, the cost of terms or statements, whether it is not proved; a
+    table is larger than any."""
     said = answer(row)
     if row.get("question") == "optimize":
         return int(said.split()[0]), said
+    if row.get("question") == "optimize_statements":
+        _, price, lines, _ = said.replace(",", "").split()
+        return int(price) + int(lines) / 1000, said
+    if row.get("question") == "proof":
+        return said != "proved", said
     if row.get("question") == "inverse":
         known = " -> " in said
         return sum(cost(x) for x in IndexMap.parse(said).final_indices) if known else float("inf"), said
@@ -227,6 +253,15 @@ def found_by(names: Iterable[str]) -> Iterator[dict[str, Any]]:
     laws = [law.name for law in tensor_laws() if law.name in names and not law.axiom]
     before = asked(programs()) if laws else []
     yield from (made for name in laws if (made := example(name, before)) is not None)
+    axioms = [law.name for law in tensor_laws() if law.name in names and law.axiom]
+    before = asked(proofs()) if axioms else []
+    yield from (made for name in axioms if (made := example(name, before)) is not None)
+    statements = [law.name for law in STATEMENT_LAWS if law.name in names]
+    before = asked(functions()) if statements else []
+    taking_part = [optimised_statements(row).laws for row, *_ in before]
+    for name in statements:
+        made = example(name, [b for b, laws in zip(before, taking_part, strict=True) if name in laws])
+        yield from () if made is None else (made,)
     rules = [r for r in scalar_rules() if r.name in names]
     for question, most in (("", CANDIDATES), ("graph", IN_GRAPH)):
         chosen = candidates(rules, question) if rules else {}
@@ -242,10 +277,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--rules", default="")
     options = parser.parse_args(arguments)
     os.environ["EQSAT_CACHE"] = "off"
-    names = [r.name for r in all_rules() if not options.rules or r.name in options.rules.split(",")]
+    names = [r.name for r in all_declared() if not options.rules or r.name in options.rules.split(",")]
     found = {e["rule"]: e for e in found_by(names)}
     known: list[dict[str, Any]] = json.loads(EXAMPLES.read_text()) if EXAMPLES.exists() and options.rules else []
-    order = {r.name: k for k, r in enumerate(all_rules())}
+    order = {r.name: k for k, r in enumerate(all_declared())}
     result = [*found.values(), *(e for e in known if e["rule"] not in names)]
     result.sort(key=lambda e: order.get(e["rule"], -1))
     EXAMPLES.write_text("[\n" + ",\n".join(json.dumps(e) for e in result) + "\n]\n")

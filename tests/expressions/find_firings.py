@@ -3,8 +3,8 @@
     python tests/expressions/find_firings.py
 
 Rules are looked for in the simplifying of the examples, the table, and small terms, by the rewriter and by the e-graph
-alone; laws in the search for the programs of the tests of laws and in the loading of them. Rules and laws
-that act where they do not fire are printed.
+alone; laws in the search for the programs of the tests of laws and in the loading of them; laws of statements in the
+functions of their tests, and axioms in the proofs of laws. Rules and laws that act where they do not fire are printed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from find_examples import BY_HAND, EXAMPLES, instances, programs, small_terms
+from find_examples import BY_HAND, EXAMPLES, functions, instances, programs, proofs, small_terms
 from make_table import TABLE
-from without import fired
+from without import fired, optimised_statements
 
 import eqsat.rulebook
 from eqsat.engine import Limits
@@ -33,10 +33,13 @@ from eqsat.ir.tensors.program_json import program_from_json
 from eqsat.ir.tensors.tensor import Program
 from eqsat.ir.terms.text import parse_expr
 from eqsat.rulebook.acting import acts, law_acts
-from eqsat.rules import scalar_rules, tensor_laws
+from eqsat.rulebook.laws import prove_law
+from eqsat.rulebook.tensor_model import AXIOMS
+from eqsat.rules import all_declared, scalar_rules, tensor_laws
+from eqsat.rules.statement_laws import STATEMENT_LAWS
 
 FIRINGS = Path(eqsat.rulebook.__file__).with_name("firings.json")
-PLACES = ("rewriter", "graph", "loading", "forms")
+PLACES = ("rewriter", "graph", "loading", "forms", "proofs", "optimize_statements")
 OF_A_RULE = 20  # instances that are tried where nothing else lets a rule fire
 
 
@@ -44,6 +47,10 @@ def fired_by(row: dict[str, Any], place: str) -> set[str]:
     """The rules, or laws, that fire in one place on an example."""
     if "program" in row:
         return laws_fired(program_from_json(row["program"]), place)
+    if "function" in row:
+        return set(optimised_statements(row).laws)
+    if "law" in row:
+        return axioms_used(row["law"])
     if place != "graph":
         return fired(row)
     if parse_expr(row["text"]).dtype not in (
@@ -69,6 +76,12 @@ def laws_fired(program: Program, place: str) -> set[str]:
     last: list[Snapshot] = []
     run(task_of(encoded, "c", Limits()), last.append)
     return {name for name, count in last[-1].progress.matches.items() if count}
+
+
+def axioms_used(name: str) -> set[str]:
+    """The axioms that the proof of a law uses."""
+    proof = prove_law(next(law for law in tensor_laws() if law.name == name))
+    return {axiom for axiom, text in AXIOMS.items() if text in proof.assumptions}
 
 
 def of_rules() -> Iterator[dict[str, Any]]:
@@ -107,17 +120,18 @@ def _key(row: dict[str, Any]) -> str:
 
 
 def of_laws() -> Iterator[dict[str, Any]]:
-    """The smallest program for each law in each place; axioms are part of what operators mean, and fire nowhere."""
+    """The smallest program, function or proof for each law in each place."""
+    corpora = {"proofs": proofs, "optimize_statements": functions}
     for place in PLACES[1:]:
-        open_ones = {law.name: law for law in tensor_laws() if not law.axiom and place in law_acts(law)}
-        for row in programs():
-            yield from _taken({"program": row["program"]}, place, open_ones)
+        open_ones = {law.name: law for law in (*tensor_laws(), *STATEMENT_LAWS) if place in law_acts(law)}
+        for row in corpora.get(place, programs)():
+            yield from _taken({k: v for k, v in row.items() if k != "question"}, place, open_ones)
         print(f"laws, {place}: {', '.join(open_ones) or 'all'}", "have not fired" if open_ones else "have fired")
 
 
 def main() -> int:
     os.environ["EQSAT_CACHE"] = "off"
-    order = {r.name: k for k, r in enumerate([*scalar_rules(), *tensor_laws()])}
+    order = {r.name: k for k, r in enumerate(all_declared())}
     rows = sorted((*of_rules(), *of_laws()), key=lambda r: (order[r["name"]], PLACES.index(r["in"])))
     FIRINGS.write_text("[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n")
     return 0

@@ -8,7 +8,8 @@ from find_firings import FIRINGS, PLACES, fired_by
 
 from eqsat.rulebook.acting import acts, law_acts
 from eqsat.rulebook.firings import firings
-from eqsat.rules import scalar_rules, tensor_laws
+from eqsat.rules import all_declared, scalar_rules, tensor_laws
+from eqsat.rules.statement_laws import STATEMENT_LAWS
 
 # What the intervals of the rewriter settle before it tries a rule.
 SETTLED = {("div-small", "rewriter"), ("eq-where", "rewriter")}
@@ -34,8 +35,13 @@ def test_recorded_firings_fire_again(place: str) -> None:
 
 def test_all_that_acts_is_recorded() -> None:
     claimed = {(r.name, place) for r in scalar_rules() for place in acts(r)}
-    claimed |= {(law.name, place) for law in tensor_laws() if not law.axiom for place in law_acts(law)}
+    claimed |= {(law.name, place) for law in (*tensor_laws(), *STATEMENT_LAWS) for place in law_acts(law)}
     assert {(name, place) for name, place, _ in RECORDED} == claimed - SETTLED
+
+
+def test_names_are_given_once() -> None:
+    names = [r.name for r in all_declared()]
+    assert len(set(names)) == len(names)
 
 
 @pytest.mark.slow

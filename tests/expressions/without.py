@@ -1,6 +1,6 @@
 """Answers with one rule or law left out: what `simplify` and `decide` say then by the rewriter alone, or by the e-graph
-alone; each may find another way where the other does not. What `inverse` and `optimize` say, by the e-graphs alone. And
-the rules that take part in an answer."""
+alone; each may find another way where the other does not. What `inverse` and `optimize` say, by the e-graphs alone;
+what `optimize_statements` makes of a function, and what is proved of a law. And the rules that take part."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from eqsat.ir.fast import by_rules_alone
 from eqsat.ir.law import Law
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.rule import Rule
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.tensors.program_json import program_from_json
 from eqsat.ir.terms.term import Term
 from eqsat.proving import rules as deciding
@@ -30,8 +31,13 @@ from eqsat.proving.prover import decide
 from eqsat.rewriting.context import Context
 from eqsat.rewriting.match_filter import FilterKeys
 from eqsat.rewriting.rewrite import Rewriter, RuleStep
+from eqsat.rulebook.laws import prove_law
+from eqsat.rulebook.tensor_model import AXIOMS
+from eqsat.rules import tensor_laws
+from eqsat.rules.statement_laws import STATEMENT_LAWS
 from eqsat.simplifying import normal_forms
 from eqsat.simplifying import simplify as simplifying
+from eqsat.statement_graph.optimize import Optimized, optimize_statements
 
 PATIENT = eq.Limits(seconds=1000)  # whatever the machine does beside
 Row = Mapping[str, Any]
@@ -39,6 +45,7 @@ _compiled: Callable[..., Rewriter] = simplifying._rewriter  # pyright: ignore[re
 _normaliser = deciding.normaliser
 _take = index_graph.take
 _admitted = engine.admitted
+_left_out: set[str] = set()
 
 
 def reduced(rewriter: Rewriter, name: str) -> Rewriter:
@@ -89,6 +96,7 @@ def leaving_out(name: str) -> Generator[None]:
         return tuple(law for law in laws if law.name != name), scalars
 
     forget()
+    _left_out.add(name)
     with (
         mock.patch.object(simplifying, "_rewriter", rewriter),
         mock.patch.object(deciding, "normaliser", normaliser),
@@ -96,6 +104,7 @@ def leaving_out(name: str) -> Generator[None]:
         mock.patch.object(engine, "admitted", admitted),
     ):
         yield
+    _left_out.remove(name)
     forget()
 
 
@@ -113,6 +122,12 @@ def answer(row: Row) -> str:
         return inverted(row)
     if question == "optimize":
         return f"{optimised(row).cost_after} bytes"
+    if question == "optimize_statements":
+        found = optimised_statements(row)
+        return f"cost {found.cost_after}, {len(str(found.func).splitlines())} lines"
+    if question == "proof":
+        law = next(law for law in tensor_laws() if law.name == row["law"])
+        return prove_law(law, AXIOMS.keys() - _left_out).verdict
     return str(simplified(row))
 
 
@@ -137,6 +152,12 @@ def optimised(row: Row) -> eq.Result:
     """The program of a row optimised by the e-graphs alone."""
     with by_rules_alone(), mock.patch.object(engine, "search", here):
         return eq.optimize(program_from_json(row["program"]), limits=PATIENT)
+
+
+def optimised_statements(row: Row) -> Optimized:
+    """The function of a row, with the laws of statements that are not left out."""
+    laws = [law for law in STATEMENT_LAWS if law.name not in _left_out]
+    return optimize_statements(PrimFunc.parse(row["function"]), laws)
 
 
 def _never(_: Term) -> bool:
