@@ -134,6 +134,18 @@ def where_max_le_next(x: Idx, y: Idx, z: Total):
     return t.where(x <= y, z, x), _max(x, z), when(y <= z, z <= y + 1)
 
 
+@rule("where-is-min")
+def where_is_min(p: Pred, x: Total, y: Total):
+    """Selecting the smaller value is min, whatever the predicate says of values that are equal."""
+    return t.where(p, x, y), _min(x, y), when(t.logical_or(t.logical_not(p), x <= y), t.logical_or(p, y <= x))
+
+
+@rule("where-is-max")
+def where_is_max(p: Pred, x: Total, y: Total):
+    """Selecting the greater value is max, whatever the predicate says of values that are equal."""
+    return t.where(p, x, y), _max(x, y), when(t.logical_or(t.logical_not(p), y <= x), t.logical_or(p, x <= y))
+
+
 @rule("where-same-else", tags=["normal"])
 def where_same_else(p: Pred, x: Idx, y: Total):
     """A selection between values that are equal where the first is selected is the second."""
@@ -156,6 +168,18 @@ def where_equal(x: Idx, y: Idx):
 def where_equal_number(x: Idx, k: Num, m: Num):
     """The same for a value and a number."""
     return t.where(t.logical_and(k <= x, x < m), k, x), x, when(t.compare("eq", m, k + 1))
+
+
+@rule("where-equal-summand")
+def where_equal_summand(x: Idx, y: Idx, z: Idx, w: Idx):
+    """Where two values are equal, one may be added for the other."""
+    return t.where(t.compare("eq", x, y), y + z, w), t.where(t.compare("eq", x, y), x + z, w)
+
+
+@rule("where-different-summand")
+def where_different_summand(x: Idx, y: Idx, z: Idx, w: Idx):
+    """The same in the other value of a selection by their difference."""
+    return t.where(t.compare("ne", x, y), w, y + z), t.where(t.compare("ne", x, y), w, x + z)
 
 
 @rule("where-and", tags=["normal"])

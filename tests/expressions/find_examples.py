@@ -74,6 +74,10 @@ BY_HAND: list[dict[str, Any]] = [
     {"text": "maximum(x // 4, y // 4)"},
     {"text": "where(x < 2, where(y < 2, z, w), w)"},
     {"text": "where(x < 2, z, where(y < 2, z, w))"},
+    {"text": "where(x < 2, x - 1, 0)"},
+    {"text": "where(x < 2, 0, x - 2)"},
+    {"text": "where(x == y, y + 2, x + z)"},
+    {"text": "where(x != y, 2*x, y + 1)"},
 ]
 
 
