@@ -51,6 +51,17 @@ class _Claim:
     through: frozenset[int] = frozenset()  # classes that are walked through
 
 
+@dataclass
+class _Looks:
+    """What of the first graph a node of the second may be, by how it looks: nodes, the values that they compute, and
+    those that are only moved; and the nodes that one of the second is."""
+
+    nodes: dict[Hashable, list[int]] = field(default_factory=dict[Hashable, list[int]])
+    values: dict[Hashable, list[int]] = field(default_factory=dict[Hashable, list[int]])
+    views: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    taken: set[int] = field(default_factory=set[int])
+
+
 class Planner:
     """Finds the changed regions of a graph."""
 
@@ -94,9 +105,7 @@ class Planner:
     def _number(self, dropped: set[int], anchors: bool) -> dict[Pair, _Claim]:
         table: dict[Hashable, int] = {}
         own: list[int] = []
-        chosen: dict[Hashable, list[int]] = {}
-        views: dict[Hashable, int] = {}
-        computed: dict[Hashable, list[int]] = {}
+        looks = _Looks()
         counts: dict[Hashable, int] = {}
         numbers = 0
         users: dict[Hashable, int] = {}
@@ -108,36 +117,28 @@ class Planner:
                 numbers += len(vertex.outputs)
                 users[key] = n
             own.extend(range(known, known + len(vertex.outputs)))
-            if anchors and not vertex.clear and not vertex.leaf:
-                chosen.setdefault(self._looks(0, n), []).append(n)
-                for v in vertex.outputs:
-                    computed.setdefault((self.prints[0][v], self.before.types[v]), []).append(v)
-            if anchors and vertex.clear and len(vertex.outputs) == 1:
-                views[self.prints[0][vertex.outputs[0]], self.before.types[vertex.outputs[0]]] = vertex.outputs[0]
+            if anchors and not vertex.leaf:
+                self._note(n, looks)
         other: list[int] = []
         self.anchors.clear()
         claims: dict[Pair, _Claim] = {}
         counts.clear()
-        taken: set[int] = set()
         for n, vertex in enumerate(self.after.vertices):
             key = _key(vertex.exact, [other[v] for v in vertex.operands], vertex.pure, counts)
             known = table.get(key)
             if known is not None:
                 if key in users:
-                    taken.add(users[key])
-            elif anchors and (vertex.added or not vertex.clear) and not vertex.leaf and n not in dropped:
-                partner = None if vertex.added else self._partner(n, chosen, taken, own, other)
-                if vertex.added:
-                    value = self._computed_as(n, computed, taken)
-                else:
-                    value = self._moved(n, views) if partner is None else None
-                if value is not None:
+                    looks.taken.add(users[key])
+            elif anchors and (vertex.added or not (vertex.clear or vertex.leaf or n in dropped)):
+                partner = None if vertex.added else self._partner(n, looks, own, other)
+                value = None if partner is not None else self._meant(n, looks)
+                if value is not None and n not in dropped:
                     known = own[value]
                     self.anchors.add(n)
                     pair = value, vertex.outputs[0]
                     claims.setdefault(pair, _Claim(pair, own=True)).wanted.add(n)
                 if partner is not None:
-                    taken.add(partner)
+                    looks.taken.add(partner)
                     self.anchors.add(n)
                     twin = self.before.vertices[partner]
                     known = own[twin.outputs[0]] if twin.outputs else None
@@ -157,6 +158,16 @@ class Planner:
         self.members = _first(own), _first(other)
         return claims
 
+    def _note(self, n: int, looks: _Looks) -> None:
+        vertex = self.before.vertices[n]
+        keys = [(self.prints[0][v], self.before.types[v]) for v in vertex.outputs]
+        if not vertex.clear:
+            looks.nodes.setdefault(self._looks(0, n), []).append(n)
+            for key, v in zip(keys, vertex.outputs, strict=True):
+                looks.values.setdefault(key, []).append(v)
+        elif len(vertex.outputs) == 1:
+            looks.views[keys[0]] = vertex.outputs[0]
+
     def _looks(self, side: int, n: int) -> Hashable:
         graph = (self.before, self.after)[side]
         vertex = graph.vertices[n]
@@ -164,37 +175,34 @@ class Planner:
         prints = tuple(self.prints[side][v] for v in vertex.outputs)
         return vertex.exact, types, tuple(graph.types[v] for v in vertex.outputs), prints
 
-    def _partner(
-        self, n: int, chosen: dict[Hashable, list[int]], taken: set[int], own: list[int], other: list[int]
-    ) -> int | None:
+    def _partner(self, n: int, looks: _Looks, own: list[int], other: list[int]) -> int | None:
         """The before-vertex that looks the same; of several, one with the most operands of the same class."""
         operands = [other[v] for v in self.after.vertices[n].operands]
         best: tuple[int, int] | None = None
-        free = chosen.get(self._looks(1, n), [])
-        while free and free[0] in taken:
+        free = looks.nodes.get(self._looks(1, n), [])
+        while free and free[0] in looks.taken:
             free.pop(0)
         for candidate in free[:CANDIDATES]:
-            if candidate not in taken:
+            if candidate not in looks.taken:
                 theirs = [own[v] for v in self.before.vertices[candidate].operands]
                 same = sum(x == y for x, y in zip(operands, theirs, strict=True))
                 if best is None or same > best[0]:
                     best = same, candidate
         return None if best is None else best[1]
 
-    def _moved(self, n: int, views: dict[Hashable, int]) -> int | None:
-        """A before-value that may be what a node makes, moved to its place."""
+    def _meant(self, n: int, looks: _Looks) -> int | None:
+        """A before-value that may be what a node makes: moved to its place or, for a reshape that was added, computed;
+        of several that are computed the first one, which is no other's then."""
         vertex = self.after.vertices[n]
         if len(vertex.outputs) != 1:
             return None
         a = vertex.outputs[0]
-        b = views.get((self.prints[1][a], self.after.types[a]))
-        return b if b is not None and self.before.cut[b] and self.after.cut[a] else None
-
-    def _computed_as(self, n: int, computed: dict[Hashable, list[int]], taken: set[int]) -> int | None:
-        """The first before-value that may be what an added reshape makes; it is so once."""
-        a = self.after.vertices[n].outputs[0]
-        some = computed.get((self.prints[1][a], self.after.types[a]), [])
-        while some and self.before.maker[some[0]] in taken:
+        key = self.prints[1][a], self.after.types[a]
+        if not vertex.added:
+            b = looks.views.get(key)
+            return b if b is not None and self.before.cut[b] and self.after.cut[a] else None
+        some = looks.values.get(key, [])
+        while some and self.before.maker[some[0]] in looks.taken:
             some.pop(0)
         return some.pop(0) if some else None
 

@@ -11,7 +11,8 @@ from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.law import Expr, Law, operands, operator_of, widened
 from eqsat.rulebook import tensor_proofs as p
-from eqsat.rulebook.tensor_model import AXIOMS, prove_tensor_rule
+from eqsat.rulebook.tensor_model import AXIOMS
+from eqsat.rulebook.tensor_search import prove_tensor_rule
 
 
 def _combine_at(m: Any, op: str, reads: Any) -> p.TCompute:

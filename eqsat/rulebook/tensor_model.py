@@ -1,4 +1,4 @@
-"""The meaning of tensor laws in first-order logic, and the search for a proof or a finite counter-model.
+"""The meaning of tensor laws in first-order logic.
 
 Universal statements (hypotheses, bijections, the domain of reductions) are instantiated: for a proof at the index terms
 that occur, for a counter-model at every element of a universe of one to three indices, which makes the model exact.
@@ -9,15 +9,10 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from eqsat.ir import clock
-from eqsat.ir.decide import Proof, Verdict
-from eqsat.proving.apart import MOST_SECONDS
-from eqsat.proving.z3_check import verdict_of
 from eqsat.rulebook import tensor_proofs as p
 
 ORDER_FREE, NEUTRAL = "reduce-reindex", "reduce-neutral"
@@ -27,9 +22,6 @@ AXIOMS = {
 }
 """What proofs may use, by the names of the axioms of `rules/axioms.py`."""
 MOST_INSTANCES = 3000
-# What is tried in turn: a proof with so many rounds of instances, or a counter-model with so many indices. Few
-# instances first: what follows from them is proved, and many bury it. Small models take less than many instances.
-ATTEMPTS = (("rounds", 1), ("indices", 1), ("indices", 2), ("rounds", 2), ("indices", 3))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +57,7 @@ class _Reduction:
     box: Callable[[Any], Any]  # where it reduces
 
 
-class _World:
+class World:
     """The vocabulary of a law in one Z3 context; `size` 0: an open universe, else that many indices."""
 
     def __init__(self, size: int, believed: Collection[str]) -> None:
@@ -436,78 +428,3 @@ def _index_names(f: p.Formula) -> set[str]:
 def _reduced_by(f: p.Formula, name: str) -> set[str]:
     """The operators that a formula says to reduce over an index variable."""
     return {x.op for x in _parts(f) if isinstance(x, p.HReduced) and x.index.name == name}
-
-
-def _negated(world: _World, lhs: p.TensorExpr, rhs: p.TensorExpr) -> Any:
-    """That the law fails at the index i."""
-    z3 = world.z3
-    i = world.index("i")
-    left, right = world.cell(lhs, i), world.cell(rhs, i)
-    results = {"left[i]": left.value, "right[i]": right.value}
-    results |= {"left defined": left.defined, "right defined": right.defined}
-    results |= {"left box": left.inside, "right box": right.inside}
-    world.results = results
-    kept = z3.Implies(left.defined, z3.And(right.defined, left.value == right.value))
-    return z3.Not(z3.And(kept, left.inside == right.inside))
-
-
-def _solve(world: _World, goal: Any, rlimit: int) -> tuple[str, Any]:
-    """Z3's verdict, and the model where there is one."""
-    z3 = world.z3
-    solver = z3.Solver(ctx=world.context)
-    solver.set(rlimit=rlimit, timeout=max(1, int(1000 * min(MOST_SECONDS, clock.left()))))
-    solver.add(*world.constraints, goal)
-    verdict = verdict_of(solver)
-    return verdict, solver.model() if verdict == "sat" else None
-
-
-def _witness(world: _World, model: Any) -> dict[str, str]:
-    """What the parts of the law are in a model."""
-    names = {str(model.eval(e, model_completion=True)): str(e) for e in world.universe}
-
-    def value(term: Any) -> str:
-        text = str(model.eval(term, model_completion=True))
-        return names.get(text, text.replace("Value!val!", "value "))
-
-    rows: dict[str, str] = {}
-    for name, args, term in world.shown.values():
-        rows[f"{name}({', '.join(map(value, args))})" if args else name] = value(term)
-    return rows | {text: value(term) for text, term in world.results.items()}
-
-
-def decide_rule(
-    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: tuple[p.Formula, ...], rlimit: int, believed: Collection[str]
-) -> tuple[Verdict, dict[str, str], str, tuple[str, ...]]:
-    """The verdict, the finite counter-model, the method and the axioms used."""
-    axioms: tuple[str, ...] = ()
-    for kind, n in ATTEMPTS:
-        world = _World(n if kind == "indices" else 0, believed)
-        goal = _negated(world, lhs, rhs)
-        if kind == "rounds":
-            world.close(hypotheses, n)
-            axioms = tuple(map(AXIOMS.__getitem__, world.axioms))
-            if _solve(world, goal, rlimit)[0] == "unsat":
-                return "proved", {}, "unfolding + z3", axioms
-        elif world.close(hypotheses, 12):
-            verdict, model = _solve(world, goal, rlimit)
-            if verdict == "sat":
-                return "refuted", _witness(world, model), f"finite model with {n} indices", axioms
-    return "unknown", {}, "unfolding + z3", axioms
-
-
-def prove_tensor_rule(
-    lhs: p.TensorExpr,
-    rhs: p.TensorExpr,
-    hypotheses: Sequence[p.Formula] = (),
-    rlimit: int = 4_000_000,
-    believed: Collection[str] = tuple(AXIOMS),
-) -> Proof:
-    """Wherever `lhs` is defined: is `rhs` defined and equal, in the same box, for all tensors, maps and functions?
-
-    A refutation's witness maps the parts of a finite model, such as "valid f(#0)", to their values; `note` prints it.
-    The budget `rlimit` is in Z3 resource units per attempt. Of the axioms, those that are `believed` may be used.
-    """
-    begun = time.perf_counter()
-    verdict, model, method, axioms = decide_rule(lhs, rhs, tuple(hypotheses), rlimit, believed)
-    note = "\n".join(f"{name} = {value}" for name, value in model.items())
-    return Proof(verdict, model or None, method, time.perf_counter() - begun, note, axioms)

@@ -5,7 +5,7 @@ is what a View needs: gather (index to index), valid, fill and the box of the re
 hypotheses. It is proved when, wherever the left is defined, the right is defined and equal, and both have the same box.
 So a right side that could read out of range is refused. A refuted law comes with a finite model.
 
->>> from eqsat.rulebook.tensor_model import prove_tensor_rule
+>>> from eqsat.rulebook.tensor_search import prove_tensor_rule
 >>> x, f, g = TVal("x"), MVar("f"), MVar("g")
 >>> prove_tensor_rule(TView(TView(x, f), g), TView(x, MCompose(f, g))).verdict
 'proved'

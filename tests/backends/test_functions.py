@@ -203,9 +203,6 @@ TABLE = """func f(x: int32[4], at: int32[4], y: int32[4])
     y[i] = where(at[i] < int32(9), x[cast(at[i], 'index')], int32(-1))"""
 
 
-OPENCL = [pytest.mark.opencl, pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")]
-
-
 @pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])
 def test_accesses_that_the_data_decides_are_checked_where_they_run(target: str) -> None:
     """In range: the value. Out of range behind a guard that keeps it away: nothing. Out of range: an error."""
@@ -302,9 +299,6 @@ def test_a_parallel_outer_loop_is_shared_out_in_opencl() -> None:
     want = x_memory * 3
     kernel(x=x_memory)
     np.testing.assert_array_equal(x_memory, want)
-
-
-OPENCL = [pytest.mark.opencl, pytest.mark.skipif(find_spec("pyopencl") is None, reason="needs pyopencl")]
 
 
 @pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])

@@ -103,7 +103,11 @@ def test_a_doubt_is_forgotten_only_where_the_whole_is_equal(whole: Verdict, monk
         return Checked((RegionCheck(verdict, "", 0.0, (), ()),), 0.0, difference), Names()
 
     answers = [answer("neither"), answer("neither", Difference("y", "other")), answer(whole)]
-    monkeypatch.setattr(models, "_compared", lambda *_: answers.pop(0))
+
+    def compared(*_: object) -> tuple[Checked, Names]:
+        return answers.pop(0)
+
+    monkeypatch.setattr(models, "_compared", compared)
     checked = check_models(stream((1, 6, 8), (1, 6, 8), ["row"]), model, 1.0)
     assert (checked.difference is None) == (whole == "run") and not answers
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from eqsat.rulebook.tensor_model import prove_tensor_rule
 from eqsat.rulebook.tensor_proofs import (
     FApply,
     FConst,
@@ -43,6 +42,7 @@ from eqsat.rulebook.tensor_proofs import (
     same_valid,
     total,
 )
+from eqsat.rulebook.tensor_search import prove_tensor_rule
 
 X, Y, F, G, M, B = TVal("x"), TVal("y"), MVar("f"), MVar("g"), MVar("m"), MVar("b", bijective=True)
 M1, M2, CROP, NARROW = MVar("m1"), MVar("m2"), MVar("crop"), MVar("narrow")
