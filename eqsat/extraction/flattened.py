@@ -10,7 +10,7 @@ program keeps those of its values; where few ask for what many need not tell apa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -230,24 +230,32 @@ def _axes(form: Form, loose: set[int]) -> tuple[_Axes, ...]:
     """The labels of a form, neighbours joined; those of extent 1 are no axes."""
     orders = [[i for i in order if form.labels[i].extent != 1] for order in (*form.operands, *form.outputs)]
     found: list[list[int]] = []
+
+    def together(a: int, b: int) -> bool:
+        """Whether two labels may be one axis: both may be cut anywhere, or they are parts of one dimension."""
+        name = form.labels[a].name
+        return (a in loose and b in loose) or (not loose & {a, b} and name != "" and name == form.labels[b].name)
+
     for i in dict.fromkeys(i for order in orders for i in order):
         if any(i in x for x in found):
             continue
-        ahead = _line(i, [order[::-1] for order in orders], loose)[:0:-1]
-        found.append([*ahead, *_line(i, orders, loose)])
+        ahead = _line(i, [order[::-1] for order in orders], together)[:0:-1]
+        found.append([*ahead, *_line(i, orders, together)])
     return tuple(
         _Axes(tuple(line), product(form.labels[i].extent for i in line), loose.issuperset(line)) for line in found
     )
 
 
-def _line(i: int, orders: Sequence[Sequence[int]], loose: set[int]) -> list[int]:
-    """A label and what stands behind it wherever an operator has either, as far as they may be cut anywhere."""
+def _line(i: int, orders: Sequence[Sequence[int]], together: Callable[[int, int], bool]) -> list[int]:
+    """A label and what stands behind it wherever an operator has either, as far as they may be one axis."""
     line = [i]
-    while line[-1] in loose:
+    while True:
         last = line[-1]
         behind = {order[order.index(last) + 1] if last != order[-1] else -1 for order in orders if last in order}
         after = behind.pop() if len(behind) == 1 else -1
-        if after not in loose or after in line or any(after in o and last not in o for o in orders):
+        if after in (-1, *line) or not together(last, after):
+            break
+        if any(after in o and last not in o for o in orders):
             break
         line.append(after)
     return line
