@@ -42,9 +42,9 @@ class Sides:
     describe: Callable[[Region], dict[str, Any]]
 
 
-def drive(sides: Sides, seconds: float) -> tuple[Checked, Planner]:
-    """Check all regions within so many seconds; a difference may take longer to be certain of. With what was taken for
-    equal in the end."""
+def drive(sides: Sides, seconds: float, attempts: int = ATTEMPTS) -> tuple[Checked, Planner]:
+    """Check all regions within so many seconds; a difference may take longer to be certain of, and that many plans.
+    With what was taken for equal in the end."""
     begun = now()
     planner = Planner(sides.before, sides.after)
     before, after = sides.before.impure(), sides.after.impure()
@@ -55,7 +55,7 @@ def drive(sides: Sides, seconds: float) -> tuple[Checked, Planner]:
     known: dict[Hashable, RegionRun] = {}
     dropped: set[int] = set()
     first: tuple[Region, RegionRun] | None = None
-    for _ in range(ATTEMPTS):
+    for _ in range(attempts):
         regions = planner.plan(dropped)
         found, failed = _attempt(sides, planner, regions, known, deadline)
         if not failed:

@@ -12,7 +12,7 @@ from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from eqsat.checking.axes import Space, space_of
 from eqsat.checking.draws import seed_of
-from eqsat.checking.drive import RegionRun, Sides, drive
+from eqsat.checking.drive import ATTEMPTS, RegionRun, Sides, drive
 from eqsat.checking.graph import Type, Vertex
 from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, unit_of, unknown_sizes
 from eqsat.checking.model_names import Names, names_of, unchecked_names
@@ -42,8 +42,8 @@ PRODUCTS = frozenset(("MatMul", "FusedMatMul", "Gemm", "QLinearMatMul"))
 CELLS_PER_SECOND = 3e8
 START = 2.5e-3
 """Seconds that two sessions take to start."""
-QUICK = 0.25
-"""The part of the time in which regions are first run as they are."""
+CUTS = 8
+"""How often regions are planned anew where they are cut at values that only look alike."""
 CHEAP = 0.01
 """Seconds that are spent on a region whatever is left."""
 
@@ -121,26 +121,19 @@ def _at(
 
 
 def _best(left: Unit, right: Unit, cut: Callable[[], Unit | None], seconds: float) -> tuple[Checked, Names]:
-    """The comparison that leaves least out: what is too much at once is cut at values that differ in shape alone, else
-    takes as long as there is."""
-    done, names = _compared(left, right, seconds * QUICK)
+    """The comparison that leaves least out: what is too much at once is cut at values that differ in shape alone."""
+    done, names = _compared(left, right, seconds)
     if done.difference is not None or not done.count("neither"):
         return done, names
-    doubt: tuple[Checked, Names] | None = None
-    for find in (cut, lambda: right):
-        unit = find()
-        if unit is None:
-            continue
-        again = _compared(left, unit, seconds)
-        if again[0].difference is not None and again[0].regions[-1].verdict != "neither":
-            return again
-        if again[0].difference is not None:  # of values that look alike: perhaps they are not meant to be equal
-            doubt = again
-        elif _left_out(again[0]) < _left_out(done):
-            done, names = again
-        if not done.count("neither"):
-            return done, names
-    return doubt or (done, names)
+    unit = cut()
+    if unit is None:
+        return done, names
+    again, found = _compared(left, unit, seconds, CUTS)
+    if again.difference is not None and again.regions[-1].verdict != "neither":
+        return again, found
+    # Else values differ that look alike: perhaps they are not meant to be equal.
+    better = again.difference is None and _left_out(again) < _left_out(done)
+    return (again, found) if better else (done, names)
 
 
 def _left_out(checked: Checked) -> float:
@@ -154,10 +147,10 @@ def _in_other_shapes(left: Unit, right: Unit, types: dict[str, TypeProto], conte
     return unit_of(right.model, types, contents, shapes) if shapes else None
 
 
-def _compared(left: Unit, right: Unit, seconds: float) -> tuple[Checked, Names]:
+def _compared(left: Unit, right: Unit, seconds: float, attempts: int = ATTEMPTS) -> tuple[Checked, Names]:
     runner = _Runner((left, right))
     sides = Sides(left.graph, right.graph, runner.run, runner.cost, runner.describe)
-    done, planner = drive(sides, seconds)
+    done, planner = drive(sides, seconds, attempts)
     if done.difference is not None:
         return done, Names()
     return done, names_of(left, right, planner, not done.count("neither"))
