@@ -226,3 +226,21 @@ def test_channels_count_in_blocks(op: str) -> None:
     """A runtime keeps 16 side by side: 24 take the room of 32."""
     assert windowed(op, 24) > 1.2 * windowed(op, 48)
     assert windowed(op, 32) < 1.05 * windowed(op, 16)
+
+
+def test_parts_of_one_dimension_that_stand_together_are_one_axis() -> None:
+    """A normalisation of 2 x 2 x 48 cells over 28 x 28 rows, as behind a patch merge, has two axes; where its scale has
+    the parts in another order, they stay apart, and parts of two dimensions are no axis."""
+    from eqsat.extraction.flattened import _axes  # pyright: ignore[reportPrivateUsage]
+    from eqsat.operators.interned import Form
+    from eqsat.operators.labels import Label
+
+    def extents(scale: tuple[int, ...], name: str = "b1") -> list[tuple[object, bool]]:
+        rows = [Label("map", 28, "b0"), Label("map", 28, "b0")]
+        parts = [Label("equivariant", 2, "b1"), Label("equivariant", 2, "b1"), Label("equivariant", 48, name)]
+        form = Form(0, (*rows, *parts), ((0, 1, 2, 3, 4), scale), ((0, 1, 2, 3, 4),), (), ())
+        return [(x.extent, x.loose) for x in _axes(form, {0, 1})]
+
+    assert extents((2, 3, 4)) == [(784, True), (192, False)]
+    assert extents((2, 3, 4), "b2") == [(784, True), (4, False), (48, False)]
+    assert len(extents((3, 2, 4))) == 4
