@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
-from eqsat.ir.statements.law import StatementLaw
 from eqsat.rules import (
     axioms,
     bit_ops,
@@ -15,7 +14,6 @@ from eqsat.rules import (
     minmax_where,
     predicates,
     split_merge,
-    statement_laws,
     truncation,
 )
 
@@ -44,11 +42,6 @@ def tensor_laws() -> list[Law]:
 def all_rules() -> list[Rule | Law]:
     """Everything that `eqsat rules check` checks."""
     return [*scalar_rules(), *tensor_laws()]
-
-
-def all_declared() -> list[Rule | Law | StatementLaw]:
-    """Everything that `eqsat rules list` lists: these, and the laws of statements."""
-    return [*all_rules(), *statement_laws.STATEMENT_LAWS]
 
 
 def normal_rules() -> list[Rule]:

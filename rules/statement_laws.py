@@ -6,7 +6,10 @@ what is known before and what nobody reads after; at first it only takes places 
 
 from __future__ import annotations
 
-from eqsat.ir.statements.law import StatementLaws
+from eqsat.ir.law import Law
+from eqsat.ir.rule import Rule
+from eqsat.ir.statements.law import StatementLaw, StatementLaws
+from eqsat.rules import all_rules
 
 STATEMENT_LAWS = StatementLaws()
 law = STATEMENT_LAWS.law
@@ -94,3 +97,8 @@ law(
     doc="a branch goes where what it kept from running makes no difference",
 )  # fmt: skip
 law("smaller", "(At p (Loop h s))", "(At p t)", "(Smaller p h s t)")
+
+
+def all_declared() -> list[Rule | Law | StatementLaw]:
+    """Everything that `eqsat rules list` lists: rules of indices and data, laws of tensors, and those of statements."""
+    return [*all_rules(), *STATEMENT_LAWS]

@@ -18,7 +18,8 @@ from eqsat.rulebook.firings import firings
 from eqsat.rulebook.packages import Given, origins, rules_of_package
 from eqsat.rulebook.parallel import executor_of
 from eqsat.rulebook.report import BELIEVED, RuleReport
-from eqsat.rules import all_declared, all_rules
+from eqsat.rules import all_rules
+from eqsat.rules.statement_laws import all_declared
 
 
 def run_list(out: Output) -> int:
@@ -63,7 +64,9 @@ def _entry(r: Given | StatementLaw, origin: str) -> dict[str, object]:
 
 
 def _acts(r: Rule | Law | StatementLaw) -> tuple[str, ...]:
-    if not isinstance(r, Rule):
+    if isinstance(r, StatementLaw):
+        return r.acts
+    if isinstance(r, Law):
         return law_acts(r)
     return () if why_idle(r) else acts(r)
 

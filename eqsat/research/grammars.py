@@ -42,6 +42,7 @@ QUOTIENTS = Grammar(
 CHOICES = Grammar(_indices("xy", "", "pq"), (), ("where", "and", "or", "not"), 4, ())
 CHOSEN = Grammar(_indices("xyzw", "", "p"), (), ("where", "add", "sub"), 3, ())
 BOUNDED_CHOICES = Grammar(_indices("xyzw", "", "p"), (), ("where", "min", "max"), 3, ())
+EQUALS = Grammar(_indices("xyzw"), (), ("where", "eq", "add"), 3, ())
 CASES = Grammar(_indices("xy"), (), ("lt", "le", "and", "where", "min", "max"), 4, ())
 FOUR = Grammar(_indices("xyzw"), (), ("min", "max", "add", "sub"), 3, (_LEVEL, _NEARLY))
 ORDER = Grammar(_indices("xy", "cd"), (), ("le", "and", "or", "add", "mul", "floordiv"), 3, (_DIGIT, _OPPOSITE))
@@ -84,7 +85,7 @@ GRAMMARS = {
     "truncation": TRUNCATION, "bits": BITS, "lattice": LATTICE, "pairs": PAIRS, "five": FIVE,
     "bounds": BOUNDS, "four": FOUR, "signs": SIGNS, "quotients": QUOTIENTS, "least-part": LEAST_PART,
     "greatest-part": GREATEST_PART, "choices": CHOICES, "chosen": CHOSEN, "bounded-choices": BOUNDED_CHOICES,
-    "cases": CASES, "single": SINGLE, "predicates": PREDICATES, "order": ORDER, "least": LEAST,
+    "equals": EQUALS, "cases": CASES, "single": SINGLE, "predicates": PREDICATES, "order": ORDER, "least": LEAST,
     "greatest": GREATEST, "not-zero": NOT_ZERO, "tests": TESTS, "spelled": SPELLED, "two-sides": TWO_SIDES,
     "strict": STRICT, "margins": MARGINS, "own": OWN, "parity": PARITY, "units": UNITS,
     "product-units": PRODUCT_UNITS, "thirds": THIRDS, "quarters": QUARTERS,

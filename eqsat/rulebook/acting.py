@@ -1,12 +1,11 @@
 """Where a rule acts: in the rewriter (the first stage of `simplify`), in the index e-graph (the second), or nowhere.
-Where a law does: in the tensor e-graph, while a program is loaded, in the forms of targets, in the e-graph of
-statements; and an axiom in the proofs of laws."""
+Where a law does: in the tensor e-graph, while a program is loaded, in the forms of targets; and an axiom in the proofs
+of laws."""
 
 from __future__ import annotations
 
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule, RuleError
-from eqsat.ir.statements.law import StatementLaw
 from eqsat.laws.text import acts as acts_in_graph
 from eqsat.laws.text import spells
 from eqsat.rewriting.match import pattern_of
@@ -33,16 +32,14 @@ def acts(rule: Rule) -> tuple[str, ...]:
 LOADING = frozenset(("compose", "select-part", "select-of-views", "absorb"))  # what `eqsat.graph.encode` applies
 
 
-def law_acts(law: Law | StatementLaw) -> tuple[str, ...]:
-    """Where a law acts: "graph" (the rules of the tensor e-graph), "loading", "forms" (what targets can spell),
-    "optimize_statements" (the e-graph of statements); an axiom in "proofs" of laws.
+def law_acts(law: Law) -> tuple[str, ...]:
+    """Where a law acts: "graph" (the rules of the tensor e-graph), "loading", "forms" (what targets can spell); an
+    axiom in "proofs" of laws.
 
     >>> from eqsat.rules import layout_laws
     >>> law_acts(layout_laws.compose_views), law_acts(layout_laws.spell)
     (('graph', 'loading'), ('forms',))
     """
-    if isinstance(law, StatementLaw):
-        return ("optimize_statements",)
     if law.axiom:
         return ("proofs",)
     found = ("forms",) if spells(law) else ("graph",) if acts_in_graph(law) else ()

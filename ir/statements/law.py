@@ -81,6 +81,7 @@ class StatementLaw:
     instead: bool = False
     doc: str = ""
     family: ClassVar[str] = "statements"
+    acts: ClassVar[tuple[str, ...]] = ("optimize_statements",)
 
     def __str__(self) -> str:
         given = f" if {' and '.join(self.where)}" if self.where else ""

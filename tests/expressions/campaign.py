@@ -17,7 +17,7 @@ from typing import Any
 from find_examples import EXAMPLES
 from without import answer, forget, leaving_out
 
-from eqsat.rules import all_declared
+from eqsat.rules.statement_laws import all_declared
 
 WIDTH = 60
 REASONS = {

@@ -47,8 +47,8 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import parse_expr
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.rules import all_declared, scalar_rules, tensor_laws
-from eqsat.rules.statement_laws import STATEMENT_LAWS
+from eqsat.rules import scalar_rules, tensor_laws
+from eqsat.rules.statement_laws import STATEMENT_LAWS, all_declared
 from eqsat.testing.maps import MAP_FAMILIES, random_map
 
 EXAMPLES = Path(__file__).parent / "examples.json"

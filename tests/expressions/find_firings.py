@@ -35,8 +35,8 @@ from eqsat.ir.terms.text import parse_expr
 from eqsat.rulebook.acting import acts, law_acts
 from eqsat.rulebook.laws import prove_law
 from eqsat.rulebook.tensor_model import AXIOMS
-from eqsat.rules import all_declared, scalar_rules, tensor_laws
-from eqsat.rules.statement_laws import STATEMENT_LAWS
+from eqsat.rules import scalar_rules, tensor_laws
+from eqsat.rules.statement_laws import STATEMENT_LAWS, all_declared
 
 FIRINGS = Path(eqsat.rulebook.__file__).with_name("firings.json")
 PLACES = ("rewriter", "graph", "loading", "forms", "proofs", "optimize_statements")
@@ -123,7 +123,8 @@ def of_laws() -> Iterator[dict[str, Any]]:
     """The smallest program, function or proof for each law in each place."""
     corpora = {"proofs": proofs, "optimize_statements": functions}
     for place in PLACES[1:]:
-        open_ones = {law.name: law for law in (*tensor_laws(), *STATEMENT_LAWS) if place in law_acts(law)}
+        open_ones: dict[str, Any] = {law.name: law for law in tensor_laws() if place in law_acts(law)}
+        open_ones |= {law.name: law for law in STATEMENT_LAWS if place in law.acts}
         for row in corpora.get(place, programs)():
             yield from _taken({k: v for k, v in row.items() if k != "question"}, place, open_ones)
         print(f"laws, {place}: {', '.join(open_ones) or 'all'}", "have not fired" if open_ones else "have fired")

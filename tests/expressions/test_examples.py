@@ -12,7 +12,7 @@ import pytest
 from find_examples import EXAMPLES
 from without import answer, forget, leaving_out
 
-from eqsat.rules import all_declared
+from eqsat.rules.statement_laws import all_declared
 
 ROWS: list[dict[str, Any]] = json.loads(EXAMPLES.read_text())
 
