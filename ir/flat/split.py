@@ -58,11 +58,13 @@ def maps_of_view(view: View, read_only: bool = False) -> tuple[Map, ...] | None:
     known = _known[read_only]
     if view not in known:
         alike = view.gather, view.valid, view.source.shape, view.outputs[0][0], read_only
-        if alike not in _alike:
+        found = _alike.get(alike, ())
+        if found == ():
+            found = _maps(view, read_only)
             if len(_alike) >= MOST_ALIKE:
-                _alike.clear()
-            _alike[alike] = _maps(view, read_only)
-        known[view] = _alike[alike]
+                _alike.clear()  # other threads may look there meanwhile
+            _alike[alike] = found
+        known[view] = found
     return known[view]
 
 

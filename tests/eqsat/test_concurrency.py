@@ -4,9 +4,14 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
+import eqsat as eq
+from eqsat.ir.flat import split
+from eqsat.ir.tensors.tensor import View
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 
@@ -63,3 +68,23 @@ def test_calls_without_a_main_file(alone: list[str]) -> None:
 @pytest.mark.parametrize("mode", ["threads", "kills"])
 def test_a_thousand_calls(mode: str, tmp_path: Path) -> None:
     assert answers(mode, 1000, str(tmp_path), 900) == answers("alone", 1000, "off", 900)
+
+
+def test_the_maps_of_views_are_found_while_others_forget_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of views that look alike is dropped when it is too much, whoever looks there."""
+    monkeypatch.setattr(split, "MOST_ALIKE", 2)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def found(n: int) -> str:
+        x = eq.input("x", (2, 3 + n % 7, 5), "float32")
+        node = x.permute_dims((2, 0, 1) if n % 2 else (1, 0, 2)).node
+        assert isinstance(node, View)
+        return str(split.maps_of_view(node))
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            texts = list(pool.map(found, range(4000)))
+    finally:
+        sys.setswitchinterval(before)
+    assert texts == [texts[n % 14] for n in range(4000)]
