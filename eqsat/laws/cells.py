@@ -55,14 +55,25 @@ class Words:
     tensors: NDArray
 
 
-@dataclass(frozen=True)
 class Rows:
     """Of an operator, a word for each cell of its result and each index along axes of its own; for all of these in one
     row the positions on its labels, and the cells of its operands that are read (-1: outside)."""
 
-    words: NDArray
-    at: Mapping[int, NDArray]
-    read: Sequence[NDArray]
+    def __init__(self, words: NDArray, at: Mapping[int, NDArray], read: Sequence[NDArray]) -> None:
+        """`at` and `read` may be of any shape that broadcasts to that of the words: the cells, then the axes."""
+        self.shape, self._at, self._read = words.shape, at, read
+        self.words: NDArray = words.reshape(words.shape[0], math.prod(words.shape[1:]))
+
+    @property
+    def at(self) -> dict[int, NDArray]:
+        return {n: self._flat(x) for n, x in self._at.items()}
+
+    @property
+    def read(self) -> list[NDArray]:
+        return [self._flat(x) for x in self._read]
+
+    def _flat(self, x: NDArray) -> NDArray:
+        return np.broadcast_to(x, self.shape).reshape(-1)
 
 
 def same_cells(match: Match) -> bool:
@@ -311,19 +322,15 @@ class Sides:
         """What an operator with axes of its own reads for each cell."""
         output = self.match.numbers["o"] if tree.output == "o" else int(tree.output)
         written, extents = operator.outputs[output], self.extents(operator)
-        own = _positions(written, extents, cells.reshape(-1))
         along = self.along(operator, output)
-        inner = math.prod(len(p) for p in along.values())
-        whole = np.arange(cells.size * inner, dtype=np.int64)
-        cell, rest = whole // max(inner, 1), whole % max(inner, 1)
-        at = {n: positions[cell] for n, positions in own.items()}
+        shape = (cells.size, *(len(places) for places in reversed(along.values())))
+        own = _positions(written, extents, cells.reshape(-1, *(1 for _ in along)))
+        at = dict(own)
         apart: list[NDArray] = []
-        for n, places in along.items():
-            rest, here = rest // max(len(places), 1), places[rest % max(len(places), 1)]
-            if n in own and operator.labels[n].role == "equivariant":
-                apart.append(at[n] == here)
-            elif n in own:
-                apart.append(at[n])
+        for k, (n, places) in enumerate(along.items()):
+            here = places.reshape(-1, *(1 for _ in range(k)))
+            if n in own:
+                apart.append(own[n] == here if operator.labels[n].role == "equivariant" else own[n])
             at[n] = here
         named = sorted(
             (str(x.name), n) for n, x in enumerate(operator.labels) if n in at and x.name and x.role == "fixed"
@@ -331,12 +338,24 @@ class Sides:
         words = [*apart, *(at[n] for _, n in named)]
         read: list[NDArray] = []
         for k, x in enumerate(tree.operands):
-            index, out = self.load(operator, k, at, whole.shape)
-            there = self.run(x, index)
+            index, out = self.load(operator, k, at)
+            size = math.prod(extents[n] for n in operator.operands[k])
+            there = self._looked_up(x, index, size)
             words.append(np.where(out, np.uint64(0), np.where(there.fills >= 0, 0, there.words)))
             read.append(np.where(out, -1, index))
-        mixed = np.broadcast_to(_mixed(np.asarray(hash(operator.kind) & 0xFFFF), *words), whole.shape)
-        return Rows(mixed.reshape(cells.size, inner), at, read)
+        mixed = _mixed(np.asarray(hash(operator.kind) & 0xFFFF), *words)
+        return Rows(np.broadcast_to(mixed, shape), at, read)
+
+    def _looked_up(self, tree: Tree, index: NDArray, size: int) -> Words:
+        """The words of a term of some size at some cells: of all its cells, where many of these are the same."""
+        if 0 < 2 * size <= index.size:
+            try:
+                whole = self.run(tree, np.arange(size, dtype=np.int64))
+            except LayoutError:
+                pass  # cells that are not read may have no value
+            else:
+                return Words(whole.words[index], whole.fills[index], whole.tensors[index])
+        return self.run(tree, index)
 
     def extents(self, operator: CanonicalOp) -> dict[int, int]:
         return {n: value(x.extent, self.numbers) for n, x in enumerate(operator.labels)}
@@ -358,16 +377,14 @@ class Sides:
                 found[n] = np.asarray(list(few), np.int64)
         return found
 
-    def load(
-        self, operator: CanonicalOp, k: int, at: Mapping[int, NDArray], shape: tuple[int, ...]
-    ) -> tuple[NDArray, NDArray]:
+    def load(self, operator: CanonicalOp, k: int, at: Mapping[int, NDArray]) -> tuple[NDArray, NDArray]:
         """The cells of an operand that are read at positions on the axes, and where those are outside of it."""
         kind = operator.kind
         load = next(x for x in accesses(kind.body) if x.payload == k) if isinstance(kind, ComputeKind) else None
         table = {s: t.index_const(n) for s, n in self.numbers.items()}
         slots = {x.name.number: n for n, x in enumerate(operator.labels) if isinstance(x.name, Slot)}
-        flat: NDArray = np.zeros(shape, np.int64)
-        out: NDArray = np.zeros(shape, np.bool_)
+        flat: NDArray = np.zeros((), np.int64)
+        out: NDArray = np.zeros((), np.bool_)
         for n in operator.operands[k]:
             label = operator.labels[n]
             here = at.get(n)

@@ -276,8 +276,8 @@ class Numbers:
                 at[n], left = np.broadcast_to(left % max(extents[n], 1), shape).reshape(-1), left // max(extents[n], 1)
         read: list[NDArray] = []
         for k in range(len(operator.operands)):
-            index, out = self.side.load(operator, k, at, (math.prod(shape),))
-            read.append(np.where(out, -1, index))
+            index, out = self.side.load(operator, k, at)
+            read.append(np.broadcast_to(np.where(out, -1, index), math.prod(shape)))
         found = np.broadcast_to(self.formula(operator, dict(enumerate(item.operands)), at, read), math.prod(shape))
         return combined(operator, found.reshape(shape), self.side.numbers)[back].reshape(cells.shape)
 

@@ -58,6 +58,8 @@ def as_shape(shape: Any) -> Shape:
 
 def same_dim(a: Dim, b: Dim) -> bool:
     """Whether two extents are equal as written."""
+    if type(a) is int and type(b) is int:
+        return a == b
     return t.as_index(a) is t.as_index(b)
 
 
