@@ -19,9 +19,11 @@ from kernel_suite.native import COPIES, aligned, build, compiler, copy_of, reade
 from kernel_suite.peers import Einops, Eqsat, Numpy, OnnxRuntime, Peer, Torch, Tvm
 from kernel_suite.peers_native import PlainC
 from kernel_suite.peers_onednn import OneDnn, spellings
-from kernel_suite.report import GOALS, row_of, summary
+from kernel_suite.report import goal_of, row_of, summary
 from kernel_suite.rounds import CLOCKS, SPARSE, Contender, measure
 from kernel_suite.statistics import geometric_mean, median_interval, spread
+
+from eqsat.backends.calibration import this_machine
 
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 CASES = {case.name: case for case in [*suite(), *extras()]}
@@ -207,7 +209,7 @@ def test_goals_count_what_lies_below() -> None:
     noisy = [1.0 + 0.02 * (k % 3 - 1) for k in range(15)]
     behind = row_of(case, [timed("eqsat", [1.0] * 15, False), timed("torch", [0.9 * t for t in noisy]), *copies], {})
     ahead = row_of(
-        case, [timed("eqsat", noisy, False), timed("torch", [2.0] * 15), timed("tvm", [1.8] * 3), *copies], {}
+        case, [timed("eqsat", noisy, False), timed("torch", [2.5] * 15), timed("tvm", [2.2] * 3), *copies], {}
     )
     assert (behind.lost, ahead.lost) == (True, False)
     assert ahead.best == "torch", "a peer that took part in few rounds is not the best"
@@ -216,7 +218,9 @@ def test_goals_count_what_lies_below() -> None:
     assert "goals met" in summary([ahead], [], 1)
     assert "goals NOT met" in summary([ahead, behind], [], 1)
     assert "goals NOT met" in summary([ahead], ["tr: eqsat: wrong result"], 1)
-    slower = replace(ahead, ratio=median_interval([GOALS["d"] - 0.1] * 15))
+    goal = goal_of("d", 4.0, this_machine().vector)
+    assert goal is not None
+    slower = replace(ahead, ratio=median_interval([goal - 0.1] * 15))
     assert not slower.lost
     assert "goals NOT met" in summary([slower], [], 1)
 
@@ -230,7 +234,14 @@ def test_a_goal_may_be_beyond_a_copy(copy: float, room: float) -> None:
     found = [timed("eqsat", 1.1, False), timed("torch", 1.2), *(timed(name, copy, False) for name in COPIES)]
     row = row_of(CASES["tr_512x512"], found, {})
     assert row.room == pytest.approx(room)
-    assert ("a copy would not reach the goal" in summary([row], [], 1)) == (room < GOALS["d"])
+    goal = goal_of("d", room, this_machine().vector)
+    assert goal is not None
+    assert ("a copy would not reach the goal" in summary([row], [], 1)) == (room < goal)
+
+
+def test_goals_are_those_of_the_machine() -> None:
+    assert goal_of("c", 2.0, 64) == goal_of("c", 9.0, 64) != goal_of("c", 2.0, 32) == goal_of("c", 2.0, 16)
+    assert (goal_of("g", 2.0, 64), goal_of("v", 2.0, 64), goal_of("v", 2.0, 32)) == (pytest.approx(1.8), None, None)
 
 
 @pytest.mark.parametrize("winner", [0, 1])
