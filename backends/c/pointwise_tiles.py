@@ -14,9 +14,9 @@ from eqsat.backends.c.pointwise_loop import PointwiseLoop, pointer
 from eqsat.backends.c.transposes.block import Block
 from eqsat.backends.c.transposes.tiles import cover
 from eqsat.backends.c.types import c_type
+from eqsat.backends.cache_sets import WAYS, sets_reached
 from eqsat.backends.lowering.moves import Access
 from eqsat.backends.machine import BLOCK, LINE
-from eqsat.backends.schedules.cache_sets import WAYS, sets_reached
 from eqsat.backends.schedules.schedule import TILE_I, TILE_J, PointwiseTiles
 
 

@@ -35,6 +35,9 @@ TERMS = 24
 LONG = 4
 """Rows of more blocks than this lie far from each other."""
 
+CHAINS = 4
+"""Sums of vectors at a time, so that none waits for the last addition to it: lanes make up for rows."""
+
 Packed = dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]
 """Constants made here, by name: the constant, its shape with one axis split, and the order of those axes."""
 
@@ -50,7 +53,7 @@ def pack_weights(values: Sequence[Value], simplifier: IndexSimplifier) -> tuple[
         if found is not None and (_narrow if found[0].args[-1] is not found[2] else _spread)(value, shapes, simplifier):
             node, source, along = found
             at = next(k for k, a in enumerate(node.args) if a is along)
-            block = ROW // itemsize(source.dtype)
+            block = _block(value, source.shape[at], ROW // itemsize(source.dtype))
             split = (*source.shape[:at], source.shape[at] // block, block, *source.shape[at + 1 :])
             order = (at, *(k for k in range(len(split)) if k not in (at, at + 1)), at + 1)
             value, packed = _packed(value, node, source, along, split, order)
@@ -60,6 +63,14 @@ def pack_weights(values: Sequence[Value], simplifier: IndexSimplifier) -> tuple[
     alive = {n.payload for v in result for x in (v.body, v.after) if x is not None for n in nodes_of("load", x)}
     alive |= {name for v in result for name in v.operands}
     return tuple(v for v in result if v.kind != "constant" or v.name in alive), done
+
+
+def _block(value: Value, extent: int, row: int) -> int:
+    """How many of the weights lie side by side: a row of a register tile, or more where the result has few rows."""
+    rows = prod(value.shape) // extent
+    while 2 * rows <= CHAINS and extent % (2 * row) == 0:
+        rows, row = 2 * rows, 2 * row
+    return row
 
 
 def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term] | None:

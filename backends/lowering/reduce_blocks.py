@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Protocol
 
+from eqsat.backends.cache_sets import rows_that_stay
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import Order, stride
 from eqsat.backends.lowering.registers import REGISTERS, File, in_registers, lane_step, over_tile, register_tile
@@ -99,7 +100,7 @@ def choose_blocks(walk: Walk, file: File, size: int, machine: Machine) -> Blocks
     """The tile and its blocks for elements of `size` bytes."""
     lanes, rows, free, reduced, strides = walk.lanes, walk.rows, walk.free, walk.reduced, walk.strides
     across = 1 if rows is None else extent_of(rows)
-    width, height = register_tile(walk.along, across, file)
+    width, height = register_tile(walk.along, across, file, _rows_that_stay(walk, file, size))
     sizes = {lanes: width}
     if rows is None:
         return Blocks(lanes, rows, width, height, sizes, 0, file)
@@ -139,6 +140,15 @@ def choose_blocks(walk: Walk, file: File, size: int, machine: Machine) -> Blocks
     block = min(block, max(block * room // max(1, beside({})), ceil_div(STEPS, inner)))
     block = _part(steps, block)
     return Blocks(lanes, rows, width, height, sizes, block if block < steps else 0, file, far)
+
+
+def _rows_that_stay(walk: Walk, file: File, size: int) -> int:
+    """How many rows may be read side by side, so that the line of each is there for its next elements."""
+    if walk.rows is None or not walk.reduced:
+        return file.count
+    steps = zip(walk.strides[walk.rows], walk.strides[walk.reduced[-1]], strict=True)
+    apart = [abs(row) * size for row, step in steps if row and step and abs(step) * size < LINE]
+    return min((rows_that_stay(stride, file.count) for stride in apart), default=file.count)
 
 
 def _span(load: int, extents: Mapping[Term, int], strides: Mapping[Term, Sequence[int | None]]) -> int:

@@ -73,8 +73,8 @@ def _shares(extent: int, size: int, least: int) -> list[tuple[int, int]]:
     return [(size, whole)] * bool(whole) + [(max(rest, min(least, extent)), 1)] * bool(rest)
 
 
-def register_tile(along: int, across: int, file: File) -> tuple[int, int]:
-    """Lanes and rows of the fastest tile of an output of `along` lanes and `across` rows.
+def register_tile(along: int, across: int, file: File, most: int = 32) -> tuple[int, int]:
+    """Lanes and rows, at most so many, of the fastest tile of an output of `along` lanes and `across` rows.
 
     >>> register_tile(512, 512, File(8, 16)), register_tile(64, 7, File(8, 16)), register_tile(64, 1, File(8, 16))
     ((16, 6), (16, 4), (32, 1))
@@ -82,7 +82,7 @@ def register_tile(along: int, across: int, file: File) -> tuple[int, int]:
     best: tuple[float, int, int] | None = None
     for vectors in range(1, file.count):
         width = min(vectors * file.lanes, along)
-        for rows in range(1, min(across, file.count) + 1):
+        for rows in range(1, min(across, most, file.count) + 1):
             if not fits(vectors, rows, file):
                 break
             lanes, heights = _shares(along, width, file.lanes), _shares(across, rows, 1)

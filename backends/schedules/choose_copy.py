@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from eqsat.backends.cache_sets import PERIOD, WAYS, rows_per_set
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import LINE, Machine
-from eqsat.backends.schedules.cache_sets import PERIOD, WAYS, rows_per_set
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, exceeds_cache, writes_contiguously
 from eqsat.backends.schedules.schedule import TILE_I, ContiguousCopy
 

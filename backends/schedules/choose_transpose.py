@@ -18,9 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from eqsat.backends.lowering.moves import Move
-from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.cache_sets import (
+from eqsat.backends.cache_sets import (
     FEW_SETS,
     PERIOD,
     WAYS,
@@ -29,6 +27,8 @@ from eqsat.backends.schedules.cache_sets import (
     rows_per_set,
     sets_reached,
 )
+from eqsat.backends.lowering.moves import Move
+from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.contiguity import PREFETCH_STREAMS, contiguous_loops, exceeds_cache, tile_extent
 from eqsat.backends.schedules.schedule import (
     TILE_I,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -105,6 +107,32 @@ def test_blocks_chunks_and_rests(flags: str, monkeypatch: pytest.MonkeyPatch) ->
         program = program_of({"y": y})
         arrays = feeds(program)
         assert_same(CKernel(program, 1, SMALL)(arrays), evaluate_outputs(program, arrays)["y"], False, name)
+
+
+# feature: K3
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize(("deep", "rows"), [(1024, 8), (512, 16), (500, 29)])
+def test_rows_that_meet_in_few_sets_are_few(deep: int, rows: int, constant: bool) -> None:
+    """A line of each row of a tile stays in the first cache until it is used up: no set holds more than eight."""
+    program = program_of({"y": contraction("nn", (29, deep, 16), "float32", constant)})
+    text = str(lower(program, machine=Machine(vector=64)).steps[-1])
+    held = max(int(n) for n in re.findall(r"alloc sums: float32\[(\d+)\]", text)) // 16
+    assert rows // 2 < held <= rows
+    arrays = feeds(program)
+    assert_same(
+        CKernel(program, 1, Machine(vector=64))(arrays), evaluate_outputs(program, arrays)["y"], False, str(deep)
+    )
+
+
+# feature: K3
+@pytest.mark.parametrize(("rows", "lanes"), [(1, 64), (2, 32), (3, 16), (7, 16)])
+def test_weights_of_few_rows_lie_in_blocks_of_several_vectors(rows: int, lanes: int) -> None:
+    """One sum for each vector of a row would wait for the last addition to it."""
+    program = program_of({"y": contraction("nn", (rows, 40, 256), "float32", True)})
+    low = lower(program, machine=Machine(vector=64))
+    assert [a.shape for a in low.constants.values() if a.ndim == 3] == [(256 // lanes, 40, lanes)]
+    arrays = feeds(program)
+    assert_same(CKernel(program, 1, Machine(vector=64))(arrays), evaluate_outputs(program, arrays)["y"], False, "y")
 
 
 @pytest.mark.parametrize("kind", ["nn", "conv", "depthwise"])

@@ -58,3 +58,19 @@ def rows_per_set(stride: int, rows: int) -> int:
     """
     places = Counter(row * stride % PERIOD // LINE for row in range(rows))
     return max(places.values())
+
+
+def rows_that_stay(stride: int, rows: int) -> int:
+    """How many of so many rows, that many bytes apart, may be read a line of each at a time: no set holds more.
+
+    >>> rows_that_stay(4096, 29), rows_that_stay(2048, 29), rows_that_stay(2000, 29), rows_that_stay(4, 29)
+    (8, 16, 29, 29)
+    """
+    held: Counter[int] = Counter()
+    for n, line in enumerate(row * stride // LINE for row in range(rows)):
+        if n and line == (n - 1) * stride // LINE:
+            continue
+        held[line % (PERIOD // LINE)] += 1
+        if held[line % (PERIOD // LINE)] > WAYS:
+            return n
+    return rows
