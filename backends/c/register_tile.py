@@ -45,12 +45,12 @@ def hold_name(width: int) -> str:
 
 
 def define_hold(width: int) -> str:
-    """HOLD: the compiler takes the vector for changed, so that it does not load it from memory for each use."""
+    """HOLD: the compiler takes the vector for changed, so that it is in a register then, not read for each use."""
     flag = {BLOCK: "__SSE2__", 2 * BLOCK: "__AVX__", 4 * BLOCK: "__AVX512F__"}[width]
     name = hold_name(width)
     lines = [
         f"#if defined(EQSAT_TILES) && defined({flag})",
-        f'#define {name}(v) __asm__("" : "+x"(v)) /* used often: kept, not read from memory each time */',
+        f'#define {name}(v) __asm__("" : "+x"(v)) /* in a register, not in memory */',
         "#else",
         f"#define {name}(v) ((void)0)",
         "#endif",
@@ -199,13 +199,19 @@ class Tile:
         text = self.value(vector)
         self.cleared = self.cleared or vector.value.op == "const"
         if buffer != self.name:
+            held = self.held(text) if vector.value.op == "load" else ""
             text = f"{order_name(self.dtype, self.width)}({text})" if self.turned else text
-            return f"*({self.type} *)({self.address(buffer, vector.index, '')}) = {text};"
+            return f"{held}*({self.type} *)({self.address(buffer, vector.index, '')}) = {text};"
         number = int_value(vector.index)
         assert number is not None
         first = f"{self.type} " if number not in self.sums else ""
         name = self.sums.setdefault(number, f"s{len(self.sums)}")
         return f"{first}{name} = {text};"
+
+    def held(self, name: str) -> str:
+        """What keeps a vector in its register: one that leaves for a small array was summed in memory by gcc."""
+        self.pieces.setdefault(hold_name(self.width), define_hold(self.width))
+        return f"{hold_name(self.width)}({name}); "
 
     def value(self, vector: _Vector) -> str:
         """A vector, or a number for all of its lanes, as C."""
@@ -262,8 +268,7 @@ class Tile:
                 return text
             name = self.loaded[load] = self.new(first)
             if load.step:
-                self.pieces.setdefault(hold_name(self.width), define_hold(self.width))
-                self.block.append(f"{kind} {name} = {text}; {hold_name(self.width)}({name});")
+                self.block.append(f"{kind} {name} = {text}; {self.held(name).strip()}")
             else:
                 self.block.append(f"const {kind} {name} = {text};")
         return self.loaded[load]

@@ -43,7 +43,7 @@ def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> 
     """The kernels of a program from its values."""
     simplifier = IndexSimplifier(flat.tables())
     fused = fuse(flat, simplifier)
-    values, packed = pack_weights(fused.values, simplifier)
+    values, packed = pack_weights(fused.values, simplifier, machine)
     outputs = set(fused.outputs.values())
     buffers: dict[str, ProgramBuffer] = {}
     constants: dict[str, NDArray] = {}

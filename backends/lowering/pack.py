@@ -23,7 +23,7 @@ from eqsat.backends.lowering.order import data_loads, loop_order, stride
 from eqsat.backends.lowering.reduce import FULL, ROW, fullness, lanes_of
 from eqsat.backends.lowering.split import extent_of
 from eqsat.backends.lowering.values import Value
-from eqsat.backends.machine import LINE
+from eqsat.backends.machine import LINE, Machine
 from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term, load
@@ -42,7 +42,9 @@ Packed = dict[str, tuple[str, tuple[int, ...], tuple[int, ...]]]
 """Constants made here, by name: the constant, its shape with one axis split, and the order of those axes."""
 
 
-def pack_weights(values: Sequence[Value], simplifier: IndexSimplifier) -> tuple[tuple[Value, ...], Packed]:
+def pack_weights(
+    values: Sequence[Value], simplifier: IndexSimplifier, machine: Machine | None
+) -> tuple[tuple[Value, ...], Packed]:
     """The values with transposed constants where a reduction gains full vectors by them."""
     by_name = {v.name: v for v in values}
     shapes = {v.name: v.shape for v in values}
@@ -53,7 +55,8 @@ def pack_weights(values: Sequence[Value], simplifier: IndexSimplifier) -> tuple[
         if found is not None and (_narrow if found[0].args[-1] is not found[2] else _spread)(value, shapes, simplifier):
             node, source, along = found
             at = next(k for k, a in enumerate(node.args) if a is along)
-            block = _block(value, source.shape[at], ROW // itemsize(source.dtype))
+            width = 0 if machine is None else machine.vector
+            block = _block(value, source.shape[at], width, itemsize(source.dtype))
             split = (*source.shape[:at], source.shape[at] // block, block, *source.shape[at + 1 :])
             order = (at, *(k for k in range(len(split)) if k not in (at, at + 1)), at + 1)
             value, packed = _packed(value, node, source, along, split, order)
@@ -65,12 +68,15 @@ def pack_weights(values: Sequence[Value], simplifier: IndexSimplifier) -> tuple[
     return tuple(v for v in result if v.kind != "constant" or v.name in alive), done
 
 
-def _block(value: Value, extent: int, row: int) -> int:
-    """How many of the weights lie side by side: a row of a register tile, or more where the result has few rows."""
-    rows = prod(value.shape) // extent
-    while 2 * rows <= CHAINS and extent % (2 * row) == 0:
-        rows, row = 2 * rows, 2 * row
-    return row
+def _block(value: Value, extent: int, width: int, size: int) -> int:
+    """How many of the weights lie side by side: a row of a register tile, or more where the result has few rows.
+
+    extent: of the axis of the weights. width: bytes of a vector, size: of an element.
+    """
+    rows, block = prod(value.shape) // extent, ROW // size
+    while 2 * rows <= CHAINS and 2 * block * size <= CHAINS * width and extent % (2 * block) == 0:
+        rows, block = 2 * rows, 2 * block
+    return block
 
 
 def _weights(value: Value, by_name: dict[str, Value]) -> tuple[Term, Value, Term] | None:

@@ -20,7 +20,7 @@ typedef float tile16_float32 __attribute__((vector_size(16), aligned(4), may_ali
 #endif
 
 #if defined(EQSAT_TILES) && defined(__SSE2__)
-#define HOLD16(v) __asm__("" : "+x"(v)) /* used often: kept, not read from memory each time */
+#define HOLD16(v) __asm__("" : "+x"(v)) /* in a register, not in memory */
 #else
 #define HOLD16(v) ((void)0)
 #endif
@@ -52,11 +52,11 @@ static void kernel_0(const float *restrict in0, const float *restrict in1, float
             const float x4 = *(p0 + 28);
             s8 = s8 + x4 * v0; s9 = s9 + x4 * v1;
         }
-        *(tile16_float32 *)(acc0) = s0; *(tile16_float32 *)(acc0 + 2) = s1;
-        *(tile16_float32 *)(acc0 + 6) = s2; *(tile16_float32 *)(acc0 + 8) = s3;
-        *(tile16_float32 *)(acc0 + 12) = s4; *(tile16_float32 *)(acc0 + 14) = s5;
-        *(tile16_float32 *)(acc0 + 18) = s6; *(tile16_float32 *)(acc0 + 20) = s7;
-        *(tile16_float32 *)(acc0 + 24) = s8; *(tile16_float32 *)(acc0 + 26) = s9;
+        HOLD16(s0); *(tile16_float32 *)(acc0) = s0; HOLD16(s1); *(tile16_float32 *)(acc0 + 2) = s1;
+        HOLD16(s2); *(tile16_float32 *)(acc0 + 6) = s2; HOLD16(s3); *(tile16_float32 *)(acc0 + 8) = s3;
+        HOLD16(s4); *(tile16_float32 *)(acc0 + 12) = s4; HOLD16(s5); *(tile16_float32 *)(acc0 + 14) = s5;
+        HOLD16(s6); *(tile16_float32 *)(acc0 + 18) = s6; HOLD16(s7); *(tile16_float32 *)(acc0 + 20) = s7;
+        HOLD16(s8); *(tile16_float32 *)(acc0 + 24) = s8; HOLD16(s9); *(tile16_float32 *)(acc0 + 26) = s9;
 #else
         float acc1[30];
         for (int32_t i0 = 0; i0 < 5; ++i0) {
