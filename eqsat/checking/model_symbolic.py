@@ -29,25 +29,12 @@ from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.graph import Vertex
 from eqsat.checking.model_graph import Unit, array_of
 from eqsat.checking.plan import Region
+from eqsat.checking.words import Unable, applied, constant, free
 from eqsat.ir.dtypes import NDArray
 
 COMMUTATIVE = frozenset(("Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor"))
 MOST = 1 << 16
 """Cells of a value up to which a proof is tried."""
-
-
-class Unable(Exception):
-    """A node of which nothing is said here."""
-
-
-def words_of(array: NDArray) -> NDArray:
-    """The words of numbers, by their bits; any NaN like any other."""
-    if array.dtype.kind not in "fiub":
-        raise Unable
-    if array.dtype.kind == "f":
-        array = np.where(np.isnan(array), np.asarray(np.nan, array.dtype), array)
-    raw = array.astype(np.uint8) if array.dtype.kind == "b" else array.view(f"u{array.dtype.itemsize}")
-    return mixed(raw.astype(np.uint64) ^ np.uint64(seed_of("constant", array.dtype.name)))
 
 
 def proved(region: Region, units: tuple[Unit, Unit], space: Space) -> bool:
@@ -67,16 +54,15 @@ def proved(region: Region, units: tuple[Unit, Unit], space: Space) -> bool:
 def _side(region: Region, side: int, unit: Unit, space: Space) -> dict[str, NDArray]:
     values: dict[str, NDArray] = {}
 
-    def free(name: str, number: int) -> None:
+    def fill(name: str, number: int) -> None:
         shape = space.shape(side, name)
         size = int(np.prod(shape, dtype=np.int64))
         if size > MOST:
             raise Unable
-        flat = np.arange(size, dtype=np.uint64)
-        values[name] = mixed(flat ^ np.uint64(seed_of("free", number))).reshape(shape)
+        values[name] = free(np.arange(size), number).reshape(shape)
 
     for value, k in region.reads[side].items():
-        free(unit.values[value], k)
+        fill(unit.values[value], k)
     inside = (region.before, region.after)[side]
     ends = [unit.graph.maker[pair[side]] for pair in region.pairs]
     for n in sorted({*inside, *(e for e in ends if unit.graph.vertices[e].leaf == "constant")}):
@@ -84,9 +70,9 @@ def _side(region: Region, side: int, unit: Unit, space: Space) -> dict[str, NDAr
         name = vertex.name
         if vertex.leaf == "constant":
             if vertex.content in region.free:
-                free(name, 10_000 + region.free[vertex.content])
+                fill(name, 10_000 + region.free[vertex.content])
             elif name in unit.tensors and name in space.axes[side]:
-                values[name] = words_of(space.cut(side, name, array_of(unit.tensors[name])))
+                values[name] = constant(space.cut(side, name, array_of(unit.tensors[name])))
             continue
         if not vertex.pure or not is_known(vertex.source):
             raise Unable
@@ -149,12 +135,7 @@ def _pointwise(vertex: Vertex, values: Mapping[str, NDArray]) -> NDArray:
     if attribute(node, "axis") is not None:  # broadcasting of opsets before 7
         raise Unable
     words = [values[n] for n in node.input if n]
-    if node.op_type in COMMUTATIVE and len(words) == 2:
-        words = [np.minimum(*words), np.maximum(*words)]
-    total: NDArray = np.asarray(seed_of(*map(str, _what(vertex))), np.uint64)
-    for k, w in enumerate(words):
-        total = mixed(total * np.uint64(2 * k + 3) ^ w)
-    return total
+    return applied(_what(vertex), words, node.op_type in COMMUTATIVE)
 
 
 def _what(vertex: Vertex) -> tuple[Any, ...]:
@@ -216,9 +197,9 @@ def _pad(x: _Node) -> list[NDArray]:
         tensor = x.unit.tensors.get(node.input[2])
         if tensor is None:
             raise Unable
-        fill = words_of(array_of(tensor).reshape(()))
+        fill = constant(array_of(tensor).reshape(()))
     else:
-        fill = words_of(np.asarray(x.attribute("value", 0), element))
+        fill = constant(np.asarray(x.attribute("value", 0), element))
     return [np.pad(x.x, widths, constant_values=fill)]
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from eqsat.checking.draws import mixed, seed_of
 from eqsat.checking.part import Key, Part, cells, flat_index
 from eqsat.checking.pull import Pull, reduce
-from eqsat.ir.dtypes import COMPLEX, INDEX, NDArray, has_floats
+from eqsat.checking.words import Unable, applied, constant, free
+from eqsat.ir.dtypes import COMPLEX, INDEX, NDArray
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, View
 from eqsat.ir.terms import term as t
@@ -28,10 +29,6 @@ from eqsat.ir.terms.walk import nodes_of, postorder
 COMMUTATIVE = frozenset(("add", "mul", "min", "max", "bitand", "bitor", "bitxor", "eq", "ne"))
 MOST = 1 << 18
 """Cells, reduced axes included, up to which a proof is cheaper than running."""
-
-
-class _Unable(Exception):
-    """Something that has no expression per cell: an operator, an index that is data, an access out of range."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +52,9 @@ def proved(left: Pull, right: Pull, roots: Sequence[tuple[Key, Key]]) -> bool:
                 every = np.arange(cells(shape))
                 if not np.array_equal(a.cells(x, every).words, b.cells(y, every).words):
                     return False
-    except _Unable:
+    except Unable:
         return False
     return True
-
-
-def _constant(values: NDArray) -> NDArray:
-    """The words of numbers: by their bits, any NaN like any other."""
-    array = np.asarray(values)
-    if has_floats(array):
-        array = np.where(np.isnan(array), np.asarray(np.nan, array.dtype), array)
-    if array.dtype.itemsize > 8:
-        raise _Unable
-    raw = array.view(f"u{array.dtype.itemsize}") if array.dtype.kind != "b" else array.astype(np.uint8)
-    return mixed(raw.astype(np.uint64) ^ np.uint64(seed_of("constant", array.dtype.name)))
 
 
 class _Symbolic:
@@ -80,17 +66,17 @@ class _Symbolic:
         for node in pull.part.nodes:
             if (node.serial, 0) in pull.asked:
                 if not isinstance(node, (View, Compute)):
-                    raise _Unable
+                    raise Unable
                 self.values[node.serial, 0] = self._node(node)
 
     def cells(self, key: Key, flat: NDArray) -> Cells:
         part: Part = self.pull.part
         key = part.real(key)
         if key in part.free:
-            return Cells(mixed(flat.astype(np.uint64) ^ np.uint64(seed_of("free", part.free[key]))))
+            return Cells(free(flat, part.free[key]))
         if key in part.constants:
             numbers = part.constants[key].reshape(-1)[flat]
-            return Cells(_constant(numbers), np.ones(flat.shape, bool), numbers)
+            return Cells(constant(numbers), np.ones(flat.shape, bool), numbers)
         if not flat.size:
             return Cells(np.zeros(flat.shape, np.uint64))
         found, place = self.values[key], self.pull.asked[key].place(flat)
@@ -125,8 +111,8 @@ class _Symbolic:
         outer = [n for n in conditions if n.dtype != INDEX]
         for n, (value, bad) in zip(outer, evaluate_masked(outer, env, load_table), strict=True):
             if bad is not None and bool(np.any(bad)):
-                raise _Unable
-            done[n] = Cells(_constant(value), np.ones(np.shape(value), bool), np.asarray(value))
+                raise Unable
+            done[n] = Cells(constant(value), np.ones(np.shape(value), bool), np.asarray(value))
         for n in postorder(root, done=done):
             if n.dtype == INDEX:
                 continue
@@ -137,7 +123,7 @@ class _Symbolic:
         if n.op == "load":
             return self._load(n, env, node)
         if n.op == "hole":
-            raise _Unable
+            raise Unable
         if n.op == "where":
             chosen = self._chosen(*(done[a] for a in n.args))
             if chosen is not None:
@@ -145,18 +131,14 @@ class _Symbolic:
         if any(a.dtype == INDEX for a in n.args):
             index = [a for a in n.args if a.dtype == INDEX]
             if any(isinstance(x.payload, int) for x in nodes_of("load", *index)):
-                raise _Unable
+                raise Unable
             values = dict(zip(index, (v for v, _ in evaluate_masked(index, env, load_table)), strict=True))
             operands = [_index(values[a]) if a.dtype == INDEX else done[a] for a in n.args]
         else:
             operands = [done[a] for a in n.args]
-        words = [x.words for x in operands]
-        if n.op in COMMUTATIVE and len(words) == 2:
-            words = [np.minimum(*words), np.maximum(*words)]
-        word: NDArray = np.asarray(seed_of(n.op, n.dtype, n.payload if n.op != "const" else ""), np.uint64)
-        for k, w in enumerate(words):
-            word = mixed(word * np.uint64(2 * k + 3) ^ w)
-        return self._folded(n, operands, Cells(word))
+        what = (n.op, n.dtype, n.payload if n.op != "const" else "")
+        made = applied(what, [x.words for x in operands], n.op in COMMUTATIVE)
+        return self._folded(n, operands, Cells(made))
 
     def _folded(self, n: Term, operands: Sequence[Cells], made: Cells) -> Cells:
         """Where all operands are known numbers, their number."""
@@ -174,7 +156,7 @@ class _Symbolic:
             known = known & ~bad
         shape = np.broadcast_shapes(np.shape(known), made.words.shape, np.shape(value))
         known, value = np.broadcast_to(known, shape), np.broadcast_to(value, shape)
-        return Cells(np.where(known, _constant(value), made.words), known, value)
+        return Cells(np.where(known, constant(value), made.words), known, value)
 
     def _chosen(self, condition: Cells, a: Cells, b: Cells) -> Cells | None:
         """`where` with a condition that is known everywhere."""
@@ -195,7 +177,7 @@ class _Symbolic:
 
     def _load(self, n: Term, env: Mapping[Term, NDArray], node: View | Compute) -> Cells:
         if isinstance(n.payload, Table) or any(isinstance(x.payload, int) for x in nodes_of("load", *n.args)):
-            raise _Unable
+            raise Unable
         x = node.operands[int(n.payload)]
         shape = self.pull.shape(x.key)
         index = [v for v, _ in evaluate_masked(n.args, env, load_table)]
@@ -228,7 +210,7 @@ def _index(values: NDArray) -> Cells:
 
 def _spread(value: Cells, shape: tuple[int, ...]) -> Cells:
     if bool(np.any(value.words == 0)):
-        raise _Unable  # an access out of range comes out
+        raise Unable  # an access out of range comes out
     known, numbers = value.known, value.numbers
     return Cells(
         np.broadcast_to(value.words, shape),
@@ -254,4 +236,4 @@ def _combined(value: Cells, combiner: str, dtype: str, ordered: bool) -> Cells:
         return Cells(total)
     known = np.asarray(value.known.all(axis=axes))
     numbers = reduce(value.numbers, combiner, dtype)
-    return Cells(np.where(known, _constant(numbers), total), known, numbers)
+    return Cells(np.where(known, constant(numbers), total), known, numbers)
