@@ -1,4 +1,9 @@
-"""The meaning of tensor laws in first-order logic.
+"""The meaning of tensor laws in first-order logic: sides are unfolded to out[i] over any index sort, for every rank.
+
+A *tensor* has a value and an "inside" predicate (its box); reading outside is undefined. A *map* is what a View needs:
+gather (index to index), valid, fill and the box of the result. A law is two tensors and some hypotheses (`ir/law.py`).
+It is proved when, wherever the left is defined, the right is defined and equal, and both have the same box. So a right
+side that could read out of range is refused. A refuted law comes with a finite model.
 
 Universal statements (hypotheses, bijections, the domain of reductions) are instantiated: for a proof at the index terms
 that occur, for a counter-model at every element of a universe of one to three indices, which makes the model exact.
@@ -9,11 +14,12 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
-from eqsat.rulebook import tensor_proofs as p
+from eqsat.ir.errors import EqsatError
+from eqsat.ir.law import Expr, nodes
 
 ORDER_FREE, NEUTRAL = "reduce-reindex", "reduce-neutral"
 AXIOMS = {
@@ -22,6 +28,15 @@ AXIOMS = {
 }
 """What proofs may use, by the names of the axioms of `rules/axioms.py`."""
 MOST_INSTANCES = 3000
+_FILLS = ("constant", "applied")
+_MAPS = ("map", "bijection", "identity", "inverse", "compose", "filled", "chosen")
+_COMBINES = {
+    "combine": (), "combine_at": ("at",), "combine_permuted": ("permuted",), "combine_moved": ("at", "permuted"),
+    "combine_within": ("within",),
+}  # fmt: skip
+"""What stands before the operator and the reads of a Compute."""
+_AT_INDEX, _AT_REDUCED = ("index", "neutral", "same_value"), ("reduces", "within", "neutral", "reached")
+"""What speaks of the index i, and of the reduced index j."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +57,28 @@ class _Mapped:
     fill: Any
     fill_defined: Any
     inside: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class _Compute:
+    """combine over j of body(i, j, loads), for any body and combiner, both named by `op`.
+
+    at: the body is taken at gather(i) of this map, whose box the result has. permuted: the reduced index runs through
+    a bijection of the reduced box (the order-free axiom makes that no difference; a proof records its use). within:
+    only the reduced indices of this part of the box (the axiom of neutral values says where that makes no difference).
+    """
+
+    op: str
+    reads: tuple[Expr, ...]
+    at: Expr | None = None
+    permuted: str = ""
+    within: str = ""
+
+    @staticmethod
+    def of(t: Expr) -> _Compute:
+        """What an expression combines."""
+        args: Sequence[Any] = t.args
+        return _Compute(*args[-2:], **dict(zip(_COMBINES[t.op], args[:-2], strict=True)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +108,11 @@ class World:
         self.shown: dict[int, tuple[str, tuple[Any, ...], Any]] = {}  # by the identity of the expression
         self.symbols: dict[tuple[Any, ...], Any] = {}
         self.applied: dict[tuple[Any, ...], Any] = {}  # `shown` keeps their arguments, whose identities stay taken
-        self.mapped: dict[tuple[p.MVar, int], _Mapped] = {}
+        self.mapped: dict[tuple[Expr, int], _Mapped] = {}
         self.indices: dict[int, Any] = {}
-        self.bijections: dict[p.MVar, None] = {}
+        self.bijections: dict[str, None] = {}
         self.constraints: list[Any] = []
-        self.reductions: dict[tuple[p.TCompute, int], _Reduction] = {}
+        self.reductions: dict[tuple[_Compute, int], _Reduction] = {}
         self.reduced: dict[str, list[Any]] = {}
         self.axioms: dict[str, None] = {}
         self.results: dict[str, Any] = {}
@@ -118,38 +155,44 @@ class World:
 
     # -- unfolding -----------------------------------------------------------------------------------------------------
 
-    def fill(self, f: p.FillExpr, x: Any) -> tuple[Any, Any]:
+    def fill(self, f: Expr, x: Any) -> tuple[Any, Any]:
         """Value and definedness of a fill."""
-        if isinstance(f, p.FConst):
-            return self.value(f"constant {f.name}"), self.true
-        if isinstance(f, p.FVar):
-            return self.value(f"fill {f.name}", x), self.predicate(f"fill defined {f.name}", x)
-        if isinstance(f, p.FOf):
-            mapped = self.map(f.map, x)
-            return mapped.fill, mapped.fill_defined
-        parts = [self.fill(a, x) for a in f.args]
-        return self.value(f.function, *(v for v, _ in parts)), self.z3.And(self.true, *(d for _, d in parts))
+        args: Sequence[Any] = f.args
+        if f.op == "constant":
+            return self.value(f"constant {args[0]}"), self.true
+        if f.op != "applied":
+            raise _meaningless(f, "fill")
+        parts = [self.fill(a, x) for a in args[1]]
+        return self.value(args[0], *(v for v, _ in parts)), self.z3.And(self.true, *(d for _, d in parts))
 
-    def map(self, m: p.MapExpr, x: Any, source_inside: Callable[[Any], Any] | None = None) -> _Mapped:
+    def own_fill(self, name: str, x: Any) -> tuple[Any, Any]:
+        """Value and definedness of the fill that a map comes with: any value, where it is defined at all."""
+        return self.value(f"fill of {name}", x), self.predicate(f"fill defined of {name}", x)
+
+    def map(self, m: Expr, x: Any, source_inside: Callable[[Any], Any] | None = None) -> _Mapped:
         """A map at an index; the identity needs the box of its source."""
         z3 = self.z3
-        if isinstance(m, p.MVar):
+        args: Sequence[Any] = m.args
+        if m.op in ("map", "bijection"):
             key = (m, x.get_id())
             if key not in self.mapped:
-                self.mapped[key] = self.variable(m, x)
+                self.mapped[key] = self.variable(str(args[0]), m.op == "bijection", x)
             return self.mapped[key]
-        if isinstance(m, p.MIdentity):
+        if m.op == "identity":
             inside = self.true if source_inside is None else source_inside(x)
             return _Mapped(x, self.true, self.value("fill identity", x), self.true, inside)
-        if isinstance(m, p.MInverse):
-            self.bijections[m.map] = None
-            name = m.map.name
-            value, defined = self.fill(p.FVar(f"of {name}^-1"), x)
+        if m.op == "inverse":
+            if args[0].op not in ("map", "bijection"):
+                raise _meaningless(m, "map")
+            name = str(args[0])
+            self.bijections[name] = None
+            value, defined = self.own_fill(f"{name}^-1", x)
             inside = self.predicate(f"source box {name}", x)
             return _Mapped(self.index(f"gather {name}^-1", x), self.true, value, defined, inside)
-        if isinstance(m, p.MCompose):
-            outer = self.map(m.then, x, lambda y: self.map(m.first, y, source_inside).inside)
-            inner = self.map(m.first, outer.gather, source_inside)
+        if m.op == "compose":
+            first, then = args
+            outer = self.map(then, x, lambda y: self.map(first, y, source_inside).inside)
+            inner = self.map(first, outer.gather, source_inside)
             return _Mapped(
                 inner.gather,
                 z3.And(outer.valid, inner.valid),
@@ -157,77 +200,87 @@ class World:
                 z3.If(outer.valid, inner.fill_defined, outer.fill_defined),
                 outer.inside,
             )
-        if isinstance(m, p.MFilled):
-            value, defined = self.fill(m.fill, x)
-            return dataclasses.replace(self.map(m.map, x, source_inside), fill=value, fill_defined=defined)
-        if isinstance(m, p.MTotal):
-            return dataclasses.replace(self.map(m.map, x, source_inside), valid=self.true)
-        yes, no = self.map(m.yes, x, source_inside), self.map(m.no, x, source_inside)
-        chosen = self.predicate(f"condition {m.condition}", x)
-        picked = [
-            z3.If(chosen, a, b)
-            for a, b in zip((yes.gather, yes.valid, yes.fill, yes.fill_defined, yes.inside),
-                            (no.gather, no.valid, no.fill, no.fill_defined, no.inside), strict=True)
-        ]  # fmt: skip
+        if m.op == "filled":
+            value, defined = self.fill(args[1], x)
+            return dataclasses.replace(self.map(args[0], x, source_inside), fill=value, fill_defined=defined)
+        if m.op != "chosen":
+            raise _meaningless(m, "map")
+        return self.chosen(str(args[0]), [self.map(each, x, source_inside) for each in args[1]], x)
+
+    def chosen(self, condition: str, maps: Sequence[_Mapped], x: Any) -> _Mapped:
+        """The first map where a condition on the output index holds, else the next ones in turn."""
+        first, *rest = maps
+        if not rest:
+            return first
+        other, holds = self.chosen(condition + "'", rest, x), self.predicate(f"condition {condition}", x)
+        picked = [self.z3.If(holds, a, b) for a, b in zip(vars(first).values(), vars(other).values(), strict=True)]
         self.register(picked[0])
         return _Mapped(*picked)
 
-    def variable(self, m: p.MVar, x: Any) -> _Mapped:
-        """A map that a law leaves open, at an index."""
-        value, defined = self.fill(p.FVar(f"of {m.name}"), x)
-        self.bijections |= {m: None} if m.bijective else {}
-        valid = self.true if m.bijective else self.predicate(f"valid {m.name}", x)
-        return _Mapped(self.index(f"gather {m.name}", x), valid, value, defined, self.predicate(f"box {m.name}", x))
+    def variable(self, name: str, bijective: bool, x: Any) -> _Mapped:
+        """A map that a law leaves open, at an index; a bijective one is valid everywhere and one to one between its box
+        and its source's box."""
+        value, defined = self.own_fill(name, x)
+        self.bijections |= {name: None} if bijective else {}
+        valid = self.true if bijective else self.predicate(f"valid {name}", x)
+        return _Mapped(self.index(f"gather {name}", x), valid, value, defined, self.predicate(f"box {name}", x))
 
-    def cell(self, t: p.TensorExpr, x: Any) -> _Cell:
+    def cell(self, t: Expr, x: Any) -> _Cell:
         """A tensor at an index."""
         z3 = self.z3
-        if isinstance(t, p.TVal):
-            inside = self.predicate(f"box {t.name}", x)
-            return _Cell(self.value(t.name, x), inside, inside)
-        if isinstance(t, p.TFull):
-            value, defined = self.fill(t.value, x)
-            inside = self.inside(t.like, x)
-            return _Cell(value, z3.And(inside, defined), inside)
-        if isinstance(t, p.TView):
-            mapped = self.map(t.map, x, lambda y: self.inside(t.source, y))
-            return self.viewed(mapped, self.cell(t.source, mapped.gather))
-        if isinstance(t, p.TPointwise):
-            cells = [self.cell(a, x) for a in t.args]
-            value = self.value(t.function, *(c.value for c in cells))
+        args: Sequence[Any] = t.args
+        if t.op == "tensor":
+            inside = self.predicate(f"box {args[0]}", x)
+            return _Cell(self.value(args[0], x), inside, inside)
+        if t.op == "view":
+            source, m = args
+            mapped = self.map(m, x, lambda y: self.inside(source, y))
+            return self.viewed(mapped, self.cell(source, mapped.gather))
+        if t.op == "pointwise":
+            cells = [self.cell(a, x) for a in args[1]]
+            value = self.value(args[0], *(c.value for c in cells))
             return _Cell(value, z3.And(*(c.defined for c in cells)), z3.And(*(c.inside for c in cells)))
-        if isinstance(t, p.TWhere):
-            yes, no = self.cell(t.yes, x), self.cell(t.no, x)
-            chosen = self.predicate(f"condition {t.condition}", x)
-            inside = z3.And(yes.inside, no.inside)
-            defined = z3.And(inside, z3.If(chosen, yes.defined, no.defined))
-            return _Cell(z3.If(chosen, yes.value, no.value), defined, inside)
-        if isinstance(t, p.TGuard):
-            return self.viewed(self.map(t.map, x, lambda y: self.inside(t.body, y)), self.cell(t.body, x))
-        return self.compute(t, x)
+        if t.op == "select":
+            return self.selected(args[0], [self.cell(a, x) for a in args[1]], x)
+        if t.op == "guarded":
+            m, body = args
+            return self.viewed(self.map(m, x, lambda y: self.inside(body, y)), self.cell(body, x))
+        if t.op not in _COMBINES:
+            raise _meaningless(t, "tensor")
+        return self.compute(_Compute.of(t), x)
 
-    def inside(self, t: p.TensorExpr, x: Any) -> Any:
+    def selected(self, condition: str, cells: Sequence[_Cell], x: Any) -> _Cell:
+        """The first cell where a condition on the index holds, else the next ones in turn; lazy."""
+        z3 = self.z3
+        first, *rest = cells
+        if not rest:
+            return first
+        other, holds = self.selected(condition + "'", rest, x), self.predicate(f"condition {condition}", x)
+        inside = z3.And(first.inside, other.inside)
+        defined = z3.And(inside, z3.If(holds, first.defined, other.defined))
+        return _Cell(z3.If(holds, first.value, other.value), defined, inside)
+
+    def inside(self, t: Expr, x: Any) -> Any:
         """Whether an index is in a tensor's box; unlike `cell`, this unfolds no values."""
-        if isinstance(t, p.TVal):
-            return self.predicate(f"box {t.name}", x)
-        if isinstance(t, p.TFull):
-            return self.inside(t.like, x)
-        if isinstance(t, p.TView):
-            return self.map(t.map, x, lambda y: self.inside(t.source, y)).inside
-        if isinstance(t, p.TPointwise):
-            return self.z3.And(*(self.inside(a, x) for a in t.args))
-        if isinstance(t, p.TWhere):
-            return self.z3.And(self.inside(t.yes, x), self.inside(t.no, x))
-        if isinstance(t, p.TGuard):
-            return self.map(t.map, x, lambda y: self.inside(t.body, y)).inside
-        return self.predicate(f"box {t.op}", x) if t.at is None else self.map(t.at, x).inside
+        args: Sequence[Any] = t.args
+        if t.op == "tensor":
+            return self.predicate(f"box {args[0]}", x)
+        if t.op in ("view", "guarded"):
+            source, m = args if t.op == "view" else args[::-1]
+            return self.map(m, x, lambda y: self.inside(source, y)).inside
+        if t.op in ("pointwise", "select"):
+            return self.z3.And(*(self.inside(a, x) for a in args[1]))
+        if t.op not in _COMBINES:
+            raise _meaningless(t, "tensor")
+        made = _Compute.of(t)
+        return self.predicate(f"box {made.op}", x) if made.at is None else self.map(made.at, x).inside
 
     def viewed(self, mapped: _Mapped, source: _Cell) -> _Cell:
         z3 = self.z3
         defined = z3.And(mapped.inside, z3.If(mapped.valid, source.defined, mapped.fill_defined))
         return _Cell(z3.If(mapped.valid, source.value, mapped.fill), defined, mapped.inside)
 
-    def compute(self, t: p.TCompute, x: Any) -> _Cell:
+    def compute(self, t: _Compute, x: Any) -> _Cell:
         z3 = self.z3
         inside, here = None, x
         if t.at is not None:
@@ -235,10 +288,6 @@ class World:
             inside, here = mapped.inside, mapped.gather
         own = self.predicate(f"box {t.op}", here)
         inside = own if inside is None else inside
-
-        if not t.reduced:
-            value, defined = self.body(t, here, None)
-            return _Cell(value, z3.And(inside, own, defined), inside)
         order = t.permuted
         if order and ORDER_FREE in self.believed:
             self.axioms[ORDER_FREE], order = None, ""  # a bijection of the reduced box leaves the value as it is
@@ -252,13 +301,13 @@ class World:
         found = self.reductions[key]
         return _Cell(found.value, z3.And(inside, own, found.defined), inside)
 
-    def body(self, t: p.TCompute, x: Any, j: Any) -> tuple[Any, Any]:
-        """Value and definedness of what a Compute combines, at an output index and a reduced one (None: none)."""
+    def body(self, t: _Compute, x: Any, j: Any) -> tuple[Any, Any]:
+        """Value and definedness of what a Compute combines, at an output index and a reduced one."""
         cells = [self.read(r, x, j) for r in t.reads]
-        value = self.value(f"body {t.op}", *((x,) if j is None else (x, j)), *(c.value for c in cells))
+        value = self.value(f"body {t.op}", x, j, *(c.value for c in cells))
         return value, self.z3.And(self.true, *(c.defined for c in cells))
 
-    def reduced_box(self, t: p.TCompute, j: Any) -> Any:
+    def reduced_box(self, t: _Compute, j: Any) -> Any:
         """Whether a Compute reduces over an index."""
         whole = self.predicate(f"reduced box {t.op}", j)
         return self.z3.And(whole, self.predicate(f"within {t.within}", j)) if t.within else whole
@@ -267,67 +316,77 @@ class World:
         """Whether a value changes nothing that an operator combines it with."""
         return self.predicate(f"neutral {op}", value)
 
-    def read(self, r: p.TRead | p.TReadThrough, x: Any, j: Any) -> _Cell:
-        at = self.index(f"access {r.access}", *((x,) if j is None else (x, j)))
-        if isinstance(r, p.TRead):
-            return self.cell(r.operand, at)
-        mapped = self.map(r.map, at, lambda y: self.inside(r.operand, y))
-        return self.viewed(mapped, self.cell(r.operand, mapped.gather))
+    def read(self, r: Expr, x: Any, j: Any) -> _Cell:
+        """A load of a Compute, with or without a View absorbed into it."""
+        args: Sequence[Any] = r.args
+        if r.op not in ("read", "read_through"):
+            raise _meaningless(r, "load")
+        operand, at = args[0], self.index(f"access {args[-1]}", x, j)
+        if r.op == "read":
+            return self.cell(operand, at)
+        mapped = self.map(args[1], at, lambda y: self.inside(operand, y))
+        return self.viewed(mapped, self.cell(operand, mapped.gather))
 
     # -- formulas ------------------------------------------------------------------------------------------------------
 
-    def place(self, i: p.IndexExpr, env: dict[str, Any]) -> Any:
-        if isinstance(i, p.IVar):
-            return env[i.name]
-        at = self.place(i.index, env)
-        if isinstance(i, p.IAccess):
-            return self.index(f"access {i.access}", at, env[i.reduced.name])
-        return self.map(i.map, at).gather
+    def place(self, i: Expr, env: dict[str, Any]) -> Any:
+        """An index: `i` itself, where a map reads, or where a Compute reads an operand for the reduced index."""
+        args: Sequence[Any] = i.args
+        if i.op == "index":
+            return env["i"]
+        if i.op == "reached":
+            return self.index(f"access {args[2]}", self.place(args[1], env), env["j"])
+        if i.op != "gather":
+            raise _meaningless(i, "index")
+        return self.map(args[0], self.place(args[1], env)).gather
 
-    def worth(self, v: p.VAt | p.VFill, env: dict[str, Any]) -> Any:
-        x = self.place(v.index, env)
-        return self.cell(v.tensor, x).value if isinstance(v, p.VAt) else self.fill(v.fill, x)[0]
+    def worth(self, v: Expr, env: dict[str, Any]) -> Any:
+        """The value of a tensor or a fill at the index."""
+        return self.fill(v, env["i"])[0] if v.op in _FILLS else self.cell(v, env["i"]).value
 
-    def formula(self, f: p.Formula, env: dict[str, Any]) -> Any:
+    def formula(self, f: Expr, env: dict[str, Any]) -> Any:
+        """What a hypothesis says of indices."""
         z3 = self.z3
-        if isinstance(f, p.HNot):
-            return z3.Not(self.formula(f.part, env))
-        if isinstance(f, p.HAnd):
-            return z3.And(self.true, *(self.formula(part, env) for part in f.parts))
-        if isinstance(f, (p.HImplies, p.HIff)):
-            a, b = self.formula(f.a, env), self.formula(f.b, env)
-            return z3.Implies(a, b) if isinstance(f, p.HImplies) else a == b
-        if isinstance(f, p.HSameValue):
-            return self.worth(f.a, env) == self.worth(f.b, env)
-        if isinstance(f, p.HSameIndex):
-            return self.place(f.a, env) == self.place(f.b, env)
-        x = self.place(f.index, env)
-        if isinstance(f, p.HNeutral):
-            return self.neutral(f.of.op, self.body(f.of, x, self.place(f.reduced, env))[0])
-        if isinstance(f, p.HWithin):
-            return self.predicate(f"within {f.part}", x)
-        if isinstance(f, p.HReduced):
-            return self.predicate(f"reduced box {f.op}", x)
-        if isinstance(f, p.HCondition):
-            return self.predicate(f"condition {f.name}", x)
-        if isinstance(f, p.HValid):
-            return self.map(f.map, x).valid
-        if isinstance(f.of, (p.TVal, p.TFull, p.TView, p.TPointwise, p.TWhere, p.TGuard, p.TCompute)):
-            return self.inside(f.of, x)
-        return self.map(f.of, x).inside
+        args: Sequence[Any] = f.args
+        if f.op == "negation":
+            return z3.Not(self.formula(args[0], env))
+        if f.op == "both":
+            return z3.And(self.true, *(self.formula(part, env) for part in args[0]))
+        if f.op in ("implies", "iff"):
+            a, b = (self.formula(side, env) for side in args)
+            return z3.Implies(a, b) if f.op == "implies" else a == b
+        if f.op == "same_value":
+            return self.worth(args[0], env) == self.worth(args[1], env)
+        if f.op == "same_index":
+            return self.place(args[0], env) == self.place(args[1], env)
+        if f.op == "neutral":
+            made = _Compute.of(args[0])
+            return self.neutral(made.op, self.body(made, env["i"], env["j"])[0])
+        if f.op == "within":
+            return self.predicate(f"within {args[0]}", env["j"])
+        if f.op == "reduces":
+            return self.predicate(f"reduced box {args[0]}", env["j"])
+        if f.op not in ("takes", "valid", "inside"):
+            raise _meaningless(f, "hypothesis")
+        x = self.place(args[1], env)
+        if f.op == "takes":
+            return self.predicate(f"condition {args[0]}", x)
+        if f.op == "valid":
+            return self.map(args[0], x).valid
+        return self.map(args[0], x).inside if args[0].op in _MAPS else self.inside(args[0], x)
 
     # -- instances of universal statements -----------------------------------------------------------------------------
 
-    def bijection(self, m: p.MVar, x: Any) -> Any:
+    def bijection(self, name: str, x: Any) -> Any:
         """A bijection and its inverse at one index."""
-        z3, name = self.z3, m.name
+        z3 = self.z3
         box, source = self.predicate(f"box {name}", x), self.predicate(f"source box {name}", x)
         there, back = self.index(f"gather {name}", x), self.index(f"gather {name}^-1", x)
         onto = z3.And(self.predicate(f"source box {name}", there), self.index(f"gather {name}^-1", there) == x)
         into = z3.And(self.predicate(f"box {name}", back), self.index(f"gather {name}", back) == x)
         return z3.And(z3.Implies(box, onto), z3.Implies(source, into))
 
-    def close(self, hypotheses: Sequence[p.Formula], rounds: int) -> bool:
+    def close(self, hypotheses: Sequence[Expr], rounds: int) -> bool:
         """Instantiate everything at the known indices; False where that is too much or, in a universe, not all."""
         done: set[Any] = set()
         for _ in range(rounds):
@@ -354,7 +413,7 @@ class World:
         """Where universal statements are instantiated, by identity."""
         return [(e.get_id(), e) for e in self.universe] if self.universe else list(self.indices.items())
 
-    def candidates(self, f: p.Formula, name: str) -> list[tuple[int, Any]]:
+    def candidates(self, f: Expr, name: str) -> list[tuple[int, Any]]:
         """Where an index variable of a hypothesis is instantiated: a reduced one, for a proof, at reduced indices."""
         ops = () if self.universe else _reduced_by(f, name)
         found = {j.get_id(): j for op in ops for j in self.reduced.get(op, ())}
@@ -409,22 +468,18 @@ class World:
         return z3.Or(z3.And(x, y, a != b), *alone)
 
 
-def _parts(node: Any) -> Iterator[Any]:
-    """A formula and all that it is made of."""
-    yield node
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
-        for field in dataclasses.fields(node):
-            yield from _parts(getattr(node, field.name))
-    elif isinstance(node, tuple):
-        for part in node:  # pyright: ignore[reportUnknownVariableType]
-            yield from _parts(part)
+def _meaningless(e: Expr, wanted: str) -> EqsatError:
+    return EqsatError(
+        f"law expression {e}", f"{e.op} has no meaning as a {wanted}", "see the functions of eqsat.ir.law"
+    )
 
 
-def _index_names(f: p.Formula) -> set[str]:
+def _index_names(f: Expr) -> set[str]:
     """The index variables of a formula."""
-    return {x.name for x in _parts(f) if isinstance(x, p.IVar)}
+    found = {e.op for e in nodes(f)}
+    return {name for name, ops in (("i", _AT_INDEX), ("j", _AT_REDUCED)) if found.intersection(ops)}
 
 
-def _reduced_by(f: p.Formula, name: str) -> set[str]:
+def _reduced_by(f: Expr, name: str) -> set[str]:
     """The operators that a formula says to reduce over an index variable."""
-    return {x.op for x in _parts(f) if isinstance(x, p.HReduced) and x.index.name == name}
+    return {str(e.args[0]) for e in nodes(f) if e.op == "reduces"} if name == "j" else set()

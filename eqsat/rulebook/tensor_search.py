@@ -8,9 +8,9 @@ from typing import Any
 
 from eqsat.ir import clock
 from eqsat.ir.decide import Proof, Verdict
+from eqsat.ir.law import Expr
 from eqsat.proving.apart import MOST_SECONDS
 from eqsat.proving.z3_check import verdict_of
-from eqsat.rulebook import tensor_proofs as p
 from eqsat.rulebook.tensor_model import AXIOMS, World
 
 # What is tried in turn: a proof with so many rounds of instances, or a counter-model with so many indices. Few
@@ -18,7 +18,7 @@ from eqsat.rulebook.tensor_model import AXIOMS, World
 ATTEMPTS = (("rounds", 1), ("indices", 1), ("indices", 2), ("rounds", 2), ("indices", 3))
 
 
-def _negated(world: World, lhs: p.TensorExpr, rhs: p.TensorExpr) -> Any:
+def _negated(world: World, lhs: Expr, rhs: Expr) -> Any:
     """That the law fails at the index i."""
     z3 = world.z3
     i = world.index("i")
@@ -56,7 +56,7 @@ def _witness(world: World, model: Any) -> dict[str, str]:
 
 
 def decide_rule(
-    lhs: p.TensorExpr, rhs: p.TensorExpr, hypotheses: tuple[p.Formula, ...], rlimit: int, believed: Collection[str]
+    lhs: Expr, rhs: Expr, hypotheses: tuple[Expr, ...], rlimit: int, believed: Collection[str]
 ) -> tuple[Verdict, dict[str, str], str, tuple[str, ...]]:
     """The verdict, the finite counter-model, the method and the axioms used."""
     axioms: tuple[str, ...] = ()
@@ -76,13 +76,20 @@ def decide_rule(
 
 
 def prove_tensor_rule(
-    lhs: p.TensorExpr,
-    rhs: p.TensorExpr,
-    hypotheses: Sequence[p.Formula] = (),
+    lhs: Expr,
+    rhs: Expr,
+    hypotheses: Sequence[Expr] = (),
     rlimit: int = 4_000_000,
     believed: Collection[str] = tuple(AXIOMS),
 ) -> Proof:
     """Wherever `lhs` is defined: is `rhs` defined and equal, in the same box, for all tensors, maps and functions?
+
+    >>> from eqsat.ir.law import compose, filled, mapping, tensor, value, view
+    >>> x, f, g, p = tensor("x"), mapping("f"), mapping("g"), value("p")
+    >>> prove_tensor_rule(view(view(x, f), g), view(x, compose(f, g))).verdict
+    'proved'
+    >>> prove_tensor_rule(view(view(x, f), filled(g, p)), view(x, filled(compose(f, g), p))).verdict  # the fill of f?
+    'refuted'
 
     A refutation's witness maps the parts of a finite model, such as "valid f(#0)", to their values; `note` prints it.
     The budget `rlimit` is in Z3 resource units per attempt. Of the axioms, those that are `believed` may be used.
