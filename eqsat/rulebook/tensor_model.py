@@ -77,7 +77,7 @@ class _Compute:
     @staticmethod
     def of(t: Expr) -> _Compute:
         """What an expression combines."""
-        args: Sequence[Any] = t.args
+        args = _args(t)
         return _Compute(*args[-2:], **dict(zip(_COMBINES[t.op], args[:-2], strict=True)))
 
 
@@ -157,7 +157,7 @@ class World:
 
     def fill(self, f: Expr, x: Any) -> tuple[Any, Any]:
         """Value and definedness of a fill."""
-        args: Sequence[Any] = f.args
+        args = _args(f)
         if f.op == "constant":
             return self.value(f"constant {args[0]}"), self.true
         if f.op != "applied":
@@ -172,7 +172,7 @@ class World:
     def map(self, m: Expr, x: Any, source_inside: Callable[[Any], Any] | None = None) -> _Mapped:
         """A map at an index; the identity needs the box of its source."""
         z3 = self.z3
-        args: Sequence[Any] = m.args
+        args = _args(m)
         if m.op in ("map", "bijection"):
             key = (m, x.get_id())
             if key not in self.mapped:
@@ -228,7 +228,7 @@ class World:
     def cell(self, t: Expr, x: Any) -> _Cell:
         """A tensor at an index."""
         z3 = self.z3
-        args: Sequence[Any] = t.args
+        args = _args(t)
         if t.op == "tensor":
             inside = self.predicate(f"box {args[0]}", x)
             return _Cell(self.value(args[0], x), inside, inside)
@@ -262,7 +262,7 @@ class World:
 
     def inside(self, t: Expr, x: Any) -> Any:
         """Whether an index is in a tensor's box; unlike `cell`, this unfolds no values."""
-        args: Sequence[Any] = t.args
+        args = _args(t)
         if t.op == "tensor":
             return self.predicate(f"box {args[0]}", x)
         if t.op in ("view", "guarded"):
@@ -318,7 +318,7 @@ class World:
 
     def read(self, r: Expr, x: Any, j: Any) -> _Cell:
         """A load of a Compute, with or without a View absorbed into it."""
-        args: Sequence[Any] = r.args
+        args = _args(r)
         if r.op not in ("read", "read_through"):
             raise _meaningless(r, "load")
         operand, at = args[0], self.index(f"access {args[-1]}", x, j)
@@ -331,7 +331,7 @@ class World:
 
     def place(self, i: Expr, env: dict[str, Any]) -> Any:
         """An index: `i` itself, where a map reads, or where a Compute reads an operand for the reduced index."""
-        args: Sequence[Any] = i.args
+        args = _args(i)
         if i.op == "index":
             return env["i"]
         if i.op == "reached":
@@ -347,7 +347,7 @@ class World:
     def formula(self, f: Expr, env: dict[str, Any]) -> Any:
         """What a hypothesis says of indices."""
         z3 = self.z3
-        args: Sequence[Any] = f.args
+        args = _args(f)
         if f.op == "negation":
             return z3.Not(self.formula(args[0], env))
         if f.op == "both":
@@ -466,6 +466,11 @@ class World:
         alone = [z3.And(x, z3.Not(y), z3.Not(self.neutral(left.op, a)))]
         alone.append(z3.And(y, z3.Not(x), z3.Not(self.neutral(left.op, b))))
         return z3.Or(z3.And(x, y, a != b), *alone)
+
+
+def _args(e: Expr) -> tuple[Any, ...]:
+    """What an operation has, of the kinds that its function in `ir/law.py` takes."""
+    return e.args
 
 
 def _meaningless(e: Expr, wanted: str) -> EqsatError:
