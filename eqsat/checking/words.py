@@ -31,7 +31,7 @@ def constant(values: Any) -> NDArray:
     """
     array = np.asarray(values)
     if array.dtype.kind == "c":
-        return applied(("complex", array.dtype.name), [constant(array.real), constant(array.imag)])
+        return applied(("complex", array.dtype.name), [constant(np.real(array)), constant(np.imag(array))])
     if array.dtype.hasobject or array.dtype.kind in "SUMm" or array.dtype.itemsize > WIDEST:
         raise Unable
     if has_floats(array):
