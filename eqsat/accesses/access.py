@@ -6,8 +6,9 @@ same iteration of all their common loops, the one of the smaller path happens fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store
@@ -18,6 +19,7 @@ from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import conjuncts, postorder
 
 Path = tuple[int, ...]
+Known = TypeVar("Known")
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,22 +205,33 @@ def _lane(index: Term, lane: int) -> Term | None:
 
 def _loads(term: Term, context: Context, stmt: Stmt) -> Iterator[Access]:
     """The loads of a term, each under the conditions of the lazy operations around it."""
-    seen: set[tuple[int, tuple[int, ...]]] = set()
-    stack = [(term, context)]
+    for load, here in guarded_loads(term, context, Context.under, lambda c: tuple(g.serial for g in c.guards)):
+        yield from _accesses(here, str(load.payload), load.args, (False, 0), stmt)
+
+
+def guarded_loads(
+    term: Term, here: Known, under: Callable[[Known, Term, bool], Known], key: Callable[[Known], Hashable]
+) -> Iterator[tuple[Term, Known]]:
+    """The loads of buffers in a term, each with what is known where it is evaluated: `where`, `and`, `or` are lazy.
+
+    here: what is known of the whole; `under` adds that a condition holds, or not; `key` tells what is known apart.
+    """
+    seen: set[tuple[int, Hashable]] = set()
+    stack = [(term, here)]
     while stack:
-        node, here = stack.pop()
-        key = (node.serial, tuple(g.serial for g in here.guards))
-        if key in seen or (not node.args and node.op != "load"):
+        node, known = stack.pop()
+        place = node.serial, key(known)
+        if place in seen or (not node.args and node.op != "load"):
             continue
-        seen.add(key)
+        seen.add(place)
         if node.op == "load" and isinstance(node.payload, str):
-            yield from _accesses(here, node.payload, node.args, (False, 0), stmt)
+            yield node, known
         if node.op == "where":
             condition, yes, no = node.args
-            stack += [(condition, here), (yes, here.under(condition)), (no, here.under(condition, False))]
+            stack += [(condition, known), (yes, under(known, condition, True)), (no, under(known, condition, False))]
         elif node.op in ("and", "or"):
             for part in node.args:
-                stack.append((part, here))
-                here = here.under(part, node.op == "and")
+                stack.append((part, known))
+                known = under(known, part, node.op == "and")
         else:
-            stack.extend((a, here) for a in node.args)
+            stack.extend((a, known) for a in node.args)

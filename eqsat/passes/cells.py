@@ -3,15 +3,21 @@
 A question about two accesses is a claim for the prover: for all iterations, the conditions do not hold together or the
 indices differ. What a statement certainly writes is said the other way round, as a predicate of the cell, by solving
 its index for the loop axes; the solution is checked by being part of the predicate.
+
+`accesses/access.py` describes accesses for changes of order; this one is for what memory holds, and keeps what that
+leaves out: a condition on data is a fact about the data that was read (`frozen`). That has what this one leaves out:
+a path, which says what comes first, and an address in memory; here a cell is one of a buffer by its name, and what an
+alias shares memory with is left as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
+from eqsat.accesses.access import guarded_loads
 from eqsat.ir.decide import Proof
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.layouts.index_map import IndexMap
@@ -84,41 +90,20 @@ def _loads(term: Term) -> tuple[Term, ...]:
     return tuple(node for node in nodes_of("load", term) if isinstance(node.payload, str))
 
 
-def guarded_parts(term: Term) -> list[tuple[Term, Term]]:
-    """The loads of a term, each with the condition under which it is evaluated (`where`, `and`, `or` are lazy)."""
-    found: list[tuple[Term, Term]] = []
-    seen: set[tuple[Term, Term]] = set()
-    stack = [(term, t.TRUE)]
-    while stack:
-        node, condition = stack.pop()
-        if (node, condition) in seen or not node.args:
-            if node.op == "load" and (node, condition) not in seen:
-                found.append((node, condition))
-            seen.add((node, condition))
-            continue
-        seen.add((node, condition))
-        if node.op == "load":
-            found.append((node, condition))
-        if node.op == "where":
-            test = node.args[0]
-            stack.append((test, condition))
-            stack.append((node.args[1], t.logical_and(condition, test)))
-            stack.append((node.args[2], t.logical_and(condition, t.logical_not(test))))
-        elif node.op in ("and", "or"):
-            for part in node.args:
-                stack.append((part, condition))
-                condition = t.logical_and(condition, part if node.op == "and" else t.logical_not(part))
-        elif node.op not in ("axis", "var", "hole"):
-            stack.extend((a, condition) for a in node.args)
-    return found
+def guarded_parts(term: Term) -> Iterator[tuple[Term, Term]]:
+    """The loads of a term, each with the condition under which it is evaluated."""
+
+    def under(condition: Term, test: Term, holds: bool) -> Term:
+        return t.logical_and(condition, test if holds else t.logical_not(test))
+
+    return guarded_loads(term, t.TRUE, under, lambda condition: condition.serial)
 
 
 def reads_of(term: Term, condition: Term = t.TRUE, axes: tuple[Term, ...] = ()) -> list[CellAccess]:
     """The cells that a term reads."""
     return [
-        CellAccess(node.payload, tuple(map(frozen, node.args)), frozen(t.logical_and(condition, guard)), axes)
-        for node, guard in guarded_parts(term)
-        if isinstance(node.payload, str)
+        CellAccess(str(load.payload), tuple(map(frozen, load.args)), frozen(t.logical_and(condition, guard)), axes)
+        for load, guard in guarded_parts(term)
     ]
 
 

@@ -238,10 +238,9 @@ def _indices(stmt: Stmt) -> list[Term]:
 def check_term(term: Term, context: Context) -> Difference | None:
     """Is a term defined in a context: loads inside of their buffers, no division by zero?"""
     for load, guard in guarded_parts(term):
-        if isinstance(load.payload, str):
-            problem = _check_cell(load, guard, context)
-            if problem is not None:
-                return problem
+        problem = _check_cell(load, guard, context)
+        if problem is not None:
+            return problem
     defined = definedness([term], {name: decl.shape for name, decl in context.decls.items()})[0]
     proof = context.prove(defined) if defined is not t.TRUE else Proof("proved")
     return None if proof else Difference(f"{term} is not known to be defined", dict(proof.witness or {}))

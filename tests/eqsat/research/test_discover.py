@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 from rule_mutants import theorem, wrong_at
+from said_by_grammars import covered
 
 import eqsat as eq
 from eqsat.cli import main
 from eqsat.index_graph.cost import cost
 from eqsat.ir.rule import Family, Idx, Kind, Pos, Rule, when
-from eqsat.research.candidates import Candidate, covered
+from eqsat.research.candidates import Candidate
 from eqsat.research.derive import Deriver, derivation, minimize
 from eqsat.research.discover import Discovery, discover
 from eqsat.research.grammar import ARITHMETIC, Grammar
