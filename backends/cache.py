@@ -6,6 +6,7 @@ is not used, a new one is for us alone. A cache that cannot be used costs time, 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import warnings
@@ -13,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eqsat.backends.drafts import LOCK, abandoned, draft, locked
 from eqsat.backends.private import NotPrivate, is_full, private_folder, read_private, write_private
@@ -124,6 +126,21 @@ def read(file: Path) -> bytes | None:
     except OSError:
         pass
     return None
+
+
+def held(kind: str, name: str) -> bytes | None:
+    """What a file of the cache holds; None where there is none."""
+    where = folder(kind)
+    return None if where is None else read(where / name)
+
+
+def answer(kind: str, name: str, field: str) -> Any:
+    """What a file of the cache, written as JSON, says under a name; None where there is none that does."""
+    data = held(kind, name)
+    try:
+        return None if data is None else json.loads(data)[field]
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 @contextmanager

@@ -184,8 +184,7 @@ def _key() -> str:
 
 def _kept(key: str) -> Machine | None:
     """What was measured before; a file that says something else is as none."""
-    where = cache.folder(KIND)
-    data = None if where is None else cache.read(where / f"{key}.json")
+    data = cache.held(KIND, f"{key}.json")
     try:
         return None if data is None else machine_of(json.loads(data), "measured machine")
     except (ValueError, EqsatError):

@@ -84,8 +84,7 @@ def program_key(name: str, inputs: Mapping[str, str], flat: Flat, *settings: obj
 
 def find(key: str | None, flat: Flat) -> tuple[CachedInterface, Unit] | None:
     """The program with a key; None where there is none, or none that is intact and of this generator."""
-    folder = None if key is None else cache.folder("programs")
-    held = None if folder is None else cache.read(folder / f"{key}.json")
+    held = None if key is None else cache.held("programs", f"{key}.json")
     if held is None:
         return None
     try:

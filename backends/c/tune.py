@@ -149,14 +149,7 @@ def best_of(calls: Sequence[Callable[[], None]]) -> tuple[int, list[float]]:
 
 def remembered(name: str, count: int) -> int | None:
     """The winner among so many candidates that was kept under a name."""
-    folder = cache.folder("tuned")
-    held = None if folder is None else cache.read(folder / name)
-    if held is None:
-        return None
-    try:
-        number = json.loads(held)["winner"]
-    except (ValueError, KeyError, TypeError):
-        return None
+    number = cache.answer("tuned", name, "winner")
     return number if isinstance(number, int) and 0 <= number < count else None
 
 

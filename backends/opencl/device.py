@@ -179,8 +179,7 @@ def _question(where: OpenDevice, source: str, options: list[str]) -> str:
 
 def _kept(name: str) -> bytes | None:
     """A binary of the cache, where it is what was written: a driver may crash on another."""
-    folder = cache.folder("opencl")
-    data = None if folder is None else cache.read(folder / name)
+    data = cache.held("opencl", name)
     return None if data is None or hashlib.sha256(data[32:]).digest() != data[:32] else data[32:]
 
 

@@ -89,24 +89,12 @@ def _wrong(where: OpenDevice, image: Image) -> str:
     found = _found(facts)
     if not found:
         name = f"{hashlib.sha256(repr(facts).encode()).hexdigest()[:32]}.json"
-        kept = _kept(name)
-        if kept is None:
+        kept = cache.answer("opencl", name, "wrong")
+        if not isinstance(kept, str):
             kept = _tried(where, image)
             cache.keep("opencl", name, json.dumps({"wrong": kept, "image": image.label, "driver": facts[:8]}))
         found.append(kept)
     return found[0]
-
-
-def _kept(name: str) -> str | None:
-    folder = cache.folder("opencl")
-    held = None if folder is None else cache.read(folder / name)
-    if held is None:
-        return None
-    try:
-        wrong = json.loads(held)["wrong"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return wrong if isinstance(wrong, str) else None
 
 
 def sample(image: Image) -> NDArray:

@@ -412,18 +412,14 @@ def prove(
     return portfolio.prove(goal, box, given, finite=finite, hints=hints)
 
 
-def prove_equal(a: Any, b: Any, ranges: Ranges | None = None, assuming: Any = None, *, finite: bool = False) -> Proof:
+def prove_equal(a: Any, b: Any, ranges: Ranges | None = None) -> Proof:
     """Wherever `a` is defined: is `b` defined and the same value?
 
     >>> prove_equal("(8*x + y) // 8", "x", {"y": 8}).verdict
     'proved'
     """
-    portfolio = Portfolio()
-    terms, box = read([a, b] if assuming is None else [a, b, assuming], ranges)
-    given = terms[2] if assuming is not None else None
-    if given is not None and portfolio.consistent(given, box).verdict == "refuted":
-        raise EqsatError(f"assumption {given}", "contradictory: it holds nowhere in the ranges", "drop or correct it")
-    return portfolio.equal(terms[0], terms[1], box, given, finite=finite)
+    (first, second), box = read([a, b], ranges)
+    return Portfolio().equal(first, second, box)
 
 
 @keywords

@@ -17,6 +17,7 @@ import numpy as np
 
 from eqsat.ir import clock
 from eqsat.ir.dtypes import INDEX, NDArray, has_floats, highest, is_float, lowest
+from eqsat.ir.points import grid
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, input, node_order
 from eqsat.ir.terms import term as t
@@ -193,10 +194,8 @@ class Unfolding:
         out = self.shape(node.outputs[0][0])
         box = (*out, *reduced)
         self.spend(int(np.prod(box, dtype=object)))
-        env: dict[Term, NDArray] = {}
-        for n, extent in enumerate(box):
-            axis = t.ax(n, extent) if n < len(out) else t.red(n - len(out), extent)
-            env[axis] = np.arange(extent, dtype=np.int64).reshape([-1 if k == n else 1 for k in range(len(box))])
+        axes = [*(t.ax(n, d) for n, d in enumerate(out)), *(t.red(n, d) for n, d in enumerate(reduced))]
+        env = grid({axis: (0, extent) for axis, extent in zip(axes, box, strict=True)})
         order = list(postorder(term, done=env))
         numeric = set(env)
         for x in order:

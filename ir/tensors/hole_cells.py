@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.points import grid
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
 from eqsat.ir.terms.shape import Shape, static_shape
@@ -119,10 +120,8 @@ def _extents(shape: Shape) -> tuple[int, ...]:
 def _tainted(root: Term, shape: Shape, reduce: Shape, operands: Sequence[NDArray]) -> NDArray:
     """Over the box of a formula: where its value may depend on a hole."""
     box = _extents((*shape, *reduce))
-    env: dict[Term, NDArray] = {}
-    for n, extent in enumerate(box):
-        axis = t.ax(n, shape[n]) if n < len(shape) else t.red(n - len(shape), reduce[n - len(shape)])
-        env[axis] = np.arange(extent, dtype=np.int64).reshape([-1 if k == n else 1 for k in range(len(box))])
+    axes = [*(t.ax(n, d) for n, d in enumerate(shape)), *(t.red(n, d) for n, d in enumerate(reduce))]
+    env = grid({axis: (0, extent) for axis, extent in zip(axes, box, strict=True)})
     order = list(postorder(root, done=env))
     plain = set(env)
     for x in order:
