@@ -12,9 +12,7 @@ from eqsat.ir.terms.walk import nodes_of, postorder, substitute
 
 def as_formula(node: View) -> Compute:
     """A View as the formula where(valid, source[gather], fill) (law: load of a View)."""
-    shape, dtype = node.outputs[0]
-    inside = t.load(0, node.gather, dtype)
-    return Compute(node.operands, shape, inside if node.fill is None else t.where(node.valid, inside, node.fill))
+    return Compute(node.operands, node.outputs[0][0], node.body)
 
 
 def without_units(node: Compute) -> Compute:

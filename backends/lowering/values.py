@@ -147,10 +147,8 @@ class _Flattener:
         if isinstance(node, Constant):
             return Value(name, shape, dtype, "constant", node.name or "constant", array=node.array)
         if isinstance(node, View):
-            inside = load(0, node.gather, dtype)
-            body = inside if node.fill is None else t.where(node.valid, inside, node.fill)
             label = node.tag.name if node.tag else "view"
-            return Value(name, shape, dtype, "body", label, self.body(body, operands))
+            return Value(name, shape, dtype, "body", label, self.body(node.body, operands))
         if isinstance(node, Compute):
             label = node.tag.name if node.tag else "compute"
             reduced = self.shape(node.reduce, "reduce axes")

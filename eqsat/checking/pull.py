@@ -241,16 +241,11 @@ class _Run:
         pull = self.pull
         shape, reduced = pull.shape((node.serial, 0)), pull.reduced(node)
         dtype = node.outputs[0][1]
-        if isinstance(node, View):
-            term = t.load(0, node.gather, dtype)
-            term = term if node.fill is None else t.where(node.valid, term, node.fill)
-        else:
-            term = node.body
         points = pull.asked[node.serial, 0].points
         result: NDArray = np.empty(points.size, dtype)
         load, inner, done = self._load(node), cells(reduced), 0
         for part in pull._chunks(points, inner):  # pyright: ignore[reportPrivateUsage]
-            value, bad = evaluate_masked([term], pull.env(shape, reduced, node, part), load, self.hole)[0]
+            value, bad = evaluate_masked([node.body], pull.env(shape, reduced, node, part), load, self.hole)[0]
             if bad is not None and inner and bool(np.any(bad)):
                 raise Undefined(
                     f"{type(node).__name__.lower()} of {node.outputs[0][0]}", "out of range, or a zero divisor"

@@ -12,7 +12,6 @@ from eqsat.checking.part import cells, flat_index
 from eqsat.checking.pull import Pull
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.tensors.tensor import Compute, View
-from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
@@ -26,11 +25,7 @@ def out_of_range(pull: Pull) -> str:
     for node in pull.part.nodes:
         if not isinstance(node, (View, Compute)):
             continue
-        if isinstance(node, View):
-            term = t.load(0, node.gather, node.outputs[0][1])
-            term = term if node.fill is None else t.where(node.valid, term, node.fill)
-        else:
-            term = node.body
+        term = node.body
         if _on_data(term):
             continue
         shape, reduced = pull.shape((node.serial, 0)), pull.reduced(node)

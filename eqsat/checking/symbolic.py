@@ -93,14 +93,7 @@ class _Symbolic:
         if not points.size:  # what such a node loads, nobody asked for
             return Cells(np.zeros(0, np.uint64))
         env = pull.env(shape, reduced, node, points)
-        if isinstance(node, View):
-            term = t.load(0, node.gather, node.outputs[0][1])
-            term = term if node.fill is None else t.where(node.valid, term, node.fill)
-        else:
-            term = node.body
-        value = self._term(term, env, node)
-        full = (points.size, *reduced)
-        value = _spread(value, full)
+        value = _spread(self._term(node.body, env, node), (points.size, *reduced))
         if isinstance(node, Compute) and node.combiner is not None:
             return _combined(value, node.combiner, node.outputs[0][1], node.ordered)
         return value

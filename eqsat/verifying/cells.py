@@ -141,8 +141,7 @@ class Unfolding:
             return [values.literal(node.array)]
         operands = [self.done[x.key] for x in node.operands]
         if isinstance(node, View):
-            body = t.load(0, node.gather, node.outputs[0][1])
-            return [self.body(node, body if node.fill is None else t.where(node.valid, body, node.fill), (), operands)]
+            return [self.body(node, node.body, (), operands)]
         if isinstance(node, Compute):
             cells = self.body(node, node.body, self.shape(node.reduce), operands)
             return [cells if node.combiner is None else self.reduced(node, cells)]

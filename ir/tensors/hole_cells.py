@@ -69,20 +69,16 @@ def _reads(term: Term) -> bool:
     return any(not isinstance(x.payload, Table) for x in nodes_of("load", term))
 
 
-def _formulas(x: Tensor) -> list[Term]:
-    node = x.node
-    parts = [getattr(node, "fill", None), getattr(node, "body", None)]
-    return [p for p in parts if isinstance(p, Term)]
-
-
 def _has_holes(root: Tensor) -> bool:
+    from eqsat.ir.tensors.tensor import Compute, View
+
     waiting, seen = [root], set[int]()
     while waiting:
         x = waiting.pop()
         if x.node.serial in seen:
             continue
         seen.add(x.node.serial)
-        if any(nodes_of("hole", f) for f in _formulas(x)):
+        if isinstance(x.node, (View, Compute)) and nodes_of("hole", x.node.body):
             return True
         waiting.extend(x.node.operands)
     return False
@@ -97,9 +93,7 @@ def _mask(x: Tensor, known: dict[tuple[int, int], NDArray]) -> NDArray:
             size = _extents(shape)
             operands = [known[o.key] for o in node.operands]
             if isinstance(node, View):
-                load = t.load(0, node.gather, node.source.dtype)
-                body = load if node.fill is None else t.where(node.valid, load, node.fill)
-                found = _tainted(body, shape, (), operands)
+                found = _tainted(node.body, shape, (), operands)
             elif isinstance(node, Compute):
                 found = _tainted(node.body, shape, node.reduce, operands)
                 inner = tuple(range(len(shape), len(shape) + len(node.reduce)))

@@ -158,8 +158,7 @@ class _Run:
 
     def view(self, node: View, arrays: list[NDArray]) -> NDArray:
         self.check_cropped(node, arrays[0])
-        body = t.load(0, node.gather, node.outputs[0][1])
-        return self.body(node, body if node.fill is None else t.where(node.valid, body, node.fill), (), arrays, None)
+        return self.body(node, node.body, (), arrays, None)
 
     def check_cropped(self, node: View, source: NDArray) -> None:
         """The user's assumption about cropped cells, where the tag records one."""

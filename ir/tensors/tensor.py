@@ -118,6 +118,12 @@ class View(Node):
     def source(self) -> Tensor:
         return self.operands[0]
 
+    @property
+    def body(self) -> Term:
+        """What stands in a cell, as the body of a Compute over the source says it."""
+        inside = t.load(0, self.gather, self.source.dtype)
+        return inside if self.fill is None else t.where(self.valid, inside, self.fill)
+
 
 class Compute(Node):
     """out[i] = combine over k of body(i, k), with i = ax(n, shape[n]), k = red(n, reduce[n]).
