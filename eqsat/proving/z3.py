@@ -264,11 +264,7 @@ class Translator:
     def division(self, node: Term, a: Any, b: Any) -> Any:
         z3, op, divisor = self.z3, node.op, node.args[1]
         if self.width:
-            quotient, remainder = a / b, z3.SRem(a, b)
-            if op in ("truncdiv", "truncmod"):
-                return quotient if op == "truncdiv" else remainder
-            wrong = z3.And(remainder != 0, (remainder < 0) != (b < 0))
-            return z3.If(wrong, quotient - 1, quotient) if op == "floordiv" else z3.If(wrong, remainder + b, remainder)
+            return self.signed_division(op, a, b)
         positive = self.is_positive(divisor)
         if op in ("floordiv", "mod"):
             q, r = self.quotient(a, b, positive, node.args)
@@ -319,6 +315,11 @@ class Translator:
             return a >> b if signed else z3.LShR(a, b)
         if not signed:
             return z3.UDiv(a, b) if op in ("floordiv", "truncdiv") else z3.URem(a, b)
+        return self.signed_division(op, a, b)
+
+    def signed_division(self, op: str, a: Any, b: Any) -> Any:
+        """A quotient or a remainder of bit vectors as signed numbers: Z3's own are those of truncation."""
+        z3 = self.z3
         quotient, remainder = a / b, z3.SRem(a, b)
         if op in ("truncdiv", "truncmod"):
             return quotient if op == "truncdiv" else remainder

@@ -60,10 +60,7 @@ def transform_buffer(buffer: Buffer, index_map: Any, pad_value: Any = None) -> B
     steps = _moved_steps(buffer, m, result, back, marks)
     if marks is not t.FALSE:
         steps.append(PadStep(marks, _value(buffer, pad_value, axes, m, result, marks, operation)))
-    if steps:
-        result.padding = Padding(axes, tuple(steps))
-    result.layouts = (*buffer.layouts, LayoutStep(m, buffer.shape, marks is not t.FALSE))
-    return result
+    return _finished(result, buffer, m, marks, steps)
 
 
 def _moved(term: Term, buffer: Buffer, m: IndexMap, result: Buffer) -> Term:
@@ -75,6 +72,14 @@ def _moved(term: Term, buffer: Buffer, m: IndexMap, result: Buffer) -> Term:
         return t.make("load", m.map_indices(load.args), result, load.dtype, load.lanes)
 
     return map_loads(term, change)
+
+
+def _finished(result: Buffer, buffer: Buffer, m: IndexMap, marks: Term, steps: Sequence[PadStep]) -> Buffer:
+    """A buffer with what is known of its padding, and with the layout that it has of another one by a map."""
+    if steps:
+        result.padding = Padding(output_axes(result.shape), tuple(steps))
+    result.layouts = (*buffer.layouts, LayoutStep(m, buffer.shape, marks is not t.FALSE))
+    return result
 
 
 def _moved_steps(buffer: Buffer, m: IndexMap, result: Buffer, back: Sequence[Term], marks: Term) -> list[PadStep]:
@@ -156,10 +161,7 @@ def view_buffer(buffer: Buffer, index_map: Any) -> Buffer:
     steps = _moved_steps(buffer, m, result, [substitute(i, table) for i in inverse.final_indices], marks)
     if marks is not t.FALSE:
         steps.append(PadStep(marks, None))
-    if steps:
-        result.padding = Padding(axes, tuple(steps))
-    result.layouts = (*buffer.layouts, LayoutStep(m, buffer.shape, marks is not t.FALSE))
-    return result
+    return _finished(result, buffer, m, marks, steps)
 
 
 # -- vectors ----------------------------------------------------------------------------------------------------------

@@ -60,6 +60,13 @@ def reduce(
     return Tensor(from_body(x[tuple(index)], shape, reduced, combiner, tag))
 
 
+def count(x: Tensor, axis: int | Sequence[int] | None, dtype: str) -> t.Term:
+    """How many elements there are along axes (None: all), in a float type."""
+    found = size_term(tuple(x.shape[a] for a in normalize_axes(axis, x.rank, "mean")))
+    number = t.int_value(found)
+    return t.cast_to(found, dtype) if number is None else t.const(float(number), dtype)
+
+
 def mean(x: Tensor, axis: int | Sequence[int] | None, keepdims: bool = False) -> Tensor:
     """The sum divided by the logical number of elements; float16 is summed and divided in float32, as by numpy.
 
@@ -72,9 +79,7 @@ def mean(x: Tensor, axis: int | Sequence[int] | None, keepdims: bool = False) ->
     if not dtypes.is_float(x.dtype):
         raise TypeMismatch(f"mean of {x!r}", f"needs a float type, not {x.dtype}", "x.cast('float32')")
     axes = normalize_axes(axis, x.rank, "mean")
-    count = size_term(tuple(x.shape[a] for a in axes))
-    number = t.int_value(count)
-    divisor = t.cast_to(count, x.dtype) if number is None else t.const(float(number), x.dtype)
+    divisor = count(x, axes, x.dtype)
     total = reduce(x, "sum", axes, keepdims, "mean")
     return pointwise("div", lambda a: a / divisor, total)
 

@@ -11,23 +11,14 @@ from eqsat.ir.tensors.arrays.reducing import OUT, Axis, masked, sum
 from eqsat.ir.tensors.arrays.types import as_tensor, float_type, refuse
 from eqsat.ir.tensors.tensor import Tensor, data_dtype
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import normalize_axes, size_term
 
 
 def _count(x: Tensor, axis: Axis, keepdims: bool, where: Any, dtype: str) -> Tensor:
     """How many elements are averaged, as numbers of a float type."""
     if where is None or where is True:
-        axes = normalize_axes(axis, x.rank, "mean")
-        count = size_term(tuple(x.shape[a] for a in axes))
-        number = t.int_value(count)
-        return as_tensor(_number(count, number, dtype), "mean")
+        return as_tensor(reductions.count(x, axis, dtype), "mean")
     mask = views.broadcast_to(as_tensor(where, "where="), x.shape)
     return pointwise.cast(sum(mask, axis, keepdims=keepdims), dtype)
-
-
-def _number(count: t.Term, number: int | None, dtype: str) -> t.Term:
-    """A number of elements in a float type."""
-    return t.cast_to(count, dtype) if number is None else t.const(float(number), dtype)
 
 
 def mean(
