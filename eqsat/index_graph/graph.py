@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -232,19 +232,3 @@ class IndexGraph:
     def best(self, root: int) -> Term:
         """The cheapest term that is equal to a root."""
         return self.extractor().term(self.graph.find(self.roots[root]))
-
-    def all_best(self) -> list[Term]:
-        """The cheapest terms of all roots."""
-        extractor = self.extractor()
-        return [extractor.term(self.graph.find(r)) for r in self.roots]
-
-
-def simplest(
-    terms: Sequence[Term], ranges: Mapping[Term, tuple[int, int]], rules: Sequence[Rule] | None = None
-) -> list[Term]:
-    """The cheapest terms that the rules make equal to these, over one graph."""
-    with IndexGraph(rules, ranges) as graph:
-        for term in terms:
-            graph.add(term)
-        graph.run()
-        return graph.all_best()

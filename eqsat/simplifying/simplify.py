@@ -25,7 +25,6 @@ from eqsat.proving.gist import gists
 from eqsat.proving.prover import Portfolio
 from eqsat.proving.question import LEAVES, Box, shallow
 from eqsat.proving.read import read
-from eqsat.proving.rules import normaliser
 from eqsat.proving.trial import Trial, ranges_of
 from eqsat.rewriting.bit_linear import by_bits
 from eqsat.rewriting.match_sums import is_total
@@ -54,16 +53,6 @@ def _rewriter(rules: Rules, *tags: str) -> Rewriter:
     """The compiled rules with any of these tags: of all of ours (None), or of some."""
     chosen = tagged(*tags) if rules is None else [r for r in rules if r.tags & set(tags)]
     return Rewriter(chosen, cost if LEAST in tags else None)
-
-
-def session(ranges: Mapping[Term, Any] | None = None, assuming: Term | None = None) -> Session:
-    """A normaliser over one box, for many terms: `session(ranges).normal(term)`; ranges are half-open.
-
-    >>> i, j = t.ax(0, 8), t.ax(1, 16)
-    >>> str(session().normal((16 * i + j) // 8 % 4))
-    'i0 % 2 * 2 + i1 // 8'
-    """
-    return Session(normaliser(), ranges, assuming)
 
 
 @keywords
