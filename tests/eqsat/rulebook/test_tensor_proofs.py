@@ -43,7 +43,6 @@ X, Y, F, G, M, B = tensor("x"), tensor("y"), mapping("f"), mapping("g"), mapping
 M1, M2, CROP, NARROW = mapping("m1"), mapping("m2"), mapping("crop"), mapping("narrow")
 P1, P2, P, U, V = value("p1"), value("p2"), value("p"), value("u"), value("v")
 PAD = filled(mapping("pad"), V)
-AFTER_PAD = gather(PAD)
 
 # M, read everywhere: its validity forgotten.
 EVERYWHERE = mapping("everywhere")
