@@ -28,6 +28,8 @@ def constant(values: Any) -> NDArray:
 
     >>> bool(constant(np.float32(0.0)) == constant(np.float32(-0.0)))
     False
+    >>> bool(constant(complex(np.nan, 1)) == constant(complex(np.nan, 2)))
+    False
     """
     array = np.asarray(values)
     if array.dtype.kind == "c":
