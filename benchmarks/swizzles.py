@@ -33,13 +33,13 @@ from gallery import processor
 
 import eqsat as eq
 from eqsat.backends.c.expr import Scope
+from eqsat.backends.cache_sets import PERIOD
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.machine import LINE
 from eqsat.backends.opencl.device import OpenDevice, build, opencl
 from eqsat.backends.opencl.expr import ClExpressions, spell
 from eqsat.backends.opencl.local_tiles import LAYOUTS, SIDE, cells, conflicts, shape
 from eqsat.backends.opencl.local_tiles import layout as tile_layout
-from eqsat.backends.cache_sets import PERIOD
 from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.errors import BackendError
 from eqsat.ir.terms import term as t
