@@ -27,7 +27,7 @@ from eqsat.ir.terms.shape import (
 from eqsat.ir.terms.term import Term, TermLike
 from eqsat.onnx.call import Call, Declined, TensorAttr, ints, items_of
 from eqsat.onnx.ops.signatures import named
-from eqsat.onnx.ops.table import SMALL, define, opaque
+from eqsat.onnx.ops.table import SMALL, define, merged, opaque
 from eqsat.onnx.slice import open_slice, taken
 
 EXACT = 1 << 24
@@ -176,12 +176,12 @@ def slice_(c: Call) -> Tensor:
 
 
 @define("Split", "input split?", "axis split num_outputs", "split[]")
-def split(c: Call) -> list[Tensor]:
+def split(c: Call) -> Sequence[Tensor]:
     x = c.one()
     axis = normalize_axis(int(c.get("axis", 0)), x.rank, c.op)
     extent, count = x.shape[axis], int(c.get("num_outputs", c.listed))
     if not isinstance(extent, int):
-        raise Declined(c.op, "cuts a symbolic axis")
+        return _parts(c, x, axis)
     step = -(-extent // count)
     sizes = ints(c.attrs["split"], c.op) if "split" in c.attrs else [min(step, extent - k * step) for k in range(count)]
     if sum(sizes) != extent or min(sizes) < 0:
@@ -195,6 +195,18 @@ def split(c: Call) -> list[Tensor]:
         )
         for low, size in zip(starts, sizes, strict=False)
     ]
+
+
+def _parts(c: Call, x: Tensor, axis: int) -> Sequence[Tensor]:
+    """The parts of an axis of unknown size, as one node that cuts every row along the axis alike."""
+    known = [k for k in c.types[: c.count] if k is not None]
+    if len(known) < c.count:
+        raise Declined(c.op, "the shapes of its parts are not known")
+    read = [f"a{n}" for n in range(x.rank)]
+    written = [[f"part{k}" if n == axis else a for n, a in enumerate(read)] for k in range(c.count)]
+    free = {a: "map" for n, a in enumerate(read) if n != axis}
+    signature = named([read], written, [x.shape], [shape for shape, _ in known], free)
+    return opaque(merged(c, axis=axis), signature, known)
 
 
 @define("Concat", "inputs*", "axis")

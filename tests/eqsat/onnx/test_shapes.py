@@ -340,3 +340,24 @@ def test_pools_that_no_window_fits_have_no_cells(op: str, opset: int, late: bool
         assert run_session(session(other), feeds)[0].shape == wanted[0].shape
     if not late:
         assert np.shape(evaluate(read(model), feeds)) == wanted[0].shape
+
+
+@pytest.mark.parametrize(("given", "total"), ((True, 6), (False, 6), (False, 3), (False, 0)))
+@pytest.mark.parametrize("unit", (1, 4))
+def test_layouts_move_through_the_parts_of_an_axis_of_unknown_size(given: bool, total: int, unit: int) -> None:
+    """Split cuts every row alike, whatever the size of the axis: transposes around it go."""
+    back = {"perm": [0, 2, 1]}
+    sizes = {"sizes": np.array([2, 4], np.int64)} if given else {}
+    cut = ("Split", "t sizes", "p q", {"axis": -1}) if given else ("Split", "t", "p q", {"axis": -1, "num_outputs": 2})
+    nodes = [("Transpose", "x", "t", back), cut, ("Relu", "p", "r", {}), ("Exp", "q", "e", {})]
+    nodes += [("Transpose", "r", "y", back), ("Transpose", "e", "z", back)]
+    outputs = [(n, FLOAT, ("b", f"{n}1", unit)) for n in "yz"]
+    case = Case(nodes, [("x", FLOAT, ("b", "s", unit))], outputs, sizes, [], 18)
+    model = case.model()
+    found = front.optimize(model, objective="bytes")
+    if unit > 1:
+        assert not [n for n in found.model.graph.node if n.op_type == "Transpose"]
+    assert found.checked.difference is None
+    feeds = case.feeds({"x": (2, total, unit)})
+    for a, b in zip(run_session(session(model), feeds), run_session(session(found.model), feeds), strict=True):
+        assert a.shape == b.shape and np.array_equal(a, b)
