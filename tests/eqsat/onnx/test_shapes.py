@@ -346,10 +346,16 @@ def test_pools_that_no_window_fits_have_no_cells(op: str, opset: int, late: bool
 @pytest.mark.parametrize("unit", (1, 4))
 def test_layouts_move_through_the_parts_of_an_axis_of_unknown_size(given: bool, total: int, unit: int) -> None:
     """Split cuts every row alike, whatever the size of the axis: transposes around it go."""
-    back = {"perm": [0, 2, 1]}
+    back: dict[str, Any] = {"perm": [0, 2, 1]}
     sizes = {"sizes": np.array([2, 4], np.int64)} if given else {}
-    cut = ("Split", "t sizes", "p q", {"axis": -1}) if given else ("Split", "t", "p q", {"axis": -1, "num_outputs": 2})
-    nodes = [("Transpose", "x", "t", back), cut, ("Relu", "p", "r", {}), ("Exp", "q", "e", {})]
+    how: dict[str, Any] = {"axis": -1} if given else {"axis": -1, "num_outputs": 2}
+    cut = ("Split", "t sizes" if given else "t", "p q", how)
+    nodes: list[tuple[str, str, str, dict[str, Any]]] = [
+        ("Transpose", "x", "t", back),
+        cut,
+        ("Relu", "p", "r", {}),
+        ("Exp", "q", "e", {}),
+    ]
     nodes += [("Transpose", "r", "y", back), ("Transpose", "e", "z", back)]
     outputs = [(n, FLOAT, ("b", f"{n}1", unit)) for n in "yz"]
     case = Case(nodes, [("x", FLOAT, ("b", "s", unit))], outputs, sizes, [], 18)
