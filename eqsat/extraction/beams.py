@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eqsat.extraction.budget import Budget
-from eqsat.extraction.rows import Row
+from eqsat.extraction.rows import Row, places_of
 
 Trail = tuple["Trail | None", int, Row]
 States = dict[int, tuple[int, int, Trail | None]]
@@ -42,7 +42,7 @@ def follow(
     states: States = {start: (0, 0, None)}
     for n, ways in enumerate(table):
         after: States = {}
-        price, done = prices[n], 0
+        priced, done = _priced(n, ways, prices), 0
         for mask, (ranked, cost, trail) in states.items():
             below = mask >> 1
             if not mask & 1:
@@ -51,15 +51,15 @@ def follow(
                     after[below] = ranked, cost, trail
                 continue
             done += len(ways)
-            for row in ways:
-                key, total = below | row[1], cost + row[0]
+            for row, price, needs, more in priced:
+                key, total = below | needs, cost + price
                 known = after.get(key)
                 if known is None or total < known[1]:
-                    least, more = ranked - price + row[0], row[1] & ~below
-                    while more:
-                        low = more & -more
-                        least += prices[n + low.bit_length()]
-                        more ^= low
+                    least, there = ranked + more, needs & below
+                    while there:  # and is not had anew
+                        low = there & -there
+                        least -= prices[n + low.bit_length()]
+                        there ^= low
                     after[key] = least, total, (trail, n, row)
         if not budget.spend(len(states) + done) or not after:
             return None
@@ -67,3 +67,10 @@ def follow(
             after = dict(sorted(after.items(), key=lambda item: item[1][0])[:width])
         states = after
     return chosen_of(min(states.values(), key=lambda state: state[1])[2])
+
+
+def _priced(n: int, ways: Sequence[Row], prices: Sequence[int]) -> list[tuple[Row, int, int, int]]:
+    """The rows of a place with their costs and needs, and what each adds to an estimate where it needs all anew."""
+    return [
+        (row, row[0], row[1], row[0] - prices[n] + sum(prices[x] for x in places_of(row[1], n + 1))) for row in ways
+    ]

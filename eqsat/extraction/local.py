@@ -4,6 +4,7 @@ step's effort does not grow with the program."""
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 
 from eqsat.extraction.beams import Chosen, follow
@@ -18,15 +19,20 @@ Sweeps = Sequence[tuple[int, int, int]]
 QUICK: Sweeps = ((1, 12, 25),)
 THOROUGH: Sweeps = ((1, 12, 50), (2, 12, 100))
 
-Region = tuple[int, tuple[int, ...], tuple[tuple[tuple[int, int], ...], ...]]
-"""Which of its places are needed from outside, the worth of each, and the costs and needs of their rows: equal regions
-have equal answers."""
+Region = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""Which of its places are needed from outside, the worth of each, and for each the number of its rows, and their costs
+and needs: equal regions have equal answers."""
+Answers = dict[tuple[int, Region], tuple[float, tuple[tuple[int, int], ...] | None]]
+"""What was found in regions, by how many choices were followed: the work, and the number of the row at each place that
+is needed. The blocks of a network have equal regions, and so have choices from several starts."""
 
 
 class Search:
     """A part with the choice so far."""
 
-    def __init__(self, bounds: Bounds, known: Chosen, prices: Sequence[int]) -> None:
+    def __init__(self, bounds: Bounds, known: Chosen, prices: Sequence[int], answers: Answers | None = None) -> None:
+        self.answers: Answers = {} if answers is None else answers
+        self._views: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
         self.bounds, self.rows, self.prices, self.known = bounds, bounds.rows, prices, known
         self.value_at = bounds.value_at
         self.places: dict[Value, list[int]] = {}
@@ -69,10 +75,15 @@ class Search:
         table = [self._local(n, local, self._allowed(n, free)) for n in region]
         start = self._wanted(local)
         prices = [self.prices[n] for n in region]
-        key = start, tuple(prices), tuple(tuple((cost, needs) for cost, needs, _ in ways) for ways in table)
+        flat: list[int] = []
+        for ways in table:
+            flat.append(len(ways))
+            for cost, needs, _ in ways:
+                flat += (cost, needs)
+        key = start, tuple(prices), tuple(flat)
         if not budget.spend(sum(map(len, table))) or (width, key) in self.settled:
             return False
-        found = follow(table, start, prices, width, budget)
+        found = self._followed(table, key, width, budget)
         if found is not None:
             kept = {n: row for n, row in self.known.rows.items() if n not in local}
             made = {region[k]: self._whole(region[k], row) for k, row in found.rows.items()}
@@ -83,17 +94,46 @@ class Search:
         self.settled.add((width, key))
         return False
 
+    def _followed(self, table: Sequence[Sequence[Row]], region: Region, width: int, budget: Budget) -> Chosen | None:
+        """As `follow`; what is known of an equal region costs the same work, so that answers do not depend on it."""
+        start, prices, _ = region
+        known = self.answers.get((width, region))
+        if known is None:
+            before = budget.work
+            found = follow(table, start, prices, width, budget)
+            if not budget.over:
+                numbers = None if found is None else tuple((k, _number(table[k], r)) for k, r in found.rows.items())
+                self.answers[width, region] = before - budget.work, numbers
+            return found
+        work, numbers = known
+        if not budget.spend(work) or numbers is None:
+            return None
+        rows = {k: table[k][number] for k, number in numbers}
+        return Chosen(rows, sum(row[0] for row in rows.values()))
+
     def _allowed(self, n: int, free: set[Value]) -> Iterable[int]:
         """The rows of a place: all of the values that are free; of others those chosen, and views of what is chosen."""
         ways, v = self.rows.table[n], self.value_at[n]
         if v in free:
             return range(len(ways))
-        chosen, rows, needs = self.known.rows.get(n), self.known.rows, self.bounds.needs[n]
-        return [
-            k
-            for k, row in enumerate(ways)
-            if row is chosen or (all(x in rows and self.value_at[x] == v for x in needs[k]) and passes(row))
-        ]
+        rows = self.known.rows
+        found = [k for k, needs in self._views_of(n) if all(x in rows for x in needs)]
+        if n in rows:
+            k = _number(ways, rows[n])
+            if k not in found:
+                insort(found, k)
+        return found
+
+    def _views_of(self, n: int) -> list[tuple[int, tuple[int, ...]]]:
+        """The numbers and needs of the rows of a place that are views of the same value."""
+        if n not in self._views:
+            v, needs = self.value_at[n], self.bounds.needs[n]
+            self._views[n] = [
+                (k, needs[k])
+                for k, row in enumerate(self.rows.table[n])
+                if passes(row) and all(self.value_at[x] == v for x in needs[k])
+            ]
+        return self._views[n]
 
     def _local(self, n: int, local: Mapping[int, int], allowed: Iterable[int]) -> list[Row]:
         """Rows with their needs as places of a region; what lies outside is there as long as the choice needs it."""
@@ -102,8 +142,9 @@ class Search:
         for k in allowed:
             mask = 0
             for x in every[k]:
-                if x in local:
-                    mask |= 1 << (local[x] - first)
+                place = local.get(x)
+                if place is not None:
+                    mask |= 1 << (place - first)
             found.append((ways[k][0], mask, ways[k][2]))
         return found
 
@@ -136,10 +177,17 @@ class Search:
 
 
 def improved(
-    bounds: Bounds, known: Chosen, prices: Sequence[int], least: int, budget: Budget, sweeps: Sweeps = THOROUGH
+    bounds: Bounds,
+    known: Chosen,
+    prices: Sequence[int],
+    least: int,
+    budget: Budget,
+    sweeps: Sweeps = THOROUGH,
+    answers: Answers | None = None,
 ) -> Chosen:
-    """A choice that no neighbourhood betters, or that the budget allows, or that costs the least that any can."""
-    search = Search(bounds, known, prices)
+    """A choice that no neighbourhood betters, or that the budget allows, or that costs the least that any can; answers:
+    what is known of regions, to which what is found is added."""
+    search = Search(bounds, known, prices, answers)
     every = list(dict.fromkeys(search.value_at))
     for steps, most, width in sweeps:
         free = {v: search.near(v, steps, most) for v in every}
@@ -155,6 +203,10 @@ def improved(
                     later |= {x for x in every if not changed.isdisjoint(free[x])}
             stale = dict.fromkeys(v for v in every if v in later)
     return search.known
+
+
+def _number(ways: Sequence[Row], chosen: Row) -> int:
+    return next(k for k, row in enumerate(ways) if row is chosen)
 
 
 def passes(row: Row) -> bool:

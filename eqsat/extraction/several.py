@@ -9,7 +9,7 @@ from dataclasses import replace
 from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.frontier import cheapest_in
-from eqsat.extraction.local import QUICK, THOROUGH, Sweeps, improved, passes
+from eqsat.extraction.local import QUICK, THOROUGH, Answers, Sweeps, improved, passes
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.rows import Node, Row, Rows, Step
 
@@ -61,6 +61,7 @@ class _Several:
     def __init__(self, whole: Bounds, worth: Mapping[Node, int], least: int) -> None:
         self.whole, self.worth, self.least = whole, worth, least
         self.found: list[tuple[int, Steps]] = []
+        self.answers: Answers = {}
         self.idle = 0
         """How many starts in a row brought nothing."""
 
@@ -92,7 +93,7 @@ class _Several:
 
     def _better(self, bounds: Bounds, start: Chosen, sweeps: Sweeps, budget: Budget) -> None:
         share = budget.share(SHARE)
-        better = improved(bounds, start, _priced(bounds, self.worth), self.least, share, sweeps)
+        better = improved(bounds, start, _priced(bounds, self.worth), self.least, share, sweeps, self.answers)
         budget.work += max(0.0, share.work)
         self.found.append((better.cost, steps_at(bounds.rows, better)))
 
