@@ -11,7 +11,7 @@ from eqsat.extraction.beams import Chosen, follow
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, InsertView, UseLeaf
-from eqsat.extraction.local import Search, improved
+from eqsat.extraction.local import Answers, Search, improved
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import Component, take_apart
 from eqsat.extraction.rows import Row, Rows, by_class, rows_of
@@ -134,3 +134,24 @@ def test_what_is_chosen_already_is_not_put_together_again(monkeypatch: pytest.Mo
     monkeypatch.setattr(Search, "is_chosen", never)
     anew = improved(bounds, found, prices, 0, Budget(1e9, float("inf")))
     assert again == anew == found and few < len(calls) - few
+
+
+def test_what_is_known_of_a_region_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the same result for the same count of work, so that an answer does not depend on what is known."""
+    part = _chain(10, 0)  # feature: G12
+    rows = rows_of(part)
+    bounds, prices = Bounds(rows, values_of(part)), [0] * len(rows.order)
+    alone = Budget(1e9, float("inf"))
+    found = improved(bounds, _hasty(rows), prices, 0, alone)
+    answers: Answers = {}
+    for again in (False, True):
+        if again:
+            monkeypatch.setattr("eqsat.extraction.local.follow", _refused)
+        budget = Budget(1e9, float("inf"))
+        same = improved(bounds, _hasty(rows), prices, 0, budget, answers=answers)
+        assert same == found and budget.work == alone.work
+        assert _is_whole(rows, same)
+
+
+def _refused(*_given: object) -> None:
+    raise AssertionError("a region that is known was followed again")
