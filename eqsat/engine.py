@@ -33,6 +33,7 @@ from eqsat.graph.nodes import ClassId
 from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
 from eqsat.ir import clock
+from eqsat.ir.collector import rarely
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
 from eqsat.ir.law import Law
@@ -84,6 +85,7 @@ def table_for(target: str, objective: str | None, prices: Table | None = None) -
     return (prices or current()) if chosen == "time" else None
 
 
+@rarely()
 @keywords
 def optimize(
     program: Program | Tensor | Term,

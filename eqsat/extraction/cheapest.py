@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from eqsat.extraction.bound import least_cost
 from eqsat.extraction.budget import Budget
-from eqsat.extraction.collector import rarely
 from eqsat.extraction.exact import cost_in, improve
 from eqsat.extraction.extract import Alternative, Choice
 from eqsat.extraction.frontier import cheapest_in
@@ -58,7 +57,6 @@ class Extraction:
         return (self.cost - self.bound) / self.cost if self.cost > self.bound else 0.0
 
 
-@rarely()
 def cheapest(table: Table, roots: Sequence[ClassId], seconds: float, work: float = WORK) -> Extraction | None:
     """The cheapest program that is found by a fixed amount of work, or in so many seconds; None where a root cannot be
     built.

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cache
 from math import inf
 
-from eqsat.extraction.collector import rarely
 from eqsat.graph.nodes import ClassId, Nodes, UseForm
 from eqsat.ir import clock
 from eqsat.ir.flat.facts import inverse
@@ -129,7 +128,6 @@ class Alternatives:
         self._bridges = cache(self._bridge)
         self._pairs = cache(self._pair)
 
-    @rarely()
     def table(self, roots: Sequence[ClassId]) -> dict[ClassId, list[Alternative]]:
         """The ways of all classes that the roots may need."""
         table: dict[ClassId, list[Alternative]] = {}

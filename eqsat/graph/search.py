@@ -14,6 +14,7 @@ from eqsat.graph.encode import Encoded, loses_digits
 from eqsat.graph.layouts import Layouts, layout_cap
 from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import NODES, TensorGraph, used_in_parts, wanted_layouts
+from eqsat.ir.collector import rarely
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
 from eqsat.ir.keywords import keyword_methods
@@ -169,6 +170,7 @@ def longest_chain(program: Program) -> int:
     return max(lengths.values(), default=0)
 
 
+@rarely()
 def run(task: Task, report: Callable[[Snapshot], None]) -> None:
     """Saturate; `report` gets a snapshot before the first iteration, now and then, and at the end."""
     with nullcontext() if task.fast else by_rules_alone():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
+from eqsat.ir.collector import rarely
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.keywords import keywords
 from eqsat.models.package import require
@@ -130,6 +131,7 @@ def with_model(result: Result, model: ModelProto, source: ModelProto, remarks: I
     return OnnxResult(**own, model=model, source=source)
 
 
+@rarely()
 @keywords
 def optimize(
     model: ModelProto | str | os.PathLike[str],

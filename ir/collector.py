@@ -1,5 +1,5 @@
-"""The collector of garbage, put off: what a choice makes are many small tuples that live until it is made, which the
-collector would look through again and again and find nothing. They hold no circles: counting references frees them."""
+"""The collector of garbage, put off: a search makes many small objects that live until it is done, which the collector
+would look through again and again and find nothing. They hold no circles: counting references frees them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from eqsat.ir.locks import fork_safe
+
 RARELY = 100_000
 """So many new objects before the collector looks at them; by default a few hundred."""
 
-_lock = Lock()
+_lock = fork_safe(Lock())
 _usual: list[tuple[int, int, int]] = []
 """For each of those inside, in any thread, what was usual before the first."""
 
