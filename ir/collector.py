@@ -4,7 +4,7 @@ would look through again and again and find nothing. They hold no circles: count
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from threading import Lock
 
@@ -19,7 +19,7 @@ _usual: list[tuple[int, int, int]] = []
 
 
 @contextmanager
-def rarely() -> Iterator[None]:
+def rarely() -> Generator[None]:
     """The collector looks rarely, until the last of all threads that are inside leaves. One that looks more rarely, or
     not at all, stays as it is.
 

@@ -73,7 +73,7 @@ def prepare(func: PrimFunc, target: str) -> Prepared:
             raise BackendError(f"function {func.name} on target {target}", axes, "drop the axis separators")
     checked = with_checks(_with_int64(once))
     plain = to_scalars(flatten_buffers(checked.func))
-    body = _without_holes(plain.body)
+    body = _without_holes(_that_runs(plain.body))
     problem: BackendError | None = None
     for limit in LIMITS:
         sizes = {s: _bounded(s, limit) for s in func.symbols}
@@ -91,6 +91,13 @@ def prepare(func: PrimFunc, target: str) -> Prepared:
         return Prepared(func, checked, made, extents, sizes, names, index, simplifier)
     assert problem is not None
     raise problem
+
+
+def _that_runs(stmt: Stmt) -> Stmt:
+    """A statement without the loops of no iteration: what they compute is of no extent, so it may have no value."""
+    if isinstance(stmt, For) and t.int_value(stmt.axis.args[0]) == 0:
+        return seq([])
+    return with_children(stmt, [_that_runs(part) for part in children(stmt)])
 
 
 def _in_one_axis(stmt: Stmt, local: set[str]) -> Stmt:

@@ -172,6 +172,16 @@ OPENCL = [pytest.mark.opencl, pytest.mark.skipif(find_spec("pyopencl") is None, 
 
 
 @pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])
+def test_loops_of_no_iteration_need_no_indices(target: str) -> None:
+    """What would stand in them may have no value: a remainder by their extent."""
+    text = "func f(x: float32[4], y: float32[4])\n"
+    text += "  for i in 4:\n    y[i] = x[i]\n    for j in 0:\n      y[j % 0] = x[(i + j) // 0]\n"
+    func, x, y = PrimFunc.parse(text), np.arange(4, dtype="float32"), np.zeros(4, "float32")
+    eq.compile(func, target=target)(x=x, y=y)
+    assert y.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=OPENCL)])
 def test_sizes_that_share_a_product_declare_it(target: str) -> None:
     func = PrimFunc.parse(SHARED)
     kernel = eq.compile(func, target=target)
