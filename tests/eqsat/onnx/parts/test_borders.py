@@ -286,8 +286,9 @@ def differences(seeds: range, changed: list[int]) -> Iterator[str]:
             yield f"seed {seed}: {error}\n{onnx.printer.to_text(model)}"
 
 
-def test_random_branchings() -> None:
-    assert list(differences(range(8), [])) == []
+@pytest.mark.parametrize("seed", range(4))
+def test_random_branchings(seed: int) -> None:
+    assert list(differences(range(seed, seed + 1), [])) == []
 
 
 @pytest.mark.parametrize("seed", range(4))
