@@ -199,7 +199,7 @@ class Tile:
         text = self.value(vector)
         self.cleared = self.cleared or vector.value.op == "const"
         if buffer != self.name:
-            held = self.held(text) if vector.value.op == "load" else ""
+            held = self.held(text) if text in self.sums.values() else ""
             text = f"{order_name(self.dtype, self.width)}({text})" if self.turned else text
             return f"{held}*({self.type} *)({self.address(buffer, vector.index, '')}) = {text};"
         number = int_value(vector.index)
