@@ -52,6 +52,8 @@ SCHEMA = """
 
 (relation padding (i64))
 
+(relation moves (V V i64))
+
 (relation base (V))
 
 (relation short ())
@@ -105,6 +107,10 @@ SCHEMA = """
 (ruleset answered)
 
 (rule ((= x (View x m)) (unabsorbed m)) ((subsume (View x m))) :ruleset operands :name "symmetry")
+
+(rule ((= y (View x m)) (unabsorbed m) (!= x y)) ((moves y x m)) :ruleset operands :name "moves")
+
+(rule ((moves x x m)) ((delete (moves x x m))) :ruleset operands :name "moves nothing")
 
 (rule ((= x (Leaf n))) ((base x)) :ruleset operands :name "leaf")
 

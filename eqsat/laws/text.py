@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from eqsat.ir.law import Expr, Law, nodes, operator_of
 from eqsat.laws.plan import Plan
@@ -68,25 +69,35 @@ def rules(plan: Plan, shape: int | None) -> str:
     (rule ((= e (View x1 m0)) (identity m0)) ((union e x1))
       :ruleset laws :name "identity")
     """
-    body = " ".join(_Matcher(plan, shape).atoms)
+    atoms = _Matcher(plan, shape).atoms
+    body = " ".join(atoms)
     act = f'((union e {text(plan.right)}))\n  :ruleset laws :name "{plan.name}"'
     if is_direct(plan):
         return f"(rule ({body}) {act})"
     asked, given = " ".join(plan.question), " ".join((*plan.question, *plan.answer))
     own: tuple[str, ...] = ()
+    asking = " ".join(_telling(atoms, asked))
     if composes(plan):
         own = _staying(plan, body, asked)
         (source,) = plan.classes.values()
         body += f" (base {source})"
+        asking = body
     sorts = [" ".join("i64" for _ in names.split()) for names in (asked, given)]
     return "\n\n".join([
         f"(relation {need(plan)} ({sorts[0]}))",
         f"(relation {answers(plan)} ({sorts[1]}))",
-        f'(rule ({body}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
+        f'(rule ({asking}) (({need(plan)} {asked}))\n  :ruleset laws :name "ask {plan.name}")',
         f"(rule (({need(plan)} {asked})) ((delete ({need(plan)} {asked}))) :ruleset answered)",
         *_acting(plan, f"{body} ({answers(plan)} {given})", act),
         *own,
     ])  # fmt: skip
+
+
+def _telling(atoms: Sequence[str], asked: str) -> list[str]:
+    """The atoms that a question depends on: each result has the operands that its shape says, whatever they are."""
+    used = Counter(word.strip("()") for atom in [*atoms, f"({asked})"] for word in atom.split())
+    told = {a: a.strip("()").split() for a in atoms if a.startswith("(operand ")}
+    return [a for a in atoms if a not in told or not told[a][2].isdigit() or used[told[a][3]] > 1]
 
 
 def _acting(plan: Plan, body: str, act: str) -> list[str]:
@@ -145,9 +156,10 @@ class _Matcher:
             if tree.name != at:
                 self.atoms.append(f"(= {at} {tree.name})")
         elif isinstance(tree, Viewed):
-            inside = self.named(tree.source)
-            self.atoms.append(f"(= {at} (View {inside} {tree.map}))")
-            self.map(tree.map, below)
+            inside, needs = self.named(tree.source), self.map(tree.map, below)
+            moves = "unabsorbed" in needs
+            self.atoms.append(f"(moves {at} {inside} {tree.map})" if moves else f"(= {at} (View {inside} {tree.map}))")
+            self.atoms += [f"({x} {tree.map})" for x in needs if x != "unabsorbed"]
             self.match(tree.source, inside, "view")
         else:
             names = [self.named(x) for x in tree.operands]
@@ -161,17 +173,15 @@ class _Matcher:
             for x, name in zip(tree.operands, names, strict=True):
                 self.match(x, name, below or tree.kind)
 
-    def map(self, name: str, below: str) -> None:
+    def map(self, name: str, below: str) -> list[str]:
         """What a map has to be. Operators absorb layouts, which only change the order of axes: laws of views need not
-        see those, but for the views that a selection is between."""
+        see those, but for the views that a selection is between. They see the rows of `moves`, few beside all views."""
         op = self.plan.maps[name].op
         if any(made.kind == "moved" for made in self.plan.made):
-            self.atoms += [f"(bijective {name})", f"(unabsorbed {name})"]
-            return
+            return ["bijective", "unabsorbed"]
         if op in ("identity", "bijection"):
-            self.atoms.append(f"({'identity' if op == 'identity' else 'bijective'} {name})")
-        elif below in ("", "pointwise", "combine"):
-            self.atoms.append(f"(unabsorbed {name})")
+            return ["identity" if op == "identity" else "bijective"]
+        return ["unabsorbed"] if below in ("", "pointwise", "combine") else []
 
     def named(self, tree: Tree) -> str:
         if isinstance(tree, Class):
