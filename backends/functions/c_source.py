@@ -17,6 +17,7 @@ from eqsat.ir.statements.decl import BufferDecl
 from eqsat.ir.statements.text import FunctionText
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
+from eqsat.ir.terms.shape import format_shape
 from eqsat.ir.terms.term import Term
 
 ANSWERS = (*STATUS.values(), "a size out of its range")
@@ -138,10 +139,12 @@ def _header(exported: _Exported, notes: Sequence[str]) -> str:
     func, names = exported.func, exported.printer.signature.names
     about = [f"{plain(func.name)}: each buffer is a pointer to the start of its memory."]
     for name in func.params:
-        decl = func.buffer_map[name]
+        decl = exported.prepared.func.buffer_map.get(name, func.buffer_map[name])
         layout = f"{plain(str(decl), 200)}"
         if decl.strides is not None:
             layout += f" strides {plain(str(decl.strides))} offset {plain(str(decl.elem_offset))}"
+        if decl.axis_separators:
+            layout += f", {len(decl.axis_separators) + 1} physical axes of {plain(format_shape(decl.memory_shape))}"
         about.append(f"  {names[name]}: {layout}")
         about += [f"    {_comment(line)}" for line in FunctionText({}).layouts(decl, "")]
     for size, name in exported.prepared.names.items():

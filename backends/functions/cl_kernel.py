@@ -31,7 +31,7 @@ class ClFunctionKernel:
     def __init__(self, func: PrimFunc, threads: int | None = None, device: Any = None) -> None:
         self.func = func
         self.where = open_device(device, threads)
-        self.prepared: Prepared = prepare(func, "opencl")
+        self.prepared: Prepared = prepare(func)
         self.written = {n for n in written(func) if n in func.params}
         self.printer = ClStatementPrinter(self.prepared, self.where.profile)
         self.source = self.printer.source()

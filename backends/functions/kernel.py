@@ -28,8 +28,9 @@ class FunctionKernel:
     """A PrimFunc compiled to C; made by `eq.compile`.
 
     A call takes an array for every parameter, and numbers for the sizes that no shape tells; arrays that the function
-    stores to are changed in place, and nothing is returned. `bytes` of arrays are never copied: shape, type, strides
-    and offset must be as declared.
+    stores to are changed in place, and nothing is returned. Bytes of arrays are never copied: shape, type, strides
+    and offset must be as declared. The array of a parameter with axis separators may also be that of its physical axes,
+    dense row-major: a buffer of (3, 5, 7, 8) with a separator before axis 2 is an array of that shape or of (15, 56).
     """
 
     def _repr_html_(self) -> str:
@@ -39,7 +40,7 @@ class FunctionKernel:
         self.func = func
         self.threads = threads
         self.contract = contract
-        self.prepared: Prepared = prepare(func, "c")
+        self.prepared: Prepared = prepare(func)
         self.written = {n for n in written(func) if n in func.params}
         self.made: CSource = c_source(self.prepared, threads, contract)
         _ = self._function

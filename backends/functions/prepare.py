@@ -58,19 +58,15 @@ class Prepared:
         return t.product([t.index_const(decl.element_bytes), *map(self.dim, decl.memory_shape)])
 
 
-def prepare(func: PrimFunc, target: str) -> Prepared:
+def prepare(func: PrimFunc) -> Prepared:
     """The function ready for a target with flat memory.
 
-    Local memory of several physical axes is flat here. Raises BackendError for parameters of several physical axes, and
-    where no limit on sizes makes the index arithmetic fit.
+    Memory of several physical axes is flat here: its rows lie one after the other. Raises BackendError where no limit
+    on sizes makes the index arithmetic fit.
     """
     once = to_ssa(func)
-    once = replace(once, body=_in_one_axis(once.body, set()))
-    local = [s.buffer for s in statements(once.body) if isinstance(s, (Alloc, Alias))]
-    for decl in (*func.buffer_map.values(), *local):
-        if decl.axis_separators:
-            axes = f"buffer {decl} has {len(decl.axis_separators) + 1} physical axes, functions on this target have 1"
-            raise BackendError(f"function {func.name} on target {target}", axes, "drop the axis separators")
+    decls = {name: decl.in_one_axis for name, decl in once.buffer_map.items()}
+    once = replace(once, buffer_map=decls, body=_in_one_axis(once.body))
     checked = with_checks(_with_int64(once))
     plain = to_scalars(flatten_buffers(checked.func))
     body = _without_holes(_that_runs(plain.body))
@@ -100,14 +96,11 @@ def _that_runs(stmt: Stmt) -> Stmt:
     return with_children(stmt, [_that_runs(part) for part in children(stmt)])
 
 
-def _in_one_axis(stmt: Stmt, local: set[str]) -> Stmt:
-    """A statement whose dense local buffers, and aliases of these, have one physical axis: nobody else sees their
-    memory, and rows of it lie one after the other."""
-    if isinstance(stmt, Alloc) or (isinstance(stmt, Alias) and stmt.data in local):
-        local.add(stmt.buffer.name)
-        if stmt.buffer.axis_separators and stmt.buffer.is_dense:
-            stmt = replace(stmt, buffer=replace(stmt.buffer, axis_separators=()))
-    return with_children(stmt, [_in_one_axis(part, local) for part in children(stmt)])
+def _in_one_axis(stmt: Stmt) -> Stmt:
+    """A statement whose local buffers and aliases have one physical axis."""
+    if isinstance(stmt, (Alloc, Alias)):
+        stmt = replace(stmt, buffer=stmt.buffer.in_one_axis)
+    return with_children(stmt, [_in_one_axis(part) for part in children(stmt)])
 
 
 def _with_int64(func: PrimFunc) -> PrimFunc:

@@ -48,7 +48,7 @@ class Memory:
 
     def address(self, index: Sequence[Term]) -> Term:
         """The first byte of an element, from the start of the owner's memory on."""
-        decl, flat = self.decl, t.index_const(0)
+        decl, flat = self.decl.in_one_axis, t.index_const(0)
         if decl.strides is not None:
             for i, stride in zip(index, decl.strides, strict=True):
                 flat = flat + i * stride

@@ -181,7 +181,7 @@ class _Query:
             pairs = zip(left, right, strict=True)
             return t.logical_and(*(t.compare("eq", x, y) for x, y in pairs if x is not None and y is not None))
         here, there = [i for i in left if i is not None], [i for i in right if i is not None]
-        if len(here) < len(left) or len(there) < len(right) or a.decl.axis_separators or b.decl.axis_separators:
+        if len(here) < len(left) or len(there) < len(right):
             return t.TRUE
         x, y = a.address(here), b.address(there)
         return t.logical_and(t.compare("lt", x, y + b.decl.element_bytes), t.compare("lt", y, x + a.decl.element_bytes))

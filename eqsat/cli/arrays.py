@@ -13,7 +13,7 @@ from eqsat.calls import held_before
 from eqsat.ir.dtypes import BFLOAT16, NDArray, is_float, is_int
 from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.statements.bind import bind_function
-from eqsat.ir.statements.memory import numpy_dtype
+from eqsat.ir.statements.memory import array_shapes, declared_view, laid, numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.sizes import Sizes, numbers
 from eqsat.ir.statements.stmt import BufferDecl
@@ -94,12 +94,12 @@ def arguments_of(
                 raise EqsatError(what, f"there is no array {name!r}, and {reason}", "give one of that name")
             made[name] = fill(decl, known)
             continue
-        shape = _shape(decl, known)
-        if cells[name].shape != shape:
+        shape, physical = array_shapes(decl, known)
+        if cells[name].shape not in (shape, physical):
             found, wanted = format_shape(cells[name].shape), format_shape(shape)
             raise EqsatError(what, f"{name} has shape {found}, expected {wanted}", f"it is declared {decl}")
         made[name] = zeros(decl, known)
-        made[name][...] = cells[name]
+        made[name][...] = declared_view(decl, known, np.ascontiguousarray(cells[name]).reshape(cells[name].shape))
     return made
 
 
@@ -118,8 +118,8 @@ def _typed(what: str, decl: BufferDecl, array: NDArray) -> NDArray:
         array = array.view(wanted)  # files have no name for it
     if array.dtype.name != wanted:
         raise EqsatError(what, f"{decl.name} is {array.dtype.name}, expected {wanted}", f"it is declared {decl}")
-    rank = len(decl.shape) + (decl.lanes > 1)
-    if array.ndim != rank:
+    rank, axes = (n + (decl.lanes > 1) for n in (len(decl.shape), len(decl.axis_separators) + 1))
+    if array.ndim != rank and not (decl.axis_separators and array.ndim == axes):
         problem = f"{decl.name} has shape {format_shape(array.shape)}, not of {rank} axes"
         raise EqsatError(what, problem, f"it is declared {decl}")
     return array
@@ -135,25 +135,9 @@ def _needed(func: PrimFunc, name: str) -> str:
         return f"it is not known whether what it held before matters: {error}"
 
 
-def _shape(decl: BufferDecl, sizes: Sizes) -> tuple[int, ...]:
-    return (*numbers(decl.shape, sizes), *((decl.lanes,) if decl.lanes > 1 else ()))
-
-
 def memory_size(decl: BufferDecl, sizes: Sizes) -> int:
     """The elements, lanes apart, of the memory of a parameter, from its start on."""
     return int(np.prod(numbers(decl.memory_shape, sizes), dtype=np.int64)) * decl.lanes
-
-
-def laid(decl: BufferDecl, sizes: Sizes, memory: NDArray) -> NDArray:
-    """The elements of a parameter in memory: a view with its strides and offset."""
-    shape = _shape(decl, sizes)
-    if decl.is_dense or not all(shape):
-        return memory[: int(np.prod(shape, dtype=np.int64))].reshape(shape)
-    width = memory.dtype.itemsize
-    steps = [s * width * decl.lanes for s in numbers(decl.strides or (), sizes)]
-    lanes = [width] if decl.lanes > 1 else []
-    start = numbers((decl.elem_offset,), sizes)[0] * width * decl.lanes
-    return np.ndarray(shape, memory.dtype, memory, start, [*steps, *lanes])
 
 
 def zeros(decl: BufferDecl, sizes: Sizes) -> NDArray:

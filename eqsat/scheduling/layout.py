@@ -17,6 +17,7 @@ from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.padding import negated
 from eqsat.ir.ranges.map_bounds import at_least
+from eqsat.ir.statements.apart import is_apart
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, Transform, seq
 from eqsat.ir.terms import term as t
@@ -276,6 +277,8 @@ def set_axis_separators(
 ) -> Change:
     """A buffer with memory of several physical axes; accesses stay as they are.
 
+    Kernels take a parameter as it is declared, or as the dense array of its physical axes.
+
     rewrite: `alloc t: float32[4, 8]` -> `alloc t: float32[4, 8]` whose second physical axis begins at axis 1
     """
     what = f"set_axis_separators of {buffer} to {list(axis_separators)}"
@@ -288,6 +291,8 @@ def set_axis_separators(
     new = replace(old.decl, axis_separators=tuple(axis_separators))
     try:
         new.as_buffer()
+        if is_apart(old.decl) and not is_apart(new):
+            raise ScheduleError(what, f"strides {list(new.strides or ())} lead to one element twice then")
         return Change(with_declaration(func, old, new, body))
     except ScheduleError:
         raise

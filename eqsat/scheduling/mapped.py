@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
-from eqsat.ir.statements.bind import bind_function
+from eqsat.ir.statements.bind import bind_function, by_declared_axes
+from eqsat.ir.statements.memory import laid
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import Comparison, copied, difference
 from eqsat.ir.statements.run import run_primfunc
@@ -49,8 +51,12 @@ def moved_argument(before: BufferDecl, after: BufferDecl, array: NDArray, fills:
     [[1, 2], [3, 0]]
     """
     steps = after.transforms[len(before.transforms) :]
-    if not steps:
+    if not steps and (before.strides is None or before.axis_separators == after.axis_separators):
         return Moved(copied(array), None)
+    if not steps:  # the same elements, their rows elsewhere in memory
+        cells = laid(after, sizes, np.full(prod(numbers(after.memory_shape, sizes)) * after.lanes, CANARY, array.dtype))
+        cells[...] = array
+        return Moved(cells, None)
     places = _indices(array.shape)
     for step in steps:
         if step.index_map.names:
@@ -95,6 +101,7 @@ def moved_arguments(
 
     Padding that has a value holds it where the schedule does not write the parameter, which it then assumes.
     """
+    inputs = by_declared_axes(before, inputs, symbols)
     sizes = bind_function(before, {n: a.shape for n, a in inputs.items()}, symbols)
     made: dict[str, Moved] = {}
     for name in before.params:
@@ -125,6 +132,7 @@ def same_scheduled(
     """
     if before.params != after.params:
         return Comparison(f"parameters {before.params} became {after.params}")
+    inputs = by_declared_axes(before, inputs, symbols)
     moved = moved_arguments(before, after, inputs, symbols)
     sizes = told_sizes(before, after, inputs, symbols)
     old = {name: copied(array) for name, array in inputs.items()}

@@ -306,6 +306,8 @@ class Schedule(WholeFunction):
     ) -> None:
         """Give a buffer several physical axes: the positions of the first axis of each further one.
 
+        A call takes the array of a parameter as it is declared, or that of its physical axes: the same memory.
+
         >>> s = example()
         >>> _ = s.transform_layout("y", "i -> i//4, i%4", interface="free")
         >>> s.set_axis_separators("y", [1], interface="free")

@@ -26,6 +26,7 @@ def is_apart(decl: BufferDecl) -> bool | None:
     >>> is_apart(rows), is_apart(BufferDecl("x", (4, 4), "int8", strides=(1, 1)))
     (True, False)
     """
+    decl = decl.in_one_axis
     sizes = [n for n in decl.shape if isinstance(n, int)]
     if decl.strides is None or 0 in sizes:
         return True

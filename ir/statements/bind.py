@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.memory import declared_view
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, children
@@ -23,14 +25,15 @@ def bind_function(
 ) -> dict[Term, int]:
     """A number for every symbol of a function: as given, else read off the shapes of its arguments.
 
-    An extent that is a symbol, or a multiple of one plus a number, tells it. Raises EvaluationError for a symbol that
-    nothing tells, and for shapes that need two values of one.
+    An extent that is a symbol, or a multiple of one plus a number, tells it; so does that of a physical axis. Raises
+    EvaluationError for a symbol that nothing tells, and for shapes that need two values of one.
     """
     what = f"function {func.name}"
     table = bindings(func.symbols, given or {}, what)
     found = {s: v for s, value in table.items() if (v := t.int_value(value)) is not None}
     for name in func.params:
-        for dim, n in zip(func.buffer_map[name].shape, shapes.get(name, ()), strict=False):
+        given_shape = shapes.get(name, ())
+        for dim, n in zip(func.buffer_map[name].extents(len(given_shape)), given_shape, strict=False):
             solved = None if isinstance(dim, int) else solve(dim, n)
             if solved is not None and solved[0] not in found:
                 found[solved[0]] = solved[1]
@@ -41,6 +44,22 @@ def bind_function(
     if missing:
         raise EvaluationError(what, f"no argument tells {', '.join(missing)}", f"symbols={{{missing[0]!r}: ...}}")
     return found
+
+
+def by_declared_axes(
+    func: PrimFunc, arrays: Mapping[str, NDArray], given: Bindings | None = None
+) -> Mapping[str, NDArray]:
+    """The arguments of a function by the axes that it declares; those with their physical axes as views.
+
+    >>> import numpy as np
+    >>> f = PrimFunc.parse("func f(x: int8[2, 3, 4] separators [2])")
+    >>> by_declared_axes(f, {"x": np.zeros((6, 4), "int8")})["x"].shape
+    (2, 3, 4)
+    """
+    if not any(func.buffer_map[n].axis_separators for n in arrays if n in func.buffer_map):
+        return arrays
+    sizes = bind_function(func, {n: a.shape for n, a in arrays.items()}, given)
+    return {n: declared_view(func.buffer_map[n], sizes, a) if n in func.buffer_map else a for n, a in arrays.items()}
 
 
 def solve(dim: Term, n: int) -> tuple[Term, int] | None:

@@ -113,6 +113,7 @@ def _check_decl(what: str, decl: BufferDecl) -> None:
 
 def _check_apart(what: str, decl: BufferDecl, is_parameter: bool) -> None:
     """Refuse what writes to memory of several elements at once; of a parameter's symbols, calls tell."""
+    decl = decl.in_one_axis
     apart = is_apart(decl)
     strides = f"strides [{', '.join(map(str, decl.strides or ()))}]"
     if apart is False:

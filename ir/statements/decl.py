@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -43,6 +43,8 @@ class BufferDecl(Structural):
 
     `strides` and `elem_offset` count elements; without strides the memory is row-major. `axis_separators` are the
     positions of the first axis of each further physical axis, as in eq.Buffer. `note` tells readers what it holds.
+    The array of a parameter has the declared shape; one with separators may also be given as its physical axes lie in
+    memory: dense row-major, of `memory_shape`.
 
     >>> b = BufferDecl("b", (4, 4), "float32", strides=(8, 1), elem_offset=2)
     >>> b.size, b.memory_shape
@@ -115,6 +117,36 @@ class BufferDecl(Structural):
                 as_dim(t.product([t.as_index(d) for d in self.shape[a:b]]) if b > a else 1) for a, b in pairwise(ends)
             )
         return self.as_buffer().flat_shape
+
+    def extents(self, rank: int) -> Shape:
+        """The extents that an array of `rank` axes shows, without the one for lanes: those of the physical axes where
+        it has as many, else those that are declared.
+
+        >>> b = BufferDecl("b", (3, 5, 7, 8), "int8", axis_separators=(2,))
+        >>> b.extents(2), b.extents(4)
+        ((15, 56), (3, 5, 7, 8))
+        """
+        axes = rank - (self.lanes > 1)
+        separated = self.axis_separators and len(self.axis_separators) + 1 == axes != len(self.shape)
+        return self.memory_shape if separated else self.shape
+
+    @property
+    def in_one_axis(self) -> BufferDecl:
+        """The same memory as one physical axis, in which rows of the separated ones lie one after the other.
+
+        >>> b = BufferDecl("b", (3, 4), "int8", strides=(2, 1), axis_separators=(1,))
+        >>> b.memory_shape, b.in_one_axis.strides, b.in_one_axis.memory_shape
+        ((5, 4), (8, 1), (20,))
+        """
+        if not self.axis_separators:
+            return self
+        steps: list[Dim] = []
+        if self.strides is not None:
+            ends, physical = (0, *self.axis_separators, len(self.shape)), self.memory_shape
+            for n, (a, b) in enumerate(pairwise(ends)):
+                row = t.product([t.as_index(d) for d in physical[n + 1 :]])
+                steps += [_number(t.distributed(row, t.as_index(s))) for s in self.strides[a:b]]
+        return replace(self, axis_separators=(), strides=None if self.strides is None else tuple(steps))
 
     def as_buffer(self) -> Buffer:
         """The eq.Buffer of this declaration: its padding loads that buffer.

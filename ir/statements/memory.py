@@ -122,6 +122,7 @@ def argument(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str, t
 
 def check_apart(decl: BufferDecl, sizes: Sizes, what: str) -> None:
     """Refuse strides of a parameter that is written which lead to one element twice."""
+    decl = decl.in_one_axis
     if decl.strides is None or is_apart(decl):
         return
     cells = shared_cells(_strides(decl, (), sizes), numbers(decl.shape, sizes))
@@ -133,18 +134,19 @@ def check_apart(decl: BufferDecl, sizes: Sizes, what: str) -> None:
 def _bytes_of(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str) -> NDArray:
     """The bytes that a parameter may touch, from the start of its memory on."""
     dtype, name = numpy_dtype(decl.scalar), decl.name
-    shape = (*numbers(decl.shape, sizes), *((decl.lanes,) if decl.lanes > 1 else ()))
-    if array is None or array.shape != shape or array.dtype.name != dtype:
+    shape, physical = array_shapes(decl, sizes)
+    if array is None or array.shape not in (shape, physical) or array.dtype.name != dtype:
         got = "nothing" if array is None else f"{array.dtype.name}{array.shape}"
-        raise EvaluationError(what, f"{name} is {got}, expected {dtype}{shape}")
-    if decl.is_dense:
+        axes = f", or {dtype}{physical} with its physical axes" if physical != shape else ""
+        raise EvaluationError(what, f"{name} is {got}, expected {dtype}{shape}{axes}")
+    if decl.is_dense or (array.shape == physical != shape):
         if not array.flags.c_contiguous:
             raise EvaluationError(what, f"{name} is not dense row-major memory", "pass a copy")
         return array.reshape(-1).view(np.uint8)
     root = owner(array)
     if not root.flags.c_contiguous:
         raise EvaluationError(what, f"{name} is a view of memory that is not dense", "make a view of a dense array")
-    steps = _strides(decl, numbers(decl.shape, sizes), sizes)
+    steps = _strides(decl.in_one_axis, numbers(decl.shape, sizes), sizes)
     unit = decl.element_bytes
     got = [s // unit for s in array.strides[: len(steps)]]
     wrong = [n for n, (a, b) in enumerate(zip(got, steps, strict=True)) if a != b and array.shape[n] > 1]
@@ -157,6 +159,42 @@ def _bytes_of(decl: BufferDecl, sizes: Sizes, array: NDArray | None, what: str) 
         raise EvaluationError(what, problem, "make the view begin there")
     need = prod(numbers(decl.memory_shape, sizes)) * unit
     return root.reshape(-1).view(np.uint8)[:need] if array.size else np.zeros(need, np.uint8)
+
+
+def array_shapes(decl: BufferDecl, sizes: Sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape that the array of a parameter has, and the one that it may have where there are axis separators: that
+    of its physical axes. The last axis is that of lanes.
+
+    >>> array_shapes(BufferDecl("b", (3, 5, 7), "int8x4", axis_separators=(2,)), {})
+    ((3, 5, 7, 4), (15, 7, 4))
+    """
+    lanes = (decl.lanes,) if decl.lanes > 1 else ()
+    shape = (*numbers(decl.shape, sizes), *lanes)
+    return shape, (*numbers(decl.memory_shape, sizes), *lanes) if decl.axis_separators else shape
+
+
+def declared_view(decl: BufferDecl, sizes: Sizes, array: NDArray) -> NDArray:
+    """The elements of a parameter's array by the axes that are declared: the array, or a view of its physical axes."""
+    shape, physical = array_shapes(decl, sizes)
+    if array.shape == shape or array.shape != physical or not array.flags.c_contiguous:
+        return array
+    return laid(decl, sizes, array.reshape(-1))
+
+
+def laid(decl: BufferDecl, sizes: Sizes, memory: NDArray) -> NDArray:
+    """The elements of a parameter in its memory, which is given from its start on: a view with strides and offset.
+
+    >>> laid(BufferDecl("x", (2, 2), "int8", strides=(1, 2), elem_offset=1), {}, np.arange(5))
+    array([[1, 3],
+           [2, 4]])
+    """
+    shape = array_shapes(decl, sizes)[0]
+    if decl.is_dense or not all(shape):
+        return memory[: prod(shape)].reshape(shape)
+    width = memory.dtype.itemsize
+    steps = [s * width * decl.lanes for s in _strides(decl.in_one_axis, numbers(decl.shape, sizes), sizes)]
+    start = number(decl.elem_offset, sizes) * width * decl.lanes
+    return np.ndarray(shape, memory.dtype, memory, start, [*steps, *([width] if decl.lanes > 1 else [])])
 
 
 def owner(array: NDArray) -> NDArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import NDArray, has_floats
 from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.bind import by_declared_axes
 from eqsat.ir.statements.memory import owner
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
@@ -51,6 +52,7 @@ def same_meaning(
     """
     if before.params != after.params:
         return Comparison(f"parameters {before.params} became {after.params}")
+    inputs = by_declared_axes(before, inputs, symbols)
     old = {name: copied(array) for name, array in inputs.items()}
     new = {name: copied(array) for name, array in inputs.items()}
     free_before = run_primfunc(before, old, symbols, track=True)

@@ -203,7 +203,8 @@ def run_primfunc(
     (array([ 0, -1], dtype=int8), array([False, False,  True]))
 
     symbols: numbers for sizes that no shape tells. A parameter with strides or an offset is a view of dense memory with
-    these strides, beginning at that element.
+    these strides, beginning at that element. One with axis separators may also be given as its physical axes lie in
+    memory: a dense array with an axis for each of them.
     track: whether cells that hold nothing of use are followed. Reading one gives an unknown value, and an unknown value
     as a condition, an index, an assumption, or in a cell of a parameter at the end is an error, as is an access of
     padding that has no value. The answer is then, by parameter, which elements a hole was stored to (they may hold
@@ -227,7 +228,7 @@ def run_primfunc(
     _Machine(dict(regions), sizes, track).run(func.body)
     if not track:
         return {}
-    return {name: _freed(found, opened[name], what) for name, found in regions.items()}
+    return {name: _freed(found, opened[name], what, buffers[name].shape) for name, found in regions.items()}
 
 
 def _check_arrays(what: str, func: PrimFunc, buffers: Mapping[str, Any]) -> None:
@@ -258,17 +259,18 @@ def _stored(func: PrimFunc) -> set[str]:
     return {roots.get(s.buffer, s.buffer) for s in statements(func.body) if isinstance(s, Store)}
 
 
-def _freed(found: Allocation, opened: NDArray, what: str) -> NDArray:
+def _freed(found: Allocation, opened: NDArray, what: str, shape: tuple[int, ...]) -> NDArray:
     """Which elements were freed; an error where one holds a value that is unknown and was not freed.
 
-    opened: the bytes of padding that may hold anything, as the parameter says.
+    opened: the bytes of padding that may hold anything, as the parameter says. shape: that of its array.
     """
-    result = np.zeros((*found.shape, *((found.decl.lanes,) if found.decl.lanes > 1 else ())), np.bool_)
+    result = np.zeros(shape, np.bool_)
+    declared = shape[: len(found.shape)] == found.shape
     for index in found.indices():
         place = found.place(index)
         assert place is not None
         if (found.state[place] == UNKNOWN).any() and not opened[place].any():
             cell = f"{found.decl.name}[{', '.join(map(str, index))}]"
             raise EvaluationError(f"{what}: {cell}", "holds an unknown value at the end", "store a hole to free it")
-        result[index] = np.isin(found.state[place], (FREED, UNKNOWN)).any(axis=-1)
+        result[index if declared else place] = np.isin(found.state[place], (FREED, UNKNOWN)).any(axis=-1)
     return result

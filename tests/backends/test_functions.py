@@ -327,10 +327,6 @@ def test_local_memory_of_several_physical_axes(target: str) -> None:  # feature:
 
 
 def test_what_a_target_does_not_have_is_refused() -> None:  # feature: B9
-    f = eq.primfunc("f")
-    f.param("x", (4, 4), "int8", axis_separators=(1,))[0, 0] = 1
-    with pytest.raises(BackendError, match=r"buffer x: int8\[4, 4\] has 2 physical axes"):
-        eq.compile(f.build())
     with pytest.raises(BackendError, match="takes neither tune= nor buffers="):
         eq.compile(strided(), tune=True)
     with pytest.raises(BackendError, match="takes neither"):

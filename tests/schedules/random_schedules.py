@@ -126,6 +126,10 @@ def kept_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
         axis, least = place.stmt.axis, rng.randint(1, 3)
         holds = rng.choice([axis >= 0, axis // least <= axis, axis % least < least])
         found.append(("assume", lambda x: x.assume(holds)))
+    free: Any = {"interface": "free"}
+    for buffer in [p for p in s.func.params if len(s.buffer(p).shape) > 1]:
+        at = rng.randrange(1, len(s.buffer(buffer).shape))
+        found.append(("set_axis_separators", lambda x, n=buffer, at=at: x.set_axis_separators(n, [at], **free)))
     own = _locals(s)
     for buffer in [n for n in dict.fromkeys(own) if own.count(n) == 1]:
         found.append(("compact_buffer", lambda x, n=buffer: x.compact_buffer(n)))

@@ -316,3 +316,20 @@ def test_the_sign_of_zero_is_compared(
     shown = capsys.readouterr().out
     assert code == (0 if call == "exp" else 1)
     assert code == 0 or "x float32[2] differs from the interpreter at [0]: -0.0, not 0.0" in shown
+
+
+def test_arguments_may_have_physical_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    decls = "x: int32[2, 3, 4] separators [2], y: int32[2, 4] strides [2, 1] separators [1]"
+    loops = "  for i in 2:\n    for j in 4:\n      y[i, j] = x[i, 2, j]"
+    Path("f.txt").write_text(f"func f({decls})\n{loops}\n")
+    x = np.arange(24, dtype="int32").reshape(2, 3, 4)
+    for array, y in ((x, np.zeros((2, 4), "int32")), (x.reshape(6, 4), np.ones((3, 4), "int32"))):
+        np.savez("a.npz", x=array, y=y)
+        for target in ([], ["--target", "c"]):
+            run = ["schedule", "f.txt", "--inputs", "a.npz", "--check", *target, "--outputs", "out.npz"]
+            assert main(run) == 0
+            with np.load("out.npz") as found:
+                np.testing.assert_array_equal(found["y"], x[:, 2])
+    np.savez("a.npz", x=x.reshape(4, 6))
+    assert main(["schedule", "f.txt", "--inputs", "a.npz"]) == 2
