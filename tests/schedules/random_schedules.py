@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
 from eqsat.ir.statements.ssa import to_ssa
-from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.term import Term
@@ -111,13 +111,23 @@ PASSES = (
 )  # fmt: skip
 
 
+KEPT = (
+    "assume", "compact_buffer", "remove_assume", "remove_store_undef", "rename_loop", "set_axis_separators",
+    "vectorize_buffers",
+)  # fmt: skip
+"""The names of `kept_steps`."""
+
+
 def kept_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
     """Steps that move no iteration: names, promises that hold, physical axes, and buffers of another shape or type."""
-    found: list[tuple[str, Take]] = [
-        (n, lambda x, n=n: getattr(x, n)()) for n in ("vectorize_buffers", "remove_assume", "remove_store_undef")
-    ]
-    if any(nodes_of("hole", *stmt_terms(x)) for x in statements(s.func.body)):
-        found += [found[-1]] * 4  # few functions have any
+    parts = list(statements(s.func.body))
+    terms = [term for x in parts for term in stmt_terms(x)]
+    there = {
+        "vectorize_buffers": any(term.lanes > 1 for term in terms),
+        "remove_assume": any(isinstance(x, Assume) for x in parts),
+        "remove_store_undef": bool(nodes_of("hole", *terms)),
+    }
+    found: list[tuple[str, Take]] = [(n, lambda x, n=n: getattr(x, n)()) for n, able in there.items() if able]
     places = nest.loops(s.func)
     if places:
         name, place = rng.choice(list(places.items()))
@@ -170,6 +180,26 @@ def widened(func: PrimFunc, rng: random.Random) -> PrimFunc:
         return with_children(stmt, [change(part) for part in children(stmt)])
 
     return replace(once, body=change(once.body))
+
+
+WEIGHTS: Mapping[str, float] = {
+    "remove_store_undef": 10, "vectorize_buffers": 6, "remove_overcompute_through_branching": 5,
+    "reduce_loop_extents": 4, "remove_assume": 3, "cache_write": 3, "hoist_expression": 3,
+    "remove_branching_through_overcompute": 2.5,
+    "reorder_by_buffer": 2.5, "merge_adjacent_loops": 2.5, "transform_block_layout": 2, "fission": 2, "reorder": 2,
+    "compact_buffer": 2, "cache_read": 1.8, "simplify_statements": 1.5, "remove_no_op": 1.2, "optimize_statements": 1.3,
+    "choose_padding": 1.3, "transform_layout": 1.3, "set_axis_separators": 1.3, "fuse": 1.2, "flatten_buffers": 1.2,
+}  # fmt: skip
+"""How much more often than others a step is drawn which is rarely possible or rarely changes anything."""
+
+
+def draw(found: Sequence[tuple[str, Take]], rng: random.Random) -> tuple[str, Take]:
+    """One of the steps: first of their names, by weight, then of those with that name."""
+    named: dict[str, list[Take]] = {}
+    for name, take in found:
+        named.setdefault(name, []).append(take)
+    (name,) = rng.choices(list(named), [WEIGHTS.get(n, 1) for n in named])
+    return name, rng.choice(named[name])
 
 
 def whole_steps(s: Schedule, rng: random.Random) -> list[tuple[str, Take]]:
