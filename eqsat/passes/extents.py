@@ -9,7 +9,7 @@ from functools import partial
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_axis
-from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, statements
+from eqsat.ir.statements.stmt import Alias, Alloc, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import conjuncts, nodes_of
@@ -21,7 +21,8 @@ from eqsat.passes.simplify import simplify_statements
 
 
 def reduce_loop_extents(func: PrimFunc) -> PrimFunc:
-    """Let serial and parallel loops skip the first and last iterations in which no branch of their body is taken.
+    """Let serial and parallel loops skip the first and last iterations in which no branch of their body is taken, and
+    no selection of what is stored selects another value than the cell holds.
 
     The conditions are simplified in the smaller ranges, and a loop of one iteration is its body.
     ScheduleError where no loop can be smaller.
@@ -55,6 +56,10 @@ def needed(stmt: Stmt) -> Term:
     """A condition without which a statement does nothing."""
     if isinstance(stmt, If) and stmt.orelse is None:
         return t.logical_and(stmt.condition, needed(stmt.then))
+    if isinstance(stmt, Store) and stmt.value.op == "where":
+        test, yes, no = stmt.value.args
+        own = t.load(stmt.buffer, stmt.index, yes.dtype)
+        return test if no is own else t.logical_not(test) if yes is own else t.TRUE
     if isinstance(stmt, Seq):
         return t.logical_or(*map(needed, stmt.parts))
     if isinstance(stmt, (For, Alloc, Alias)):

@@ -19,6 +19,8 @@ from eqsat.passes.cells import differ, has_loads, loads, solve
 from eqsat.passes.fresh import MARK
 from eqsat.proving.question import same
 
+MOST_ALTERNATIVES = 8
+"""A selection from more values is followed so far only."""
 _HERE = {dtype: t.load("here#", (), dtype) for dtype in ELEMENTS}
 
 
@@ -152,6 +154,23 @@ def excludes_negative_zero(load: Term, claim: Term, wanted: Term) -> bool:
     if claim.op != "same" or all(load is not a for a in claim.args):
         return False
     return never_negative_zero(claim.args[1] if claim.args[0] is load else claim.args[0], lambda _: False)
+
+
+def alternatives(value: Term) -> list[tuple[Term, Term]]:
+    """The values that a selection by conditions without memory chooses from, each with where it is that one.
+
+    >>> i, x = t.ax(0, 16), t.load("x", [t.ax(0, 16)], "int8")
+    >>> alternatives(t.where(i < 14, x, t.const(0, "int8")))
+    [(i0 < 14, x[i0]), (14 <= i0, int8(0))]
+    """
+    found = [(t.TRUE, value)]
+    while len(found) < MOST_ALTERNATIVES:
+        at = next((k for k, (_, x) in enumerate(found) if x.op == "where" and not has_loads(x.args[0])), None)
+        if at is None:
+            break
+        where, (test, yes, no) = found[at][0], found[at][1].args
+        found[at : at + 1] = [(t.logical_and(where, test), yes), (t.logical_and(where, t.logical_not(test)), no)]
+    return found
 
 
 def is_exact(claim: Term) -> bool:

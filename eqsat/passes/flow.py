@@ -20,7 +20,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import occurs
 from eqsat.passes.cells import CellAccess, accesses, apart, has_loads, loads, reads_of, substituted
 from eqsat.passes.context import Context
-from eqsat.passes.facts import Fact, excludes_negative_zero, fact_of, is_same, no_negative_zero, over
+from eqsat.passes.facts import Fact, alternatives, excludes_negative_zero, fact_of, is_same, no_negative_zero, over
 from eqsat.passes.fresh import renamed, scope
 from eqsat.passes.paths import Path, at
 
@@ -143,11 +143,15 @@ def _after_store(stmt: Store, context: Context) -> Context:
         context.root(r.buffer) != context.root(write.buffer) or (r.buffer == write.buffer and apart(r, write, assuming))
         for r in reads_of(stmt.value)
     )
+    new: list[Fact] = []
     if kept:
-        return left.also([fact_of(is_same(stmt.buffer, stmt.index, stmt.value))])
-    if context.not_negative_zero(own) and context.not_negative_zero(stmt.value):
-        return left.also([fact_of(no_negative_zero(own))])
-    return left
+        new.append(fact_of(is_same(stmt.buffer, stmt.index, stmt.value)))
+    elif context.not_negative_zero(own) and context.not_negative_zero(stmt.value):
+        new.append(fact_of(no_negative_zero(own)))
+    for where, value in alternatives(stmt.value):  # what padding holds is told by a selection, too
+        if value is not stmt.value and value.op != "hole" and not has_loads(value):
+            new.append(replace(fact_of(is_same(stmt.buffer, stmt.index, value)), condition=where))
+    return left.also(new) if new else left
 
 
 def _after_branch(stmt: If, context: Context) -> Context:

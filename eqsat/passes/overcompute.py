@@ -18,7 +18,7 @@ from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.passes.cells import accesses, loads, written
+from eqsat.passes.cells import accesses, has_loads, loads, written
 from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, places
 from eqsat.passes.flow import context_at
@@ -208,7 +208,10 @@ def branch(func: PrimFunc, condition: Term | None = None) -> Traded:
             if isinstance(result, Difference):
                 refused.append((test, result))
                 continue
-            func = replace(func, body=put(func.body, path, If(test, stmt)))
+            inside = stmt
+            if isinstance(stmt, Store) and nodes_of("where", stmt.value):
+                inside = _simple(stmt, context_at(func, path).under(test))
+            func = replace(func, body=put(func.body, path, If(test, inside)))
             changed.append(test)
             reordered += result.reordered
             skip.add(path)
@@ -228,7 +231,8 @@ def _usable(condition: Term, func: PrimFunc, path: Path) -> list[Term]:
 
 
 def _conditions(func: PrimFunc, path: Path, stmt: Stmt) -> list[Term]:
-    """Conditions that keep a statement from running on padding, from what is known of the cells that it reads."""
+    """Conditions that keep a statement from running on padding, from what is known of the cells that it reads, and from
+    selections by positions: `B[i] = B[i] + where(j < 14, A[i, j], 0)` does nothing from 14 on."""
     if isinstance(stmt, If) or not isinstance(stmt, (Store, Seq, For)):
         return []
     scope = _scope(func, path)
@@ -237,6 +241,9 @@ def _conditions(func: PrimFunc, path: Path, stmt: Stmt) -> list[Term]:
     for place in places(stmt, context):
         if not isinstance(place.stmt, Store) or place.stmt.value.op == "hole":
             continue
+        for node in nodes_of("where", place.stmt.value):
+            if not has_loads(node.args[0]):
+                found |= {context.simplify(x): None for x in (node.args[0], t.logical_not(node.args[0]))}
         for load in loads(place.stmt.value):
             for fact in place.context.facts:
                 for where, _ in fact.about(load):
