@@ -199,7 +199,7 @@ def _cells(buffer: BufferDecl) -> tuple[Term, ...]:
 
 def _unwritten(stmt: Alloc) -> Term | None:
     """Which cells of a local buffer no store surely writes, but for padding that must not be accessed; None where there
-    is none."""
+    is none, or where that takes a table of constants, which statements lack, to say."""
     axes = _cells(stmt.buffer)
     if any(isinstance(s, For) and s.axis in set(axes) for s in statements(stmt.body)):
         return None
@@ -210,7 +210,10 @@ def _unwritten(stmt: Alloc) -> Term | None:
     extents = {axis: t.int_value(axis.args[0]) for axis in axes}
     numbers = {axis: (0, extent) for axis, extent in extents.items() if extent is not None}
     whole = len(numbers) == len(extents) and not symbols(done) and decider().prove(done, numbers)
-    return None if whole else t.logical_not(done)
+    if whole or nodes_of("load", *closed):
+        return None
+    plain = [r for r in reached if r is not None and not nodes_of("load", r)]
+    return t.logical_not(t.logical_or(*closed, *plain))  # of what is filled in vain, all is written again
 
 
 def _at_allocation(func: PrimFunc, path: Path, stmt: Alloc, value: Term, left: Term) -> tuple[PrimFunc, Filling]:

@@ -111,7 +111,7 @@ class WholeFunction:
 
     def remove_overcompute_through_branching(self, condition: Term | str | None = None) -> None:
         """Run statements only where they make a difference, which is the inverse: under a condition, or without one
-        under those that follow from what is known of padding."""
+        under those that follow from what is known of padding, and from masks such as `where(j < 14, A[j], 0)`."""
         self._apply("remove_overcompute_through_branching", condition=self._condition(condition))
 
     def choose_padding(self) -> None:

@@ -12,6 +12,7 @@ from small_functions import arrays_for, check_same, function, loops, put, when
 import eqsat as eq
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.refine import same_meaning
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Store, seq, statements
 from eqsat.ir.terms import term as t
@@ -264,3 +265,23 @@ def test_what_a_write_leaves_of_a_fact_is_not_rewritten_where_it_is_short(monkey
     monkeypatch.undo()
     assert len(left.facts) == 1 and left.values(cell) == [t.const(0, "int32")]
     assert left.values(t.load("A", [t.index_const(3)], "int32")) == []
+
+
+def test_cells_that_only_a_table_finds_are_filled_before() -> None:
+    """Which cells a store reaches is a table of constants here, which no statement holds."""
+    func = eq.PrimFunc.parse("""\
+func f(A: int32[5, 5], B: int32[1])
+  alloc L: int32[30]
+  for i in 5:
+    for j in 5:
+      if 1 <= j:
+        L[6*i + (j + 1)//2*2 - j % 2] = A[i, j]
+  B[0] = int32(0)
+  for k in 5:
+    for m in 5:
+      if 1 <= m:
+        B[0] = B[0] + L[6*k + (m + 1)//2*2 - m % 2]""")
+    s = eq.Schedule(func)
+    s.choose_padding()
+    given = {"A": np.arange(25, dtype="int32").reshape(5, 5), "B": np.zeros(1, "int32")}
+    assert same_meaning(func, s.func, given)

@@ -70,7 +70,7 @@ def scheduled(seed: int, taken: Counter[str], target: str | None = None) -> bool
     rng = random.Random(seed)
     made, steps_taken = subject(seed, rng), Counter[str]()
     s = Schedule(made.func)
-    for _ in range(rng.randint(2, 8)):
+    for _ in range(rng.randint(3, 8)):
         whole = whole_steps(s, rng) if len(s.func.params) > 1 else []
         name, take = draw([*kept_steps(s, rng), *steps(s, rng), *whole], rng)
         before = s.func
