@@ -183,12 +183,13 @@ def widened(func: PrimFunc, rng: random.Random) -> PrimFunc:
 
 
 WEIGHTS: Mapping[str, float] = {
-    "remove_store_undef": 16, "vectorize_buffers": 8, "remove_overcompute_through_branching": 4,
-    "reduce_loop_extents": 4, "compact_buffer": 3.5, "remove_assume": 3, "merge_adjacent_loops": 3,
-    "hoist_expression": 3, "cache_write": 2.6, "remove_branching_through_overcompute": 2.6,
+    "remove_store_undef": 24, "vectorize_buffers": 8, "remove_overcompute_through_branching": 4,
+    "reduce_loop_extents": 4, "compact_buffer": 3.5, "remove_assume": 3, "merge_adjacent_loops": 2.4,
+    "hoist_expression": 2.5, "cache_write": 2.2, "remove_branching_through_overcompute": 2.6,
     "cache_read": 2.4, "transform_layout": 2.4, "reorder_by_buffer": 2.2, "transform_block_layout": 2, "fission": 2,
     "reorder": 2, "transform_loops": 1.8, "remove_no_op": 1.7, "simplify_statements": 1.5, "choose_padding": 1.5,
-    "parallel": 1.2, "assume": 1.2, "fuse": 1.1, "flatten_buffers": 1.1, "optimize_statements": 1.1, "split": 0.8,
+    "parallel": 1.2, "assume": 1.2, "fuse": 1.1, "flatten_buffers": 1.3, "optimize_statements": 1.1,
+    "set_axis_separators": 1.5,
 }  # fmt: skip
 """How much more often than others a step is drawn which is rarely possible or rarely changes anything."""
 

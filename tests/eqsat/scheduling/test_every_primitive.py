@@ -127,7 +127,10 @@ def test_many_steps_of_every_kind_keep_the_meaning() -> None:
     """EQSAT_SCHEDULES, EQSAT_SEED: how many schedules, and from which seed on. All in C, one in ten in OpenCL."""
     taken, count = Counter[str](), 0
     targets = ["opencl" if find_spec("pyopencl") else "c", *["c"] * 9]
-    for seed in range(FIRST, FIRST + SCHEDULES):
+    for seed in range(FIRST, FIRST + 2 * SCHEDULES):
+        rare = SCHEDULES >= 2000 and min(taken[name] for name in PRIMITIVES) < 100
+        if seed >= FIRST + SCHEDULES and not rare:  # a few more where a step was drawn too rarely
+            break
         count += scheduled(seed, taken, targets[seed // 7 % 10])
     print(f"{count} schedules", *(f"{name}: {n} with an effect" for name, n in sorted(taken.items())), sep="\n")
     assert count >= 0.5 * SCHEDULES
