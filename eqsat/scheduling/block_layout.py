@@ -190,7 +190,9 @@ def _built(
     body = substituted(members[-1].body, table)
     for stmt in reversed(nest):
         if isinstance(stmt, If):
-            body = substituted(replace(stmt, then=body), table)
+            # What is inside is over the new axes already, of which one may be an old one by another meaning.
+            orelse = None if stmt.orelse is None else substituted(stmt.orelse, table)
+            body = replace(stmt, condition=substitute(stmt.condition, table), then=body, orelse=orelse)
     body = guarded(negated(substitute(padding, place)), body)
     for axis, reduce in reversed(list(zip(axes, reduces, strict=True))):
         body = replace(members[0], axis=axis, body=body, reduce=reduce)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -327,3 +328,30 @@ def test_several_blocks_follow_at_once() -> None:
     s.reorder_by_buffer("A")
     assert body_text(s).count("in 4:") == 4
     require_same(middle, s, whole=False)
+
+
+TAKEN = """func f(A: int32[8, 8], D: int32[8, 8])
+  for p0 in 8:
+    if 4 <= p0:
+      for p1 in 8:
+        D[7 - p0, p1] = A[7 - p0, p1]"""
+STEPS: dict[str, Callable[[eq.Schedule], object]] = {
+    "reorder_by_buffer": lambda s: s.reorder_by_buffer("D"),
+    "transform_loops": lambda s: s.transform_loops(["p0", "p1"], "i, j -> 7 - i, j"),
+    "one loop": lambda s: s.transform_loops(["p0"], "i -> 7 - i"),
+    "transform_block_layout": lambda s: s.transform_block_layout("D", "i, j -> 7 - i, j"),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_new_loops_may_have_the_names_of_old_ones(name: str) -> None:  # feature: C6
+    """A guard and what it guards are over the new axes once: under an old name these are other positions."""
+    func = eq.PrimFunc.parse(TAKEN)
+    schedule = eq.Schedule(func)
+    STEPS[name](schedule)
+    assert schedule.func != func
+    a = np.arange(64, dtype="int32").reshape(8, 8)
+    want, got = (np.zeros((8, 8), "int32") for _ in range(2))
+    eq.run_primfunc(func, {"A": a, "D": want})
+    eq.run_primfunc(schedule.func, {"A": a, "D": got})
+    assert want.any() and np.array_equal(want, got)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -49,7 +50,16 @@ func vectors(A: float32[16], B: float32[16])
 
 
 def subject(seed: int, rng: random.Random) -> Subject:
-    """A random function with room around its local buffers; some have no meaning on their arguments."""
+    """A random function with room around its local buffers; some have no meaning on their arguments, the loops of some
+    have names that steps give to new ones."""
+    made = drawn(seed, rng)
+    text = str(made.func)
+    taken = seed % 3 or re.search(r"\bp\d+\b", text)
+    return made if taken else replace(made, func=PrimFunc.parse(re.sub(r"\bi(\d+)\b", r"p\1", text)))
+
+
+def drawn(seed: int, rng: random.Random) -> Subject:
+    """A random function as it is drawn."""
     if seed % 8 == 6:
         func = PrimFunc.parse(VECTORS)
         return Subject(func, {}, lambda k: _floats(seed + k))
