@@ -6,6 +6,7 @@ Exit codes: 0 done (what stays unknown is a note), 1 a check failed, 2 bad usage
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -69,6 +70,9 @@ def _code_of(args: list[str]) -> int:
         return _complain(args, f"not enough memory: {error}".removesuffix(": "), BAD)
     except Exception as error:
         interrupt.check()
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is buffered has no place either
+            return _complain(args, "the output is not written whole: no space is left on its device", BAD)
         return _internal(args, error)
 
 

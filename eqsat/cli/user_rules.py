@@ -24,9 +24,9 @@ def rules_of(name: str) -> tuple[Given, ...]:
     try:
         with _here():
             module = importlib.import_module(name)
-    except (KeyboardInterrupt, SystemExit):
+    except KeyboardInterrupt:
         raise
-    except BaseException as error:
+    except BaseException as error:  # a module that ends the process is no reason to say that all is well
         missing = isinstance(error, ModuleNotFoundError) and error.name == name
         problem = "is not found" if missing else f"cannot be imported: {type(error).__name__}: {error}"
         raise EqsatError(f"--rules {name}", problem, "give the name of a Python module, such as my.rules") from error

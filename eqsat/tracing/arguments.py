@@ -93,10 +93,20 @@ def input_for(name: str, spec: ArraySpec) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class _Scalar:
-    """An argument that is no array: a part of the program. 1, 1.0 and True are not one argument."""
+    """An argument that is no array: a part of the program. 1, 1.0 and True are not one argument, nor 0.0 and -0.0."""
 
     kind: type
     value: Any
+    told: Any
+
+
+def _told(value: Any) -> Any:
+    """What else tells a value from one that it is equal to: the sign of a zero, the types of what a set holds."""
+    if isinstance(value, (float, complex, np.inexact)):
+        return repr(cast(Any, value))
+    if isinstance(value, frozenset):
+        return frozenset([(type(v).__name__, _told(v), v) for v in cast("frozenset[Any]", value)])
+    return None
 
 
 def abstract(value: Any, memory: list[NDArray]) -> Any:
@@ -117,7 +127,7 @@ def abstract(value: Any, memory: list[NDArray]) -> Any:
         )
     array = array_of(value)
     if array is None:
-        return _Scalar(kind, value)
+        return _Scalar(kind, value, _told(value))
     spec, own = spec_of(array)
     memory.append(own)
     return spec

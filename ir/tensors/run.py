@@ -225,9 +225,11 @@ class _Run:
 
 
 def reduction(piece: NDArray, combiner: str, rank: int, dtype: str) -> NDArray:
-    """The reduction of the trailing axes; numpy's own, in the element type, of bfloat16 in float32 and rounded once."""
-    if dtype == BFLOAT16:
-        return reduction(piece.astype(np.float32), combiner, rank, "float32").astype(BFLOAT16)
+    """The reduction of the trailing axes; numpy's own, in the element type; of two bytes in float32, rounded once, as
+    numpy does where the terms of a sum lie side by side, and kernels everywhere."""
+    if dtype in (BFLOAT16, "float16"):
+        with np.errstate(over="ignore"):
+            return reduction(piece.astype(np.float32), combiner, rank, "float32").astype(dtype)
     inner = tuple(range(rank, piece.ndim))
     start = {} if combiner in ("sum", "prod") else {"initial": np.asarray(neutral(combiner, dtype), dtype)[()]}
     with np.errstate(all="ignore"):

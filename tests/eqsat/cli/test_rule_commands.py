@@ -116,6 +116,20 @@ def test_bad_usage_is_one_line(run: Run, args: list[str], problem: str) -> None:
     assert (code, out) == (2, "") and problem in err and err.count("\n") == 1
 
 
+def test_a_module_that_ends_the_process_checks_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "ends_in_tests.py").write_text("raise SystemExit(0)")
+    code, out, err = run("rules", "check", "ends_in_tests")
+    assert (code, out) == (2, "") and "cannot be imported: SystemExit" in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [["explain", "x", "x"], ["rules", "list"]])
+def test_a_full_device_is_no_defect(args: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "eqsat", *args], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and "no space is left" in done.stderr and done.stderr.count("\n") == 1
+
+
 @pytest.mark.slow
 def test_a_cluster_checks_rules(run: Run) -> None:
     """Two worker processes of a Dask cluster, by its address."""

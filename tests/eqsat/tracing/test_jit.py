@@ -204,3 +204,14 @@ def test_refuses(call: Any, word: str) -> None:
 def test_strings_of_names_are_not_arrays() -> None:
     with pytest.raises(TypeMismatch, match="dtype"):
         eq.jit(lambda x: x)(np.array(["a"]))
+
+
+def test_equal_arguments_that_are_told_apart_are_two() -> None:
+    """0.0 and -0.0, in whatever order they come; what a set holds, by its type."""
+    f, z = eq.jit(lambda x, n: x + n), np.full(1, -0.0, "float32")
+    for numbers in ((-0.0, 0.0), (0.0, -0.0)):
+        for n in numbers:
+            assert np.signbit(f(z, n))[0] == np.signbit(n)
+            assert np.signbit(eq.jit(lambda x, ns: x + ns[0])(z, (n,)))[0] == np.signbit(n)
+    g = eq.jit(lambda x, ns: x + next(iter(ns)))
+    assert [g(np.ones(1, "int8"), frozenset([n])).dtype for n in (1, 1.0)] == [np.int8, np.float64]

@@ -239,3 +239,18 @@ def test_evaluate_and_a_kernel_give_the_same_kind_of_result() -> None:
         np.testing.assert_equal(value, kernel)
     assert list(eq.evaluate(cases[2], feed)) == ["y", "z"]
     assert list(evaluate_outputs(cases[0], feed)) == ["out"] and list(evaluate_outputs(cases[1], feed)) == ["y"]
+
+
+@pytest.mark.parametrize("inner", [33, 4096, 8192])
+def test_sums_of_two_bytes_round_once(inner: int) -> None:
+    """Wherever the terms lie: numpy's own sums of float16 round at each step, unless they lie side by side."""
+    x, y = eq.input("x", (3, inner), "float16"), eq.input("y", (inner, 2), "float16")
+    rng = np.random.default_rng(inner)
+    for a, b in ((np.ones((3, inner)), np.ones((inner, 2))), (rng.random((3, inner)), rng.random((inner, 2)))):
+        a, b = a.astype("float16"), b.astype("float16")
+        want = (a.astype("float32")[:, :, None] * b.astype("float32")).sum(1)
+        got = eq.evaluate(eq.matmul(x, y), {"x": a, "y": b})
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got.astype("float32"), want, rtol=2e-3)
+        down = eq.evaluate(y.sum(axis=0), {"y": b})
+        np.testing.assert_array_equal(down, b.astype("float32").sum(0).astype("float16"))
