@@ -26,8 +26,8 @@ LoopKind = Literal["serial", "parallel", "vectorized", "unrolled"]
 class For(Structural):
     """Run the body for axis = 0, 1, ..., extent - 1; the extent is the axis term's own, a number or a term of symbols.
 
-    `reduce` marks a loop that accumulates and whose iterations may all the same be run in any order. That, `parallel` and
-    `vectorized` are promises of who writes the loop; a `Schedule` marks loops for which it has proved them.
+    `reduce` marks a loop that accumulates and whose iterations may all the same be run in any order. That, `parallel`
+    and `vectorized` are promises of who writes the loop; a `Schedule` marks loops for which it has proved them.
     """
 
     axis: Term
