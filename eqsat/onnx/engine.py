@@ -363,16 +363,8 @@ def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> O
     if done is not None and done.real:
         return replace(found, confirmation=done)
     notes = (*found.notes, f"the model is unchanged: {why}")
-    return replace(
-        found,
-        program=program,
-        final=found.initial,
-        model=before,
-        notes=notes,
-        refused=why,
-        confirmation=done,
-        known=None,
-    )
+    same = replace(found, program=program, final=found.initial, model=before, notes=notes)
+    return replace(same, refused=why, confirmation=done, known=None)
 
 
 @dataclass(frozen=True)
