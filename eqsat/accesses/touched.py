@@ -20,6 +20,7 @@ from eqsat.ir.errors import ShapeError
 from eqsat.ir.statements.stmt import Stmt
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.leaves import hidden
 from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
@@ -78,7 +79,7 @@ def touched(stmt: Stmt, buffer: str, context: Context, kind: str = "write") -> T
     >>> part = For(i, If(i < 12, Store("x", (i,), t.const(1, "int8"))))
     >>> region = touched(part, "x", Context({"x": Memory(BufferDecl("x", (16,), "int8"), "x")}))
     >>> print(region.cells[0], "|", region.may, "|", region.exact)
-    c0 | c0 < 12 | True
+    c0# | c0# < 12 | True
 
     Accesses through aliases of the buffer may touch all of it; loops and guards of the context stay in the predicate.
     """
@@ -88,7 +89,7 @@ def touched(stmt: Stmt, buffer: str, context: Context, kind: str = "write") -> T
 def region(found: Iterable[Access], buffer: str, context: Context, kind: str = "write") -> TouchedCells:
     """The same for accesses that are at hand."""
     memory = context.buffers[buffer]
-    cells = tuple(t.var(f"c{n}", extent) for n, extent in enumerate(memory.decl.shape))
+    cells = tuple(hidden(f"c{n}", extent) for n, extent in enumerate(memory.decl.shape))
     wanted = [a for a in found if a.memory.root == memory.root and (kind == "both" or a.write == (kind == "write"))]
     may: list[Term] = []
     must: list[Term] = []

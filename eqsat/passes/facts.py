@@ -13,10 +13,10 @@ import numpy as np
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import ELEMENTS, is_float
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.leaves import MARK
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import differ, has_loads, loads, solve
-from eqsat.passes.fresh import MARK
 from eqsat.proving.question import same
 
 MOST_ALTERNATIVES = 8

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.leaves import MARK
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 
-MARK = "#"
-"""No name that a user gives has it."""
 _ALL = itertools.count()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import is_float
+from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import map_terms
 from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Stmt, Store, Transform, seq, statements, stmt_terms
@@ -91,17 +92,19 @@ def _declared(func: PrimFunc, fillings: Sequence[Filling]) -> PrimFunc:
         if not isinstance(stmt, Alloc) or not values:
             continue
         known = after(stmt.body, context_at(func, (*path, 0)))
-        steps = tuple(_filled_step(step, stmt.buffer, known, values) for step in stmt.buffer.transforms)
+        axes = _cells(func, stmt.buffer)
+        steps = tuple(_filled_step(step, stmt.buffer, axes, known, values) for step in stmt.buffer.transforms)
         new = replace(stmt, buffer=replace(stmt.buffer, transforms=steps))
         func = replace(func, body=put(func.body, path, new))
     return func
 
 
-def _filled_step(step: Transform, buffer: BufferDecl, known: Context, values: Sequence[Term]) -> Transform:
+def _filled_step(
+    step: Transform, buffer: BufferDecl, axes: Sequence[Term], known: Context, values: Sequence[Term]
+) -> Transform:
     """A step of a layout with the value that its padding holds in place of a hole."""
     if step.pad_value is None or step.pad_value.op != "hole":
         return step
-    axes = _cells(buffer)
     inside = known.under(substitute(step.predicate, dict(zip(output_axes(buffer.shape), axes, strict=True))))
     cell = t.load(buffer.name, axes, buffer.dtype)
     return next((replace(step, pad_value=v) for v in values if inside.equal(cell, v)), step)
@@ -138,7 +141,7 @@ def _filled(func: PrimFunc, buffer: str) -> Iterator[tuple[PrimFunc, Filling]]:
     """The function with the holes of a buffer filled, in every way and with every value that is tried."""
     decls = entry(func).decls
     places = list(paths(func.body))
-    unwritten = {path: _unwritten(s) for path, s in places if isinstance(s, Alloc) and s.buffer.name == buffer}
+    unwritten = {path: _unwritten(func, s) for path, s in places if isinstance(s, Alloc) and s.buffer.name == buffer}
     plain = cache(partial(simplify_statements, func))
     for value in neutral_elements(decls[buffer].dtype):
         for path, stmt in places:
@@ -193,16 +196,14 @@ def _in_else(func: PrimFunc, path: Path, stmt: If, value: Term) -> tuple[PrimFun
     return replace(func, body=put(func.body, path, new)), Filling(fill.buffer, fails, value)
 
 
-def _cells(buffer: BufferDecl) -> tuple[Term, ...]:
-    return tuple(t.var(f"{buffer.name}_{k}", extent) for k, extent in enumerate(buffer.shape))
+def _cells(func: PrimFunc, buffer: BufferDecl) -> tuple[Term, ...]:
+    return cells_of(buffer.name, buffer.shape, names_of(func))
 
 
-def _unwritten(stmt: Alloc) -> Term | None:
+def _unwritten(func: PrimFunc, stmt: Alloc) -> Term | None:
     """Which cells of a local buffer no store surely writes, but for padding that must not be accessed; None where there
     is none, or where that takes a table of constants, which statements lack, to say."""
-    axes = _cells(stmt.buffer)
-    if any(isinstance(s, For) and s.axis in set(axes) for s in statements(stmt.body)):
-        return None
+    axes = _cells(func, stmt.buffer)
     reached = [written(a, axes) for a in accesses(stmt.body) if a.changes and a.buffer == stmt.buffer.name]
     table = dict(zip(output_axes(stmt.buffer.shape), axes, strict=True))
     closed = [substitute(step.where, table) for step in stmt.buffer.padding_steps if step.value is None]
@@ -218,7 +219,7 @@ def _unwritten(stmt: Alloc) -> Term | None:
 
 def _at_allocation(func: PrimFunc, path: Path, stmt: Alloc, value: Term, left: Term) -> tuple[PrimFunc, Filling]:
     """Stores at the beginning, where a local buffer holds nothing, to the cells that no store surely writes."""
-    axes = _cells(stmt.buffer)
+    axes = _cells(func, stmt.buffer)
     fill: Stmt = Store(stmt.buffer.name, axes, value)
     if left is not t.TRUE:
         fill = If(left, fill)

@@ -10,6 +10,7 @@ import numpy as np
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import whole
+from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
@@ -66,8 +67,9 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     """
     stages = _stages(func, stage)
     known = after(Seq(stages.first), entry(func))
-    freed = [stmt for decl in stages.crossing for stmt in _freed(decl, stages.first)]
-    assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, names_in(Seq(stages.second)))) is not None]
+    taken, used = names_of(func), names_in(Seq(stages.second))
+    freed = [stmt for decl in stages.crossing for stmt in _freed(decl, stages.first, taken)]
+    assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, used, taken)) is not None]
     return (
         _function(func, f"{func.name}_0", stages, [*stages.first, *freed]),
         _function(func, f"{func.name}_1", stages, [*assumed, *stages.second]),
@@ -102,9 +104,9 @@ def _function(func: PrimFunc, name: str, stages: _Stages, parts: Sequence[Stmt])
     return PrimFunc(name, tuple(decls), decls, body, func.note)
 
 
-def _freed(decl: BufferDecl, first: Sequence[Stmt]) -> list[Stmt]:
+def _freed(decl: BufferDecl, first: Sequence[Stmt], taken: set[str]) -> list[Stmt]:
     """Undef stores for the cells that surely no store reaches."""
-    axes = _axes(decl)
+    axes = cells_of(decl.name, decl.shape, taken)
     reached: list[Term] = []
     for access in accesses(Seq(tuple(first))):
         if access.changes and access.buffer == decl.name:
@@ -119,24 +121,19 @@ def _freed(decl: BufferDecl, first: Sequence[Stmt]) -> list[Stmt]:
     return [_nest(axes, store if left is t.TRUE else If(left, store))]
 
 
-def _axes(decl: BufferDecl) -> tuple[Term, ...]:
-    return tuple(t.var(f"{decl.name}_{k}", extent) for k, extent in enumerate(decl.shape))
-
-
 def _nest(axes: Sequence[Term], body: Stmt) -> Stmt:
     for axis in reversed(axes):
         body = For(axis, body)
     return body
 
 
-def _assumed(fact: Fact, used: frozenset[str]) -> Stmt | None:
+def _assumed(fact: Fact, used: frozenset[str], taken: set[str]) -> Stmt | None:
     """A fact about memory that the second part uses, as a statement; None where it cannot be said."""
     cells = fact.cells
     claim = _claim(fact.claim)
     if claim is None or not all(str(load.payload) in used for load in cells):
         return None
-    name = str(cells[0].payload)
-    axes = tuple(t.var(f"{name}_{k}", axis.args[0]) for k, axis in enumerate(fact.axes))
+    axes = cells_of(str(cells[0].payload), [axis.args[0] for axis in fact.axes], taken)
     table = dict(zip(fact.axes, axes, strict=True))
     said = t.logical_or(t.logical_not(fact.condition), claim)
     return _nest(axes, Assume(substitute(said, table)))

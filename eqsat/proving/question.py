@@ -18,6 +18,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.ir.terms.walk import postorder, substitute, transform
 
 Range = tuple[int | None, int | None]
@@ -263,7 +264,8 @@ def _scalar(roots: list[Term]) -> list[Term]:
     lanes = {n.payload for n in ramps}
     if len(lanes) > 1:
         raise TypeMismatch(f"vectors of {sorted(lanes)} lanes", "differ in length")
-    lane = t.var("lane", ramps[0].payload)
+    named = [leaf_name(n) for n in postorder(*roots) if n.op in LEAVES]
+    lane = t.var(fresh_name("lane", named), ramps[0].payload)  # shown in witnesses
     return [transform(r, lambda n: n.args[0] + n.args[1] * lane if n.op == "ramp" else None) for r in roots]
 
 

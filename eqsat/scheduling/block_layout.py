@@ -14,6 +14,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.padding import negated
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, If, Stmt
 from eqsat.ir.terms import term as t
@@ -29,7 +30,6 @@ from eqsat.scheduling.nest import (
     find_loop,
     guarded,
     index_map_of,
-    names_of,
     new_names,
     replaced,
     substituted,

@@ -15,6 +15,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.layouts.digits import static_digit
 from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, Seq, Stmt, statements
 from eqsat.ir.terms import term as t
@@ -31,7 +32,6 @@ from eqsat.scheduling.nest import (
     find_block,
     find_loop,
     loops,
-    names_of,
 )
 from eqsat.scheduling.order import fission, peel, reorder
 from eqsat.scheduling.trace import Step
@@ -136,9 +136,10 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
         else:
             trial.texts, trial.reordered = [*steps.texts, *trial.texts], [*steps.reordered, *trial.reordered]
             return trial.change(made)
-    positions = {m: t.var(f"v{n}") for n, m in enumerate(members)}
+    taken = {leaf_name(x) for x in free_variables(*index, *kept)}
+    positions = {m: t.var(fresh_name(f"v{n}", taken)) for n, m in enumerate(members)}
     outputs = tuple(substitute(x, positions) for x in (*index, *kept))
-    m = IndexMap(tuple(f"v{n}" for n in range(len(members))), outputs)
+    m = IndexMap(tuple(leaf_name(v) for v in positions.values()), outputs)
     return steps.change(steps.do(transform_loops, loops=[leaf_name(x) for x in members], index_map=m))
 
 

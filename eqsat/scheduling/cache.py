@@ -11,6 +11,7 @@ from eqsat.accesses.touched import touched
 from eqsat.accesses.values import same_values
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, Seq, Stmt, Store, seq, statements
 from eqsat.ir.terms import term as t
@@ -19,7 +20,7 @@ from eqsat.ir.terms.text import fresh_name
 from eqsat.ir.terms.walk import free_variables, nodes_of
 from eqsat.scheduling.change import Change
 from eqsat.scheduling.memory import declared, family, forbidden, moved, touches
-from eqsat.scheduling.nest import Place, at, find_block, guarded, names_of, new_names, replaced, stages
+from eqsat.scheduling.nest import Place, at, find_block, guarded, new_names, replaced, stages
 
 
 def cache_read(func: PrimFunc, buffer: str, name: str | None = None) -> Change:

@@ -11,6 +11,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.given import text
 from eqsat.ir.layouts.index_map import IndexMap
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children
 from eqsat.ir.statements.stmt import (
@@ -25,13 +26,12 @@ from eqsat.ir.statements.stmt import (
     children,
     seq,
     statements,
-    stmt_terms,
 )
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
-from eqsat.ir.terms.walk import nodes_of, substitute, symbols
+from eqsat.ir.terms.walk import nodes_of, substitute
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,18 +173,6 @@ def substituted(stmt: Stmt, table: Mapping[Term, Term]) -> Stmt:
 def guarded(condition: Term, stmt: Stmt) -> Stmt:
     """The statement where a condition holds."""
     return stmt if condition is t.TRUE else If(condition, stmt)
-
-
-def names_of(func: PrimFunc) -> set[str]:
-    """The names of loops, buffers and symbols of a function."""
-    found = {*func.params}
-    for stmt in statements(func.body):
-        if isinstance(stmt, For):
-            found |= {leaf_name(stmt.axis), *map(leaf_name, symbols(stmt.axis.args[0]))}
-        elif isinstance(stmt, (Alloc, Alias)):
-            found.add(stmt.buffer.name)
-        found |= {leaf_name(s) for s in symbols(*stmt_terms(stmt))}
-    return found
 
 
 def new_names(func: PrimFunc, what: str, given: Sequence[str] | None, wanted: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ from eqsat.accesses.dependences import permuted, pulled_apart
 from eqsat.accesses.flow import Named, same_flow
 from eqsat.accesses.values import same_values
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import For, If, Seq, Stmt, seq
 from eqsat.ir.terms import term as t
@@ -22,7 +23,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
 from eqsat.scheduling.change import Change, refuse, shown
 from eqsat.scheduling.loops import require_independent
-from eqsat.scheduling.nest import find_loop, guarded, names_of, places, replaced, substituted
+from eqsat.scheduling.nest import find_loop, guarded, places, replaced, substituted
 
 Chain = list[For | If]
 

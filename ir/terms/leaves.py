@@ -76,6 +76,19 @@ def var(name: str, extent: TermLike | None = None) -> Term:
     return make("var", () if extent is None else (as_index(extent),), name)
 
 
+MARK = "#"
+"""No name that a user gives has it."""
+
+
+def hidden(name: str, extent: TermLike | None = None) -> Term:
+    """A variable that is none of the user's, whatever they call theirs.
+
+    >>> print(hidden("c", 4))
+    c#
+    """
+    return make("var", () if extent is None else (as_index(extent),), f"{name}{MARK}")
+
+
 def _check_name(kind: str, name: str) -> None:
     """Names are identifiers, so that printed terms can be read again."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -22,6 +22,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, statements
 from eqsat.scheduling.mapped import moved_arguments, same_scheduled
 from eqsat.scheduling.primitives import PRIMITIVES
 from eqsat.scheduling.schedule import Schedule
@@ -51,11 +52,28 @@ func vectors(A: float32[16], B: float32[16])
 
 def subject(seed: int, rng: random.Random) -> Subject:
     """A random function with room around its local buffers; some have no meaning on their arguments, the loops of some
-    have names that steps give to new ones."""
+    have names that the library gives to what it makes."""
     made = drawn(seed, rng)
-    text = str(made.func)
-    taken = seed % 3 or re.search(r"\bp\d+\b", text)
-    return made if taken else replace(made, func=PrimFunc.parse(re.sub(r"\bi(\d+)\b", r"p\1", text)))
+    return made if seed % 3 else replace(made, func=with_known_names(made.func, random.Random(seed)))
+
+
+def with_known_names(func: PrimFunc, rng: random.Random) -> PrimFunc:
+    """The function whose loops are called as the library calls loops, cells and lanes of its own."""
+    text = str(func)
+    cells = [f"{decl.name}_{d}" for decl in declarations(func) for d in range(len(decl.shape))]
+    free = {x for x in (*(f"{base}{k}" for base in "pcv" for k in range(4)), "lane", *cells)}
+    free -= {*re.findall(r"\w+", text)}
+    for name in dict.fromkeys(re.findall(r"\bi\d+\b", text)):
+        if free:
+            text = re.sub(rf"\b{name}\b", (new := rng.choice(sorted(free))), text)
+            free.remove(new)
+    return PrimFunc.parse(text)
+
+
+def declarations(func: PrimFunc) -> list[BufferDecl]:
+    """All buffers of a function."""
+    local = [s.buffer for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+    return [*func.buffer_map.values(), *local]
 
 
 def drawn(seed: int, rng: random.Random) -> Subject:
