@@ -70,7 +70,7 @@ def _limits(seconds: float | None) -> Limits:
     if seconds is None:
         return Limits()
     if not 0 < seconds <= 86_400:
-        raise EqsatError(f"--time {seconds}", "is not a number of seconds between 0 and 86400")
+        raise EqsatError(f"--time {seconds}", "is not a number of seconds above 0 and up to 86400")
     return Limits(seconds=seconds)
 
 

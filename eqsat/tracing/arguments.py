@@ -116,7 +116,7 @@ def abstract(value: Any, memory: list[NDArray]) -> Any:
         memory.append(own)
         return spec
     kind: Any = cast(Any, type(value))
-    if kind is tuple or kind is list:
+    if kind is tuple or kind is list or _is_named(kind):
         return (kind, tuple(abstract(v, memory) for v in cast("Sequence[Any]", value)))
     if kind is dict:
         pairs = cast("Mapping[Any, Any]", value).items()
@@ -145,17 +145,23 @@ def concrete(key: Any, inputs: list[Tensor]) -> Any:
     if kind is dict:
         return {k: concrete(v, inputs) for k, v in inside}
     items = [concrete(v, inputs) for v in inside]
-    return tuple(items) if kind is tuple else items
+    return kind(*items) if _is_named(kind) else kind(items)
 
 
-Tree = tuple[str, Any]
+def _is_named(kind: Any) -> bool:
+    """Whether a type is one of those of `collections.namedtuple` and `typing.NamedTuple`."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_make")
+
+
+Tree = tuple[Any, Any]
 
 
 def flat(value: Any, leaves: list[Tensor]) -> Tree:
     """The structure of a result; its tensors are put at the end of `leaves`."""
     if isinstance(value, (tuple, list)):
         items = [flat(v, leaves) for v in cast("Sequence[Any]", value)]
-        return ("tuple" if isinstance(value, tuple) else "list", items)
+        named = _is_named(cast(Any, type(value)))
+        return (type(value) if named else tuple if isinstance(value, tuple) else list, items)
     if isinstance(value, Mapping):
         return ("dict", {k: flat(v, leaves) for k, v in cast("Mapping[Any, Any]", value).items()})
     if value is None or isinstance(value, str):
@@ -175,4 +181,4 @@ def built(tree: Tree, leaves: Sequence[NDArray]) -> Any:
     if kind == "dict":
         return {k: built(v, leaves) for k, v in cast("Mapping[Any, Any]", inside).items()}
     items: list[Any] = [built(v, leaves) for v in inside]
-    return tuple(items) if kind == "tuple" else items
+    return kind(*items) if _is_named(kind) else kind(items)

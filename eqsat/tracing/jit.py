@@ -201,11 +201,11 @@ def jit(
     >>> normalise(image, np.array([0.1, 0.2, 0.3]))[:, 0, 0].round(6)
     array([ 0.2,  0. , -0.2])
 
-    Arguments are numpy arrays, whatever has DLPack in host memory (torch) or the buffer protocol (bytes, array, mmap),
-    and tuples, lists and dicts of such; they are read where they lie, without a copy, unless they are misaligned or in
-    another byte order. Other arguments must be hashable: they are a part of the program, and each value makes one more.
-    The function sees tensors; conditions on shapes and on plain arguments work, on values they raise. Results are numpy
-    arrays, in the structure that the function returns.
+    Arguments are numpy arrays, whatever has DLPack in host memory (torch) or the buffer protocol (bytes, array,
+    mmap), and tuples (named ones too), lists and dicts of such; they are read where they lie, without a copy,
+    unless they are misaligned or in another byte order. Other arguments must be hashable: they are a part of the
+    program, and each value makes one more. The function sees tensors; conditions on shapes and on plain arguments
+    work, on values they raise. Results are numpy arrays, in the structure that the function returns.
 
     target, threads, tune, contract: as for `eq.compile`. limits: of the search, as for `eq.optimize`. Any number of
     threads may call it at once; one of them compiles, the others wait. Raises what the function raises, TypeMismatch

@@ -63,7 +63,10 @@ class DeclarationReader:
         for number, whole in enumerate(text.splitlines(), 1):
             raw = whole if "#" not in whole else _without_remark(whole)
             if raw.strip():
-                self.lines.append(Line(number, len(raw) - len(raw.lstrip(" ")), raw.strip()))
+                depth = len(raw) - len(raw.lstrip(" "))
+                self.lines.append(Line(number, depth, raw.strip()))
+                if raw[depth] == "\t":
+                    self.fail(self.lines[-1], "is indented by a tab: indent by spaces")
         self.at = 0
         self.around = 0
         """The loops and branches around the line."""

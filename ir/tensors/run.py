@@ -314,7 +314,10 @@ def evaluate_outputs(
     if problem:
         raise EvaluationError("evaluate", problem)
     run = _Run(undef, bind_sizes(p, given))
-    run.nodes(list(p.outputs.values()), given)
+    try:
+        run.nodes(list(p.outputs.values()), given)
+    except MemoryError as error:
+        raise EvaluationError("evaluate", f"a tensor needs more memory than there is: {error}") from error
     return {name: run.done[x.key] for name, x in p.outputs.items()}
 
 

@@ -5,7 +5,7 @@
 
 import array
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -215,3 +215,19 @@ def test_equal_arguments_that_are_told_apart_are_two() -> None:
             assert np.signbit(eq.jit(lambda x, ns: x + ns[0])(z, (n,)))[0] == np.signbit(n)
     g = eq.jit(lambda x, ns: x + next(iter(ns)))
     assert [g(np.ones(1, "int8"), frozenset([n])).dtype for n in (1, 1.0)] == [np.int8, np.float64]
+
+
+class Pair(NamedTuple):
+    """Two arrays by name."""
+
+    left: Any
+    right: Any
+
+
+def test_named_tuples_stay_what_they_are() -> None:
+    f = eq.jit(lambda p: Pair(p.left + p.right, {"in": p}))
+    a, b = np.ones(2), np.arange(2.0)
+    got = f(Pair(a, b))
+    assert isinstance(got, Pair) and isinstance(got.right["in"], Pair)
+    assert got.left.tolist() == [1, 2] and got.right["in"].right.tolist() == [0, 1]
+    assert eq.jit(lambda p: p[0])((a, b)).tolist() == [1, 1]

@@ -114,6 +114,7 @@ WRONG = {
     "func f(x: int8[4])\n  if x[0]:\n    pass": "not bool",
     "func f(x: int8[4])\n  let t0 = 1": "expected the statement",
     "func f(x: int8[4])\n  pass\nx": "stands behind the function",
+    "func f(x: int8[4])\n\tpass": "line 2 .*: is indented by a tab",
     'func f(x: int8[4])\n  layout y [4] by "i -> i"': "is no statement",
     'func f(x: int8[4])\n  layout x [4] "i -> i"': "expected: layout x",
     "func f(x: int8[4])\n  alloc a: int8[2] = x": "write alloc",

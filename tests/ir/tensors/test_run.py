@@ -254,3 +254,9 @@ def test_sums_of_two_bytes_round_once(inner: int) -> None:
         np.testing.assert_allclose(got.astype("float32"), want, rtol=2e-3)
         down = eq.evaluate(y.sum(axis=0), {"y": b})
         np.testing.assert_array_equal(down, b.astype("float32").sum(0).astype("float16"))
+
+
+def test_what_fits_no_memory_is_an_error_of_ours() -> None:
+    x = eq.input("x", (1,), "float32")
+    with pytest.raises(EvaluationError, match="more memory than there is"):
+        eq.evaluate(eq.broadcast_to(x, (1 << 45,)) + 1, {"x": np.ones(1, "float32")})
