@@ -88,7 +88,7 @@ law("never", "(At p (Branch c a b))", "(At p b)", "(Decided p c 0)")
 law("shorter", "(At p (Branch c a b))", "(At p (Branch d a b))", "(Shorter p c d)")
 law(
     "no-difference", "(At p (Branch c a b))", "(At p s)", "(Under p c q r)",
-    "(= x (At q a))", "(= x (At q s))", "(= y (At r b))", "(= y (At r s))",
+    "(= x (At q a))", "(= x (At q s))", "(= y (At r b))", "(= y (At r s))", "(Reads q s a)", "(Reads r s b)",
     doc="a statement that is equal to each arm where that arm runs",
 )  # fmt: skip
 law(

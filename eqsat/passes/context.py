@@ -4,7 +4,7 @@ ends them."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -167,6 +167,13 @@ class Context:
             if found := values_of(load, claim):
                 return found
         return []
+
+    def holds_value(self, load: Term, vague: Collection[str], depth: int = 4) -> bool:
+        """Whether a cell is known to hold a value here; vague: the buffers with cells that may have none."""
+        if str(load.payload) not in vague or self.values(load):
+            return True
+        copies = [x for claim in self._claims(load) for x in copies_of(load, claim)] if depth else []
+        return any(all(self.holds_value(x, vague, depth - 1) for x in loads(copy)) for copy in copies)
 
     def not_negative_zero(self, value: Term) -> bool:
         """Whether a float is known here not to be -0.0."""

@@ -7,7 +7,7 @@ before it is written again. Facts are those of the function that has the executi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -87,10 +87,11 @@ def places(stmt: Stmt, context: Context) -> Iterator[Inner]:
             stack.append(Inner(child, (*place.path, number), axes, condition, known))
 
 
-def check_extra(func: PrimFunc, path: Path, condition: Term) -> Harmless | Difference:
+def check_extra(func: PrimFunc, path: Path, condition: Term, added: bool = False) -> Harmless | Difference:
     """Do the executions of the statement at the path in which the condition fails make no difference?
 
-    `func` has all executions of the statement.
+    `func` has all executions of the statement. Where they are `added`, what they compute has to have a value, too: of
+    a cell without one nothing is known, not even that its product with 0 is 0.
     """
     stmt = at(func.body, path)
     guarded = EMPTY if condition is t.FALSE else If(condition, stmt)
@@ -100,22 +101,26 @@ def check_extra(func: PrimFunc, path: Path, condition: Term) -> Harmless | Diffe
     if race is not None:
         return race
     reordered: list[str] = []
+    vague = vague_buffers(func) if added else frozenset[str]()
     for place in places(stmt, context):
         if not isinstance(place.stmt, Store):
             continue
-        found = _harmless(fewer, path, place, condition)
+        found = _harmless(fewer, path, place, condition, vague)
         if isinstance(found, Difference):
             return found
         reordered += found.reordered
     return Harmless(tuple(reordered))
 
 
-def _harmless(fewer: PrimFunc, path: Path, place: Inner, condition: Term) -> Harmless | Difference:
+def _harmless(
+    fewer: PrimFunc, path: Path, place: Inner, condition: Term, vague: Collection[str]
+) -> Harmless | Difference:
     """Whether the extra executions of one store make no difference."""
     store, context = place.stmt, place.context
     assert isinstance(store, Store)
     own = t.load(store.buffer, store.index, store.value.dtype)
-    if store.value.op != "hole" and context.simplify(store.value) is own:
+    unknown = check_values(store.value, context, vague, {own})
+    if unknown is None and store.value.op != "hole" and context.simplify(store.value) is own:
         return Harmless()
     local = _allocated(at(fewer.body, path), store.buffer)
     guard = t.logical_and(t.logical_not(condition), place.condition)
@@ -123,7 +128,10 @@ def _harmless(fewer: PrimFunc, path: Path, place: Inner, condition: Term) -> Har
     live = None if local else live_after(fewer.body, path, changed, context.roots)
     if live is None:
         return Harmless()
-    return same_value(store, own, context, _in_any_order(fewer, path)) or Difference(_story(store, live), live.witness)
+    found = same_value(store, own, context, _in_any_order(fewer, path))
+    if found is None:
+        return Difference(_story(store, live), live.witness)
+    return unknown or found
 
 
 def same_value(store: Store, own: Term, context: Context, in_any_order: bool) -> Harmless | None:
@@ -215,6 +223,16 @@ def check_reads_at(stmt: Stmt, context: Context, vague: Collection[str]) -> Diff
             problem = _check_cell(target, t.TRUE, place.context)
             if problem is not None:
                 return problem
+    return None
+
+
+def check_values(
+    term: Term, context: Context, vague: Collection[str], kept: Set[Term] = frozenset()
+) -> Difference | None:
+    """Does every load of a term that is not among those `kept` mean a cell that holds a value?"""
+    for load, guard in guarded_parts(term):
+        if str(load.payload) in vague and load not in kept and not context.under(guard).holds_value(load, vague):
+            return Difference(f"{load} may have no value there", {"buffer": load.payload})
     return None
 
 

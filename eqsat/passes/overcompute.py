@@ -14,13 +14,13 @@ from typing import Any
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import map_terms
-from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store
+from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.passes.cells import accesses, has_loads, loads, written
+from eqsat.passes.cells import accesses, guarded_parts, has_loads, loads, written
 from eqsat.passes.context import Context
-from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, places
+from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, check_values, places, vague_buffers
 from eqsat.passes.flow import context_at
 from eqsat.passes.paths import Path, at, is_empty, paths, put, with_body
 
@@ -122,7 +122,7 @@ def _without(
     problem = check_reads(candidate, path, test)
     if problem is not None:
         return problem
-    result = check_extra(candidate, path, test)
+    result = check_extra(candidate, path, test, added=True)
     if isinstance(result, Difference):
         return result
     return with_body(candidate, candidate.body), result.reordered
@@ -140,12 +140,24 @@ def _without_else(
             first = first or Difference("the two arms of the branch do different things", {})
             continue
         candidate = replace(func, body=put(func.body, path, arm))
-        problem = check_reads(candidate, path, t.logical_not(fails))
+        problem = check_reads(candidate, path, t.logical_not(fails)) or _check_arm(func, arm, other, known)
         if problem is None:
             return with_body(candidate, candidate.body), ()
         first = first or problem
     assert first is not None
     return first
+
+
+def _check_arm(func: PrimFunc, arm: Stmt, other: Stmt, known: Context) -> Difference | None:
+    """Does an arm, where it does what the other one does, read only cells that hold a value or that both read?"""
+    vague = vague_buffers(func)
+    kept = {load for s in statements(_simple(other, known)) for load in loads(*stmt_terms(s))}
+    for place in places(arm, known):
+        for term in stmt_terms(place.stmt):
+            problem = check_values(term, place.context, vague, kept)
+            if problem is not None:
+                return problem
+    return None
 
 
 def _without_where(
@@ -154,10 +166,13 @@ def _without_where(
     """One value of a `where` for both."""
     known = context_at(func, path).under(t.logical_not(test))
     problem = check_term(new.value, known)
+    before = known.simplify(old.value)
+    always = [load for load, guard in guarded_parts(old.value) if guard is t.TRUE]
+    problem = problem or check_values(new.value, known, vague_buffers(func), {*loads(before), *always})
     if problem is not None:
         return problem
-    if not known.equal(new.value, known.simplify(old.value)):
-        return Difference(f"{new.value} is not known to be {known.simplify(old.value)}", {})
+    if not known.equal(new.value, before):
+        return Difference(f"{new.value} is not known to be {before}", {})
     return replace(func, body=put(func.body, path, new)), ()
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, statements
+from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, Store, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, occurs, substitute
-from eqsat.passes.cells import accesses, apart, fresh_axes, has_loads
+from eqsat.passes.cells import accesses, apart, fresh_axes, guarded_parts, has_loads, loads
 from eqsat.passes.context import Context
-from eqsat.passes.effects import check_reads_at, same_value
+from eqsat.passes.effects import check_reads_at, check_values, places, same_value
 from eqsat.passes.extents import smaller
 from eqsat.passes.hoist import untouched
 from eqsat.passes.liveness import live_after
@@ -75,6 +75,7 @@ class Answers:
             "Decided": self._decided,
             "Shorter": self._shorter,
             "Safe": self._safe,
+            "Reads": self._reads,
             "Smaller": self._smaller,
         }
 
@@ -262,15 +263,39 @@ class Answers:
         return NO if new is test or new.op == "const" else ((self.heads.conditions.number(new),),)
 
     def _safe(self, place: int, stmt: Stmt) -> tuple[Answer, ...]:
-        """A statement may run there: it stays inside of its buffers, reads what may be read, and writes nothing that
-        another iteration of a loop without an order may meet."""
+        """A statement may run there: it stays inside of its buffers, reads what may be read, writes nothing that
+        another iteration of a loop without an order may meet, and what it leaves has a value."""
         if _branches(stmt) > MOST_BRANCHES:
             return NO
         here = self.heads.places[place]
         ordered = all(loop.kind in ("serial", "unrolled") for loop in here.loops)
         if not ordered and any(a.changes for a in accesses(stmt)):
             return NO
-        return YES if check_reads_at(stmt, here.known, self.vague) is None else NO
+        if check_reads_at(stmt, here.known, self.vague) is not None:
+            return NO
+        for inner in places(stmt, here.known):
+            store = inner.stmt
+            if isinstance(store, Store) and store.buffer not in here.dead:
+                own = t.load(store.buffer, store.index, store.value.dtype)
+                if check_values(store.value, inner.context, self.vague, {own}) is not None:
+                    return NO
+        return YES
+
+    def _reads(self, place: int, stmt: Stmt, other: Stmt) -> tuple[Answer, ...]:
+        """A statement may run there for another one that runs there: what it reads in addition may be read, and has a
+        value."""
+        if stmt == other:
+            return YES
+        if _branches(stmt) > MOST_BRANCHES:
+            return NO
+        known = self.heads.places[place].known
+        kept = {load for s in _always(other) for term in stmt_terms(s) for load in _unguarded(term)}
+        if {load for s in statements(stmt) for load in loads(*stmt_terms(s))} <= kept:
+            return YES
+        if check_reads_at(stmt, known, self.vague) is not None:
+            return NO
+        terms = [(term, inner.context) for inner in places(stmt, known) for term in stmt_terms(inner.stmt)]
+        return YES if all(check_values(x, here, self.vague, kept) is None for x, here in terms) else NO
 
     def _smaller(self, place: int, head: int, body: Any, snapshot: Snapshot) -> tuple[Answer, ...]:
         """The loop over the iterations that do something."""
@@ -291,6 +316,19 @@ class Answers:
 def _total(test: Term) -> bool:
     """Whether a condition has a value everywhere: it reads nothing and divides by nothing that may be zero."""
     return not has_loads(test) and not nodes_of("hole", test) and definedness([test], {})[0] is t.TRUE
+
+
+def _always(stmt: Stmt) -> Iterator[Stmt]:
+    """The statements inside of one that run wherever their loops do."""
+    yield stmt
+    if not isinstance(stmt, If):
+        for part in children(stmt):
+            yield from _always(part)
+
+
+def _unguarded(term: Term) -> list[Term]:
+    """The loads of a term that are read wherever it is computed."""
+    return [load for load, guard in guarded_parts(term) if guard is t.TRUE]
 
 
 def _parts(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -55,6 +55,7 @@ QUESTIONS = {
     "Decided": ("ii", "i"),
     "Shorter": ("ii", "i"),
     "Safe": ("iS", ""),
+    "Reads": ("iSS", ""),
     "Smaller": ("iiS", "S"),
 }
 """What laws ask, with the sorts of what is given and of what is answered; `eqsat.statement_graph.answers` says when."""

@@ -381,3 +381,59 @@ def test_no_branch_is_made_that_always_or_never_runs() -> None:
     B[i] = A[i + 1]""")
     with pytest.raises(ScheduleError):
         remove_overcompute_through_branching(f)
+
+
+VALUELESS = {
+    "where": """\
+func f(out: uint16[5])
+  alloc t: uint16[6]
+  for i in 5:
+    t[i + 1] = cast(i, 'uint16')
+  for i in 5:
+    t[i + 1] = minimum(where(1 <= i, t[i], uint16(2)), cast(i, 'uint16'))
+  for i in 5:
+    out[i] = t[i + 1]""",
+    "if": """\
+func f(x: int32[4], w: int32[6], out: int32[1])
+  alloc t: int32[6]
+  for k in 2:
+    assume w[k + 4] == int32(0)
+  for i in 4:
+    t[i] = x[i]
+  out[0] = int32(0)
+  for i in 6:
+    if i < 4:
+      out[0] = out[0] + t[i]*w[i]""",
+    "arms": """\
+func f(x: uint8[4], w: uint8[8], y: uint8[8])
+  alloc t: uint8[8]
+  for k in 4:
+    assume w[k] == uint8(0)
+  for k in 4:
+    t[k + 4] = x[k]
+  for i in 8:
+    if 4 <= i:
+      y[i] = minimum(t[i], w[i])
+    else:
+      y[i] = uint8(0)""",
+}
+STEPS = ("remove_branching_through_overcompute", "optimize_statements", "simplify_statements", "choose_padding")
+
+
+@pytest.mark.parametrize("name", VALUELESS)
+@pytest.mark.parametrize("step", STEPS)
+def test_what_is_read_in_addition_holds_a_value(name: str, step: str) -> None:  # feature: E12, E1
+    """The least of a cell and 0 is 0 of every value that it may hold; of a cell that holds none it is none."""
+    func = eq.PrimFunc.parse(VALUELESS[name])
+    schedule = eq.Schedule(func)
+    try:
+        getattr(schedule, step)()
+    except ScheduleError:
+        assert step == STEPS[0]
+    given = {n: np.arange(int(np.prod(d.shape))).astype(d.dtype).reshape(d.shape) for n, d in func.buffer_map.items()}
+    if "w" in given:
+        given["w"] *= np.array({6: [1, 1, 1, 1, 0, 0], 8: [0, 0, 0, 0, 1, 1, 1, 1]}[given["w"].size], given["w"].dtype)
+    want, got = ({n: a.copy() for n, a in given.items()} for _ in range(2))
+    eq.run_primfunc(func, want, track=True)
+    eq.run_primfunc(schedule.func, got, track=True)
+    assert all(np.array_equal(want[n], got[n]) for n in want)
