@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -24,7 +24,7 @@ def has_lanes(func: PrimFunc) -> bool:
     )
 
 
-def lane(term: Term, number: int, vectors: Mapping[str, int]) -> Term:
+def lane(term: Term, number: int | Term, vectors: Mapping[str, int]) -> Term:
     """One lane of a term; `vectors` says how many lanes the elements of buffers of vectors have.
 
     >>> i = t.var("i")
@@ -37,7 +37,8 @@ def lane(term: Term, number: int, vectors: Mapping[str, int]) -> Term:
         if node.op == "ramp":
             done[node] = args[0] + args[1] * number
         elif node.op == "load" and vectors.get(node.payload, 1) > 1:
-            at = (*args[:-1], args[-1] * vectors[node.payload] + number)
+            last = args[-1] if args else t.index_const(0)
+            at = (*args[:-1], last * vectors[node.payload] + number)
             done[node] = t.make("load", at, node.payload, node.dtype, 1)
         elif all(a is b for a, b in zip(args, node.args, strict=True)):
             done[node] = node
@@ -70,12 +71,13 @@ def to_scalars(func: PrimFunc) -> PrimFunc:
     body = work.stmt(func.body)
     for name in reversed(func.params):
         if name in work.aliases:
-            body = Alias(_scalar_decl(func.buffer_map[name], work.aliases[name]), name, body)
+            body = Alias(scalar_decl(func.buffer_map[name], work.aliases[name]), name, body)
     return replace(func, body=body)
 
 
-def _scalar_decl(decl: BufferDecl, name: str | None = None) -> BufferDecl:
-    last = as_dim(t.as_index(decl.shape[-1]) * decl.lanes)
+def scalar_decl(decl: BufferDecl, name: str | None = None) -> BufferDecl:
+    """The declaration of a dense buffer of vectors as a buffer of their lanes."""
+    last = as_dim(t.as_index(decl.shape[-1] if decl.shape else 1) * decl.lanes)
     return replace(decl, name=name or decl.name, shape=(*decl.shape[:-1], last), dtype=decl.scalar, transforms=())
 
 
@@ -113,7 +115,7 @@ class _Lanes:
         if isinstance(stmt, Store):
             return self.store(stmt)
         if isinstance(stmt, (Alloc, Alias)) and stmt.buffer.lanes > 1:
-            body, decl = self.stmt(stmt.body), _scalar_decl(stmt.buffer)
+            body, decl = self.stmt(stmt.body), scalar_decl(stmt.buffer)
             if isinstance(stmt, Alloc):
                 return Alloc(decl, body)
             return Alias(decl, stmt.data, body, stmt.offset * stmt.buffer.lanes)
@@ -130,11 +132,40 @@ class _Lanes:
             places.append((*at[:-1], at[-1] * wide + k) if wide > 1 else at)
         values = [self.term(stmt.value, k) for k in range(lanes)]
         name = self.name(stmt.buffer)
-        reads = nodes_of("load", stmt.value, *stmt.index)
-        if not any(self.root[n.payload] == self.root[stmt.buffer] for n in reads):
+        if not self.reads(stmt.buffer, stmt.value, *stmt.index):
             return seq([Store(name, at, v) for at, v in zip(places, values, strict=True)])
-        dtype, held = self.scalars[stmt.buffer], self.fresh("lanes")
-        cells = [t.index_const(k) for k in range(lanes)]
-        read = [Store(held, (c,), v) for c, v in zip(cells, values, strict=True)]
-        write = [Store(name, at, t.load(held, [c], dtype)) for c, at in zip(cells, places, strict=True)]
-        return Alloc(BufferDecl(held, (lanes,), dtype), seq([*read, *write]))
+        hold = _Held(self.fresh)
+        values = hold.all(values, self.scalars[stmt.buffer])
+        for n, index in enumerate(stmt.index):
+            if self.reads(stmt.buffer, index):
+                numbers = [t.cast_to(at[n], "int64") for at in places]
+                moved = [t.cast_to(x, t.INDEX) for x in hold.all(numbers, "int64")]
+                places = [(*at[:n], x, *at[n + 1 :]) for at, x in zip(places, moved, strict=True)]
+        return hold.around([Store(name, at, v) for at, v in zip(places, values, strict=True)])
+
+    def reads(self, buffer: str, *terms: Term) -> bool:
+        """Whether terms read the memory of a buffer."""
+        return any(self.root[n.payload] == self.root[buffer] for n in nodes_of("load", *terms))
+
+
+class _Held:
+    """Local buffers that hold terms from before a store changes what they read."""
+
+    def __init__(self, fresh: Callable[[str], str]) -> None:
+        self.fresh = fresh
+        self.decls: list[BufferDecl] = []
+        self.stores: list[Stmt] = []
+
+    def all(self, values: Sequence[Term], dtype: str) -> list[Term]:
+        """The values as loads of a buffer."""
+        decl = BufferDecl(self.fresh("lanes"), (len(values),), dtype)
+        self.decls.append(decl)
+        self.stores += [Store(decl.name, (t.index_const(k),), v) for k, v in enumerate(values)]
+        return [t.load(decl.name, [k], dtype) for k in range(len(values))]
+
+    def around(self, stmts: Sequence[Stmt]) -> Stmt:
+        """Statements in the buffers' scope, after what these hold is stored."""
+        body = seq([*self.stores, *stmts])
+        for decl in reversed(self.decls):
+            body = Alloc(decl, body)
+        return body
