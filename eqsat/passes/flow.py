@@ -47,8 +47,8 @@ def _entry(func: PrimFunc) -> Context:
             if term.lanes > 1:
                 raise ScheduleError(f"passes over {func.name}", f"{term} is a vector", "simplify before vectorizing")
     for decl in decls.values():
-        if decl.lanes > 1 or not is_apart(decl):
-            problem = f"buffer {decl} has " + ("vectors" if decl.lanes > 1 else f"overlapping strides {decl.strides}")
+        if not is_apart(decl):
+            problem = f"buffer {decl} has overlapping strides {decl.strides}"
             raise ScheduleError(f"passes over {func.name}", problem, "simplify before vectorizing, on dense buffers")
     return _KNOWN.entry(roots, decls)
 

@@ -133,7 +133,7 @@ def _branches(func: PrimFunc) -> bool:
 def _buffers(func: PrimFunc) -> list[str]:
     """Buffers with holes of the function's own: those that it frees, and local ones."""
     freed = [s.buffer for s in statements(func.body) if isinstance(s, Store) and s.value.op == "hole"]
-    local = [s.buffer.name for s in statements(func.body) if isinstance(s, Alloc)]
+    local = [s.buffer.name for s in statements(func.body) if isinstance(s, Alloc) and s.buffer.lanes == 1]
     return list(dict.fromkeys((*freed, *local)))
 
 

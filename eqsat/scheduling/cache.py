@@ -133,9 +133,7 @@ def _copy(func: PrimFunc, decl: BufferDecl, to: str, source: str, what: str) -> 
     """Loops that copy all cells that may be accessed."""
     names = new_names(func, what, None, [f"c{n}" for n in range(len(decl.shape))])
     axes = [t.var(n, e) for n, e in zip(names, decl.shape, strict=True)]
-    if decl.lanes > 1:
-        raise ScheduleError(what, f"{decl} holds vectors", "cache it before it is declared as vectors")
-    store: Stmt = Store(to, tuple(axes), t.load(source, axes, decl.dtype))
+    store: Stmt = Store(to, tuple(axes), t.make("load", axes, source, decl.scalar, decl.lanes))
     store = guarded(t.logical_not(forbidden(decl, axes)), store)
     for axis in reversed(axes):
         store = For(axis, store)

@@ -104,9 +104,9 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stor
     def load(node: Term) -> Term:
         if node.payload != buffer:
             return node
-        if node.lanes > 1:
+        if any(i.lanes > 1 for i in node.args):
             raise ScheduleError(what, f"{node} is a vector", "change the layout first", {"buffer": buffer})
-        return t.load(to, tuple(change(node.args)), node.dtype)
+        return t.make("load", [t.as_index(i) for i in change(node.args)], to, node.dtype, node.lanes)
 
     def terms(found: Sequence[Term]) -> Sequence[Term]:
         new = [map_loads(x, load) for x in found]
@@ -128,6 +128,12 @@ def forbidden(decl: BufferDecl, index: Sequence[Term]) -> Term:
     """The condition that a cell is padding that must not be accessed."""
     table = dict(zip(output_axes(decl.shape), index, strict=True))
     return t.logical_or(*(substitute(s.where, table) for s in decl.padding_steps if s.value is None))
+
+
+def holds_vectors(func: PrimFunc, name: str) -> bool:
+    """Whether a parameter or an allocation of this name has elements that are vectors."""
+    local = [s.buffer for s in statements(func.body) if isinstance(s, Alloc)]
+    return any(d.name == name and d.lanes > 1 for d in (*func.buffer_map.values(), *local))
 
 
 def touches(stmt: Stmt, names: set[str]) -> tuple[bool, bool]:

@@ -15,9 +15,8 @@ from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.scheduling import layout, nest
 from eqsat.scheduling.arguments import checked
-from eqsat.scheduling.excerpt import excerpt
 from eqsat.scheduling.memory import declared
-from eqsat.scheduling.primitives import PRIMITIVES
+from eqsat.scheduling.primitives import PRIMITIVES, take
 from eqsat.scheduling.trace import Step, Trace
 from eqsat.scheduling.whole import WholeFunction
 
@@ -138,13 +137,8 @@ class Schedule(WholeFunction):
         self._done.pop()
 
     def _apply(self, name: str, /, **args: Any) -> tuple[str, ...]:
-        primitive = PRIMITIVES[name]
-        given = checked(name, primitive, args)
-        try:
-            change = primitive(self.func, **given)
-        except ScheduleError as error:
-            error.program = excerpt(self.func, given, error.witness)
-            raise
+        given = checked(name, PRIMITIVES[name], args)
+        change = take(name, self.func, given)
         self._done.append((Step(name, given, change.made, change.reordered, change.steps), change.func))
         return change.made
 

@@ -19,7 +19,7 @@ from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, LoopKind, St
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
-from eqsat.ir.terms.walk import nodes_of, renumber_loads, symbols
+from eqsat.ir.terms.walk import map_loads, nodes_of, occurs, renumber_loads, symbols
 
 MOST_LANES = 64
 """Of longer vectors each pair of lanes is taken to meet."""
@@ -198,9 +198,11 @@ class _Back(_Work):
     def stmt(self, stmt: Stmt, scope: _Scope) -> Stmt:
         name = leaf_name(stmt.axis) if isinstance(stmt, For) else stmt.buffer.name if isinstance(stmt, Alloc) else None
         if name in self.marks:
-            found = self.made.loops.get(stmt)
-            if found is not None and self.stands(stmt, found, scope):
-                return found
+            plain = vector_of(stmt)
+            whole = None if plain is None else self.in_elements(plain, scope)
+            for found in (self.made.loops.get(stmt), whole, plain):
+                if found is not None and self.stands(stmt, found, scope):
+                    return found
         return super().stmt(stmt, scope)
 
     def declaration(self, stmt: Alloc | Alias, scope: _Scope) -> Stmt:
@@ -217,6 +219,27 @@ class _Back(_Work):
             return replace(stmt, body=self.stmt(stmt.body, inner))
         vectors = replace(self.memory(alias.buffer, alias, scope), view=own)
         return replace(alias, body=replace(stmt, body=self.stmt(stmt.body, {**inner, name: vectors})))
+
+    def in_elements(self, store: Store, scope: _Scope) -> Store:
+        """A store whose accesses of views are those of the vectors that they show, where they may be."""
+        shown = {m.view: m.decl for m in scope.values() if m.view is not None}
+
+        def moved(name: object, index: Sequence[Term]) -> tuple[str, tuple[Term, ...]] | None:
+            decl = shown.get(str(name))
+            if decl is None or index[-1].op != "ramp" or index[-1].lanes != decl.lanes:
+                return None
+            constant, parts = t.linear_parts(index[-1].args[0])
+            if any(c % decl.lanes for c in (constant, *(c for c, _ in parts))):
+                return None
+            element = t.linear(constant // decl.lanes, [(c // decl.lanes, x) for c, x in parts])
+            return decl.name, ((*index[:-1], element) if decl.shape else ())
+
+        def load(node: Term) -> Term:
+            found = moved(node.payload, node.args)
+            return node if found is None else t.make("load", found[1], found[0], node.dtype, node.lanes)
+
+        target = moved(store.buffer, store.index) or (store.buffer, store.index)
+        return Store(target[0], tuple(map_loads(i, load) for i in target[1]), map_loads(store.value, load))
 
     def stands(self, stmt: Stmt, store: Store, scope: _Scope) -> bool:
         """Whether the loop of a store, in this scope and by the names that it has, is this statement."""
@@ -321,6 +344,48 @@ def _leaves_open(value: Term) -> bool:
     if value.op in ("where", "given"):
         return any(map(_leaves_open, value.args[1:]))
     return value.op == "hole"
+
+
+# -- and back --------------------------------------------------------------------------------------------------------
+
+
+def vector_of(stmt: Stmt) -> Store | None:
+    """The store of a vector that a loop over lanes may be, by its text: whether it is, `loop_of` tells."""
+    if not isinstance(stmt, For) or not isinstance(stmt.body, Store) or t.int_value(stmt.extent_term) is None:
+        return None
+    k, store = stmt.axis, stmt.body
+    index, value = [_ramps(i, k, stmt.extent) for i in store.index], _ramps(store.value, k, stmt.extent)
+    if not index or value.lanes == 1:
+        return None
+    if index[-1].lanes == 1:
+        index[-1] = t.ramp(index[-1], 0, stmt.extent)
+    loads = [n for n in nodes_of("load", value, *index) if n.args]
+    if any(i.lanes > 1 for at in (index, *(n.args for n in loads)) for i in at[:-1]):
+        return None
+    return Store(store.buffer, tuple(index), value)
+
+
+def _ramps(term: Term, k: Term, count: int) -> Term:
+    """A term for all values of an axis at once."""
+    if not occurs([k], term):
+        return term
+    if term.dtype == t.INDEX:
+        constant, parts = t.linear_parts(term)
+        still = [(c, x) for c, x in parts if not occurs([k], x)]
+        steps = [_over(c, x, k) for c, x in parts if occurs([k], x)]
+        if all(step is not None for step in steps):
+            return t.ramp(t.linear(constant, still), t.linear(0, [(1, x) for x in steps if x is not None]), count)
+    return t.rebuild(term, [_ramps(a, k, count) for a in term.args])
+
+
+def _over(coefficient: int, summand: Term, k: Term) -> Term | None:
+    """The step of a summand that is the axis times something else."""
+    if summand is k:
+        return t.index_const(coefficient)
+    rest = [a for a in summand.args if a is not k]
+    if summand.op == "prod" and len(rest) == len(summand.args) - 1 and not occurs([k], *rest):
+        return coefficient * t.product(rest)
+    return None
 
 
 # -- names -------------------------------------------------------------------------------------------------------------
