@@ -13,6 +13,7 @@ from eqsat.backends.lowering.access import by_position, guards
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import BoundsError
 from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.statements.lanes import lane
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children
 from eqsat.ir.statements.stmt import (
@@ -121,18 +122,33 @@ class _Checks:
             reached = guards(term)
             for node in nodes_of("load", term):
                 if isinstance(node.payload, str):
-                    name = node.payload
-                    found = self.needed(str(node), node.args, decls[name].shape, t.logical_and(context, reached[node]))
-                    shown = shown or (str(node) if found else "")
-                    parts += [t.logical_or(t.logical_not(reached[node]), claim) for claim in found]
+                    for index, reach in self.lanes(node.args, reached[node], str(node), decls):
+                        shape = decls[node.payload].shape
+                        found = self.needed(str(node), index, shape, t.logical_and(context, reach))
+                        shown = shown or (str(node) if found else "")
+                        parts += [t.logical_or(t.logical_not(reach), claim) for claim in found]
         if isinstance(stmt, Store):
             text = f"{stmt.buffer}[{', '.join(map(str, stmt.index))}]"
-            found = self.needed(text, stmt.index, decls[stmt.buffer].shape, context)
-            shown = shown or (text if found else "")
-            parts += found
+            for index, _ in self.lanes(stmt.index, t.TRUE, text, decls):
+                found = self.needed(text, index, decls[stmt.buffer].shape, context)
+                shown = shown or (text if found else "")
+                parts += found
         if parts:
             self.accesses.append(shown)
         return t.logical_and(*parts)
+
+    def lanes(
+        self, index: Sequence[Term], reach: Term, text: str, decls: Mapping[str, BufferDecl]
+    ) -> list[tuple[Sequence[Term], Term]]:
+        """An access and the condition under which it happens: as they are for scalars and for ramps, of which the ends
+        tell; else lane by lane."""
+        if reach.lanes == 1 and all(i.lanes == 1 or i.op == "ramp" for i in index):
+            return [(index, reach)]
+        if any(decls[n.payload].lanes > 1 for n in nodes_of("load", *index, reach) if isinstance(n.payload, str)):
+            problem = "it depends, lane by lane, on elements that are vectors"
+            raise BoundsError(f"{self.what}: access {text}", problem, "declare the buffer that it depends on in scalars")
+        count = max(x.lanes for x in (*index, reach))
+        return [([lane(i, k, {}) for i in index], lane(reach, k, {})) for k in range(count)]
 
     def needed(self, text: str, index: Sequence[Term], shape: Sequence[Dim], guard: Term) -> list[Term]:
         """The claims that are not shown of one access."""
@@ -141,9 +157,6 @@ class _Checks:
             ends = [i]
             if i.op == "ramp":
                 ends = [i.args[0], i.args[0] + i.args[1] * (i.payload - 1)]
-            elif i.lanes > 1:
-                problem = f"index {i} is a vector that is no ramp"
-                raise BoundsError(f"{self.what}: access {text}", problem, "write ramp(start, stride, lanes)")
             for end in ends:
                 for form in (end, extent - 1 - end):
                     if not self.shown(text, form, guard):

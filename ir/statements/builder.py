@@ -67,7 +67,8 @@ class Cells:
     def __setitem__(self, index: Any, value: Any) -> None:
         at = self._index(index)
         if value is UNDEF:
-            value = new_hole(self.decl.scalar, [i for i in at if i.lanes == 1])
+            lanes = self.decl.lanes
+            value = new_hole(self.decl.scalar, [*at, *([t.ramp(0, 1, lanes)] if lanes > 1 else [])])
         self.builder.add(Store(self.name, at, t.as_term(value, self.decl.scalar)))
 
 

@@ -83,10 +83,10 @@ def random_case(seed: int, without: Collection[str] = ()) -> Case:
     """The function of a seed; `without` names FEATURES that it must not have."""
     unknown = set(without) - set(FEATURES)
     assert not unknown, unknown
-    return _Generator(Random(seed), set(FEATURES) - set(without), seed).case()
+    return Generator(Random(seed), set(FEATURES) - set(without), seed).case()
 
 
-class _Generator:
+class Generator:
     def __init__(self, rng: Random, features: set[str], seed: int) -> None:
         self.rng = rng
         self.features = features

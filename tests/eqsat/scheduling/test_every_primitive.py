@@ -16,6 +16,7 @@ import pytest
 from padded_functions import PaddedFunctions
 from random_primfuncs import random_case
 from random_schedules import attempt, draw, kept_steps, steps, whole_steps, widened
+from random_vectors import vector_case
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
@@ -81,8 +82,8 @@ def drawn(seed: int, rng: random.Random) -> Subject:
     if seed % 8 == 6:
         func = PrimFunc.parse(VECTORS)
         return Subject(func, {}, lambda k: _floats(seed + k))
-    if seed % 2:
-        case = random_case(seed)
+    if seed % 2 or seed % 3 == 1:
+        case = vector_case(seed) if seed % 3 == 1 else random_case(seed)
         return Subject(widened(case.func, rng), case.sizes, case.arguments)
     padded = PaddedFunctions(seed)
     return Subject(widened(padded.function(), rng), {}, padded.arguments)

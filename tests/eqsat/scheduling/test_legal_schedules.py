@@ -15,6 +15,7 @@ import pytest
 from random_nests import Nests, inputs
 from random_primfuncs import random_case
 from random_schedules import KEPT, attempt, draw, steps, unchecked, whole_steps
+from random_vectors import vector_case
 
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, ScheduleError
@@ -45,8 +46,8 @@ class Count:
         """A random schedule of up to eight steps, each on what the ones before left."""
         rng = random.Random(seed)
         sizes: Mapping[str, int] = {}
-        if seed % 2:
-            case = random_case(seed)
+        if seed % 2 or seed % 3 == 1:
+            case = vector_case(seed) if seed % 3 == 1 else random_case(seed)
             func, make, sizes = case.func, case.arguments, case.sizes
         else:
             func = Nests(rng, rng.choice(DTYPES), rng.random() < 0.3).function()
