@@ -140,6 +140,8 @@ def _buffers(func: PrimFunc) -> list[str]:
 def _filled(func: PrimFunc, buffer: str) -> Iterator[tuple[PrimFunc, Filling]]:
     """The function with the holes of a buffer filled, in every way and with every value that is tried."""
     decls = entry(func).decls
+    if buffer not in decls:  # what was filled before left nothing that needs it
+        return
     places = list(paths(func.body))
     unwritten = {path: _unwritten(func, s) for path, s in places if isinstance(s, Alloc) and s.buffer.name == buffer}
     plain = cache(partial(simplify_statements, func))

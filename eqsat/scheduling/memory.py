@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.accesses.access import Path
-from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import text
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -15,7 +14,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, substitute
-from eqsat.scheduling.nest import map_terms, places, replaced, rewritten
+from eqsat.scheduling.nest import map_terms, places, replaced, rewritten, simplified
 
 IndexChange = Callable[[Sequence[Term]], Sequence[Term]]
 
@@ -111,14 +110,14 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stor
     def terms(found: Sequence[Term]) -> Sequence[Term]:
         new = [map_loads(x, load) for x in found]
         same = all(a is b for a, b in zip(new, found, strict=True))
-        return found if same else decider().simplify(new, {})
+        return found if same else simplified(new)
 
     def store(s: Stmt) -> Stmt:
         if not stores or not isinstance(s, Store) or s.buffer != buffer:
             return s
         if any(i.lanes > 1 for i in s.index):
             raise ScheduleError(what, f"a store to {buffer} is a vector", "change the layout first", {"buffer": buffer})
-        index = decider().simplify(list(change(s.index)), {})
+        index = simplified(list(change(s.index)))
         return replace(s, buffer=to, index=tuple(index))
 
     return rewritten(map_terms(stmt, terms), store)
@@ -130,10 +129,10 @@ def forbidden(decl: BufferDecl, index: Sequence[Term]) -> Term:
     return t.logical_or(*(substitute(s.where, table) for s in decl.padding_steps if s.value is None))
 
 
-def holds_vectors(func: PrimFunc, name: str) -> bool:
+def holds_vectors(func: PrimFunc, name: object) -> bool:
     """Whether a parameter or an allocation of this name has elements that are vectors."""
     local = [s.buffer for s in statements(func.body) if isinstance(s, Alloc)]
-    return any(d.name == name and d.lanes > 1 for d in (*func.buffer_map.values(), *local))
+    return isinstance(name, str) and any(d.name == name and d.lanes > 1 for d in (*func.buffer_map.values(), *local))
 
 
 def touches(stmt: Stmt, names: set[str]) -> tuple[bool, bool]:

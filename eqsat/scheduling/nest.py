@@ -165,9 +165,15 @@ def substituted(stmt: Stmt, table: Mapping[Term, Term]) -> Stmt:
         new = [substitute(x, table) for x in terms]
         if all(a is b for a, b in zip(new, terms, strict=True)):
             return terms
-        return decider().simplify(new, {})
+        return simplified(new)
 
     return map_terms(stmt, change)
+
+
+def simplified(terms: Sequence[Term]) -> Sequence[Term]:
+    """Terms as simple as quick rules make them; vectors stay as wide as they were, so one that is a number stays."""
+    found = decider().simplify(terms, {})
+    return [new if new.lanes == old.lanes else old for old, new in zip(terms, found, strict=True)]
 
 
 def guarded(condition: Term, stmt: Stmt) -> Stmt:

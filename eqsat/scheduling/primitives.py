@@ -78,7 +78,7 @@ def take(name: str, func: PrimFunc, given: Mapping[str, Any]) -> Change:
         raise
     if made is None:
         return change
-    after = with_vectors(made, change.func)
+    after = with_vectors(made, change.func, change.made)
     loops = {leaf_name(s.axis) for s in statements(after.body) if isinstance(s, For)}
     left = [n for n in made.names if n in loops]
     steps = (f"loops over lanes: {', '.join(left)}", *change.steps) if left else change.steps

@@ -9,7 +9,7 @@ one for each lane, one without is shared by all of them: it stays the term that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.ir.statements.lanes import has_lanes, lane, scalar_decl
@@ -93,8 +93,10 @@ def to_lane_loops(func: PrimFunc) -> LaneLoops:
     return LaneLoops(func, replace(func, body=body), work.loops, tuple(work.names), work.views)
 
 
-def with_vectors(made: LaneLoops, func: PrimFunc) -> PrimFunc:
-    """A function that a pass made of one with lane loops, with vector stores again where a loop is as it was.
+def with_vectors(made: LaneLoops, func: PrimFunc, keep: Collection[str] = ()) -> PrimFunc:
+    """A function that a pass made of one with lane loops, with vector stores again where a loop still is one.
+
+    keep: the names of loops that are to stay.
 
     >>> f = PrimFunc.parse('''func f(x: float32[8], y: float32[8])
     ...   y[ramp(0, 1, 4)] = x[ramp(0, 1, 4)]''')
@@ -102,11 +104,11 @@ def with_vectors(made: LaneLoops, func: PrimFunc) -> PrimFunc:
     >>> with_vectors(made, made.func) == f
     True
     """
-    if func == made.func:
+    if func == made.func and not set(keep) & set(made.names):
         return made.before
-    if not made.loops:
+    if not made.loops and not made.views:
         return func
-    work = _Back(func, made)
+    work = _Back(func, made, keep)
     return replace(func, body=_without(work.stmt(func.body, work.params(func)), work.idle()))
 
 
@@ -182,10 +184,10 @@ class _Work:
 class _Back(_Work):
     """One function on the way back: loops that are those of a store in its scope are that store."""
 
-    def __init__(self, func: PrimFunc, made: LaneLoops) -> None:
+    def __init__(self, func: PrimFunc, made: LaneLoops, keep: Collection[str]) -> None:
         super().__init__(func)
         self.made = made
-        self.marks = {*made.names, *(s.buffer.name for s in made.loops if isinstance(s, Alloc))}
+        self.marks = {*made.names, *(s.buffer.name for s in made.loops if isinstance(s, Alloc))}.difference(keep)
         self.declared = {s.buffer.name for s in statements(func.body) if isinstance(s, (Alloc, Alias))}
 
     def idle(self) -> set[str]:
