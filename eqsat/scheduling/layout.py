@@ -66,9 +66,6 @@ def transform_layout(
     options = Layout(interface, style, rewrite_loops)
     old = declared(func, buffer, what)
     _require_open(func, old, options, what)
-    if old.decl.lanes > 1 and pad_value is not None:
-        problem = f"elements of {old.decl} are vectors, which padding does not fill"
-        raise ScheduleError(what, problem, "pad it before it is declared as vectors, or with None")
     body = without_aliases(at(func, old.body).stmt, old.decl, what)
     m = index_map_of(index_map, len(old.decl.shape))
     new = transformed(old.decl, m, pad_value, what)

@@ -139,7 +139,7 @@ class _Work:
         else:
             self.roots += 1
             found = _Memory(decl, self.roots)
-        plain = decl.is_dense and not decl.axis_separators and not decl.transforms
+        plain = decl.is_dense and not decl.axis_separators and not decl.padding_steps
         if decl.lanes == 1 or not plain or decl.name not in self.used:
             return found
         return replace(found, view=self.view(decl, alias))
