@@ -78,6 +78,20 @@ def test_consumers_that_want_different_values_are_weighed() -> None:
     check_same(consumers(["sum", "max", "max"], I32), plan.func)
 
 
+def test_a_buffer_that_went_with_its_branch_is_not_filled() -> None:
+    n = t.var("n", 14)
+    plain = loops([n], put("L", [n // 4, n % 4], t.load("A", [n], I32)))
+    before = consumers(["sum", "max", "max"], I32)
+    assert isinstance(before.body, Alloc) and isinstance(before.body.body, Seq)
+    body = replace(before.body, body=seq([plain, *before.body.body.parts[1:]]))
+    spare = seq([put("spare", [0], c(1)), put("B", [0], t.load("spare", [0], I32))])
+    never = when(t.logical_and(io >= 1, io < 1), Alloc(BufferDecl("spare", (1,), I32), spare))
+    func = replace(before, body=seq([body, loops([io], never)]))
+    plan = choose_padding(func)
+    assert [f.buffer for f in plan.fillings] == ["L"]
+    check_same(func, plan.func)
+
+
 # feature: E14
 def test_an_input_is_never_filled() -> None:
     total = t.load("B", [0], I32)
