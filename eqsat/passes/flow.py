@@ -26,7 +26,7 @@ from eqsat.passes.paths import Path, at
 
 
 def entry(func: PrimFunc) -> Context:
-    """What is known where a function begins. ScheduleError for vectors and for elements that share their memory."""
+    """What is known where a function begins. ScheduleError for vectors, and for elements that share their memory."""
     known = _KNOWN.funcs.get(id(func))
     if known is None:
         if len(_KNOWN.funcs) >= _KNOWN.most:
@@ -45,11 +45,11 @@ def _entry(func: PrimFunc) -> Context:
             roots[stmt.buffer.name] = roots.get(stmt.data, stmt.data)
         for term in stmt_terms(stmt):
             if term.lanes > 1:
-                raise ScheduleError(f"passes over {func.name}", f"{term} is a vector", "simplify before vectorizing")
+                raise ScheduleError(f"passes over {func.name}", f"{term} is a vector", "write it in scalars")
     for decl in decls.values():
         if not is_apart(decl):
             problem = f"buffer {decl} has overlapping strides {decl.strides}"
-            raise ScheduleError(f"passes over {func.name}", problem, "simplify before vectorizing, on dense buffers")
+            raise ScheduleError(f"passes over {func.name}", problem, "on dense buffers")
     return _KNOWN.entry(roots, decls)
 
 

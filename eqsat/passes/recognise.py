@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
+from eqsat.ir.statements.lane_loops import to_lane_loops
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.primfunc import as_function as checked_function
 from eqsat.ir.statements.stmt import BufferDecl, For, Stmt, Store, statements
@@ -61,7 +62,7 @@ def as_view(func: PrimFunc) -> Program:
     output = func.buffer_map[outputs[0]]
     source = func.buffer_map[next(p for p in func.params if p != output.name)]
     axes = output_axes(output.shape)
-    pieces = _pieces(func, output, source, axes)
+    pieces = _pieces(to_lane_loops(func).func, output, source, axes)
     covered = decider().prove(t.logical_or(*(p.where for p in pieces)), {})
     if not covered:
         cell = None if covered.witness is None else tuple(covered.witness.get(leaf_name(a), 0) for a in axes)

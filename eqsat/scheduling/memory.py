@@ -104,7 +104,7 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stor
         if node.payload != buffer:
             return node
         if any(i.lanes > 1 for i in node.args):
-            raise ScheduleError(what, f"{node} is a vector", "change the layout first", {"buffer": buffer})
+            raise ScheduleError(what, f"{node} is a vector", "write it in scalars", {"buffer": buffer})
         return t.make("load", [t.as_index(i) for i in change(node.args)], to, node.dtype, node.lanes)
 
     def terms(found: Sequence[Term]) -> Sequence[Term]:
@@ -116,7 +116,7 @@ def moved(stmt: Stmt, buffer: str, to: str, change: IndexChange, what: str, stor
         if not stores or not isinstance(s, Store) or s.buffer != buffer:
             return s
         if any(i.lanes > 1 for i in s.index):
-            raise ScheduleError(what, f"a store to {buffer} is a vector", "change the layout first", {"buffer": buffer})
+            raise ScheduleError(what, f"a store to {buffer} is a vector", "write it in scalars", {"buffer": buffer})
         index = simplified(list(change(s.index)))
         return replace(s, buffer=to, index=tuple(index))
 

@@ -102,3 +102,11 @@ def test_views_of_scalars_and_of_unknown_sizes() -> None:
     assert str(as_function(eq.input("x", (3,), "int8").flip(0), "turn")).startswith(
         "func turn(x: int8[3], out: int8[3])"
     )
+
+
+def test_a_function_that_copies_vectors_is_a_view() -> None:
+    func = eq.PrimFunc.parse(
+        "func f(x: int8[16], y: int8[16])\n  for j in 4:\n    y[ramp(4*j, 1, 4)] = x[ramp(12 - 4*j, 1, 4)]"
+    )
+    x = np.arange(16, dtype="int8")
+    assert eq.evaluate(eq.as_view(func), {"x": x}).tolist() == x.reshape(4, 4)[::-1].ravel().tolist()
