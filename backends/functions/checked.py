@@ -146,7 +146,9 @@ class _Checks:
             return [(index, reach)]
         if any(decls[n.payload].lanes > 1 for n in nodes_of("load", *index, reach) if isinstance(n.payload, str)):
             problem = "it depends, lane by lane, on elements that are vectors"
-            raise BoundsError(f"{self.what}: access {text}", problem, "declare the buffer that it depends on in scalars")
+            raise BoundsError(
+                f"{self.what}: access {text}", problem, "declare the buffer that it depends on in scalars"
+            )
         count = max(x.lanes for x in (*index, reach))
         return [([lane(i, k, {}) for i in index], lane(reach, k, {})) for k in range(count)]
 

@@ -15,7 +15,19 @@ from dataclasses import dataclass, replace
 from eqsat.ir.statements.lanes import has_lanes, lane, scalar_decl
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, LoopKind, Stmt, Store, children, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    BufferDecl,
+    For,
+    LoopKind,
+    Stmt,
+    Store,
+    children,
+    seq,
+    statements,
+    stmt_terms,
+)
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
@@ -283,7 +295,7 @@ class _Lanes:
         return (*index[:-1], last * wide + number) if wide > 1 else index
 
     def bytes_of(self, name: str, index: Sequence[Term], number: int) -> tuple[tuple[Term, ...], tuple[int, int]]:
-        """Where a lane of an access lies: terms, each times a number, that all lanes may share; and bytes from there."""
+        """Where a lane of an access lies: terms that lanes may share, and bytes from the sum of these on."""
         memory = self.scope[name]
         size = memory.decl.element_bytes // memory.decl.lanes
         skip = number * size if memory.decl.lanes > 1 else 0

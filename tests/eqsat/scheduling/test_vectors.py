@@ -12,6 +12,7 @@ import eqsat as eq
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.sizes import numbers
 from eqsat.scheduling.mapped import same_scheduled
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.trace import Trace
@@ -26,7 +27,8 @@ func f(A: float32[16], B: float32[16])
     if j < 8:
       B[ramp(4*j, 1, 4)] = t[ramp(4*j, 1, 4)]"""
 STEPS: dict[str, tuple[Callable[[Schedule], object], str]] = {
-    "layout": (lambda s: s.transform_layout("t", "i -> i//8, i%8"), "t[i // 2, ramp(i % 2 * 4, 1, 4)] = A[ramp(4*i, 1, 4)] + A["),
+    "layout": (lambda s: s.transform_layout("t", "i -> i//8, i%8"),
+        "t[i // 2, ramp(i % 2 * 4, 1, 4)] = A[ramp(4*i, 1, 4)] + A["),
     "layout that cuts vectors": (lambda s: s.transform_layout("t", "i -> i//3, i%3", 0), "% 3] = A[4*i + lane]"),
     "layout of a parameter": (lambda s: s.transform_layout("B", "i -> i//4, i%4", interface="free"), "B[j, lane_1]"),
     "cache_read": (lambda s: s.cache_read("A"), "A_cache[ramp(12 - 4*i, 1, 4)]"),
@@ -43,7 +45,7 @@ STEPS: dict[str, tuple[Callable[[Schedule], object], str]] = {
 
 def arguments(func: PrimFunc, seed: int = 0) -> dict[str, NDArray]:
     rng = np.random.default_rng(seed)
-    shapes = {n: (*d.shape, *([d.lanes] if d.lanes > 1 else [])) for n, d in func.buffer_map.items()}
+    shapes = {n: (*numbers(d.shape, {}), *([d.lanes] if d.lanes > 1 else [])) for n, d in func.buffer_map.items()}
     return {n: rng.integers(-9, 9, s).astype(func.buffer_map[n].scalar) for n, s in shapes.items()}
 
 
@@ -92,7 +94,8 @@ def test_the_trace_names_the_loops_that_vectors_became() -> None:
 
 
 def test_an_error_shows_the_loops_that_its_witness_names() -> None:
-    text = "func f(A: int32[9])\n  for i in 2:\n    A[ramp(i, 1, 4)] = A[ramp(i + 1, 1, 4)]\n  for j in 2:\n    A[ramp(j, 1, 4)] = A[ramp(4, 1, 4)]"
+    first, second = "A[ramp(i, 1, 4)] = A[ramp(i + 1, 1, 4)]", "A[ramp(j, 1, 4)] = A[ramp(4, 1, 4)]"
+    text = f"func f(A: int32[9])\n  for i in 2:\n    {first}\n  for j in 2:\n    {second}"
     s = Schedule(PrimFunc.parse(text))
     with pytest.raises(eq.ScheduleError) as error:
         s.merge_adjacent_loops("i")
