@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.ir.statements.lanes import has_lanes, lane, scalar_decl
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children
 from eqsat.ir.statements.stmt import (
@@ -31,7 +32,7 @@ from eqsat.ir.statements.stmt import (
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
-from eqsat.ir.terms.walk import map_loads, nodes_of, occurs, renumber_loads, symbols
+from eqsat.ir.terms.walk import map_loads, nodes_of, occurs, renumber_loads
 
 MOST_LANES = 64
 """Of longer vectors each pair of lanes is taken to meet."""
@@ -128,7 +129,7 @@ class _Work:
     """One function on the way to scalars."""
 
     def __init__(self, func: PrimFunc) -> None:
-        self.taken = _names(func)
+        self.taken = names_of(func)
         self.used = {name for s in statements(func.body) for name in _buffers(s)}
         self.roots = 0
         self.loops: dict[Stmt, Store] = {}
@@ -415,18 +416,6 @@ def _mentioned(stmt: Stmt) -> set[str]:
     """The buffers that a statement and those inside access or alias."""
     inner = list(statements(stmt))
     return {s.data for s in inner if isinstance(s, Alias)}.union(*map(_buffers, inner))
-
-
-def _names(func: PrimFunc) -> set[str]:
-    """The names of buffers, loops and symbols."""
-    found = {*func.params, *map(leaf_name, func.symbols)}
-    for s in statements(func.body):
-        if isinstance(s, For):
-            found |= {leaf_name(s.axis), *map(leaf_name, symbols(s.extent_term))}
-        elif isinstance(s, (Alloc, Alias)):
-            found.add(s.buffer.name)
-        found |= {leaf_name(n) for n in symbols(*stmt_terms(s))}
-    return found
 
 
 def _without(stmt: Stmt, names: Container[str]) -> Stmt:
