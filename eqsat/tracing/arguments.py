@@ -150,7 +150,7 @@ def concrete(key: Any, inputs: list[Tensor]) -> Any:
 
 def _is_named(kind: Any) -> bool:
     """Whether a type is one of those of `collections.namedtuple` and `typing.NamedTuple`."""
-    return issubclass(kind, tuple) and hasattr(kind, "_fields") and hasattr(kind, "_make")
+    return issubclass(kind, tuple) and {"_fields", "_make"} <= {*dir(cast(Any, kind))}
 
 
 Tree = tuple[Any, Any]
@@ -160,8 +160,8 @@ def flat(value: Any, leaves: list[Tensor]) -> Tree:
     """The structure of a result; its tensors are put at the end of `leaves`."""
     if isinstance(value, (tuple, list)):
         items = [flat(v, leaves) for v in cast("Sequence[Any]", value)]
-        named = _is_named(cast(Any, type(value)))
-        return (type(value) if named else tuple if isinstance(value, tuple) else list, items)
+        kind = cast(Any, type(cast("object", value)))
+        return (kind if _is_named(kind) else tuple if isinstance(value, tuple) else list, items)
     if isinstance(value, Mapping):
         return ("dict", {k: flat(v, leaves) for k, v in cast("Mapping[Any, Any]", value).items()})
     if value is None or isinstance(value, str):
