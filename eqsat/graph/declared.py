@@ -228,9 +228,8 @@ class Declared:
     def scratch(self) -> Generator[None]:
         """What is inserted and declared within is gone afterwards."""
         kept = dict(self.plans), set(self.arities), dict(self.shapes)
-        self.graph.run("(push)")
-        yield
-        self.graph.run("(pop)")
+        with self.graph.scratch():
+            yield
         self.plans, self.arities, self.shapes = kept
 
 

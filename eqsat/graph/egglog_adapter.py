@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from eqsat.graph.bulk import FEW, Call, Expression, Kind, is_readable, kind_of, read_by, rule_text
 from eqsat.ir.errors import EqsatError
 
 CHUNK = 8
@@ -20,17 +22,6 @@ CHUNK = 8
 
 class EngineFailure(EqsatError):
     """egglog refused a command or failed; the graph must not be used any more."""
-
-
-@dataclass(frozen=True)
-class Call:
-    """A constructor or relation applied to arguments; integers are literals."""
-
-    function: str
-    args: tuple[Any, ...]
-
-
-Expression = Call | int
 
 
 @dataclass(frozen=True)
@@ -71,6 +62,7 @@ class EGraph:
         self._b: Any = bindings
         self._graph: Any = bindings.EGraph()
         self._span: Any = bindings.RustSpan("eqsat", 0, 0)
+        self._bulks: dict[tuple[str, tuple[Kind, ...]], str] = {}
 
     def _guard(self, action: Any) -> Any:
         if self._home != _here():
@@ -106,20 +98,74 @@ class EGraph:
 
     def insert(self, facts: Sequence[Call]) -> None:
         """Add facts (relation rows) or expressions."""
-        self._actions([self._b.Expr_(self._span, self._expression(f)) for f in facts])
+        self._in_bulk("", [(f,) for f in facts])
+
+    def relate(self, facts: Sequence[Call]) -> None:
+        """Add rows of relations between numbers alone."""
+        rows: dict[str, list[tuple[int, ...]]] = {}
+        for fact in facts:
+            rows.setdefault(fact.function, []).append(fact.args)
+        single = [Call(name, found[0]) for name, found in rows.items() if len(found) == 1 or not found[0]]
+        self._actions([self._action("", (f,)) for f in single])
+        for name, found in rows.items():
+            if len(found) > 1 and found[0]:
+                self._read_rows(name, found)
 
     def set(self, values: Sequence[tuple[Call, int]]) -> None:
         """Set function rows."""
-        b, s = self._b, self._span
-        actions = [b.Set(s, f.function, [self._expression(a) for a in f.args], self._expression(v)) for f, v in values]
-        self._actions(actions)
+        self._in_bulk("set", values)
 
     def union(self, a: Expression, b: Expression) -> None:
-        self._actions([self._b.Union(self._span, self._expression(a), self._expression(b))])
+        self._actions([self._action("union", (a, b))])
 
     def unions(self, pairs: Sequence[tuple[Expression, Expression]]) -> None:
         """Make pairs of expressions equal, adding them where they are new."""
-        self._actions([self._b.Union(self._span, self._expression(a), self._expression(b)) for a, b in pairs])
+        self._in_bulk("union", pairs)
+
+    def _action(self, head: str, parts: tuple[Expression, ...]) -> Any:
+        b, s, e = self._b, self._span, self._expression
+        if head == "union":
+            return b.Union(s, e(parts[0]), e(parts[1]))
+        if head == "set":
+            function, value = parts
+            assert isinstance(function, Call)
+            return b.Set(s, function.function, [e(a) for a in function.args], e(value))
+        return b.Expr_(s, e(parts[0]))
+
+    def _in_bulk(self, head: str, actions: Sequence[tuple[Expression, ...]]) -> None:
+        """Actions with one head, those of a kind together."""
+        if len(actions) <= FEW or not is_readable(self._b, self._span):
+            self._actions([self._action(head, parts) for parts in actions])
+            return
+        kinds: dict[tuple[Kind, ...], list[tuple[list[int], tuple[Expression, ...]]]] = {}
+        for parts in actions:
+            numbers: list[int] = []
+            kinds.setdefault(kind_of(parts, numbers), []).append((numbers, parts))
+        for kind, found in kinds.items():
+            if len(found) <= FEW or not found[0][0]:
+                self._actions([self._action(head, parts) for _, parts in found])
+                continue
+            name = self._bulks.get((head, kind))
+            if name is None:
+                name = self._bulks[head, kind] = f"bulk{len(self._bulks)}"
+                self.run(rule_text(name, head, kind))
+            self._read_rows(f"{name}_rows", [numbers for numbers, _ in found])
+            self.run(f"(run-schedule (run {name}))")
+
+    def _read_rows(self, relation: str, rows: Sequence[Sequence[int]]) -> None:
+        if is_readable(self._b, self._span):
+            self._guard(lambda: read_by(self._graph, self._b, self._span, relation, rows))
+        else:
+            self._actions([self._action("", (Call(relation, tuple(row)),)) for row in rows])
+
+    @contextmanager
+    def scratch(self) -> Generator[None]:
+        """What is inserted and declared within is gone afterwards; a graph that fails within is not used any more."""
+        kept = dict(self._bulks)
+        self.run("(push)")
+        yield
+        self.run("(pop)")
+        self._bulks = kept
 
     def apply(
         self,
@@ -130,9 +176,9 @@ class EGraph:
     ) -> None:
         """Insertions, unions, values and deletions, in this order, in one go."""
         b, s, e = self._b, self._span, self._expression
-        actions = [b.Expr_(s, e(f)) for f in inserts]
-        actions += [b.Union(s, e(x), e(y)) for x, y in unions]
-        actions += [b.Set(s, f.function, [e(a) for a in f.args], e(v)) for f, v in sets]
+        actions = [self._action("", (f,)) for f in inserts]
+        actions += [self._action("union", pair) for pair in unions]
+        actions += [self._action("set", pair) for pair in sets]
         actions += [b.Change(s, b.Delete(), f.function, [e(a) for a in f.args]) for f in deletes]
         self._actions(actions)
 
@@ -179,7 +225,29 @@ class EGraph:
             return tuple(self._graph.value_to_vec(value))
         return value
 
+    def sizes(self) -> dict[str, int]:
+        """The number of rows of each function."""
+        return dict(self._command(self._b.PrintSize(self._span, None)).sizes)
+
+    def related(self, relation: str) -> list[tuple[int, ...]]:
+        """The rows of a relation between numbers; where they are few, many times faster than `rows`.
+
+        >>> graph = EGraph()
+        >>> _ = graph.run("(relation edge (i64 i64)) (edge 1 -2)")
+        >>> graph.related("edge"), graph.sizes()["edge"]
+        ([(1, -2)], 1)
+        """
+        mode = self._b.CSVPrintFunctionMode()
+        lines = str(self._command(self._b.PrintFunction(self._span, relation, None, None, mode))).splitlines()
+        return [tuple(map(int, line.split(",")[1:-1])) for line in lines if line]
+
+    def _command(self, command: Any) -> Any:
+        return self._guard(lambda: self._graph.run_program(command))[0]
+
     def size(self, functions: Sequence[str], tables: Any = None) -> int:
         """The number of rows of some functions."""
         tables = self.tables() if tables is None else tables
         return sum(len(tables[name].rows) for name in functions if name in tables)
+
+
+__all__ = ["Call", "EGraph", "EngineFailure", "Expression", "Row", "usable"]

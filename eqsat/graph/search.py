@@ -244,13 +244,13 @@ def _iterate(graph: TensorGraph, answers: _Answers, progress: Progress) -> bool:
     changed, matches = graph.iterate()
     for name, count in matches.items():
         progress.matches[name] = progress.matches.get(name, 0) + count
-    tables = graph.graph.tables()
-    for name, questions in graph.asked(tables).items():
+    sizes = graph.graph.sizes()
+    for name, questions in graph.asked(sizes).items():
         for question in questions:
             answers.answer(graph, name, question)
     facts = graph.announce()
     progress.iterations += 1
-    progress.nodes = graph.graph.size(NODES, tables)
+    progress.nodes = sum(sizes[name] for name in NODES)
     progress.capped = answers.layouts.capped or answers.laws.capped
     return not changed and not facts
 

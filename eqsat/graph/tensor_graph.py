@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from eqsat.graph.declared import Declared, shapes_of
 from eqsat.graph.egglog_adapter import Call, Expression
@@ -134,7 +133,7 @@ class TensorGraph:
                 facts += self._undone(number)
             number += 1
         self.announced = [len(u.operators), len(u.reindexes)]
-        self.graph.insert(facts)
+        self.graph.relate(facts)
         return len(facts)
 
     def _undone(self, number: int) -> list[Call]:
@@ -155,11 +154,11 @@ class TensorGraph:
         """Assert answers: relation name and integers."""
         self.told += [Call(name, args) for name, args in facts]
 
-    def asked(self, tables: Any) -> dict[str, list[tuple[int, ...]]]:
+    def asked(self, sizes: Mapping[str, int]) -> dict[str, list[tuple[int, ...]]]:
         """The questions of the last pass, by their relations, which forget them."""
-        rows = self.graph.rows((*LAYOUT_NEEDS, *self.plans), tables)
+        found = {name: self.graph.related(name) for name in (*LAYOUT_NEEDS, *self.plans) if sizes.get(name)}
         self.graph.run("(run-schedule (run answered))")
-        return {name: [row.args for row in found] for name, found in rows.items()}
+        return found
 
     def iterate(self) -> tuple[bool, dict[str, int]]:
         """One pass of the laws and of the layout rules; whether anything changed, and the matches per rule."""
