@@ -100,15 +100,15 @@ def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> lis
     """
     masks, prices = [mask for mask, _ in costs], np.array([cost for _, cost in costs])
     bits = _bits(masks, max((place.bit_length() for place in views), default=1))
+    columns = [place.bit_length() - 1 for place in views]
     exact = np.float64 if (costs[-1][1] + 1) * bits.shape[1] < 1 << 53 else object
-    adding = np.zeros(bits.shape, exact)
-    for place, options in views.items():
-        column = place.bit_length() - 1
+    adding = np.zeros((len(masks), len(columns)), exact)
+    for n, options in enumerate(views.values()):
         price = np.full(len(masks), options[-1][0], exact)
         for cost, other in reversed(options[:-1]):
             price[bits[:, other]] = cost
-        adding[:, column] = np.where(bits[:, column], 0, price)
-    has, kept = bits.astype(exact), list[int]()
+        adding[:, n] = np.where(bits[:, columns[n]], 0, price)
+    has, kept = np.ascontiguousarray(bits[:, columns]).astype(exact), list[int]()
     for first in range(0, len(masks), TOGETHER):
         some = range(first, min(first + TOGETHER, len(masks)))
         if not budget.spend(len(some) * (len(kept) + bits.shape[1]) / LOOKED):
@@ -117,12 +117,19 @@ def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> lis
         # Not by a product of matrices as numpy has it, whose threads wait for each other where others are at work.
         more = np.einsum("ib,jb->ij", has[beside], adding[here])
         enough = more <= prices[here] - prices[beside][:, None]
-        needless, old, fresh = enough[: len(kept)].any(axis=0), len(kept), list[int]()
+        needless, old, fresh = enough[: len(kept)].any(axis=0).tolist(), len(kept), 0
+        by = _numbers(enough[old:].T)
         for k in range(len(some)):
-            if not needless[k] and not enough[[old + n for n in fresh], k].any():
-                fresh.append(k)
-        kept += [some[k] for k in fresh]
+            if not needless[k] and not by[k] & fresh:
+                fresh |= 1 << k
+                kept.append(some[k])
     return [masks[n] for n in kept]
+
+
+def _numbers(rows: NDArray) -> list[int]:
+    """Rows of booleans as masks, the first the lowest bit."""
+    packed = np.packbits(rows, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
 
 def _bits(masks: Sequence[int], width: int) -> NDArray:
