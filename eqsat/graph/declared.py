@@ -102,6 +102,10 @@ SCHEMA = """
 
 (ruleset laws)
 
+(ruleset parts)
+
+(ruleset known)
+
 (ruleset layouts)
 
 (ruleset answered)
@@ -126,19 +130,19 @@ SCHEMA = """
 
 (rule ((= y (View x m)) (constant x)) ((constant y)) :ruleset laws :name "constant view")
 
-(rule ((need_part x m) (identity m)) ((part x m)) :ruleset laws :name "whole")
+(rule ((need_part x m) (identity m)) ((part x m)) :ruleset parts :name "whole")
 
-(rule ((need_part x m) (constant x)) ((part x m)) :ruleset laws :name "part of constant")
+(rule ((need_part x m) (constant x)) ((part x m)) :ruleset parts :name "part of constant")
 
-(rule ((need_part x m) (in_parts x)) ((part x m)) :ruleset laws :name "part of what is used in parts")
+(rule ((need_part x m) (in_parts x)) ((part x m)) :ruleset parts :name "part of what is used in parts")
 
-(rule ((need_part x m) (= x (View y p)) (padding p)) ((part x m)) :ruleset laws :name "part of what is padded")
+(rule ((need_part x m) (= x (View y p)) (padding p)) ((part x m)) :ruleset parts :name "part of what is padded")
 
-(rule ((need_placed x m) (identity m)) ((placed x m)) :ruleset laws :name "in place")
+(rule ((need_placed x m) (identity m)) ((placed x m)) :ruleset parts :name "in place")
 
-(rule ((need_placed x m) (constant x)) ((placed x m)) :ruleset laws :name "placed constant")
+(rule ((need_placed x m) (constant x)) ((placed x m)) :ruleset parts :name "placed constant")
 
-(rule ((need_placed x m) (= x (View z p)) (undoes p m)) ((placed x m)) :ruleset laws :name "put back")
+(rule ((need_placed x m) (= x (View z p)) (undoes p m)) ((placed x m)) :ruleset parts :name "put back")
 
 (rule ((= h (Hub s o v)) (lay h m)) ((need_output_form s o m)) :ruleset layouts :name "ask output layout")
 

@@ -125,8 +125,8 @@ def _asking(plan: Plan, body: str, act: str, views: list[str], relation: str) ->
 
 
 def _named(act: str, views: list[str]) -> str:
-    """The same action by a name of its own."""
-    return act[:-1] + f' {" ".join(views)}"' if views else act
+    """The same action by a name of its own, behind what tells which views are known."""
+    return act.replace(":ruleset laws", ":ruleset known")[:-1] + f' {" ".join(views)}"' if views else act
 
 
 def _views(plan: Plan) -> Iterator[Viewed]:

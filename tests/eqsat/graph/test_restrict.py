@@ -196,3 +196,18 @@ def test_random_programs_take_parts() -> None:
     """The programs above are of the kind that they are meant to be."""
     found = [_searched(_Maker(seed, seed % 2 == 0).program()).progress.matches for seed in range(20)]
     assert sum(bool(m.get("restrict")) for m in found) >= 8
+
+
+def test_a_slice_passes_an_operator_in_one_pass() -> None:
+    """What tells which parts may be taken is followed at once: a pass of all laws takes as long as all else."""
+
+    def passes(length: int) -> int:
+        y = eq.input("x", (8, 6), "float32")
+        for n in range(length):
+            y = eq.matmul(y, _random((6, 6), n))
+        found = eq.optimize(y[2:3])
+        assert found.status == "saturated"
+        return found.progress.iterations
+
+    few, many = passes(4), passes(12)
+    assert many - few <= 12, (few, many)
