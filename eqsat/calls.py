@@ -17,21 +17,20 @@ from eqsat.graph.rebuild import with_operands
 from eqsat.ir.dtypes import BOOL, NDArray, is_float
 from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
 from eqsat.ir.given import listed, text, told
-from eqsat.ir.statements.bind import solve
-from eqsat.ir.statements.called import Called
+from eqsat.ir.statements.bind import at_sizes
+from eqsat.ir.statements.called import Called, sizes_of, with_sizes
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
 from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
-from eqsat.ir.terms.shape import Dim, as_dim, format_shape, output_axes, same_dim
-from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
+from eqsat.ir.terms.shape import format_shape, output_axes, same_dim
 from eqsat.passes.cells import accesses
 from eqsat.passes.flow import entry
 from eqsat.passes.formula import as_formula
@@ -39,9 +38,11 @@ from eqsat.passes.liveness import live_after
 from eqsat.passes.recognise import as_view
 from eqsat.scheduling.nest import index_map_in
 from eqsat.scheduling.schedule import Schedule
+from eqsat.verifying.runs import sizes_for
 
-RUNS, MOST = 2, 2048
-"""Runs in which a function is compared with its formula, on whole numbers below one that every float type has."""
+RUNS, SIZES, MOST = 2, 4, 2048
+"""Runs in which a function is compared with its formula, at so many sizes where it has symbols, on whole numbers below
+one that every float type has."""
 
 
 def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] = ()) -> dict[str, Tensor]:
@@ -83,8 +84,10 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     if not written:
         raise EqsatError(what, "it writes no parameter")
     given = [p for p in func.params if p in arguments]
-    sizes = _sizes(what, func, {p: arguments[p] for p in given})
-    outputs = [(tuple(_sized(d, sizes) for d in func.buffer_map[p].shape), func.buffer_map[p].dtype) for p in written]
+    sizes = sizes_of(func, {p: arguments[p].shape for p in given})
+    outputs = [
+        (tuple(with_sizes(d, sizes) for d in func.buffer_map[p].shape), func.buffer_map[p].dtype) for p in written
+    ]
     attrs = {"function": func.to_json(), "given": tuple(given), "free": tuple(sorted(free))}
     impl = Called(func, tuple(given), tuple(written), _kernel, _formula)
     node = Opaque(f"call:{func.name}", [arguments[p] for p in given], outputs, attrs, None, impl)
@@ -100,7 +103,7 @@ def _kernel(func: PrimFunc) -> Callable[..., Any]:
 
 @lru_cache(maxsize=256)
 def _formula(func: PrimFunc) -> Program | None:
-    """The program of one view or formula that a function of known sizes is, compared with it; None where it is none, or
+    """The program of one view or formula that a function is, compared with it; None where it is none, or
     does more: what it assumes would be believed."""
     if any(isinstance(stmt, Assume) for stmt in statements(func.body)):
         return None
@@ -136,6 +139,23 @@ def _moves(stmt: Stmt) -> bool:
 
 def _unlike(func: PrimFunc, found: Program) -> str:
     """What differs between a function and its formula, on elements that differ from each other, or ''."""
+    if not func.symbols:
+        return _unlike_at(func, found)
+    shapes = [decl.shape for decl in func.buffer_map.values()]
+    for trial in range(SIZES):
+        sizes = sizes_for(shapes, trial)
+        if sizes is None or not {*func.symbols} <= {*sizes}:
+            return "no sizes fit"
+        known = {s: int(n) for s, n in sizes.items()}
+        sized = at_sizes(func, known)
+        bound = found.bind({s: known[s] for s in program_symbols(found)})
+        problem = _unlike_at(sized, bound)
+        if problem:
+            return f"{problem}, at {known}"
+    return ""
+
+
+def _unlike_at(func: PrimFunc, found: Program) -> str:
     (name,) = found.outputs
     small = sum(map(_cells, func.buffer_map.values())) <= EVERY
     run = partial(run_primfunc, func) if small else _kernel(func)
@@ -220,33 +240,6 @@ def held_before(func: PrimFunc, name: str) -> str:
     cell = live.witness.get("cell")
     where = "" if cell is None else f" at {name}[{', '.join(map(str, cell))}]"
     return f"what {name} held before matters{where}: {live.reason}"
-
-
-def _sizes(what: str, func: PrimFunc, arguments: Mapping[str, Tensor]) -> dict[Term, Term]:
-    """The sizes of a function by the shapes of arguments."""
-    found: dict[Term, Term] = {}
-    for name, x in arguments.items():
-        for declared, d in zip(func.buffer_map[name].shape, x.shape, strict=True):
-            if isinstance(declared, int):
-                continue
-            told = solve(declared, d) if isinstance(d, int) else (declared, d) if declared.op == "sym" else None
-            if told is None:
-                continue
-            value = t.as_index(told[1])
-            if found.setdefault(told[0], value) is not value:
-                raise ShapeError(what, f"{told[0]} is {found[told[0]]} and {value}")
-    for symbol in func.symbols:
-        if symbol not in found:
-            raise ShapeError(what, f"no argument tells {symbol}")
-    for name, x in arguments.items():
-        for declared, d in zip(func.buffer_map[name].shape, x.shape, strict=True):
-            if not same_dim(_sized(declared, found), d):
-                raise ShapeError(what, f"{name} has shape {format_shape(x.shape)}, which does not fit {found}")
-    return found
-
-
-def _sized(dim: Dim, sizes: dict[Term, Term]) -> Dim:
-    return dim if isinstance(dim, int) else as_dim(substitute(dim, sizes))
 
 
 def transform_calls(

@@ -39,27 +39,50 @@ def accumulated(stmt: For) -> Accumulated | None:
     >>> accumulated(f.body).combiner
     'max'
     """
-    axes, guard = list[Term](), t.TRUE
-    marked, below = True, cast(Stmt, stmt)
+    axes, marked, below = list[Term](), True, cast(Stmt, stmt)
+    guards: list[Term] = []
     while not isinstance(below, Store):
         if isinstance(below, For):
             axes.append(below.axis)
             marked, below = marked and below.reduce, below.body
         elif isinstance(below, If) and below.orelse is None:
-            guard, below = t.logical_and(guard, below.condition), below.then
+            guards.append(below.condition)
+            below = below.then
         else:
             return None
-    value, serials = below.value, {a.serial for a in axes}
-    combiner = COMBINERS.get(value.op)
-    if combiner is None or len(value.args) != 2 or (is_float(value.dtype) and not marked):
+    found = combined_with_cell(below)
+    if found is None or (is_float(below.value.dtype) and not marked):
         return None
-    mine = [_is_cell(a, below) for a in value.args]
-    if mine.count(True) != 1 or any(a.serial in serials for i in below.index for a in nodes_of("axis", i)):
+    _, op, rest, _ = found
+    guard, serials = t.logical_and(t.TRUE, *guards), {a.serial for a in axes}
+    if any(a.serial in serials for i in below.index for a in nodes_of("axis", i)):
         return None
-    rest = value.args[mine.index(False)]
-    if any(load.payload == below.buffer for load in loads(rest, guard)):
+    if any(load.payload == below.buffer for load in loads(guard)):
         return None
-    return Accumulated(tuple(axes), below, combiner, rest, guard)
+    return Accumulated(tuple(axes), below, COMBINERS[op], rest, guard)
+
+
+def combined_with_cell(stmt: Stmt) -> tuple[Store, str, Term, Term] | None:
+    """The store to a cell of what it held and another value, below branches without another arm: the operation, that
+    value, and the condition of the branches. Neither reads the buffer.
+
+    >>> import eqsat as eq
+    >>> f = eq.PrimFunc.parse("func f(x: int8[4])\\n  if x[1] < int8(3):\\n    x[0] = x[0]*int8(2)")
+    >>> combined_with_cell(f.body) is None, combined_with_cell(f.body.then)[1]
+    (True, 'mul')
+    """
+    guard = t.TRUE
+    while isinstance(stmt, If) and stmt.orelse is None:
+        guard, stmt = t.logical_and(guard, stmt.condition), stmt.then
+    if not isinstance(stmt, Store) or stmt.value.op not in COMBINERS or len(stmt.value.args) != 2:
+        return None
+    mine = [_is_cell(a, stmt) for a in stmt.value.args]
+    if mine.count(True) != 1:
+        return None
+    rest = stmt.value.args[mine.index(False)]
+    if any(load.payload == stmt.buffer for load in loads(rest, guard)):
+        return None
+    return stmt, stmt.value.op, rest, guard
 
 
 def _is_cell(x: Term, store: Store) -> bool:

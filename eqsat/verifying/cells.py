@@ -18,6 +18,7 @@ import numpy as np
 from eqsat.ir import clock
 from eqsat.ir.dtypes import INDEX, NDArray, has_floats, highest, is_float, lowest
 from eqsat.ir.points import grid
+from eqsat.ir.statements.called import Called
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, input, node_order
 from eqsat.ir.terms import term as t
@@ -26,6 +27,7 @@ from eqsat.ir.terms.shape import static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
+from eqsat.verifying.functions import called
 
 MOST_CELLS = 1 << 19  # of all tensors and iteration boxes of a program together
 UNDEFINED = 0
@@ -150,6 +152,9 @@ class Unfolding:
             return self.defined(node, operands)
         if not node.pure:
             raise TooLarge
+        followed = called(self, node, operands) if isinstance(node.impl, Called) else None
+        if followed is not None:
+            return followed
         whole = hashlib.blake2b(b"".join(x.tobytes() for x in operands)).digest()
         key = ("opaque", node.op, _frozen(node.attrs), id(node.impl), id(node.definition), whole, tuple(node.outputs))
         return [
@@ -253,6 +258,12 @@ class Unfolding:
         folded = self.folded(x, args)
         return self.rows(args, lambda row: folded.get(row) or self.made(x, row))
 
+    def number(self, x: Term, row: tuple[int, ...]) -> int:
+        """The number of an operation on one row of values."""
+        constant = all(number in self.values.constants for number in row)
+        folded = self.folded(x, [np.asarray(number) for number in row]) if constant else {}
+        return folded.get(row) or self.made(x, row)
+
     def rows(self, args: Sequence[NDArray], make: Callable[[tuple[int, ...]], int]) -> NDArray:
         if not args:
             return np.asarray(make(()), np.int64)
@@ -353,22 +364,22 @@ class Unfolding:
         rows = cells.reshape(math.prod(out), math.prod(cells.shape[len(out) :]))
         if not rows.shape[1]:
             return np.broadcast_to(self.values.literal(np.full((), neutral(combiner, dtype), dtype)), out)
-        selects = combiner in ("max", "min")
-        kept = rows if node.ordered and not selects else np.sort(rows, axis=1)
-        found: list[int] = []
-        ignored = self.ignored(combiner, dtype) if selects or not (node.ordered and is_float(dtype)) else ()
-        for row in kept:
-            items = np.unique(row) if selects else row
-            counted = items[~np.isin(items, ignored)]
-            items = counted if counted.size else items[:1]
-            if UNDEFINED in items:
-                found.append(UNDEFINED)
-            elif len(items) == 1 and (selects or not node.ordered or not is_float(dtype)):
-                found.append(int(items[0]))  # whether a sum starts at 0.0 or at its first element is left open
-            else:
-                key = ("reduce", combiner, dtype, node.ordered and not selects and is_float(dtype), items.tobytes())
-                found.append(self.values.of(key, partial=not self.values.partial.isdisjoint(items.tolist())))
+        found = [self.combined(row, combiner, dtype, node.ordered) for row in rows]
         return np.array(found, np.int64).reshape(out)
+
+    def combined(self, row: NDArray, combiner: str, dtype: str, ordered: bool) -> int:
+        """The number of values that are combined, in their order or in none."""
+        selects = combiner in ("max", "min")
+        in_order = ordered and not selects and is_float(dtype)
+        items = np.unique(row) if selects else row if in_order else np.sort(row)
+        counted = items if in_order else items[~np.isin(items, self.ignored(combiner, dtype))]
+        items = counted if counted.size else items[:1]
+        if UNDEFINED in items:
+            return UNDEFINED
+        if len(items) == 1 and not in_order:
+            return int(items[0])  # whether a sum starts at 0.0 or at its first element is left open
+        key = ("reduce", combiner, dtype, in_order, items.tobytes())
+        return self.values.of(key, partial=not self.values.partial.isdisjoint(items.tolist()))
 
     def ignored(self, combiner: str, dtype: str) -> list[int]:
         """The numbers of the values that change nothing they are combined with; of a zero the sign is left open."""

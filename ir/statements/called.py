@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EqsatError, EvaluationError
-from eqsat.ir.statements.bind import at_sizes, bind_function
+from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError
+from eqsat.ir.statements.bind import at_sizes, bind_function, solve
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
+from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.tensor import Compute, Input, Opaque, OperatorImpl, Program, Tensor, View, node_order
-from eqsat.ir.terms.shape import Shape
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import Dim, Shape, as_dim, format_shape, same_dim
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import substitute
 
 Runner = Callable[..., Any]
 
@@ -53,12 +57,17 @@ class Called(OperatorImpl):
         return [buffers[name] for name in self.results]
 
     def as_formula(self, operands: Sequence[Tensor]) -> View | Compute | None:
-        """The function at known sizes as a formula of what it reads, and of what it combines; as a view, where it moves
-        elements and no more."""
-        func = self._sized(operands)
-        found = None if func is None or len(self.results) > 1 else self.formula(func)
+        """The function at the sizes of operands as a formula of what it reads, and of what it combines; as a view,
+        where it moves elements and no more."""
+        if len(self.results) > 1:
+            return None
+        func = self.sized(operands)
+        found = self.formula(self.func if func is None else func)
         if found is None:
             return None
+        if func is None:
+            told = sizes_of(self.func, dict(zip(self.given, (x.shape for x in operands), strict=True)))
+            found = found.bind({s: as_dim(told[s]) for s in program_symbols(found) if s in told})
         (result,) = found.outputs.values()
         done: dict[int, Tensor] = {}
         for node in node_order([result]):
@@ -73,7 +82,7 @@ class Called(OperatorImpl):
         made = done[result.node.serial].node
         return made if isinstance(made, View | Compute) else None
 
-    def _sized(self, operands: Sequence[Tensor]) -> PrimFunc | None:
+    def sized(self, operands: Sequence[Tensor]) -> PrimFunc | None:
         """The function at the sizes of some operands; None where these are not known."""
         if not self.func.symbols:
             return self.func
@@ -93,3 +102,38 @@ class Called(OperatorImpl):
     ) -> Opaque:
         """A function has no attributes, and its own extents."""
         raise EqsatError(f"call of {self.func.name}", "has the buffers that the function declares")
+
+
+def sizes_of(func: PrimFunc, shapes: Mapping[str, Shape]) -> dict[Term, Term]:
+    """The sizes of a function by the shapes of arguments, which may have symbols of their own.
+
+    >>> f = PrimFunc.parse("func f(x: int8[2*N, M])\\n  symbol N\\n  symbol M\\n  pass")
+    >>> sizes_of(f, {"x": (6, t.sym("K"))})
+    {N: 3, M: K}
+
+    Errors: ShapeError for shapes that the function does not have, and for sizes that they do not tell.
+    """
+    what, found = f"call of {func.name}", dict[Term, Term]()
+    for name, shape in shapes.items():
+        for declared, d in zip(func.buffer_map[name].shape, shape, strict=True):
+            if isinstance(declared, int):
+                continue
+            told = solve(declared, d) if isinstance(d, int) else (declared, d) if declared.op == "sym" else None
+            if told is None:
+                continue
+            value = t.as_index(told[1])
+            if found.setdefault(told[0], value) is not value:
+                raise ShapeError(what, f"{told[0]} is {found[told[0]]} and {value}")
+    for symbol in func.symbols:
+        if symbol not in found:
+            raise ShapeError(what, f"no argument tells {symbol}")
+    for name, shape in shapes.items():
+        for declared, d in zip(func.buffer_map[name].shape, shape, strict=True):
+            if not same_dim(with_sizes(declared, found), d):
+                raise ShapeError(what, f"{name} has shape {format_shape(shape)}, which does not fit {found}")
+    return found
+
+
+def with_sizes(dim: Dim, sizes: Mapping[Term, Term]) -> Dim:
+    """An extent with sizes in the place of symbols."""
+    return dim if isinstance(dim, int) else as_dim(substitute(dim, sizes))
