@@ -19,9 +19,11 @@ COMBINERS: Mapping[str, str] = {"add": "sum", "mul": "prod", "max": "max", "min"
 
 @dataclass(frozen=True, eq=False)
 class Accumulated(Record):
-    """Loops, the one store below them, and what they combine into its cell, where a condition holds."""
+    """Loops over which values are combined, loops over cells among them, the one store below all of these, and what is
+    combined into its cell, where a condition holds."""
 
     axes: tuple[Term, ...]
+    cells: tuple[For, ...]
     store: Store
     combiner: str
     value: Term
@@ -29,8 +31,8 @@ class Accumulated(Record):
 
 
 def accumulated(stmt: For) -> Accumulated | None:
-    """What a nest of loops combines into one cell, if it does that and no more: loops that are marked `reduce`, and any
-    over whole numbers, of which the order makes no difference.
+    """What a nest of loops combines into cells, if it does that and no more: loops that are marked `reduce`, and any
+    over whole numbers, of which the order makes no difference. Loops over cells stand anywhere among them.
 
     >>> import eqsat as eq
     >>> f = eq.PrimFunc.parse('''func f(x: int8[4], y: int8[1])
@@ -39,27 +41,31 @@ def accumulated(stmt: For) -> Accumulated | None:
     >>> accumulated(f.body).combiner
     'max'
     """
-    axes, marked, below = list[Term](), True, cast(Stmt, stmt)
-    guards: list[Term] = []
+    loops, guards, below = list[For](), list[Term](), cast(Stmt, stmt)
     while not isinstance(below, Store):
         if isinstance(below, For):
-            axes.append(below.axis)
-            marked, below = marked and below.reduce, below.body
+            loops.append(below)
+            below = below.body
         elif isinstance(below, If) and below.orelse is None:
             guards.append(below.condition)
             below = below.then
         else:
             return None
     found = combined_with_cell(below)
-    if found is None or (is_float(below.value.dtype) and not marked):
+    if found is None:
         return None
     _, op, rest, _ = found
-    guard, serials = t.logical_and(t.TRUE, *guards), {a.serial for a in axes}
+    guard, shown = t.logical_and(t.TRUE, *guards), {i.serial for i in below.index}
+    over = [loop for loop in loops if loop.axis.serial not in shown]
+    if not over or any(is_float(rest.dtype) and not loop.reduce for loop in over):
+        return None
+    serials = {loop.axis.serial for loop in over}
     if any(a.serial in serials for i in below.index for a in nodes_of("axis", i)):
         return None
     if any(load.payload == below.buffer for load in loads(guard)):
         return None
-    return Accumulated(tuple(axes), below, COMBINERS[op], rest, guard)
+    cells = tuple(loop for loop in loops if loop.axis.serial in shown)
+    return Accumulated(tuple(loop.axis for loop in over), cells, below, COMBINERS[op], rest, guard)
 
 
 def combined_with_cell(stmt: Stmt) -> tuple[Store, str, Term, Term] | None:

@@ -12,7 +12,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alloc, BufferDecl, For, If, Seq, Stmt, Store, statements
+from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Input, Program, Tensor, View, as_program
 from eqsat.ir.tensors.tensor import input as input_tensor
@@ -23,6 +23,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads, nodes_of, postorder, substitute
 from eqsat.passes.accumulated import Accumulated, accumulated
 from eqsat.passes.cells import loads
+from eqsat.passes.distribute import distributed
 
 MOST_NODES = 1 << 12
 
@@ -68,6 +69,9 @@ class _Memory:
             self.run(stmt.body, loops, guard)
         elif isinstance(stmt, For) and (found := accumulated(stmt)) is not None:
             self.combine(found, loops, guard)
+            if not loops:
+                self.known |= self.now
+                self.now.clear()
         elif isinstance(stmt, For) and not stmt.reduce:
             if not loops:
                 self.known |= self.now
@@ -87,7 +91,7 @@ class _Memory:
                 self.run(stmt.orelse, loops, t.logical_and(guard, t.logical_not(test)))
         elif isinstance(stmt, Store):
             self.store(stmt, loops, guard)
-        else:
+        elif not isinstance(stmt, Assume):  # what is promised is not needed
             raise ScheduleError(self.what, f"{type(stmt).__name__} is in no formula")
 
     def store(self, stmt: Store, loops: Sequence[For], guard: Term) -> None:
@@ -119,7 +123,7 @@ class _Memory:
     def combine(self, found: Accumulated, loops: Sequence[For], guard: Term) -> None:
         """Loops that combine terms into a cell which holds what the combiner ignores: a reduction."""
         store, dtype = found.store, found.store.value.dtype
-        self.check(store, loops)
+        self.check(store, (*loops, *found.cells))
         before = self.now.get(store.buffer) or self._over(store)
         first = t.const(np.asarray(neutral(found.combiner, dtype), numpy_dtype(dtype))[()], dtype)
         if guard is not t.TRUE or before is None or not before.whole or before.value is not first:
@@ -201,7 +205,8 @@ def _same(index: Sequence[Term], axes: Sequence[Term], in_order: bool = False) -
 def as_formula(func: PrimFunc) -> Program:
     """The program of formulas that a function is: each cell of the one parameter that it writes is computed from cells
     of others, also by way of local buffers, each of which loops over its cells write. Loops that combine into a cell
-    are a reduction: those marked `reduce`, and any over whole numbers, if the cell holds what is ignored before.
+    are a reduction: those marked `reduce`, and any over whole numbers, if the cell holds what is ignored before. What
+    the function assumes is not used: its formula has a value where that does not hold, too.
 
     >>> import eqsat as eq
     >>> f = eq.PrimFunc.parse('''func f(x: int8[4], y: int8[4])
@@ -227,7 +232,7 @@ def as_formula(func: PrimFunc) -> Program:
     output = func.buffer_map[outputs[0]]
     sources = {name: decl for name, decl in func.buffer_map.items() if name != output.name}
     memory = _Memory(what, sources, {output.name: output})
-    memory.run(func.body, (), t.TRUE)
+    memory.run(distributed(func.body), (), t.TRUE)
     held = memory.known.get(output.name) or memory.now.get(output.name)
     if held is None or not held.whole:
         raise ScheduleError(what, f"not all cells of {output.name} are written")

@@ -26,9 +26,9 @@ func product(A: float32[3, 4], B: float32[4, 5], C: float32[3, 5])
   for i in 3:
     for z in 5:
       C[i, z] = float32(0.0)
-    reduce for k in 4:
+    for k in 4:
       for j in 5:
-        C[i, j] = C[i, j] + A[i, k]*B[k, j]""")
+        C[i, j] = C[i, j] + A[i, k]*B[k, j]""")  # in this order, which no formula has
 A, B = eq.input("a", (3, 4), "float32"), eq.input("b", (5, 4), "float32")
 FEEDS: dict[str, NDArray] = {
     "a": np.arange(12, dtype="float32").reshape(3, 4),

@@ -46,6 +46,25 @@ TAKEN: dict[str, tuple[str, str]] = {
         "sum",
         "  for i in 4:\n    y[i] = float32(0)\n  for i in 4:\n    reduce for k in 6:\n      y[i] = y[i] + x[i, k]",
     ),
+    "some rows": (
+        "sum",
+        "  for i in 4:\n    y[i] = float32(0)\n  for i in 4:\n    if i < 2:\n      reduce for k in 6:\n"
+        "        y[i] = y[i] + x[i, k]",
+    ),
+    "outside of loops over cells": (
+        "sum",
+        "  for i in 4:\n    y[i] = float32(0)\n  reduce for k in 6:\n    for i in 4:\n      y[i] = y[i] + x[i, k]",
+    ),
+    "between loops over cells": (
+        "sum",
+        "  for i in 4:\n    y[i] = float32(0)\n  reduce for k in 2:\n"
+        "    for i in 4:\n      reduce for l in 3:\n        if k < 1:\n          y[i] = y[i] + x[i, 3 * k + l]",
+    ),
+    "with a promise": (
+        "sum",
+        "  assume x[0, 0] < float32(9)\n  for i in 4:\n    y[i] = float32(0)\n    reduce for k in 6:\n"
+        "      y[i] = y[i] + x[i, k]",
+    ),
 }
 STAYS: dict[str, str] = {
     "an order of floats": rows("float32(0)", "t[i] + x[i, k]", "for k in 6"),
@@ -54,6 +73,13 @@ STAYS: dict[str, str] = {
     "a first number of data": rows("x[i, 0]", "max(t[i], x[i, k])"),
     "the least float": rows("float32(-3.0e38)", "max(t[i], x[i, k])"),
     "less": rows("float32(0)", "t[i] - x[i, k]"),
+    "an order around cells": (
+        "  for i in 4:\n    y[i] = float32(0)\n  for k in 6:\n    for i in 4:\n      y[i] = y[i] + x[i, k]"
+    ),
+    "what another iteration writes": (
+        "  alloc t: float32[4]\n  for i in 4:\n    t[i] = float32(1)\n  for i in 4:\n    t[i] = x[i, 0]\n"
+        "    y[i] = t[3 - i]"
+    ),
     "itself": rows("float32(0)", "t[i] + t[i] * x[i, k]"),
     "another cell": rows("float32(0)", "t[i] + t[3 - i]"),
     "a condition on itself": (
@@ -65,10 +91,6 @@ STAYS: dict[str, str] = {
         "      y[i] = y[i] + x[i, 0]"
     ),
     "nothing before": "  for i in 4:\n    reduce for k in 6:\n      y[i] = y[i] + x[i, k]",
-    "some": (
-        "  for i in 4:\n    y[i] = float32(0)\n  for i in 4:\n    if i < 2:\n      reduce for k in 6:\n"
-        "        y[i] = y[i] + x[i, k]"
-    ),
     "twice": (
         "  for i in 4:\n    y[i] = float32(0)\n    reduce for k in 6:\n      y[i] = y[i] + x[i, k]\n"
         "    reduce for k in 6:\n      y[i] = y[i] + x[i, k]"
@@ -120,6 +142,25 @@ SOFTMAX = """  alloc t: float32[4]
       y[i, j] = exp(x[i, j] - t[i]) / s[i]"""
 
 
+PRODUCT = """\
+func product(A: float32[3, 4], B: float32[4, 5], C: float32[3, 5])
+  for i in 3:
+    for z in 5:
+      C[i, z] = float32(0.0)
+    reduce for k in 4:
+      for j in 5:
+        C[i, j] = C[i, j] + A[i, k]*B[k, j]"""
+
+
+# feature: G17
+def test_a_product_row_by_row_is_one() -> None:
+    a, b = eq.input("A", (3, 4), "float32"), eq.input("B", (4, 5), "float32")
+    y = eq.call(eq.PrimFunc.parse(PRODUCT), {"A": a, "B": b.permute_dims((1, 0)).permute_dims((1, 0))})["C"]
+    found = eq.optimize(y)
+    assert found.layout_ops == 0 and [n.combiner for n in found.program.nodes() if isinstance(n, Compute)] == ["sum"]
+    assert eq.verify(y, found.program).verdict == eq.verify(y, a @ b).verdict == "proved"
+
+
 # feature: G17
 def test_layouts_cross_functions_that_reduce() -> None:
     func = function(SOFTMAX, result="[4, 6]")
@@ -163,8 +204,12 @@ def random_function(seed: int) -> eq.PrimFunc:
         value = f"{op}({cell}, {term})" if op in ("max", "min") else f"{cell} {op} {term}"
         test = draw.choice(["", "", "", f"k < {draw.randint(0, 4)}", "i < k", f"x[{index}] < float32(0)"])
         marked = "reduce " * (draw.random() < 0.9)
-        loop = [f"    {marked}for k in 4:", *([f"      if {test}:"] if test else [])]
-        lines += ["  for i in 3:", f"    {cell} = float32({first})", *(["  for i in 3:"] * draw.randint(0, 1)), *loop]
+        inside = [f"      if {test}:"] if test else []
+        lines += ["  for i in 3:", f"    {cell} = float32({first})"]
+        if draw.random() < 0.3:
+            lines += [f"  {marked}for k in 4:", "    for i in 3:", *inside]
+        else:
+            lines += [*(["  for i in 3:"] * draw.randint(0, 1)), f"    {marked}for k in 4:", *inside]
         lines.append(f"      {'  ' * bool(test)}{cell} = {value}")
         if draw.random() < 0.4:
             lines += ["  for i in 3:", f"    {cell} = {cell} + float32({draw.randint(-1, 1)})"]
