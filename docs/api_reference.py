@@ -45,7 +45,7 @@ GROUPS: dict[str, tuple[str, str, list[str]]] = {
         "Functions and schedules",
         "Functions over buffers, schedules that rewrite them, and programs that call them.",
         ["primfunc", "PrimFunc", "run_primfunc", "Schedule", "split_function", "hoist_preprocessing", "as_view",
-         "as_function", "call", "transform_calls"],
+         "as_function", "as_formula", "call", "transform_calls"],
     ),
     "errors": ("Errors", "What can go wrong, by class.", ["EqsatError", "ScheduleError"]),
 }  # fmt: skip

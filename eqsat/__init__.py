@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from eqsat.ir.tensors.contraction import conv2d
     from eqsat.ir.tensors.told import operator as operator
     from eqsat.ir.tensors.told import pad_value as pad_value
+    from eqsat.passes.formula import as_formula
     from eqsat.passes.preprocess import hoist_preprocessing
     from eqsat.passes.recognise import as_function, as_view
     from eqsat.passes.split import split_function
@@ -76,6 +77,7 @@ _LAZY: dict[str, str] = {
     "PrimFunc": "eqsat.ir.statements.primfunc",
     "Schedule": "eqsat.scheduling.schedule",
     "ScheduleError": "eqsat.ir.errors",
+    "as_formula": "eqsat.passes.formula",
     "as_function": "eqsat.passes.recognise",
     "as_view": "eqsat.passes.recognise",
     "call": "eqsat.calls",
@@ -121,6 +123,7 @@ __all__: list[str] = [
     "Signature",
     "Tensor",
     "Term",
+    "as_formula",
     "as_function",
     "as_view",
     "axis",

@@ -14,9 +14,10 @@ from eqsat.passes.cells import loads
 def distributed(stmt: Stmt) -> Stmt:
     """The statement with a loop for each of the statements in a loop.
 
-    A loop is divided where all accesses of each buffer that it writes have its axis as their index in one dimension:
-    then what one iteration writes no other one touches, and all iterations of one statement may run before the next
-    statement. Buffers that are declared inside keep a loop whole, aliases all loops.
+    A loop is divided where each buffer that it writes is accessed by one of the statements only, or has its axis as the
+    index in one dimension of all accesses: then what one iteration of a statement writes no other iteration of another
+    statement touches, and all iterations of one statement may run before the next statement. Buffers that are declared
+    inside keep a loop whole, aliases all loops.
 
     >>> import eqsat as eq
     >>> f = eq.PrimFunc.parse('''func f(x: int8[3, 4], y: int8[3])
@@ -35,26 +36,31 @@ def distributed(stmt: Stmt) -> Stmt:
     if any(isinstance(s, Alias) for s in statements(stmt)):
         return stmt  # names do not tell buffers apart
     made = with_children(stmt, [distributed(part) for part in children(stmt)])
+    if isinstance(made, Seq):
+        return seq(made.parts)
     if not isinstance(made, For) or not isinstance(made.body, Seq) or not _is_apart(made):
         return made
     return seq([replace(made, body=part) for part in made.body.parts])
 
 
 def _is_apart(loop: For) -> bool:
-    """Whether no iteration of a loop touches what another one writes, as the indices show."""
+    """Whether no iteration of a statement in a loop touches what another one of another statement writes."""
     inside = list(statements(loop.body))
     if any(isinstance(s, Alloc) for s in inside):
         return False
     written = {s.buffer for s in inside if isinstance(s, Store)}
     common: dict[str, set[int]] = {}
-    for name, index in _accesses(inside):
-        places = {k for k, i in enumerate(index) if i.serial == loop.axis.serial}
-        common[name] = common.get(name, places) & places
-    return all(common[name] for name in written)
+    parts: dict[str, set[int]] = {}
+    for number, part in enumerate(children(loop.body)):
+        for name, index in _accesses(part):
+            places = {k for k, i in enumerate(index) if i.serial == loop.axis.serial}
+            common[name] = common.get(name, places) & places
+            parts.setdefault(name, set()).add(number)
+    return all(common[name] or len(parts[name]) == 1 for name in written)
 
 
-def _accesses(stmts: Sequence[Stmt]) -> Iterator[tuple[str, Sequence[Term]]]:
-    for stmt in stmts:
+def _accesses(part: Stmt) -> Iterator[tuple[str, Sequence[Term]]]:
+    for stmt in statements(part):
         if isinstance(stmt, Store):
             yield stmt.buffer, stmt.index
         for load in loads(*stmt_terms(stmt)):

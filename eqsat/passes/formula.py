@@ -4,14 +4,14 @@ of one for each reduction."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.memory import numpy_dtype
-from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Input, Program, Tensor, View, as_program
@@ -24,8 +24,11 @@ from eqsat.ir.terms.walk import map_loads, nodes_of, postorder, substitute
 from eqsat.passes.accumulated import Accumulated, accumulated
 from eqsat.passes.cells import loads
 from eqsat.passes.distribute import distributed
+from eqsat.passes.own_cells import with_own_cells
 
 MOST_NODES = 1 << 12
+WHOLE = 3000
+"""Axes from this number on are over all cells of a buffer, in the place of those of loops over some of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +75,7 @@ class _Memory:
             if not loops:
                 self.known |= self.now
                 self.now.clear()
-        elif isinstance(stmt, For) and not stmt.reduce:
+        elif isinstance(stmt, For):
             if not loops:
                 self.known |= self.now
                 self.now.clear()
@@ -96,8 +99,13 @@ class _Memory:
 
     def store(self, stmt: Store, loops: Sequence[For], guard: Term) -> None:
         """A store to each cell by one iteration of the loops around it."""
-        self.check(stmt, loops)
-        value, before = self.value(stmt.value), self.now.get(stmt.buffer) or self._over(stmt)
+        part = self.check(stmt, loops)
+        value = self.value(stmt.value)
+        if part:
+            stmt = replace(stmt, index=tuple(substitute(i, part) for i in stmt.index))
+            value, inside = substitute(value, part), [part[i] < i.args[0] for i in part]
+            guard = t.logical_and(substitute(guard, part), *inside)
+        before = self.now.get(stmt.buffer) or self._over(stmt)
         if before is not None and guard is not t.TRUE:
             value, other = t.where(guard, value, before.value), t.logical_not(guard) is before.where
             where = t.TRUE if other else t.logical_or(guard, before.where)
@@ -107,23 +115,28 @@ class _Memory:
             raise ScheduleError(self.what, f"the formula of {stmt.buffer} is long")
         self.now[stmt.buffer] = _Held(stmt.index, value, where)
 
-    def check(self, stmt: Store, loops: Sequence[For]) -> None:
-        """Refuse a store that does not write each cell of a buffer in one iteration of some loops."""
+    def check(self, stmt: Store, loops: Sequence[For]) -> dict[Term, Term]:
+        """Refuse a store that does not write each cell of a buffer in one iteration of some loops. The answer are axes
+        over all of its cells for those of loops that are over the first of them."""
         decl = self.locals.get(stmt.buffer)
         axes = [loop.axis for loop in loops]
         shape = [t.as_index(n) for n in decl.shape] if decl else []
         own = [(i, n) for i, n in zip(stmt.index, shape, strict=False) if i.op != "const" or t.int_value(n) != 1]
         if decl is None or not _same([i for i, _ in own], axes) or nodes_of("hole", stmt.value):
             raise ScheduleError(self.what, f"{stmt.buffer} is not written cell by cell", "loop over its cells")
-        if any(i.args[0] is not n for i, n in own):
+        part = {i: t.ax(WHOLE + k, as_dim(n)) for k, (i, n) in enumerate(own) if i.args[0] is not n}
+        ends = [(t.int_value(i.args[0]), t.int_value(n)) for i, n in own if i in part]
+        if any(end is None or extent is None or end > extent for end, extent in ends):
             raise ScheduleError(self.what, f"{stmt.buffer} is written in part", "loop over all of its cells")
         if any(not _same(stmt.index, index, in_order=True) for index in self.changing.get(stmt.buffer, ())):
             raise ScheduleError(self.what, f"{stmt.buffer} is written in two orders", "use a loop for each")
+        return part
 
     def combine(self, found: Accumulated, loops: Sequence[For], guard: Term) -> None:
         """Loops that combine terms into a cell which holds what the combiner ignores: a reduction."""
         store, dtype = found.store, found.store.value.dtype
-        self.check(store, (*loops, *found.cells))
+        if self.check(store, (*loops, *found.cells)):
+            raise ScheduleError(self.what, f"{store.buffer} is combined in part", "loop over all of its cells")
         before = self.now.get(store.buffer) or self._over(store)
         first = t.const(np.asarray(neutral(found.combiner, dtype), numpy_dtype(dtype))[()], dtype)
         if guard is not t.TRUE or before is None or not before.whole or before.value is not first:
@@ -131,11 +144,26 @@ class _Memory:
                 self.what, f"{store.buffer} does not begin with {first}", "store that in each cell first"
             )
         shape, reduced = self.locals[store.buffer].shape, tuple(as_dim(a.args[0]) for a in found.axes)
+        self.keep_computed(found)
         table = {**_table(store.index, output_axes(shape)), **dict(zip(found.axes, reduce_axes(reduced), strict=True))}
         value = t.where(self.value(found.guard), self.value(found.value), first)
         name = f"reduced {len(self.made)}"
         self.made[name] = self.tensor(substitute(value, table), shape, reduced, found.combiner)
         self.now[store.buffer] = _Held(store.index, t.load(name, store.index, dtype), t.TRUE)
+
+    def keep_computed(self, found: Accumulated) -> None:
+        """Make tensors of what is computed of buffers that loops read again for other cells: it is computed once."""
+        axes = {*(a.serial for a in found.axes), *(i.serial for i in found.store.index)}
+        for load in loads(found.value, found.guard):
+            held = self.known.get(str(load.payload))
+            again = not axes <= {i.serial for i in load.args}
+            if held is None or not again or not held.whole or not _computes(held.value):
+                continue
+            shape = self.locals[str(load.payload)].shape
+            body = substitute(held.value, _table(held.axes, output_axes(shape)))
+            name = f"computed {len(self.made)}"
+            self.made[name] = self.tensor(body, shape)
+            self.known[str(load.payload)] = _Held(held.axes, t.load(name, held.axes, held.value.dtype), t.TRUE)
 
     def tensor(self, body: Term, shape: Shape, reduced: Shape = (), combiner: str | None = None) -> Tensor:
         """A formula of cells of what is read, or of what loops have combined, over the axes of a result."""
@@ -196,6 +224,11 @@ def _table(axes: Sequence[Term], index: Sequence[Term]) -> dict[Term, Term]:
     return {a: i for a, i in zip(axes, index, strict=True) if a.op != "const"}
 
 
+def _computes(value: Term) -> bool:
+    """Whether a value is more than one of a few cells and numbers."""
+    return any(x.op not in ("where", "load", "const") for x in postorder(value) if x.dtype == value.dtype)
+
+
 def _same(index: Sequence[Term], axes: Sequence[Term], in_order: bool = False) -> bool:
     """Whether an index is these axes, each once."""
     one, other = [i.serial for i in index], [a.serial for a in axes]
@@ -220,10 +253,12 @@ def as_formula(func: PrimFunc) -> Program:
       t0 = view x[3 - i0]                               # int8(4,)
       y = compute maximum(t0[i0] + int8(1), int8(0))    # int8(4,)
 
+    `eq.compile` makes a kernel of it that chooses its own loops, where one of the function runs those that are written.
+
     Errors: ScheduleError where something else happens: floats combined in an order, indices that depend on data, cells
     that are written in another order or not at all, assumptions, holes.
     """
-    what = f"as_formula of {func.name}"
+    what = f"as_formula of {as_function(func, 'as_formula').name}"
     stored = dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store))
     outputs = [name for name in func.params if name in stored]
     odd = next((d for d in func.buffer_map.values() if not d.is_dense or d.lanes > 1 or d.transforms), None)
@@ -232,7 +267,7 @@ def as_formula(func: PrimFunc) -> Program:
     output = func.buffer_map[outputs[0]]
     sources = {name: decl for name, decl in func.buffer_map.items() if name != output.name}
     memory = _Memory(what, sources, {output.name: output})
-    memory.run(distributed(func.body), (), t.TRUE)
+    memory.run(distributed(with_own_cells(func).body), (), t.TRUE)
     held = memory.known.get(output.name) or memory.now.get(output.name)
     if held is None or not held.whole:
         raise ScheduleError(what, f"not all cells of {output.name} are written")

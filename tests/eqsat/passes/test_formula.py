@@ -52,7 +52,8 @@ class Stages:
 
     def nest(self, written: list[str]) -> list[str]:
         order = sorted(self.axes, key=lambda _: self.draw.random())
-        lines = ["  " * (k + 1) + f"for {a} in {self.shape[0]}:" for k, a in enumerate(order)]
+        some = [self.shape[0] - (self.draw.random() < 0.15) for _ in order]  # the first cells, or all
+        lines = ["  " * (k + 1) + f"for {a} in {n}:" for k, (a, n) in enumerate(zip(order, some, strict=True))]
         pad = "  " * (len(order) + 1)
         for name in written:
             store = f"{name}[{self.index(0.85)}] = "
