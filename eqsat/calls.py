@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -15,7 +16,7 @@ from eqsat.checking.programs import EVERY
 from eqsat.checking.verdict import Difference
 from eqsat.graph.rebuild import with_operands
 from eqsat.ir.dtypes import BOOL, NDArray, is_float
-from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError, TypeMismatch
 from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import at_sizes
 from eqsat.ir.statements.called import Called, sizes_of, with_sizes
@@ -24,17 +25,20 @@ from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
-from eqsat.ir.statements.stmt import Assume, BufferDecl, For, Stmt, Store, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.shape import format_shape, output_axes, same_dim
-from eqsat.passes.cells import accesses
+from eqsat.ir.terms.text import fresh_name
+from eqsat.ir.terms.walk import postorder
+from eqsat.passes.cells import accesses, has_loads
 from eqsat.passes.flow import entry
 from eqsat.passes.formula import as_formula
 from eqsat.passes.liveness import live_after
+from eqsat.passes.no_op import remove_assume
 from eqsat.passes.recognise import as_view
 from eqsat.scheduling.nest import index_map_in
 from eqsat.scheduling.schedule import Schedule
@@ -235,11 +239,48 @@ def held_before(func: PrimFunc, name: str) -> str:
         before = For(axis, before)
     filled = PrimFunc(func.name, func.params, func.buffer_map, seq([before, func.body]))
     live = live_after(filled.body, (0,), accesses(before)[-1], entry(filled).roots)
-    if live is None:
+    if live is None or _is_filled(func, name):
         return ""
     cell = live.witness.get("cell")
     where = "" if cell is None else f" at {name}[{', '.join(map(str, cell))}]"
     return f"what {name} held before matters{where}: {live.reason}"
+
+
+def _is_filled(func: PrimFunc, name: str) -> bool:
+    """Whether a function of few cells, in which no data say what happens, fills a parameter by itself: run on memory of
+    which nothing is known, it leaves what is known."""
+    decls = func.buffer_map.values()
+    if func.symbols or sum(map(_cells, decls)) > EVERY or not all(map(_is_plain, statements(func.body))):
+        return False
+    local = {s.buffer.name for s in statements(func.body) if isinstance(s, Alloc | Alias)}
+    outside = fresh_name("result", {*func.buffer_map, *local})
+    decl = func.buffer_map[name]
+    axes = output_axes(decl.shape)
+    copied: Stmt = Store(outside, axes, t.load(name, axes, decl.dtype))
+    for axis in reversed(axes):
+        copied = For(axis, copied)
+    others = {n: d for n, d in func.buffer_map.items() if n != name}
+    buffers = {**others, outside: replace(decl, name=outside)}
+    body = remove_assume(func).body
+    made = PrimFunc(func.name, tuple(buffers), buffers, Alloc(decl, seq([body, copied])))
+    arrays = {n: np.ones(numbers(d.shape, {}), numpy_dtype(d.dtype)) for n, d in buffers.items()}
+    try:
+        run_primfunc(made, arrays, track=True)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _is_plain(stmt: Stmt) -> bool:
+    """Whether no data say what a statement does and reads."""
+    if isinstance(stmt, Assume) or not isinstance(stmt, If | Store):
+        return True
+    if isinstance(stmt, If) and has_loads(stmt.condition):
+        return False
+    terms = list(postorder(*stmt_terms(stmt)))
+    lazy = [x.args[:1] if x.op == "where" else x.args for x in terms if x.op in ("where", "and", "or")]
+    index = [x.args for x in terms if x.op == "load"] + ([stmt.index] if isinstance(stmt, Store) else [])
+    return not any(has_loads(*found) for found in (*lazy, *index))
 
 
 def transform_calls(
@@ -249,8 +290,9 @@ def transform_calls(
 
     The parameter has to be declared free in each call. Each call takes its tensor in the new layout, or gives it, and
     `eq.optimize` brings these changes of layout together with those around. pad_value: as in
-    `eq.Schedule.transform_layout`; what the caller gives holds it. Raises EqsatError where there is no such call, or
-    the layout is fixed, and ScheduleError where the function refuses it.
+    `eq.Schedule.transform_layout`; what the caller gives holds it. The padding of a result holds something: 0 where it
+    may be anything, or where it must not be accessed. Raises EqsatError where there is no such call, or the layout is
+    fixed, and ScheduleError where the function refuses it.
 
     >>> import eqsat as eq
     >>> f = eq.PrimFunc.parse('''func f(x: int8[2, 3], y: int8[2, 3])
@@ -269,6 +311,8 @@ def transform_calls(
     ]
     if not calls:
         raise EqsatError(what, "the program calls no such function")
+    if pad_value is UNDEF and any(isinstance(n.impl, Called) and buffer in n.impl.results for n in calls):
+        pad_value = 0  # the hole is filled
     changed: dict[PrimFunc, PrimFunc] = {}
     for node in calls:
         assert isinstance(node.impl, Called)
@@ -313,6 +357,11 @@ def _recalled(
         arguments[buffer] = x.layout_transform(
             m, pad_value=(UNDEF if pad_value is None else pad_value) if pads else None
         )
+    decl = func.buffer_map[buffer]
+    if pad_value is None and buffer not in arguments and decl.padding_steps:
+        sizes = sizes_of(func, {p: x.shape for p, x in arguments.items()})
+        zero = t.const(False if decl.dtype == BOOL else 0, decl.dtype)  # of cells that are never accessed
+        arguments[buffer] = Tensor(Compute([], tuple(with_sizes(d, sizes) for d in decl.shape), zero))
     made = call(func, arguments, node.attrs["free"])
     results: dict[int, Tensor] = {}
     for k, name in enumerate(found.results):

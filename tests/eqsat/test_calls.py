@@ -18,7 +18,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.tensor import Opaque, as_program
+from eqsat.ir.tensors.tensor import Opaque, Tensor, as_program
 from eqsat.passes.split import split_function
 
 PRODUCT = eq.PrimFunc.parse("""\
@@ -112,6 +112,78 @@ def test_a_layout_changes_in_the_function_and_in_all_calls_of_it() -> None:
         eq.transform_calls(y, "other", "B", "i, j -> j, i")
     with pytest.raises(ScheduleError):
         eq.transform_calls(y, "product", "C", "i, j -> 0, j")
+
+
+SCAN = eq.PrimFunc.parse("""\
+func scan(x: int32[14], y: int32[14])
+  y[0] = x[0]
+  for i in 13:
+    y[i + 1] = y[i] + x[i + 1]""")
+
+
+def difference(i: eq.Term, j: eq.Term) -> eq.Term:
+    return i - j
+
+
+PADS: list[Any] = [None, 0, eq.UNDEF, difference]
+X14 = eq.input("x", (14,), "int32")
+
+
+def scanned(x: eq.Tensor) -> eq.Tensor:
+    return eq.call(SCAN, {"x": x}, free=["x", "y"])["y"]  # each cell is written before it is read
+
+
+# feature: C2, C9
+@pytest.mark.parametrize("pad_value", PADS, ids=str)
+@pytest.mark.parametrize("buffer", ["x", "y"])
+def test_free_parameters_are_padded_in_all_ways(buffer: str, pad_value: Any) -> None:
+    y, value = scanned(X14), {"x": np.arange(14, dtype="int32") - 5}
+    changed = eq.transform_calls(y, "scan", buffer, "i -> i//4, i%4", pad_value)
+    best = eq.optimize(changed).program
+    for program in (changed, best):
+        np.testing.assert_array_equal(eq.evaluate(program, value), np.cumsum(value["x"]))
+        np.testing.assert_array_equal(eq.compile(program)(value), np.cumsum(value["x"]))
+        assert eq.verify(y, program).verdict == "proved"
+    shapes = [x.shape for n in changed.nodes() if isinstance(n, Opaque) for x in (*n.operands, Tensor(n))]
+    assert (4, 4) in shapes
+
+
+# feature: C9
+@pytest.mark.parametrize("pad_value", [None, eq.UNDEF], ids=str)
+def test_layouts_between_calls_that_change_together_cancel(pad_value: Any) -> None:
+    """The padding that the second call is given may be that which the first one leaves."""
+    y = scanned(scanned(X14))
+    packed = eq.transform_calls(y, "scan", "x", "i -> i//4, i%4", pad_value)
+    packed = eq.transform_calls(packed, "scan", "y", "i -> i//4, i%4", 0)
+    found = eq.optimize(packed)
+    assert as_program(packed) is not y and found.layout_ops == 2  # in front of the first, behind the second
+    assert eq.verify(y, found.program).verdict == "proved"
+
+
+# feature: C8
+def test_a_parameter_in_place_is_padded() -> None:
+    f = eq.PrimFunc.parse("func inc(y: int32[14])\n  for i in 14:\n    y[i] = y[i] + int32(1)")
+    y, value = eq.call(f, {"y": X14}, free=["y"])["y"], np.arange(14, dtype="int32")
+    for pad_value in (None, 0, eq.UNDEF):
+        changed = eq.transform_calls(y, "inc", "y", "i -> i//4, i%4", pad_value)
+        np.testing.assert_array_equal(eq.compile(changed)(x=value), value + 1)
+        assert eq.verify(y, changed).verdict == "proved"
+
+
+UNFILLED = {
+    "read before": "y[0] = x[0]\n  for i in 13:\n    y[13 - i] = y[12 - i] + x[i]",
+    "a part": "for i in 13:\n    y[i] = x[i]",
+    "as data say": "for i in 14:\n    if x[i] < int32(3):\n      y[i] = x[i]",
+    "where data say": "for i in 14:\n    y[cast(x[i], 'index') % 14] = x[i]",
+    "one that data choose": "y[0] = x[0]\n  for i in 13:\n    y[i + 1] = where(x[i] < int32(7), x[i], y[13 - i])",
+}
+
+
+@pytest.mark.parametrize("case", UNFILLED)
+def test_a_result_that_is_not_filled_has_to_be_given(case: str) -> None:
+    f = eq.PrimFunc.parse(f"func f(x: int32[14], y: int32[14])\n  {UNFILLED[case]}")
+    with pytest.raises(eq.EqsatError, match="what y held before matters"):
+        eq.call(f, {"x": X14})
 
 
 def test_sizes_are_told_by_arguments() -> None:

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 import eqsat as eq
 from eqsat.engine import Limits, measure
+from eqsat.graph.fill_holes import assignments
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.flat.formula import map_of_view
 from eqsat.ir.flat.map import FlatMap
 from eqsat.ir.flat.ops import compose
 from eqsat.ir.flat.split import maps_of_view
 from eqsat.ir.tensors.run import evaluate_outputs
-from eqsat.ir.tensors.tensor import Input, View, as_program
+from eqsat.ir.tensors.tensor import Input, Opaque, Tensor, View, as_program
 from eqsat.ir.tensors.views import view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape, output_axes
+from eqsat.ir.terms.walk import nodes_of
 from eqsat.result import Result
 
 N = t.sym("N")
@@ -349,3 +351,33 @@ def test_two_fills_are_two_views(target: str) -> None:
     rows = ((0, 0), (0, 0), (1, 1), (0, 0), (0, 0))
     best(pack(images(), 1.0).relu().pad(rows, 0.0), target)
     best(pack(images(), 0.0).relu().pad(rows, 0.0), target)
+
+
+# feature: D7, G7
+def test_a_hole_may_be_what_was_cropped_some_views_before() -> None:
+    """It is the cells of what is changed itself where that has holes, too, and of one that two views share there are
+    none: what they read may differ."""
+    (a,) = eq.opaque("foo", [eq.input("x", (4, 4), "float32")], [((4, 4), "float32")])
+    cropped = a.reshape((16,)).crop((0,), (14,))
+    padded = cropped.layout_transform("i -> i//4, i%4", pad_value=eq.UNDEF)
+    found = eq.optimize(padded)
+    assert found.layout_ops == 0 and eq.verify(padded, found.program).verdict == "proved"
+    twice = padded.reshape((16,)).crop((0,), (15,)).pad(((0, 1),), eq.UNDEF)
+    found = eq.optimize(twice)
+    assert found.bytes_moved == 0 and eq.verify(twice, found.program).verdict == "proved"
+    (b,) = eq.opaque("bar", [padded], [((4, 4), "float32")])
+    again = b.reshape((16,)).crop((0,), (14,)).layout_transform("i -> i//4, i%4", pad_value=eq.UNDEF)
+    found = eq.optimize(again)
+    assert found.layout_ops == 0 and len([n for n in found.program.nodes() if isinstance(n, Opaque)]) == 2
+    node = padded.node
+    assert isinstance(node, View)
+    one, other = (Tensor(View(x, (4, 4), node.gather, node.valid, node.fill)) for x in (cropped, -cropped))
+    for program, _ in assignments(as_program(one + other)):  # the hole is one number, whatever fills it
+        filled = [n.fill for n in program.nodes() if isinstance(n, View) and n.fill is not None]
+        assert len(filled) == 2 and filled[0] is filled[1]
+    assert node.fill is not None
+    (hole,) = nodes_of("hole", node.fill)
+    rows = Tensor(View(cropped, (4, 4), node.gather, node.valid, t.make("hole", hole.args[:1], 99, "float32")))
+    for program, _ in assignments(as_program(rows)):  # a hole for each row is one number there
+        (result,) = program.outputs.values()
+        assert isinstance(result.node, View) and result.node.fill is not None and result.node.fill.op == "const"
