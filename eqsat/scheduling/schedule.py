@@ -15,6 +15,7 @@ from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.scheduling import layout, nest
 from eqsat.scheduling.arguments import checked
+from eqsat.scheduling.holes import numbered
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES, take
 from eqsat.scheduling.trace import Step, Trace
@@ -139,7 +140,8 @@ class Schedule(WholeFunction):
     def _apply(self, name: str, /, **args: Any) -> tuple[str, ...]:
         given = checked(name, PRIMITIVES[name], args)
         change = take(name, self.func, given)
-        self._done.append((Step(name, given, change.made, change.reordered, change.steps), change.func))
+        step = Step(name, given, change.made, change.reordered, change.steps)
+        self._done.append((step, numbered(self.func, change.func)))
         return change.made
 
     # -- loops ---------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, seq
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, seq, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
@@ -503,3 +503,26 @@ def test_refused_maps_say_where_as_data(extent: str) -> None:
     with pytest.raises(eq.ScheduleError) as negative:
         s.transform_layout("B", "i -> i - 3", interface="free")
     assert 0 <= negative.value.witness["i"] < 3
+
+
+# feature: E2
+def test_a_replayed_schedule_has_the_same_holes() -> None:
+    """Numbers of holes follow from the function and the steps, also where one is taken back and taken again."""
+    text = """\
+func f(A: float32[14], B: float32[14])
+  alloc t: float32[14]
+  for i in 14:
+    t[i] = A[i] + float32(1.0)
+  for i in 14:
+    B[i] = t[i]"""
+    func = eq.PrimFunc.parse(text)
+    s = eq.Schedule(func)
+    for buffer in ("A", "t", "B"):
+        s.transform_layout(buffer, "i -> i//4, i%4", pad_value=eq.UNDEF, interface="free")
+    found = {hole.payload for stmt in statements(s.func.body) for x in stmt_terms(stmt) for hole in nodes_of("hole", x)}
+    assert found <= {1, 2, 3} and len(found) >= 2
+    again = eq.Schedule.replay(func, s.trace)
+    assert again.func == s.func and again.func.to_json() == s.func.to_json() and str(again.func) == str(s.func)
+    again.undo()
+    again.transform_layout("B", "i -> i//4, i%4", pad_value=eq.UNDEF, interface="free")
+    assert again.func == s.func == eq.PrimFunc.parse(str(s.func)) == eq.PrimFunc.from_json(s.func.to_json())
