@@ -134,7 +134,7 @@ def scanned(x: eq.Tensor) -> eq.Tensor:
 
 
 # feature: C2, C9
-@pytest.mark.parametrize("pad_value", PADS, ids=str)
+@pytest.mark.parametrize("pad_value", PADS, ids=["None", "0", "UNDEF", "function"])
 @pytest.mark.parametrize("buffer", ["x", "y"])
 def test_free_parameters_are_padded_in_all_ways(buffer: str, pad_value: Any) -> None:
     y, value = scanned(X14), {"x": np.arange(14, dtype="int32") - 5}
@@ -149,7 +149,7 @@ def test_free_parameters_are_padded_in_all_ways(buffer: str, pad_value: Any) -> 
 
 
 # feature: C9
-@pytest.mark.parametrize("pad_value", [None, eq.UNDEF], ids=str)
+@pytest.mark.parametrize("pad_value", [None, eq.UNDEF], ids=["None", "UNDEF"])
 def test_layouts_between_calls_that_change_together_cancel(pad_value: Any) -> None:
     """The padding that the second call is given may be that which the first one leaves."""
     y = scanned(scanned(X14))
