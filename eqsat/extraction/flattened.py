@@ -4,7 +4,8 @@
 
 Axes that are neighbours wherever an operator has them are one axis for it. What one operator tells apart, those that
 share its values tell apart, too, up to views, which take any shape. An operator that keeps the dimensions of the
-program keeps those of its values; where few ask for what many need not tell apart, the few reshape.
+program keeps those of its values, and one over images those of what is made of them element by element; where few ask
+for what many need not tell apart, the few reshape.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from eqsat.operators.bundles import of_opaque, tied_axes
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Kind, OpaqueKind
 from eqsat.operators.permutable import free_bundles, widened
+from eqsat.pricing.operators import windows_of
 
 STEPS = 4
 """So many forms at most are such that reshape their values."""
@@ -98,14 +100,40 @@ class _Operator:
     values: tuple[ClassId, ...]
     spelled: _Spelled
     stays: bool
+    image: bool
+    """Whether it makes images, if it stays: it has windows, of one cell each where it only sums."""
+
+    def alike(self, values: set[ClassId]) -> set[ClassId]:
+        """The values that it makes element by element of some values, or some of them of these."""
+        held = dict(zip(self.values, self.spelled.held, strict=True))
+        some = {held[c] for c in values.intersection(held)}
+        return {c for c, axes in held.items() if axes in some} if all(x.loose for x in self.spelled.axes) else set()
+
+
+def _kept(operators: Sequence[_Operator]) -> set[ClassId]:
+    """The values that keep their dimensions: those of operators that do, and what is made of images element by element;
+    a runtime joins such operators with what makes the images, and has the pixels of these in an order of its own."""
+    images = {c for x in operators if x.stays and x.image for c in x.values}
+    users: dict[ClassId, list[_Operator]] = {}
+    for x in operators:
+        for c in x.values:
+            users.setdefault(c, []).append(x)
+    waiting = list(images)
+    while waiting:
+        for x in users[waiting.pop()]:
+            more = x.alike(images) - images
+            images |= more
+            waiting += more
+    return images.union(*(x.values for x in operators if x.stays))
 
 
 class _Told:
     """What is told apart in the values of operators, but for those of operators that keep their dimensions."""
 
-    def __init__(self, operators: Sequence[_Operator], apart: frozenset[int] = frozenset()) -> None:
-        """`apart`: forms whose operators take values as others have them, and reshape these."""
-        self.known: dict[ClassId, Extents] = {c: () for x in operators if x.stays for c in x.values}
+    def __init__(self, operators: Sequence[_Operator], kept: set[ClassId], apart: frozenset[int] = frozenset()) -> None:
+        """kept: values that keep their dimensions; apart: forms whose operators take values as others have them, and
+        reshape these."""
+        self.known: dict[ClassId, Extents] = {c: () for c in kept}
         waiting = [x for x in operators if x.form not in apart]
         users: dict[ClassId, list[_Operator]] = {}
         for x in waiting:
@@ -146,10 +174,11 @@ class Flattened:
         that is joined with it, unless the operators of the forms that ask for that reshape their values."""
         forms = Counter(x.form for x in self.operators if not x.stays)
         rarest = [form for form, _ in forms.most_common()[::-1]]
-        apart, ways = frozenset[int](), [_Told(self.operators)]
+        kept = _kept(self.operators)
+        apart, ways = frozenset[int](), [_Told(self.operators, kept)]
         for _ in range(STEPS):
             sets = [apart | {form} for form in rarest[: WORK // max(1, len(self.operators))] if form not in apart]
-            trials = [(_Told(self.operators, some), some) for some in sets]
+            trials = [(_Told(self.operators, kept, some), some) for some in sets]
             better, apart = min(trials, key=lambda trial: trial[0].rank, default=(ways[-1], apart))
             if better.rank >= ways[-1].rank:
                 break
@@ -187,7 +216,9 @@ class Flattened:
         held = {x: axes for x, axes in values.items() if x not in self.constants}
         spelled = self._spelled(axes, tuple(held.values()))
         stays = isinstance(way, UsePadded) or self._kept(spell.form, axes)
-        yield _Operator(spell.form, tuple(held), spelled, stays)
+        image = len(windows_of(form.operands, form.outputs[spell.output])) > 0
+        image = image or any(x.role == "reduce" for x in form.labels)  # windows of one cell
+        yield _Operator(spell.form, tuple(held), spelled, stays, image)
 
     def _stays(self, number: int, axes: Sequence[_Axes]) -> bool:
         """Whether an operator keeps the dimensions that it has in the program."""

@@ -26,7 +26,7 @@ RUNS = (1, 4, 16, 96)
 CELLS = 1 << 18
 ROUNDS = (5, 25)
 NODES = 24
-YARDSTICKS = ("nothing", "chain", "few", "rows")
+YARDSTICKS = ("nothing", "chain", "few", "rows", "whole")
 """Probes that only others are measured against."""
 WORD = 4
 
@@ -65,7 +65,7 @@ def probes() -> list[Probe]:
     cells = 680 * 384
     found.append(_one("expand", cells, "Expand", (1, 384), {}, {"d": _ints(680, 384)}, cells))
     found += [_repeated(run) for run in (8, 192)]
-    found += _normalised_sums()
+    found += [*_normalised_sums(), *_torn_apart()]
     found += [*_operators(), *_products()]
     return found
 
@@ -140,6 +140,20 @@ def _normalised_sums() -> list[Probe]:
     apart = Probe(("rows", 0), 1, nodes, {"x": plain, "z": plain}, given)
     whole: Shape = (1, rows, cells)
     return [apart, Probe(("norm_of_sum", WORD), WORD * rows * cells, nodes, {"x": whole, "z": whole}, given, apart.key)]
+
+
+def _torn_apart() -> list[Probe]:
+    """A function in five element-wise operators, of which the runtime makes one, and the same with a reshape before the
+    last; it costs what the others take, beside its own price."""
+    shape: Shape = (784, 336)
+    given = {k: np.array(v, np.float32) for k, v in {"r": 2**0.5, "o": 1, "h": 0.5}.items()}
+    steps: list[Operator] = [("Div", ["x", "r"], {}), ("Erf", ["v0"], {}), ("Add", ["v1", "o"], {})]
+    steps.append(("Mul", ["x", "v2"], {}))
+    whole = Probe(("whole", 0), 1, [*steps, ("Mul", ["v3", "h"], {})], {"x": shape}, given)
+    torn: list[Operator] = [*steps, ("Reshape", ["v3", "d"], {}), ("Mul", ["v4", "h"], {})]
+    size = WORD * prod(shape)
+    flat = given | {"d": _ints(prod(shape))}
+    return [whole, Probe(("apart", WORD), size, torn, {"x": shape}, flat, whole.key)]
 
 
 def _operators() -> list[Probe]:

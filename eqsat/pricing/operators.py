@@ -91,15 +91,26 @@ def _along_axis(
     return 2 * table.moved("transpose", prod(extents[label] for label in order), 1, size)
 
 
+def windows_of(operands: Orders, output: Sequence[int]) -> list[int]:
+    """The places, in the output of an operator over images, of the axes along which it has windows: behind others, and
+    in no operand.
+
+    >>> windows_of([(0, 1, 2, 3), (4, 1, 5, 6)], (0, 4, 7, 8)), windows_of([(0, 1), (1, 2)], (0, 2))
+    ([2, 3], [])
+    """
+    read = {label for order in operands for label in order}
+    places = [n for n, label in enumerate(output) if label not in read]
+    return places if operands and places and places[0] else []
+
+
 def _in_blocks(
     labels: Sequence[Label], extents: Sequence[int], operands: Orders, outputs: Orders, summed: set[int], size: int,
     table: Table,
 ) -> int:  # fmt: skip
     """An operator over windows: the runtime keeps the channels of images in blocks. It computes whole blocks of those
     that a product makes; anything else leaves the blocks where they do not come out even."""
-    output, read = outputs[0], {label for order in operands for label in order}
-    windows = [n for n, label in enumerate(output) if label not in read]
-    if not operands or not windows or windows[0] == 0:
+    output, windows = outputs[0], windows_of(operands, outputs[0])
+    if not windows:
         return 0
     name = labels[output[windows[0] - 1]].name
     own = [label for label in output[: windows[0]] if labels[label].name == name]

@@ -11,6 +11,7 @@ from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
 from eqsat.ir.terms.shape import same_shape
 from eqsat.operators.bundles import of_opaque
+from eqsat.operators.forms import is_selection_node
 from eqsat.operators.labels import OpaqueKind, labels_of
 from eqsat.pricing.operators import Origin, may_add, operator_price
 from eqsat.pricing.table import Table
@@ -36,6 +37,7 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
     uses.update(x.node.serial for x in program.outputs.values())
     constants, alone = set[int](), {serial for serial, times in uses.items() if times == 1}
     splits: set[object] = set()
+    functions = _Functions(constants)
     for node in program.nodes():
         if isinstance(node, Input) and not node.parameter:
             continue
@@ -43,6 +45,9 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
             constants.add(node.serial)
             continue
         price = node_price(node, constants, alone, table)
+        if functions.is_torn_apart(node):
+            shape, dtype = node.outputs[0]
+            price += table.moved("apart", sampled(shape_size(shape)), 1, itemsize(dtype))
         if isinstance(node, View) and node.tag is not None and kind_of_move(node.tag.name) == "split":
             # Names with a dot are notes of a front end, as the number of the output: views of one split differ in it.
             attrs = tuple(item for item in node.tag.attrs if "." not in item[0])
@@ -50,6 +55,32 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
                 price -= round(table.operators["node"])
             splits.add((node.source.key, attrs))
         yield node, price
+
+
+class _Functions:
+    """Functions that are written as several element-wise operators over one tensor, which they read more than once: a
+    runtime makes one operator of all, as of x * sigmoid(x), unless a reshape stands between."""
+
+    def __init__(self, constants: set[int]) -> None:
+        self.constants = constants
+        self.known: dict[int, tuple[int, int, bool]] = {}
+        """For each node of one: the node that it is a function of, how often it reads that, and whether there is a
+        reshape between."""
+
+    def is_torn_apart(self, node: Node) -> bool:
+        """Whether a node is the first that has a reshape behind it in such a function; asked of all, operands first."""
+        if isinstance(node, View) and is_reshape(node) and node.source.node.serial in self.known:
+            root, reads, _ = self.known[node.source.node.serial]
+            self.known[node.serial] = root, reads, True
+        if not isinstance(node, Compute) or node.combiner is not None or is_selection_node(node):
+            return False
+        given = [x.node.serial for x in node.operands if x.node.serial not in self.constants]
+        parts = [self.known.get(serial, (serial, 1, False)) for serial in given]
+        if len({root for root, _, _ in parts}) != 1:
+            return False
+        reads, torn = sum(count for _, count, _ in parts), any(cut for _, _, cut in parts)
+        self.known[node.serial] = parts[0][0], reads, torn and reads == 1
+        return torn and reads > 1
 
 
 def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -> int:

@@ -31,6 +31,7 @@ KINDS = (
     "broadcast",  # an element-wise operator over an operand that is repeated: what that adds
     "elementwise",
     "norm_of_sum",  # a normalisation that the runtime joins with the sum before it: what that adds
+    "apart",  # element-wise operators that the runtime makes one where no reshape tears them apart: what that adds
 )
 """How bytes are moved."""
 OPERATORS = ("node", "reshape")

@@ -13,9 +13,11 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 import eqsat as eq
 import eqsat.onnx
-from eqsat.extraction.flattened import is_loose
+from eqsat.extraction.flattened import Flattened, is_loose
+from eqsat.graph.nodes import ClassId
 from eqsat.ir.tensors.reductions import matmul
-from eqsat.ir.tensors.tensor import Opaque
+from eqsat.ir.tensors.tensor import Opaque, View
+from eqsat.ir.terms.shape import Shape
 from eqsat.onnx.check import compare_models
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import shipped
@@ -244,3 +246,101 @@ def test_parts_of_one_dimension_that_stand_together_are_one_axis() -> None:
     assert extents((2, 3, 4)) == [(784, True), (192, False)]
     assert extents((2, 3, 4), "b2") == [(784, True), (4, False), (48, False)]
     assert len(extents((3, 2, 4))) == 4
+
+
+def gelu(x: str, out: str, name: str) -> list[NodeProto]:
+    parts = [f"{name}.{k}" for k in range(4)]
+    return [
+        helper.make_node("Div", [x, "root"], [parts[0]]),
+        helper.make_node("Erf", [parts[0]], [parts[1]]),
+        helper.make_node("Add", [parts[1], "one"], [parts[2]]),
+        helper.make_node("Mul", [x, parts[2]], [parts[3]]),
+        helper.make_node("Mul", [parts[3], "half"], [out]),
+    ]
+
+
+CONSTANTS = [numpy_helper.from_array(np.float32(v), n) for n, v in {"root": 2**0.5, "one": 1, "half": 0.5}.items()]
+
+
+def images() -> ModelProto:
+    """Convolutions with functions between them, and then a stream of rows that is written in fewer dimensions."""
+    weights = [*CONSTANTS, random("v", 64, 16, 3, 3), random("w", WIDE, 64, 1, 1), random("u", WIDE, WIDE, 1, 1)]
+    weights.append(random("bias", WIDE))
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["a"], pads=[1, 1, 1, 1]),
+        *gelu("a", "b", "first"),
+        helper.make_node("Conv", ["b", "w"], ["c"]),
+        *gelu("c", "d", "second"),
+        helper.make_node("Conv", ["d", "u"], ["e"]),
+        helper.make_node("Transpose", ["e"], ["pixels"], perm=[0, 2, 3, 1]),
+        helper.make_node("Reshape", ["pixels", "rows"], ["r0"]),
+    ]
+    for n in range(BLOCKS):
+        weights += [random(f"w{n}", WIDE, WIDE), random(f"s{n}", WIDE), random(f"b{n}", WIDE)]
+        nodes += [
+            helper.make_node("MatMul", [f"r{n}", f"w{n}"], [f"product{n}"]),
+            helper.make_node("Add", [f"product{n}", "bias"], [f"sum{n}"]),
+            helper.make_node("Add", [f"r{n}", f"sum{n}"], [f"both{n}"]),
+            helper.make_node("LayerNormalization", [f"both{n}", f"s{n}", f"b{n}"], [f"r{n + 1}"]),
+        ]
+    nodes.append(helper.make_node("Reshape", [f"r{BLOCKS}", "image"], ["last"]))
+    nodes.append(helper.make_node("Transpose", ["last"], ["y"], perm=[0, 3, 1, 2]))
+    shapes = {"rows": (1, 14 * 14, WIDE), "image": (1, 14, 14, WIDE)}
+    weights += [numpy_helper.from_array(np.array(shape, np.int64), n) for n, shape in shapes.items()]
+    ends = [
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, (1, c, 14, 14)) for n, c in {"x": 16, "y": WIDE}.items()
+    ]
+    graph = helper.make_graph(nodes, "images", ends[:1], ends[1:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_what_is_made_of_images_element_by_element_keeps_their_dimensions(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, proposed = images(), list[Shape]()
+
+    def shapes(flattened: Flattened) -> list[dict[ClassId, Shape]]:
+        ways = original(flattened)
+        proposed.extend(shape for way in ways for shape in way.values())
+        return ways
+
+    original = Flattened.shapes
+    monkeypatch.setattr(Flattened, "shapes", shapes)
+    found = eqsat.onnx.optimize(model)
+    assert (14 * 14, WIDE) in proposed and all(len(shape) > 1 for shape in proposed)
+    assert ranks(found.model, "Erf") == {4: 2}
+    assert ranks(found.model, "LayerNormalization") == {2: BLOCKS}
+    assert compare_models(model, found.model).equal
+
+
+def test_channels_are_moved_among_the_axes_of_an_image() -> None:
+    """A runtime takes in a transpose with the dimensions of an image as it fills its blocks, and no other."""
+    found = eqsat.onnx.optimize(images())
+    moves = [n for n in found.model.graph.node if n.op_type == "Transpose"]
+    assert [list(n.attribute[0].ints) for n in moves] == [[0, 2, 3, 1], [0, 3, 1, 2]]
+
+
+def test_a_function_that_a_reshape_tears_apart_costs_what_that_adds() -> None:
+    x = eq.input("x", (64, WIDE), "float32")
+    flat, apart = (64 * WIDE,), TABLE.moved("apart", 64 * WIDE, 1, 4)
+    whole = x * eq.sigmoid(x) + 1.0
+    gate = eq.sigmoid(x).reshape(flat)
+
+    def more(y: eq.Tensor) -> int:
+        """What it costs beside its reshapes, and beyond the function written as a whole."""
+        prices = [program_price(eq.Program([x], {"y": out}), TABLE) for out in (y, whole)]
+        reshapes = sum(isinstance(node, View) for node in eq.Program([x], {"y": y}).nodes())
+        return prices[0] - prices[1] - reshapes * round(TABLE.operators["reshape"])
+
+    assert more(x.reshape(flat) * eq.sigmoid(x.reshape(flat)) + 1.0) == 0  # before it
+    assert more(x.reshape(flat) * gate + 1.0) == apart
+    assert more((x * eq.sigmoid(x)).reshape(flat) + 1.0) == apart
+    assert more(((x * eq.sigmoid(x)).reshape(flat) + 1.0).reshape((WIDE, 64)) * 1.0) > apart  # once
+    assert more((x * eq.sigmoid(x) + 1.0).reshape(flat)) == 0  # behind it
+
+
+def test_a_function_that_reads_what_it_is_of_once_is_none_that_runtimes_join() -> None:
+    x = eq.input("x", (64, WIDE), "float32")
+    prices = [
+        program_price(eq.Program([x], {"y": y}), TABLE)
+        for y in (eq.exp(x).reshape((WIDE, 64)) + 1.0, (eq.exp(x) + 1.0).reshape((WIDE, 64)))
+    ]
+    assert prices[0] == prices[1]
