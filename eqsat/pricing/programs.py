@@ -9,13 +9,17 @@ from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
-from eqsat.ir.terms.shape import same_shape
+from eqsat.ir.terms.shape import same_dim, same_shape
 from eqsat.operators.bundles import of_opaque
 from eqsat.operators.forms import is_selection_node
 from eqsat.operators.labels import OpaqueKind, labels_of
 from eqsat.pricing.operators import Origin, may_add, operator_price
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import is_reshape, kind_of_move, view_price
+
+Path = tuple[tuple[int, bool], ...]
+LONGEST = 8
+"""So many operators of a function are looked at."""
 
 
 def program_price(program: Program, table: Table) -> int:
@@ -59,28 +63,60 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
 
 class _Functions:
     """Functions that are written as several element-wise operators over one tensor, which they read more than once: a
-    runtime makes one operator of all, as of x * sigmoid(x), unless a reshape stands between."""
+    runtime makes one operator of all, as of x * sigmoid(x), unless a reshape stands inside."""
 
     def __init__(self, constants: set[int]) -> None:
         self.constants = constants
-        self.known: dict[int, tuple[int, int, bool]] = {}
-        """For each node of one: the node that it is a function of, how often it reads that, and whether there is a
-        reshape between."""
+        self.paths: dict[int, Path] = {}
+        """For each node that depends on one tensor: the nodes through which all of that goes, and which reshape."""
+        self.reshapes: dict[object, int] = {}
+        """The first of all reshapes that are one."""
+        self.whole: set[int] = set()
+        """The nodes that end such a function, further operators with numbers included."""
 
     def is_torn_apart(self, node: Node) -> bool:
         """Whether a node is the first that has a reshape behind it in such a function; asked of all, operands first."""
-        if isinstance(node, View) and is_reshape(node) and node.source.node.serial in self.known:
-            root, reads, _ = self.known[node.source.node.serial]
-            self.known[node.serial] = root, reads, True
+        if isinstance(node, View) and is_reshape(node):
+            shape = tuple(d if isinstance(d, int) else (d.serial,) for d in node.outputs[0][0])
+            first = self.reshapes.setdefault((node.source.key, shape), node.serial)
+            self.paths[node.serial] = self._path(node.source.node.serial, first, True)
+            return False
         if not isinstance(node, Compute) or node.combiner is not None or is_selection_node(node):
             return False
-        given = [x.node.serial for x in node.operands if x.node.serial not in self.constants]
-        parts = [self.known.get(serial, (serial, 1, False)) for serial in given]
-        if len({root for root, _, _ in parts}) != 1:
+        numbers = [x for x in node.operands if x.node.serial in self.constants]
+        given = [x for x in node.operands if x.node.serial not in self.constants]
+        if not given or any(not same_dim(d, 1) for x in numbers for d in x.shape):
             return False
-        reads, torn = sum(count for _, count, _ in parts), any(cut for _, _, cut in parts)
-        self.known[node.serial] = parts[0][0], reads, torn and reads == 1
-        return torn and reads > 1
+        sources = [x.node.serial for x in given]
+        return self._goes_on(node, sources[0]) if len(sources) == 1 else self._meets(node, sources)
+
+    def _goes_on(self, node: Node, source: int) -> bool:
+        path = self._path(source, node.serial, False)
+        last = next((serial for serial, reshapes in path[-2::-1] if not reshapes), -1)
+        if last not in self.whole:
+            self.paths[node.serial] = path
+            return False
+        if path[-2][0] == last:
+            self.whole.add(node.serial)
+            self.paths[node.serial] = path
+            return False
+        return True
+
+    def _meets(self, node: Node, sources: Sequence[int]) -> bool:
+        paths = [self.paths.get(serial, ((serial, False),)) for serial in sources]
+        shared = 0
+        while all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
+            shared += 1
+        if not shared:
+            return False
+        if any(reshapes for path in paths for _, reshapes in path[shared:]):
+            return True
+        self.paths[node.serial] = (*paths[0][:shared], (node.serial, False))[-LONGEST:]
+        self.whole.add(node.serial)
+        return False
+
+    def _path(self, source: int, own: int, reshapes: bool) -> Path:
+        return (*self.paths.get(source, ((source, False),)), (own, reshapes))[-LONGEST:]
 
 
 def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -> int:

@@ -259,7 +259,9 @@ def gelu(x: str, out: str, name: str) -> list[NodeProto]:
     ]
 
 
-CONSTANTS = [numpy_helper.from_array(np.float32(v), n) for n, v in {"root": 2**0.5, "one": 1, "half": 0.5}.items()]
+CONSTANTS = [
+    numpy_helper.from_array(np.array(v, np.float32), n) for n, v in {"root": 2**0.5, "one": 1, "half": 0.5}.items()
+]
 
 
 def images() -> ModelProto:
