@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from eqsat.backends.targets import target_named
@@ -31,6 +33,7 @@ from eqsat.ir.terms.walk import transform
 from eqsat.operators.interned import Form, Reindex
 from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueKind, Slot
 from eqsat.operators.permutable import has_any_rank
+from eqsat.operators.turning import turned_form
 
 
 class NoSpelling(EqsatError):
@@ -74,6 +77,7 @@ class Decoder:
         for c, choice in choices.items():
             if isinstance(choice, UseForm):
                 self.made.setdefault((choice.form, choice.operands), {})[choice.output] = c
+        self.turned = cache(self._turned)
         self.unspelled: dict[int, str] = {}
         """The forms that turned out to have no spelling, with their operators: what has their sizes stands for them."""
 
@@ -145,6 +149,8 @@ class Decoder:
             if not self.encoded.in_place(form):
                 self._note_source(c, spell, form)
             written = self.encoded.spelled(form.operator)
+            turned = self.turned(spell.form)
+            written = written if turned is None else replace(written, node=turned[2])
         elif self._may_change(written):
             self._note_source(c, spell, form)
         follows = self.wanted.get(c) if self._may_fit(written, form) else None
@@ -157,6 +163,8 @@ class Decoder:
     def _note_source(self, c: ClassId, spell: UseForm, form: Form) -> None:
         """The shape of what an operator without a formula reads first, if it moves along with that of its result."""
         kind, origin = self.interned.operators[form.operator].kind, self.encoded.spelled(form.operator).node
+        turned = self.turned(spell.form)
+        form, kind, origin = (form, kind, origin) if turned is None else turned
         if c in self.wanted and spell.operands and isinstance(kind, OpaqueKind) and isinstance(origin, Opaque):
             shape = Respelling(form, kind, origin).source(self.wanted[c], spell.output)
             if shape is not None:
@@ -259,20 +267,30 @@ class Decoder:
         written = self.encoded.spelled(form.operator)
         kind, origin = self.interned.operators[form.operator].kind, written.node
         assert isinstance(kind, OpaqueKind) and isinstance(origin, Opaque)
-        cut = self.encoded.is_cut(form.operator)
-        stays = self.encoded.in_place(form) and not cut
+        cut, turned = self.encoded.is_cut(form.operator), self.turned(spell.form)
+        if turned is not None:
+            form, kind, origin = turned
+        stays = turned is None and self.encoded.in_place(form) and not cut
         same = stays and same_shape(operands[0].shape, origin.operands[0].shape)
         known = origin.definition is not None or isinstance(origin.impl, OperatorImpl)
         made = None
         if not same and (known or not stays):
             ways = Respelling(form, kind, origin)
-            made = ways.in_place(operands) if cut else None
+            made = ways.in_place(operands) if cut or turned is not None else None
             made = ways.first(operands, wanted, spell.output) if made is None else made
         if made is None and not stays:
             self.unspelled[spell.form] = origin.op
             sizes = (product(form.labels[n].extent for n in order) for order in form.outputs)
             return Opaque(origin.op, (), [((as_extent(x),), d) for x, d in zip(sizes, kind.dtypes, strict=True)])
         return self._as_written(written, operands) if made is None else made
+
+    def _turned(self, number: int) -> tuple[Form, OpaqueKind, Opaque] | None:
+        """A form in which dimensions of an operator have changed places, as one of the operator that has them so."""
+        form = self.interned.forms[number]
+        kind, origin = self.interned.operators[form.operator].kind, self.encoded.spelled(form.operator).node
+        if not isinstance(kind, OpaqueKind) or not isinstance(origin, Opaque):
+            return None
+        return turned_form(form, kind, origin)
 
     def _may_fit(self, written: Written, form: Form) -> bool:
         """Whether a node may be written over other shapes than those of the program: runtimes join products of matrices

@@ -17,7 +17,7 @@ import numpy as np
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, mul
 from eqsat.ir.tensors.signature import Dims, Signature
-from eqsat.ir.tensors.tensor import Opaque
+from eqsat.ir.tensors.tensor import Opaque, OperatorImpl
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order
@@ -61,7 +61,10 @@ def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str
     extents: dict[str, Dim] = signature.check(shapes[0], shapes[1], node.op)
     first = signature.operands[0] if signature.operands else ()
     tied = {x for n in tied_axes(node.attrs, len(first))[1] for x in first[n]}
-    return signature, extents, _bundles(signature, extents, tied)
+    sides, windows = _sides(signature), _windows(node)
+    inside = {x for dims, places in zip(sides, windows, strict=False) for n in places for x in dims[n]}
+    parts = {x for dims in sides for d in dims if len(d) > 1 for x in d if x in inside}
+    return signature, extents, _bundles(signature, extents, tied, parts)
 
 
 def of_opaque(node: Opaque) -> OpBuilder:
@@ -70,7 +73,7 @@ def of_opaque(node: Opaque) -> OpBuilder:
     dims = tuple(tuple(tuple(dict.fromkeys(names[x] for x in d if x in names)) for d in t) for t in _sides(signature))
     kind = OpaqueKind(
         node.op, _meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands), dims,
-        0 if node.pure else node.serial,
+        0 if node.pure else node.serial, _apart(_windows(node), dims),
     )  # fmt: skip
     sizes: dict[Name, Size] = {}
     roles: dict[Name, str] = {}
@@ -82,6 +85,21 @@ def of_opaque(node: Opaque) -> OpBuilder:
     orders = [[numbers[name] for name in bundle_order(d)] for d in dims]
     count = len(node.operands)
     return OpBuilder(kind, labels, orders[:count], orders[count:], list(range(count)))
+
+
+def _windows(node: Opaque) -> tuple[tuple[int, ...], ...]:
+    """The dimensions of each tensor that may change places."""
+    return node.impl.windows(node) if isinstance(node.impl, OperatorImpl) and node.pure else ()
+
+
+def _apart(windows: tuple[tuple[int, ...], ...], sides: Sequence[Dims]) -> tuple[tuple[int, ...], ...]:
+    """The dimensions that may change places, if each has bundles of its own."""
+    for places, dims in zip(windows, sides, strict=bool(windows)):
+        held = [x for n, d in enumerate(dims) for x in d if n not in places]
+        own = [x for n in places for x in dims[n]]
+        if len(set(own)) != len(own) or not set(own).isdisjoint(held):
+            return ()
+    return windows
 
 
 def _barrier(operands: Sequence[Shape], outputs: Sequence[Shape]) -> Signature:
@@ -97,10 +115,10 @@ def _sides(signature: Signature) -> tuple[Dims, ...]:
     return *signature.operands, *signature.outputs
 
 
-def _bundles(signature: Signature, extents: Mapping[str, Dim], tied: set[str]) -> dict[str, str]:
+def _bundles(signature: Signature, extents: Mapping[str, Dim], tied: set[str], parts: set[str]) -> dict[str, str]:
     """The bundle of each label that is no unit: `map` labels that are neighbours wherever one of them occurs, whose
     positions are therefore computed alike whatever their order; any other label, and one of the axes along which an
-    operator works, is one by itself."""
+    operator works, is one by itself, and so are parts of a dimension that may change places."""
     orders = [[x for d in dims for x in d if not same_dim(extents[x], 1)] for dims in _sides(signature)]
     follower: dict[str, str] = {}
     leader: dict[str, str] = {}
@@ -112,7 +130,7 @@ def _bundles(signature: Signature, extents: Mapping[str, Dim], tied: set[str]) -
     for x in dict.fromkeys(x for order in orders for x in order):
         before = leader[x]
         joined = before and follower[before] == x and signature.role(x) == signature.role(before) == "map"
-        joined = joined and tied.isdisjoint((x, before))
+        joined = joined and tied.isdisjoint((x, before)) and parts.isdisjoint((x, before))
         names[x] = names[before] if joined else f"b{len(names)}"
     return names
 

@@ -4,6 +4,7 @@ kind; orders that are not asked for are completed from those that are."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Literal, cast
 
@@ -31,6 +32,7 @@ from eqsat.operators.labels import (
 )
 from eqsat.operators.permutable import is_permutable, permuted
 from eqsat.operators.products import producing, reading
+from eqsat.operators.turning import turned_kinds
 
 Freedom = Literal["written", "any", "contract", "transposed", "bundles", "axis"]
 
@@ -40,9 +42,9 @@ def freedom(operator: CanonicalOp, node: Node, target: str) -> Freedom:
 
     written: only as the program spells it; any: every output order, the operands follow; contract: a matrix product,
     whose operands are (batch, rows, inner) and (batch, inner, columns) in either order of the two; transposed: such a
-    product, whose operands may have their last two exchanged; bundles: the dimensions stay, the labels of each bundle
-    lie in any order, which is the same wherever the bundle occurs; axis: every order in which the labels at the axis of
-    an operator without a formula stay together.
+    product, whose operands may have their last two exchanged; bundles: the dimensions stay, but for those that may
+    change places, the labels of each bundle lie in any order, which is the same wherever the bundle occurs; axis: every
+    order in which the labels at the axis of an operator without a formula stay together.
     """
     if isinstance(node, Opaque):
         if node.signature is None or not node.pure:
@@ -188,9 +190,13 @@ class FormMaker:
     def _placed(self, number: int, op: OpBuilder, place: int, order: list[int]) -> int | None:
         """The form of an operator without a formula in which one operand, or output (counted after them), has an
         order."""
-        mode = self.freedom(number)
-        orders = None if mode == "written" else (permuted if mode == "axis" else _bundled)(op, place, order)
-        count = len(op.operands)
+        mode, count = self.freedom(number), len(op.operands)
+        assert isinstance(op.kind, OpaqueKind)
+        orders = None
+        for kind in () if mode == "written" else (op.kind, *turned_kinds(op.kind)):
+            orders = (permuted if mode == "axis" else _bundled)(replace(op, kind=kind), place, order)
+            if orders is not None:
+                break
         return None if orders is None else self.intern(number, op, orders[:count], orders[count:])
 
     def intern(self, number: int, op: OpBuilder, operands: Sequence[list[int]], outputs: Sequence[list[int]]) -> int:

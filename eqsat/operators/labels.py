@@ -94,7 +94,8 @@ class ComputeKind:
 class OpaqueKind:
     """An operator without a formula: each dimension of its operands, then outputs, holds labels of the bundles named.
 
-    `identity` is its own for impure ones, so that they are never merged.
+    `identity` is its own for impure ones, so that they are never merged. `windows`: the dimensions, of each tensor,
+    that may change places with what the operator's parameters say of each (`turning`).
     """
 
     op: str
@@ -103,6 +104,7 @@ class OpaqueKind:
     operand_dtypes: tuple[str, ...]
     dims: tuple[Dims, ...] = ()
     identity: int = 0
+    windows: tuple[tuple[int, ...], ...] = ()
 
 
 Kind = ComputeKind | OpaqueKind

@@ -10,7 +10,7 @@ from typing import Literal
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.operators.forms import selects
-from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Label
+from eqsat.operators.labels import ComputeKind, Coordinate, Kind, Label, OpaqueKind
 from eqsat.pricing.table import Table
 
 Orders = Sequence[Sequence[int]]
@@ -48,8 +48,8 @@ def operator_price(
     price = node + _work(extents, operands, outputs, summed, size, table)
     if not isinstance(kind, ComputeKind):
         price += _along_axis(labels, extents, operands, outputs, size, table)
-        price += _in_blocks(labels, extents, operands, outputs, summed, size, table)
-        return price + _copied(extents, operands, outputs[0], size, table)
+        price += _in_blocks(kind, labels, extents, operands, outputs, summed, size, table)
+        return price if kind.windows else price + _copied(extents, operands, outputs[0], size, table)
     if is_product(kind, operands):
         return price + _product(extents, operands, outputs[0], origins, table)
     return price + (_repeated(extents, operands, outputs[0], size, table) if kind.combiner is None else 0)
@@ -104,13 +104,16 @@ def windows_of(operands: Orders, output: Sequence[int]) -> list[int]:
 
 
 def _in_blocks(
-    labels: Sequence[Label], extents: Sequence[int], operands: Orders, outputs: Orders, summed: set[int], size: int,
-    table: Table,
+    kind: Kind, labels: Sequence[Label], extents: Sequence[int], operands: Orders, outputs: Orders, summed: set[int],
+    size: int, table: Table,
 ) -> int:  # fmt: skip
     """An operator over windows: the runtime keeps the channels of images in blocks. It computes whole blocks of those
     that a product makes; anything else leaves the blocks where they do not come out even."""
     output, windows = outputs[0], windows_of(operands, outputs[0])
-    if not windows:
+    if isinstance(kind, OpaqueKind) and kind.windows:  # positions of a window may be parts of what the operand has
+        held = {x for n in kind.windows[-1] for x in kind.dims[-1][n]}
+        windows = [n for n, label in enumerate(output) if labels[label].name in held] if windows else []
+    if not windows or not windows[0]:
         return 0
     name = labels[output[windows[0] - 1]].name
     own = [label for label in output[: windows[0]] if labels[label].name == name]

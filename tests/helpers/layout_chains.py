@@ -170,6 +170,7 @@ ARRANGEMENTS = {
     "nhwc": "N H W C",
     "chwn": "C H W N",
     "whcn": "W H C N",
+    "ncwh": "N C W H",
     "blocked": "N C0 H W C1",
     "windows": "NH0W0 H1W1 C",
     "tokens": "N HW C",
@@ -310,17 +311,23 @@ def channels(g: Graph, array: NDArray[Any]) -> NDArray[Any]:
     return cut.transpose([g.sizes.axis("C").index(a) for a in here]).reshape(-1)
 
 
+WINDOW = {"H": 3, "W": 5}
+"""The extents of windows."""
+
+
 def conv(g: Graph) -> None:
     n = g.sizes.total(g.sizes.axis("C"))
-    weight = g.numbers.standard_normal((n, n, 3, 3)).astype(np.float32)
+    weight = g.numbers.standard_normal((n, n, *WINDOW.values())).astype(np.float32)
     order = channels(g, np.arange(n))
     bias = g.numbers.standard_normal(n).astype(np.float32)[order]
-    g.apply("Conv", g.constant(weight[order][:, order]), g.constant(bias), pads=[1] * 4)
+    kernel = weight[order][:, order].transpose(0, 1, *(2 + list(WINDOW).index(d[0][0]) for d in g.dims[2:]))
+    g.apply("Conv", g.constant(kernel), g.constant(bias), pads=[n // 2 for n in kernel.shape[2:]] * 2)
 
 
 def pooled(g: Graph) -> None:
-    g.apply("MaxPool", kernel_shape=[3, 3], pads=[1] * 4)
-    g.apply("AveragePool", kernel_shape=[3, 3], pads=[1] * 4)
+    taps = [WINDOW[d[0][0]] for d in g.dims[2:]]
+    for op in ("MaxPool", "AveragePool"):
+        g.apply(op, kernel_shape=taps, pads=[n // 2 for n in taps] * 2)
 
 
 def batch_norm(g: Graph) -> None:
@@ -332,14 +339,14 @@ def batch_norm(g: Graph) -> None:
 @dataclass(frozen=True)
 class Body:
     """What a body needs of an arrangement: the axis C in one piece, or as the last dimension; or channels, in any
-    order, at their place of NCHW."""
+    order, at their place of NCHW, and whole rows and columns behind them."""
 
     make: Callable[[Graph], None]
     needs: Literal["", "C", "C last", "channels"] = ""
 
     def fits(self, dims: Dims) -> bool:
         if self.needs == "channels":
-            return len(dims) == 4 and sorted(dims[1]) == list(atoms("C")[0]) and dims[2:] == atoms("H W")
+            return len(dims) == 4 and sorted(dims[1]) == list(atoms("C")[0]) and sorted(dims[2:]) == list(atoms("H W"))
         return not self.needs or (atoms("C")[0] in (dims[-1:] if self.needs == "C last" else dims))
 
     @property

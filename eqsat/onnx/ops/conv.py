@@ -14,6 +14,7 @@ from eqsat.onnx.call import Call, Declined, ints
 from eqsat.onnx.ops.declare import WINDOW
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.slots import Slot, zero
+from eqsat.onnx.ops.turns import Windows
 
 Pads = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -75,7 +76,7 @@ def _with_bias(y: Tensor, bias: Sequence[Tensor]) -> Tensor:
     return pointwise("Add", lambda a, b: a + b, y, along_channels(bias[0], y.rank)) if bias else y
 
 
-@node("Conv", "x w b?", f"{WINDOW} group", leading=1, slot=Slot(zero))
+@node("Conv", "x w b?", f"{WINDOW} group", leading=1, slot=Slot(zero), windows=Windows((0, 1)))
 def convolution(c: Call) -> Tensor:
     x, w, *bias = c.tensors
     count = x.rank - 2
@@ -84,7 +85,7 @@ def convolution(c: Call) -> Tensor:
     return _with_bias(conv(x, w, strides, 0, apart, int(c.get("group", 1))), bias)
 
 
-@node("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape", leading=1)
+@node("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape", leading=1, windows=Windows((0, 1)))
 def transposed(c: Call) -> Tensor:
     x, w, *bias = c.tensors
     count, mode = x.rank - 2, c.get("auto_pad", "NOTSET")

@@ -19,6 +19,7 @@ from eqsat.onnx.ops.declare import WINDOW
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import spelled
 from eqsat.onnx.ops.table import by_signature
+from eqsat.onnx.ops.turns import Windows
 
 ROWS = 4
 """Inputs of the integer products: two operands and their zero points."""
@@ -46,7 +47,14 @@ def matmul_integer(c: Call) -> Tensor:
     return matmul(_wide(a, first), _wide(b, second))
 
 
-@node("ConvInteger", "x w x_zero_point? w_zero_point?", f"{WINDOW} group", wide=False, leading=1)
+@node(
+    "ConvInteger",
+    "x w x_zero_point? w_zero_point?",
+    f"{WINDOW} group",
+    wide=False,
+    leading=1,
+    windows=Windows((0, 1)),
+)
 def conv_integer(c: Call) -> Tensor:
     """What is around the operand is its zero point."""
     x, w, first, second = _operands(c)
@@ -64,7 +72,12 @@ def _scales(c: Call, slot: int, whole: str) -> str:
     return "()" if x is None or not x.rank else whole
 
 
-@by_signature("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point b?", f"{WINDOW} group")
+@by_signature(
+    "QLinearConv",
+    "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point b?",
+    f"{WINDOW} group",
+    windows=Windows((0, 3)),
+)
 def qlinear_conv(c: Call) -> Signature:
     """Rows of a batch, and without groups the output channels, are independent; the sum over channels is exact."""
     x = c.tensors[0]

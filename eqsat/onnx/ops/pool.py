@@ -19,6 +19,7 @@ from eqsat.onnx.ops.conv import numbers, paddings
 from eqsat.onnx.ops.declare import POOLING
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.slots import Slot, least, zero
+from eqsat.onnx.ops.turns import Windows
 
 
 def windows_of(c: Call, x: Tensor) -> list[Window]:
@@ -48,14 +49,27 @@ def pooled(x: Tensor, windows: Sequence[Window], combiner: str, element: Callabl
     return Tensor(from_body(body, shape, reduced, combiner))
 
 
-@node("MaxPool", "x", f"{POOLING} storage_order=0|1", wide=False, leading=2, slot=Slot(least, short=True))
+@node(
+    "MaxPool",
+    "x",
+    f"{POOLING} storage_order=0|1",
+    wide=False,
+    leading=2,
+    slot=Slot(least, short=True),
+    windows=Windows(),
+)
 def max_pool(c: Call) -> Tensor:
     x = c.one()
     return pooled(x, windows_of(c, x), "max", lambda a: a)
 
 
 @node(
-    "AveragePool", "x", f"{POOLING} count_include_pad=0|1", leading=2, slot=Slot(zero, "count_include_pad", short=True)
+    "AveragePool",
+    "x",
+    f"{POOLING} count_include_pad=0|1",
+    leading=2,
+    slot=Slot(zero, "count_include_pad", short=True),
+    windows=Windows(),
 )
 def average_pool(c: Call) -> Tensor:
     x = c.one()
@@ -85,7 +99,7 @@ def _root(x: Tensor, p: int) -> Tensor:
     return pointwise("Pow", lambda a: t.binary("pow", a, 1.0 / p), x)
 
 
-@node("LpPool", "x", f"{POOLING} p", leading=2, slot=Slot(zero, short=True))
+@node("LpPool", "x", f"{POOLING} p", leading=2, slot=Slot(zero, short=True), windows=Windows())
 def lp_pool(c: Call) -> Tensor:
     x, p = c.one(), ints(c.get("p", 2), c.op)[0]
     return _root(pooled(x, windows_of(c, x), "sum", _power(p)), p)

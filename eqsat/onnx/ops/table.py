@@ -23,6 +23,7 @@ from eqsat.onnx.ops import custom
 from eqsat.onnx.ops.custom import is_custom, signature_and_types
 from eqsat.onnx.ops.declare import Declared, declare
 from eqsat.onnx.ops.slots import Slot
+from eqsat.onnx.ops.turns import RESULT, Windows
 
 PREFIX = "onnx:"
 OPSET, SLOTS, OUTPUT, LISTED = "onnx.opset", "onnx.slots", "onnx.output", "onnx.listed"
@@ -49,22 +50,29 @@ class Operator:
     declared: Declared
     domain: str = ""
     slot: Slot | None = None
+    windows: Windows | None = None
 
 
 _operators: dict[str, Operator] = {}
 
 
 def define(
-    names: str, inputs: str, attributes: str = "", constants: str = "", domain: str = "", slot: Slot | None = None
+    names: str,
+    inputs: str,
+    attributes: str = "",
+    constants: str = "",
+    domain: str = "",
+    slot: Slot | None = None,
+    windows: Windows | None = None,
 ) -> Callable[[Entry], Entry]:
-    """Register one entry for operators of a domain, with all that it understands (see `declare`), and how they pad
-    their first operand, if they do."""
+    """Register one entry for operators of a domain, with all that it understands (see `declare`), how they pad their
+    first operand, if they do, and which of their axes may change places."""
 
     def register(entry: Entry) -> Entry:
         for name in names.split():
             if name in _operators:
                 raise EqsatError(f"ONNX operator {name}", "is defined twice")
-            _operators[name] = Operator(entry, declare(inputs, attributes, constants), domain, slot)
+            _operators[name] = Operator(entry, declare(inputs, attributes, constants), domain, slot, windows)
         return entry
 
     return register
@@ -237,6 +245,24 @@ class OnnxImpl(OperatorImpl):
             raise Declined(node.op, "does no such padding of its own")
         return made
 
+    def windows(self, node: Opaque) -> tuple[tuple[int, ...], ...]:
+        found = lookup(self.call.op, self.call.domain)
+        if found is None or found.windows is None or self.loose or len(node.outputs) != 1:
+            return ()
+        places = found.windows.places(opaque_call(node))
+        if not places:
+            return ()
+        return *(places.get(slot, ()) for slot in node.attrs[SLOTS]), places[RESULT]
+
+    def turned(self, node: Opaque, order: Sequence[int]) -> Opaque:
+        found = lookup(self.call.op, self.call.domain)
+        if found is None or found.windows is None or not self.windows(node):
+            return super().turned(node, order)
+        made = apply(found.windows.turned(opaque_call(node), order))[0].node
+        if not isinstance(made, Opaque):
+            raise Declined(node.op, "is no single node with its axes in another order")
+        return made
+
 
 @dataclass(frozen=True)
 class CustomImpl(OperatorImpl):
@@ -289,12 +315,18 @@ def labelled(operands: Sequence[Dims], outputs: Sequence[Dims], roles: Mapping[s
 
 
 def by_signature(
-    names: str, inputs: str, attributes: str = "", constants: str = "", *, axis: int | None = None
+    names: str,
+    inputs: str,
+    attributes: str = "",
+    constants: str = "",
+    *,
+    axis: int | None = None,
+    windows: Windows | None = None,
 ) -> Callable[[Callable[[Call], Signature]], Callable[[Call], Signature]]:
     """Register the signature of operators that have no formula, with all that it understands (see `declare`)."""
 
     def register(build: Callable[[Call], Signature]) -> Callable[[Call], Signature]:
-        define(names, inputs, attributes, constants)(BySignature(build, axis))
+        define(names, inputs, attributes, constants, windows=windows)(BySignature(build, axis))
         return build
 
     return register

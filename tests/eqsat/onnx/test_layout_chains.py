@@ -1,4 +1,4 @@
-"""Chains with a known optimum: what is found moves as few bytes as the body alone, in each of 169 classes.
+"""Chains with a known optimum: what is found moves as few bytes as the body alone, in each of 185 classes.
 
 Long: EQSAT_SEEDS=20 pytest -m slow tests/eqsat/onnx/test_layout_chains.py
 """
@@ -33,7 +33,7 @@ def moved(name: str, seed: int) -> tuple[int, int, int]:
 
 
 def test_there_are_enough_classes() -> None:
-    assert len(chains.names()) >= 169
+    assert len(chains.names()) >= 185
 
 
 @pytest.mark.parametrize("detour", DETOURS)
