@@ -26,7 +26,9 @@ def explicit(model: ModelProto) -> ModelProto | None:
     del made.graph.node[:]
     made.graph.node.extend(y for n, x in enumerate(nodes) for y in (_said(x, n) if _is_maximum(x) else [x]))
     numbers = {"zero": 0.0, "least": -np.inf, "nan": np.nan}
-    made.graph.initializer.extend(numpy_helper.from_array(np.array(v, np.float32), f"meant__{k}") for k, v in numbers.items())
+    made.graph.initializer.extend(
+        numpy_helper.from_array(np.array(v, np.float32), f"meant__{k}") for k, v in numbers.items()
+    )
     return made
 
 

@@ -17,10 +17,11 @@ import numpy as np
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.flat.sizes import Size, mul
 from eqsat.ir.tensors.signature import Dims, Signature
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl
+from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order
+from eqsat.operators.window_impl import WindowImpl
 
 
 def tied_axes(attrs: Mapping[str, Any], rank: int) -> tuple[str, tuple[int, ...]]:
@@ -89,7 +90,7 @@ def of_opaque(node: Opaque) -> OpBuilder:
 
 def _windows(node: Opaque) -> tuple[tuple[int, ...], ...]:
     """The dimensions of each tensor that may change places."""
-    return node.impl.windows(node) if isinstance(node.impl, OperatorImpl) and node.pure else ()
+    return node.impl.windows(node) if isinstance(node.impl, WindowImpl) and node.pure else ()
 
 
 def _apart(windows: tuple[tuple[int, ...], ...], sides: Sequence[Dims]) -> tuple[tuple[int, ...], ...]:

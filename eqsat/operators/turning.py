@@ -2,7 +2,7 @@
 
     max_pool(x.permute_dims((0, 1, 3, 2)), kernel=(2, 3)) = max_pool(x, kernel=(3, 2)).permute_dims((0, 1, 3, 2))
 
-Which dimensions these are is said by the operator's table (`OperatorImpl.windows`), which also makes it anew.
+Which dimensions these are is said by the operator's table (`WindowImpl`), which also makes it anew.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from itertools import permutations
 from typing import TypeVar
 
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl
+from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import same_shape
 from eqsat.operators.bundles import bundle_order, of_opaque
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Name, OpaqueKind, Order
+from eqsat.operators.window_impl import WindowImpl
 
 T = TypeVar("T")
 MOST = 3
@@ -57,7 +58,7 @@ def turned(node: Opaque, order: Sequence[int]) -> Opaque | None:
 
     order: for each place the number of the dimension that stands there, among those that may change places.
     """
-    if not isinstance(node.impl, OperatorImpl) or node.signature is None:
+    if not isinstance(node.impl, WindowImpl) or node.signature is None:
         return None
     windows, signature = node.impl.windows(node), node.signature
     try:

@@ -205,16 +205,6 @@ class OperatorImpl(ABC):
         before and after along each axis; EqsatError where there is none."""
         raise EqsatError(f"operator {node.op}", "does no padding of its own")
 
-    def windows(self, node: Opaque) -> tuple[tuple[int, ...], ...]:
-        """For each operand, then output, the dimensions that may change places if those of the others do, one by one,
-        with what the attributes say of each; () where there are none."""
-        return ()
-
-    def turned(self, node: Opaque, order: Sequence[int]) -> Opaque:
-        """The operator of a node, over operands of its own, with these dimensions in another order; EqsatError where
-        there is none."""
-        raise EqsatError(f"operator {node.op}", "has no dimensions that may change places")
-
 
 Definition = Callable[..., "Tensor | Sequence[Tensor]"]
 

@@ -24,6 +24,7 @@ from eqsat.onnx.ops.custom import is_custom, signature_and_types
 from eqsat.onnx.ops.declare import Declared, declare
 from eqsat.onnx.ops.slots import Slot
 from eqsat.onnx.ops.turns import RESULT, Windows
+from eqsat.operators.window_impl import WindowImpl
 
 PREFIX = "onnx:"
 OPSET, SLOTS, OUTPUT, LISTED = "onnx.opset", "onnx.slots", "onnx.output", "onnx.listed"
@@ -188,7 +189,7 @@ def in_slots(operands: Sequence[Tensor], slots: Sequence[int]) -> tuple[Tensor |
 
 
 @dataclass(frozen=True)
-class OnnxImpl(OperatorImpl):
+class OnnxImpl(WindowImpl):
     """The numpy meaning of an operator: the node alone in a model, run. `loose` is one whose types are only known from
     the model: over other shapes nobody knows them."""
 
@@ -257,7 +258,7 @@ class OnnxImpl(OperatorImpl):
     def turned(self, node: Opaque, order: Sequence[int]) -> Opaque:
         found = lookup(self.call.op, self.call.domain)
         if found is None or found.windows is None or not self.windows(node):
-            return super().turned(node, order)
+            raise Declined(node.op, "has no axes that may change places")
         made = apply(found.windows.turned(opaque_call(node), order))[0].node
         if not isinstance(made, Opaque):
             raise Declined(node.op, "is no single node with its axes in another order")
