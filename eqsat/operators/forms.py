@@ -34,6 +34,9 @@ from eqsat.operators.permutable import is_permutable, permuted
 from eqsat.operators.products import producing, reading
 from eqsat.operators.turning import turned_kinds
 
+FEW = 16
+"""Of programs with so many operators at most, those with weights may have dimensions in another order."""
+
 Freedom = Literal["written", "any", "contract", "transposed", "bundles", "axis"]
 
 
@@ -160,7 +163,7 @@ class FormMaker:
         if order is None:
             return []
         if isinstance(op.kind, OpaqueKind):
-            form = self._placed(number, op, operand, order)
+            form = self._placed(number, op, operand, order, turns=operand == 0 and self._may_turn(op.kind))
             return [] if form is None else [form]
         if len(op.outputs) != 1:
             return []
@@ -187,13 +190,20 @@ class FormMaker:
             orders = [known.get(k) or _induced(op, base, order) for k, base in enumerate(op.operands)]
         return self.intern(number, op, orders, [order])
 
-    def _placed(self, number: int, op: OpBuilder, place: int, order: list[int]) -> int | None:
+    def _may_turn(self, kind: OpaqueKind) -> bool:
+        """Whether dimensions of an operator may change places: in a large program not those of one with weights, where
+        all between two of them could be had in either order, and the cheapest choice would no longer be found."""
+        weights = sum(len(places) > 0 for places in kind.windows[:-1]) > 1
+        return not weights or len(self.interned.operators) <= FEW
+
+    def _placed(self, number: int, op: OpBuilder, place: int, order: list[int], turns: bool = False) -> int | None:
         """The form of an operator without a formula in which one operand, or output (counted after them), has an
-        order."""
+        order. turns: whether dimensions may change places for that: they do for what an operator reads, so that an
+        order goes on with the images that have it, and none comes back through all that made them."""
         mode, count = self.freedom(number), len(op.operands)
         assert isinstance(op.kind, OpaqueKind)
         orders = None
-        for kind in () if mode == "written" else (op.kind, *turned_kinds(op.kind)):
+        for kind in () if mode == "written" else (op.kind, *(turned_kinds(op.kind) if turns else ())):
             orders = (permuted if mode == "axis" else _bundled)(replace(op, kind=kind), place, order)
             if orders is not None:
                 break

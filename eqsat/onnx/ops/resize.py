@@ -27,6 +27,7 @@ from eqsat.onnx.call import Call, Declined, Type, ints, items_of, schema
 from eqsat.onnx.ops.declare import RESIZING
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import output_shape, spelled
+from eqsat.onnx.ops.turns import Windows
 
 F = np.float32
 HALF, ONE = F(0.5), F(1)
@@ -292,7 +293,14 @@ def untouched(c: Call) -> Signature:
 
 
 @node(
-    "Resize", "x roi? scales? sizes?", RESIZING, "sizes[]?", parameters=(1, 2, 3), otherwise=untouched, normal=by_axes
+    "Resize",
+    "x roi? scales? sizes?",
+    RESIZING,
+    "sizes[]?",
+    parameters=(1, 2, 3),
+    otherwise=untouched,
+    normal=by_axes,
+    windows=Windows(named=True),
 )
 @node("Upsample", "x scales", "mode=nearest|linear scales", parameters=(1,), otherwise=untouched)
 def resize(c: Call) -> Tensor:

@@ -66,6 +66,18 @@ CASES: dict[str, tuple[str, dict[str, Any], tuple[int, ...], Weights]] = {
 }
 
 
+FACTORS = numpy_helper.from_array(np.array([2, 3], np.float32), "factors")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_rows_and_columns_change_places_through_a_resize(mode: str) -> None:
+    nodes = between("Resize", {"mode": mode, "axes": [2, 3]}, SWAP, SWAP, ["", "factors"])
+    given = model(nodes, (2, 16, 9, 12), [FACTORS])
+    found = eqsat.onnx.optimize(given)
+    assert not [n for n in found.model.graph.node if n.op_type == "Transpose"], found.notes
+    assert compare_models(given, found.model).equal
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_rows_and_columns_change_places_through(name: str) -> None:
     op, attrs, shape, weights = CASES[name]
