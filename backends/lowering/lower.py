@@ -11,6 +11,7 @@ from eqsat.backends.lowering.fuse import fuse
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lowered import Lowered, Step, plan_workspace
 from eqsat.backends.lowering.moves import Move
+from eqsat.backends.lowering.operands import put_in_order
 from eqsat.backends.lowering.pack import pack_weights
 from eqsat.backends.lowering.rows import Group, share_rows
 from eqsat.backends.lowering.values import Flat, Value, flatten_program
@@ -43,7 +44,7 @@ def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> 
     """The kernels of a program from its values."""
     simplifier = IndexSimplifier(flat.tables())
     fused = fuse(flat, simplifier)
-    values, packed = pack_weights(fused.values, simplifier, machine)
+    values, packed = put_in_order(*pack_weights(fused.values, simplifier, machine), simplifier, machine)
     outputs = set(fused.outputs.values())
     buffers: dict[str, ProgramBuffer] = {}
     constants: dict[str, NDArray] = {}
