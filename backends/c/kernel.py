@@ -134,7 +134,7 @@ class CKernel(Specialised[CModule]):
         from eqsat.backends.c.unit import print_unit
         from eqsat.backends.lowering.lower import lower_flat
 
-        lowered = lower_flat(self.program, flat, self.machine)
+        lowered = lower_flat(self.program, flat, self.machine, self.contract)
         for buffer in lowered.buffers.values():
             if buffer.nbytes > sys.maxsize:
                 what = f"{buffer.role} {buffer.label or buffer.name}"

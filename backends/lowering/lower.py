@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import prod
 
 from eqsat.backends.interface import HostCall, ProgramBuffer, Role
+from eqsat.backends.lowering.contracted import contracted
 from eqsat.backends.lowering.dedupe_kernels import KernelCache
 from eqsat.backends.lowering.fuse import fuse
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
@@ -40,11 +41,12 @@ def lower(program: Program, sizes: Mapping[Term, int] | None = None, machine: Ma
     return lower_flat(program, flatten_program(program, sizes), machine)
 
 
-def lower_flat(program: Program, flat: Flat, machine: Machine | None = None) -> Lowered:
-    """The kernels of a program from its values."""
+def lower_flat(program: Program, flat: Flat, machine: Machine | None = None, contract: bool = False) -> Lowered:
+    """The kernels of a program from its values; with `contract` a product of halves and its sum are rounded once."""
     simplifier = IndexSimplifier(flat.tables())
     fused = fuse(flat, simplifier)
-    values, packed = put_in_order(*pack_weights(fused.values, simplifier, machine), simplifier, machine)
+    values = contracted(fused.values) if contract else fused.values
+    values, packed = put_in_order(*pack_weights(values, simplifier, machine), simplifier, machine)
     outputs = set(fused.outputs.values())
     buffers: dict[str, ProgramBuffer] = {}
     constants: dict[str, NDArray] = {}

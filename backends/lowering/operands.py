@@ -107,20 +107,42 @@ class Operands:
     def prepared(self, value: Value) -> list[Value]:
         """A value, after those that make its operands where they need that."""
         dtype = held_as(value.reduced_dtype)
-        if value.body is None or value.combiner is None or value.ordered or not value.points:
+        if value.body is None or value.combiner is None or not value.points:
             return [value]
-        if prod(value.reduce) < TERMS or value.body.dtype != dtype or dtype not in DTYPES:
-            return [value]
-        body = self.simplifier.simplify(value.body)
-        operands = self.operands(value, body)
-        if len(operands) < 2 or self.in_registers(value, self.shapes):
-            return [value]
-        lanes = [t.ax(n, d) for n, d in enumerate(value.shape) if d * itemsize(dtype) >= LEAST]
-        for along in reversed(lanes):
-            made = self.along(replace(value, body=body), operands, along)
-            if made is not None:
-                return made
-        return [value]
+        value = replace(value, body=self.simplifier.simplify(value.body))
+        assert value.body is not None
+        if prod(value.reduce) >= TERMS and value.body.dtype == dtype and dtype in DTYPES and not value.ordered:
+            operands = self.operands(value, value.body)
+            if len(operands) > 1 and not self.in_registers(value, self.shapes):
+                for n, extent in reversed([*enumerate(value.shape)]):
+                    made = self.along(value, operands, t.ax(n, extent)) if extent * itemsize(dtype) >= LEAST else None
+                    if made is not None:
+                        return made
+        return self.computed(value)
+
+    def computed(self, value: Value) -> list[Value]:
+        """A value, after the functions of single elements that it would compute again and again."""
+        assert value.body is not None
+        made: dict[Term, Value] = {}
+        table: dict[Term, Term] = {}
+        stack = [value.body]
+        while stack:
+            part = stack.pop()
+            loads = [n for n in nodes_of("load", part)]
+            node = loads[0] if len(loads) == 1 else None
+            if node is None or node.dtype == INDEX or not isinstance(node.payload, str) or part is node:
+                stack += part.args if len(loads) > 1 else ()
+                continue
+            shape = self.shapes[node.payload]
+            here = load(node.payload, [t.ax(n, d) for n, d in enumerate(shape)], node.dtype)
+            there = substitute(part, {node: here})
+            if set(free_variables(there)) - set(here.args):
+                stack += part.args  # it depends on where it is read
+            elif value.points >= AGAIN * prod(shape):
+                name, label = f"{value.name}_{len(made)}", f"{self.by_name[node.payload].label} as it is read"
+                new = made.setdefault(there, Value(name, shape, part.dtype, "body", label, there, steps=(label,)))
+                table[part] = load(new.name, node.args, part.dtype)
+        return [*made.values(), replace(value, body=transform(value.body, table.get)) if made else value]
 
     def operands(self, value: Value, body: Term) -> list[Operand]:
         """The largest parts of sums and products that are read again and again; none if another part is not."""
@@ -192,7 +214,8 @@ class Operands:
                 packed[name] = source.name, *split
                 array = packed_array(source.array, *split)
                 return replace(source, name=name, shape=tuple(array.shape), array=array)
-        body = self.simplifier.simplify(substitute(part, layout.elements()))
+        single = {a: t.index_const(0) for a in free_variables(part) if extent_of(a) == 1}
+        body = self.simplifier.simplify(substitute(part, {**single, **layout.elements()}))
         if load_claims(body, self.shapes, self.simplifier):
             return None
         label = f"{source.label} in order"

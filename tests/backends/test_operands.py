@@ -62,6 +62,15 @@ def product(data: st.DataObject, name: str) -> Tensor:
     return eq.einsum(f"{batch}{rows}{summed},{batch}{lanes}{summed}->{''.join(out)}", a, b)
 
 
+def windows(data: st.DataObject, name: str) -> Tensor:
+    """A convolution of what is computed element by element from its operands."""
+    channels, out, size, kernel = (data.draw(st.integers(*ends)) for ends in ((1, 5), (1, 20), (4, 9), (1, 3)))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "int32"]))
+    x = operand(data, f"{name}x", "nchw", {"n": 2, "c": channels, "h": size, "w": size + 1}, dtype)
+    w = operand(data, f"{name}w", "ochw", {"o": out, "c": channels, "h": kernel, "w": kernel}, dtype)
+    return eq.conv2d(x, w, strides=data.draw(st.integers(1, 2)), padding=data.draw(st.integers(0, 1)))
+
+
 def feeds(program: Program) -> dict[str, NDArray]:
     """Inputs for a program."""
     return {b.label: whole(b.shape, b.dtype) for b in lower(program).buffers.values() if b.role == "input"}
@@ -73,7 +82,8 @@ def feeds(program: Program) -> dict[str, NDArray]:
 @given(data=st.data())
 @settings(max_examples=3, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 def test_random_products(machine: Machine, threads: int, data: st.DataObject) -> None:
-    program = program_of({f"y{n}": product(data, f"x{n}") for n in range(6)})
+    outputs = {f"y{n}": product(data, f"x{n}") for n in range(5)}
+    program = program_of({**outputs, "z0": windows(data, "z0"), "z1": windows(data, "z1")})
     arrays = feeds(program)
     want, got = evaluate_outputs(program, arrays), CKernel(program, threads, machine)(arrays)
     for name in want:
@@ -83,7 +93,8 @@ def test_random_products(machine: Machine, threads: int, data: st.DataObject) ->
 def made(y: Tensor) -> list[str]:
     """The shapes of the operands that a product has in the workspace, in order."""
     lowered = lower(program_of({"y": y}), machine=Machine(vector=32))
-    return [f"{b.dtype}{b.shape}" for b in lowered.buffers.values() if b.label.endswith("in order")]
+    ends = ("in order", "as it is read")
+    return [f"{b.dtype}{b.shape}" for b in lowered.buffers.values() if b.label.endswith(ends)]
 
 
 def transposed(m: int, k: int, n: int, dtype: str = "float32") -> Tensor:
@@ -100,6 +111,18 @@ def test_what_gets_a_buffer() -> None:
     assert made(eq.matmul(a.cast("float32"), b)) == ["float32(48, 32)"]
     q, k = (eq.input(n, (2, 48, 3, 8), "float32").permute_dims((0, 2, 1, 3)) for n in "qk")
     assert made(eq.matmul(q, k.permute_dims((0, 1, 3, 2)))) == ["float32(2, 3, 3, 8, 16)"]
+
+
+# feature: K3
+def test_what_is_computed_before() -> None:
+    """What windows and products have of single elements, once for each; not what depends on where it is read."""
+    x, w = eq.input("x", (1, 16, 9, 9), "float32"), eq.input("w", (16, 16, 3, 3), "int8")
+    a, b = eq.input("a", (48, 32), "float32"), eq.input("b", (32, 40), "float32")
+    assert made(eq.conv2d(x.relu(), w.cast("float32"), padding=1)) == ["float32(16, 16, 3, 3)", "float32(1, 16, 9, 9)"]
+    assert made(eq.matmul(a * 2, b)) == ["float32(48, 32)"]
+    masked = eq.compute((48, 32), lambda i, k: eq.where(i < k, a[i, k], 0))
+    assert made(eq.matmul(masked, b)) == ["float32(48, 32)"]  # an operand that is not in order
+    assert made((a * 2).sum(axis=1)) == []
 
 
 # feature: K3

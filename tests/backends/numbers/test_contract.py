@@ -76,6 +76,20 @@ def test_what_has_no_sum_of_products_is_the_same() -> None:
     assert (np.abs(product - exact) <= 24 * 2.0**-24 * size).all()
 
 
+@pytest.mark.parametrize("kind", ["product", "one row", "windows"])
+def test_products_of_halves_are_not_rounded(kind: str) -> None:
+    """Each product is 1 + 44 * 2^-10 + 484 * 2^-20, of which a half has no third part; the sum is without the others."""
+    rows, near = (1 if kind == "one row" else 33), np.float16(1 + 22 * 2.0**-10)
+    a, b = eq.input("a", (rows, 33), "float16"), eq.input("b", (40, 33), "float16")
+    y = eq.matmul(a, b.permute_dims((1, 0)))
+    if kind == "windows":
+        y = eq.conv2d(a.reshape((1, 1, rows, 33)), b.reshape((40, 1, 1, 33)), padding=(0, 1, 0, 0))[..., 1:]
+    left, right = np.full((rows, 33), near), np.full((40, 33), near)
+    left[:, -1], right[:, -1] = -32 * (1 + 44 * 2.0**-10), 1
+    got = {contract: eq.compile(y, contract=contract)(a=left, b=right) for contract in (False, True)}
+    assert (got[False] == 0).all() and (got[True] == np.float16(32 * 484 * 2.0**-20)).all()
+
+
 @pytest.mark.parametrize(("target", "value", "words"), [
     ("numpy", True, "only target c has it"), ("opencl", True, "only target c has it"), ("c", 1, "neither True nor"),
 ])  # fmt: skip
