@@ -78,7 +78,7 @@ def test_what_has_no_sum_of_products_is_the_same() -> None:
 
 @pytest.mark.parametrize("kind", ["product", "one row", "windows"])
 def test_products_of_halves_are_not_rounded(kind: str) -> None:
-    """Each product is 1 + 44 * 2^-10 + 484 * 2^-20, of which a half has no third part; the sum is without the others."""
+    """Each product is 1 + 44 * 2^-10 + 484 * 2^-20, of which a half has no third part."""
     rows, near = (1 if kind == "one row" else 33), np.float16(1 + 22 * 2.0**-10)
     a, b = eq.input("a", (rows, 33), "float16"), eq.input("b", (40, 33), "float16")
     y = eq.matmul(a, b.permute_dims((1, 0)))
