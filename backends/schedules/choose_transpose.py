@@ -445,7 +445,8 @@ def meets_in_sets(it: Transpose, machine: Machine) -> bool:
     of_source, of_result = meeting(it)
     if begins_within_lines(it):
         return of_result >= WAYS or of_source > 2 * WAYS
-    both = of_source >= WAYS and of_result >= WAYS
+    # A register block of short elements has as many rows of either as a set holds lines.
+    both = of_source >= (WAYS // 2 if it.e >= WAYS else WAYS) and of_result >= WAYS
     read = of_source >= WAYS if it.e > WAYS // 2 else of_source >= 2 * WAYS and it.row > LINE
     return both or read or (it.e > WAYS and of_result >= 2 * WAYS)
 

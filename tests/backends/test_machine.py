@@ -301,8 +301,9 @@ def _moves() -> dict[str, eq.Tensor]:
         "padded": large.pad(((0, 0), (0, 0), (1, 1), (1, 1))),
         "five axes": eq.input("five", (48, 4, 28, 88, 28), "float32").permute_dims((4, 3, 2, 1, 0)),
     }  # fmt: skip
-    for dtype, (rows, columns) in [("int8", (4096, 4096)), ("float16", (1023, 2047)), ("float64", (512, 512))]:
-        found[f"{rows}x{columns} {dtype}"] = eq.input(f"m{dtype}", (rows, columns), dtype).permute_dims((1, 0))
+    sizes = ("int8", (4096, 4096)), ("float16", (1023, 2047)), ("float16", (512, 768)), ("float64", (512, 512))
+    for dtype, (rows, columns) in sizes:
+        found[f"{rows}x{columns} {dtype}"] = eq.input("m", (rows, columns), dtype).permute_dims((1, 0))
     return found
 
 
