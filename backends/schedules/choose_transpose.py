@@ -482,10 +482,11 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
     if begins_within_lines(it) and run_i.size >= COLLECTED_ROWS:
         collected = replace(plain, ti=tile_extent(run_i.size, COLLECTED_ROWS, e), tj=e, stage=True)
         return replace(collected, order=result_order(move, collected))
-    if it.row == LINE and e <= BLOCK // 4 and it.plane_is_contiguous and run_i.single and not move.boxed:
+    halves = size == 1 and machine.vector >= LINE
+    if it.row == LINE and (e <= BLOCK // 4 or halves) and it.plane_is_contiguous and run_i.single and not move.boxed:
         # A register block has whole lines of the result, which leave from end to end; half of them where rows of the
-        # source meet in a set that holds half of them.
-        halves = rows_per_set(abs(it.row_strides[0]), line) >= 2 * (machine.first // PERIOD)
+        # source meet in a set that holds half of them, and of bytes. Measured.
+        halves = halves or rows_per_set(abs(it.row_strides[0]), line) >= 2 * (machine.first // PERIOD)
         block = replace(plain, ti=line // 2, tj=HALVED) if halves else replace(plain, ti=run_i.size, tj=e)
         block = replace(block, stage=True)
         return replace(block, order=result_order(move, block))

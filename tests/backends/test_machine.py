@@ -292,10 +292,12 @@ def _moves() -> dict[str, eq.Tensor]:
     """What users move most, in sizes of each class."""
     image = eq.input("image", (8, 256, 14, 14), "float32")
     planes, large = (eq.input(n, (c, 64, 56, 56), "float32") for n, c in (("planes", 1), ("large", 32)))
+    quantised = eq.input("quantised", (1, 64, 56, 56), "int8")
     pixels = eq.input("pixels", (32, 3, 224, 224), "uint8")
     windows = eq.input("windows", (8, 8, 7, 8, 7, 96), "float32")
     found = {
         "nchw to nhwc, 14x14": image.permute_dims((0, 2, 3, 1)), "nhwc, 56x56": planes.permute_dims((0, 2, 3, 1)),
+        "nhwc of bytes": quantised.permute_dims((0, 2, 3, 1)),
         "nchw16c, large": large.reshape((32, 4, 16, 56, 56)).permute_dims((0, 1, 3, 4, 2)),
         "pixels to planes": pixels.permute_dims((0, 2, 3, 1)), "windows": windows.permute_dims((0, 1, 3, 2, 4, 5)),
         "padded": large.pad(((0, 0), (0, 0), (1, 1), (1, 1))),
