@@ -106,7 +106,7 @@ def turned(x: Tensor) -> Outputs:
 
 
 def scores(x: Tensor) -> Outputs:
-    """A matrix product would lose by rows; the softmax of its result does not."""
+    """A matrix product would lose by rows, as would the transpose before it; the softmax of its result does not."""
     return {"y": eq.matmul(x, x.permute_dims((1, 0))).softmax(1)}
 
 
@@ -147,7 +147,7 @@ STEPS: list[tuple[Build, tuple[int, ...], int]] = [
     (softmax, (96, 96), 1), (softmax, (2, 3, 5, 128), 1), (log_softmax, (96, 96), 1), (normalised, (5, 7, 64), 1),
     (kept, (96, 96), 1), (read_by_another, (96, 96), 2), (read_twice, (4, 80), 1), (weighed, (4, 80), 1),
     (turned_row, (4, 80), 1), (masked, (2, 3, 4, 66), 1), (next_row, (96, 96), 2), (other_axis, (96, 96), 2),
-    (first_axis, (96, 96), 4), (turned, (96, 96), 3), (scores, (96, 96), 2), (short, (96, 96), 4),
+    (first_axis, (96, 96), 4), (turned, (96, 96), 3), (scores, (96, 96), 3), (short, (96, 96), 4),
     (softmax, (1, 96), 4), (softmax, (2, 70000), 4), (pairs, (9, 64), 2), (windows, (96, 96), 2),
     (each_twice, (96, 96), 1), (halves, (96, 96), 4), (halved, (96, 96), 2),
 ]  # fmt: skip
