@@ -130,6 +130,8 @@ def _multiple(factor: int, node: Term, part: Printed) -> Printed:
         return part if part[0] >= _PRODUCT else (_ATOM, f"({part[1]})")
     if node.op in ("floordiv", "mod") and part[0] == _PRODUCT:
         return _PRODUCT, f"{part[1]} * {_digits(factor)}"
+    if node.op == "prod" and part[1].startswith("("):  # a factor before a sum would be multiplied into it
+        return _PRODUCT, f"{part[1]}*{_digits(factor)}"
     return _PRODUCT, f"{_digits(factor)}*{part[1] if node.op == 'prod' else _wrap(part, _UNARY)}"
 
 
@@ -141,6 +143,8 @@ def _sum(node: Term, parts: Mapping[Term, Printed]) -> Printed:
     for negative, size, (_, body), x in shown:
         if negative and not text and x.op in ("floordiv", "mod"):  # a leading minus binds before // and %
             text = f"-{'' if size == -1 else f'{_digits(-size)}*'}({parts[x][1]})"
+        elif negative and not text and x.op == "prod" and body.startswith("("):
+            text = f"-({body})"
         elif negative and not text:
             text = f"-{body}"
         else:

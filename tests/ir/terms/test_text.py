@@ -1,6 +1,7 @@
 """Printed terms read back as the same terms; what is not in the language is refused."""
 
 import ast
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -115,3 +116,19 @@ def test_refuses(text: str) -> None:
 def test_errors_name_the_column() -> None:
     with pytest.raises(ParseError, match="column 5"):
         parse_expr("i + j.real")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_products_of_sums_are_read_as_they_were(seed: int) -> None:
+    """A number before a sum would be multiplied into it: 6*(n + 2)*m is (6*n + 12)*m."""
+    random = Random(seed)
+    n, m, i = t.var("n"), t.var("m"), t.var("i", 5)
+
+    def linear() -> Term:
+        return random.choice([1, 2, 3, -1, 6]) * random.choice([n, m, i, i // 2, n % 3]) + random.choice([0, 0, 2, -2])
+
+    term = linear()
+    for _ in range(random.randint(1, 3)):
+        other = linear() if random.random() < 0.7 else t.index_const(random.choice([2, 6, -1, -3]))
+        term = term * other if random.random() < 0.7 else term + other * linear()
+    assert parse_expr(str(term), {"n": n, "m": m, "i": i}) is term
