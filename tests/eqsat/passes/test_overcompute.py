@@ -396,8 +396,8 @@ func f(out: uint16[5])
     "if": """\
 func f(x: int32[4], w: int32[6], out: int32[1])
   alloc t: int32[6]
-  for k in 2:
-    assume w[k + 4] == int32(0)
+  for k in 6:
+    assume k < 4 or w[k] == int32(0)
   for i in 4:
     t[i] = x[i]
   out[0] = int32(0)

@@ -16,6 +16,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.term import Term
 from eqsat.passes.context import PROVER
+from eqsat.passes.flow import after
 from eqsat.passes.paths import EMPTY
 from eqsat.statement_graph.optimize import StatementGraph, optimize_statements
 from eqsat.statement_graph.places import Place
@@ -64,6 +65,38 @@ def test_what_runs_in_addition_stays_inside_of_its_buffers(index: str, safe: boo
     loop, branch = asked.first(For), asked.first(If)
     place = Place(asked.answers.base).inside(loop).under(t.logical_not(branch.condition))
     assert bool(asked.ask("Safe", asked.heads.places.number(place), branch.then)) is safe
+
+
+# feature: E12
+@pytest.mark.parametrize(
+    ("value", "filled", "safe"), [("t[i]", False, False), ("t[i]", True, True), ("n[i]", False, True)]
+)
+def test_what_runs_in_addition_reads_values(value: str, filled: bool, safe: bool) -> None:
+    """A local buffer holds none before it is written."""
+    fill = ["  for j in 4:", "    t[j] = m[j]"] if filled else []
+    asked = Asked(
+        "alloc t: int32[4]", *(line[2:] for line in fill), "for i in 4:", "  if i < 3:", f"    A[i] = {value}"
+    )
+    place = Place(asked.answers.base).around(asked.first(Alloc).buffer)
+    for stmt in asked.first(Seq).parts[:-1] if filled else ():
+        place = replace(place, known=after(stmt, place.known))
+    loop, branch = [s for s in statements(asked.body) if isinstance(s, For)][-1], asked.first(If)
+    place = place.inside(loop).under(t.logical_not(branch.condition))
+    assert bool(asked.ask("Safe", asked.heads.places.number(place), branch.then)) is safe
+
+
+# feature: E7
+@pytest.mark.parametrize(("arm", "other", "may"), [
+    ("minimum(t[0], n[0])", "int32(0)", False), ("minimum(t[0], n[0])", "t[0]", True), ("t[0]", "t[0] + n[0]", True),
+    ("minimum(A[0], n[0])", "int32(0)", True), ("t[0]", "t[0]", True),
+])  # fmt: skip
+def test_an_arm_runs_for_another_where_it_reads_values(arm: str, other: str, may: bool) -> None:
+    """Cells of a buffer that holds none yet: only those that the other arm reads as well."""
+    lines = ("alloc t: int32[1]", "if m[0] < int32(1):", f"  A[0] = {arm}", "else:", f"  A[0] = {other}")
+    asked = Asked(*lines)
+    branch = asked.first(If)
+    place = Place(asked.answers.base).around(asked.first(Alloc).buffer)
+    assert bool(asked.ask("Reads", asked.heads.places.number(place), branch.then, branch.orelse)) is may
 
 
 def test_what_runs_in_addition_in_parallel_writes_nothing() -> None:
