@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from eqsat.ir.decide import Proof
-from eqsat.ir.dtypes import is_float
+from eqsat.ir.dtypes import is_float, is_int
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import (
     Alias,
@@ -31,7 +31,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.records import Record
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
+from eqsat.ir.terms.walk import substitute, transform
 from eqsat.passes.cells import accesses, apart, fresh_axes, guarded_parts, loads, substituted
 from eqsat.passes.context import Context
 from eqsat.passes.facts import fact_of, no_negative_zero
@@ -229,8 +229,20 @@ def check_reads_at(stmt: Stmt, context: Context, vague: Collection[str]) -> Diff
 def check_values(
     term: Term, context: Context, vague: Collection[str], kept: Set[Term] = frozenset()
 ) -> Difference | None:
-    """Does every load of a term that is not among those `kept` mean a cell that holds a value?"""
-    for load, guard in guarded_parts(term):
+    """Does every load of a term that is not among those `kept` mean a cell that holds a value?
+
+    Where an integer is multiplied by what is known to be 0, it does not matter.
+    """
+
+    def product(node: Term) -> Term | None:
+        if node.op != "mul" or not is_int(node.dtype):
+            return None
+        zero = t.const(0, node.dtype)
+        return zero if any(context.simplify(a) is zero for a in node.args) else None
+
+    if not any(str(load.payload) in vague and load not in kept for load in loads(term)):
+        return None
+    for load, guard in guarded_parts(transform(term, product)):
         if str(load.payload) in vague and load not in kept and not context.under(guard).holds_value(load, vague):
             return Difference(f"{load} may have no value there", {"buffer": load.payload})
     return None

@@ -394,16 +394,16 @@ func f(out: uint16[5])
   for i in 5:
     out[i] = t[i + 1]""",
     "if": """\
-func f(x: int32[4], w: int32[6], out: int32[1])
-  alloc t: int32[6]
+func f(x: uint8[4], w: uint8[6], out: uint8[1])
+  alloc t: uint8[6]
   for k in 6:
-    assume k < 4 or w[k] == int32(0)
+    assume k < 4 or w[k] == uint8(0)
   for i in 4:
     t[i] = x[i]
-  out[0] = int32(0)
+  out[0] = uint8(0)
   for i in 6:
     if i < 4:
-      out[0] = out[0] + t[i]*w[i]""",
+      out[0] = maximum(out[0], minimum(t[i], w[i]))""",
     "arms": """\
 func f(x: uint8[4], w: uint8[8], y: uint8[8])
   alloc t: uint8[8]
@@ -435,3 +435,10 @@ def test_what_is_read_in_addition_holds_a_value(name: str, step: str) -> None:  
         given["w"] *= np.array({6: [1, 1, 1, 1, 0, 0], 8: [0, 0, 0, 0, 1, 1, 1, 1]}[given["w"].size], given["w"].dtype)
     same = same_meaning(func, schedule.func, given)
     assert same, same.difference
+
+
+def test_an_integer_times_0_is_0_whatever_a_cell_holds() -> None:  # feature: E12
+    text = VALUELESS["if"].replace("maximum(out[0], minimum(t[i], w[i]))", "out[0] + t[i]*w[i]")
+    schedule = eq.Schedule(eq.PrimFunc.parse(text))
+    schedule.remove_branching_through_overcompute()
+    assert "if i < 4" not in str(schedule.func)
