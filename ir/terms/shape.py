@@ -87,7 +87,7 @@ def size_term(shape: Shape) -> Term:
     >>> size_term((n, 3, 10 * c + 10)), size_term((30, c + 1, n))
     (30*N*(C + 1), 30*N*(C + 1))
     >>> size_term(((2 * n + 2) * (2 * c + 1), 3)), size_term((2 * c + 1, 6, n + 1))
-    (6*(N + 1)*(2*C + 1), 6*(N + 1)*(2*C + 1))
+    ((N + 1)*(2*C + 1)*6, (N + 1)*(2*C + 1)*6)
     """
     number = 1
     rest: list[Term] = []
