@@ -42,6 +42,7 @@ from eqsat.ir.tensors.tensor import Program, Tensor, View, as_program, is_ahead
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.operators.interned import Reindex
+from eqsat.operators.permutable import look_at
 from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
 from eqsat.pricing.table import Table, current
@@ -281,7 +282,7 @@ def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
     if encoded.cuts:
         notes.append(f"{encoded.cuts} layouts were kept as they are: no formula of their size composes them")
     try:
-        snapshot = search(task)
+        snapshot = search(task, meanwhile=lambda: look_at(program.nodes()))
     except WorkerLimit as limit:
         status = status_of(limit)
         return Result(program, program, initial, initial, status, Progress(status), notes=notes)

@@ -26,7 +26,7 @@ from eqsat.ir.flat.size_terms import as_extent, shape_size
 from eqsat.ir.flat.sizes import Size, product
 from eqsat.ir.tensors.tensor import Opaque, is_ahead
 from eqsat.ir.terms.shape import Shape, same_shape
-from eqsat.operators.bundles import of_opaque, tied_axes
+from eqsat.operators.bundles import bundles_of, tied_axes
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Kind, OpaqueKind
 from eqsat.operators.permutable import free_bundles, widened
@@ -235,7 +235,7 @@ def is_loose(node: Opaque, count: int) -> bool:
     wide = widened(node)
     if wide is None or not wide.operands:
         return False
-    op = of_opaque(wide)
+    op = bundles_of(wide)
     assert isinstance(op.kind, OpaqueKind)
     form = Form(0, tuple(op.labels), tuple(map(tuple, op.operands)), tuple(map(tuple, op.outputs)), (), ())
     along = {x for n in tied_axes(wide.attrs, len(op.kind.dims[0]))[1] for x in op.kind.dims[0][n]}

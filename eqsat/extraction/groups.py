@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations_with_replacement
 from itertools import product as flags
 
@@ -81,8 +82,13 @@ def product_of(form: Form) -> Product | None:
     operand possibly with its last two exchanged; None where it is spelled otherwise."""
     if len(form.operands) != 2 or len(form.outputs) != 1 or any(x.name for x in form.labels):
         return None
-    (output,), sets = form.outputs, [set(o) for o in form.operands]
-    inner = tuple(i for i in form.operands[0] if i not in output)
+    return _product(form.operands, form.outputs[0])
+
+
+@lru_cache(maxsize=4096)
+def _product(operands: tuple[Group, ...], output: Group) -> Product | None:
+    sets = [set(o) for o in operands]
+    inner = tuple(i for i in operands[0] if i not in output)
     found: list[Product] = []
     for left in (0, 1):
         for start, at in combinations_with_replacement(range(len(output) + 1), 2):
@@ -92,7 +98,7 @@ def product_of(form: Form) -> Product | None:
             if [bool(rows), bool(columns)] != [own[left], own[1 - left]]:
                 continue  # with all axes of an operand in the batch, a product is one of vectors
             ends = {left: (rows, inner), 1 - left: (inner, columns)}
-            spelled = [_spelled(form.operands[k], batch, ends[k]) for k in (left, 1 - left)]
+            spelled = [_spelled(operands[k], batch, ends[k]) for k in (left, 1 - left)]
             if alone and inner and spelled[0] and spelled[1]:
                 (first, lifted), (second, raised) = spelled[0], spelled[1]
                 found.append(Product(batch, rows, columns, inner, left, (first, second), (lifted, raised)))

@@ -15,8 +15,10 @@ from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerMemoryLimit, ca
 GRACE = 1.0  # seconds for the last snapshot, after the search has seen its limit
 
 
-def search(task: Task, report: Callable[[Snapshot], None] | None = None) -> Snapshot:
-    """The last snapshot of a search that is run in a worker.
+def search(
+    task: Task, report: Callable[[Snapshot], None] | None = None, meanwhile: Callable[[], None] = lambda: None
+) -> Snapshot:
+    """The last snapshot of a search that is run in a worker, while something else is done here.
 
     Where the worker had to be ended, the snapshot's status says which limit it was; a worker that was ended before its
     first snapshot is a WorkerLimit.
@@ -38,6 +40,7 @@ def search(task: Task, report: Callable[[Snapshot], None] | None = None) -> Snap
             seconds=task.limits.seconds + GRACE,
             memory_mb=task.limits.memory_mb,
             report=keep,
+            meanwhile=meanwhile,
         )
     except WorkerLimit as limit:
         if not last:

@@ -19,7 +19,7 @@ from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.tensor import Compute, Constant, Opaque, Tensor, View, constant, input
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.evaluate import evaluate_masked
-from eqsat.ir.terms.shape import output_axes, same_shape, static_shape
+from eqsat.ir.terms.shape import Shape, output_axes, same_shape, static_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, postorder, substitute, transform
@@ -46,27 +46,33 @@ def _units(*terms: Term) -> dict[Term, Term]:
 
 def canonical_body(node: Compute) -> tuple[Term, list[Tensor], tuple[Term, ...]]:
     """The body with operands and reduce axes numbered as they appear and no unit axes; operands; reduce extents."""
-    body = substitute(node.body, _units(node.body))
-    numbers: dict[tuple[int, int], int] = {}
-    operands: list[Tensor] = []
+    first: dict[tuple[int, int], int] = {}
+    alike = tuple(first.setdefault(x.key, n) for n, x in enumerate(node.operands))
+    body, places, reduced = _canonical(node.body, alike, node.reduce)
+    return body, [node.operands[n] for n in places], reduced
+
+
+@lru_cache(maxsize=4096)
+def _canonical(body: Term, alike: tuple[int, ...], reduce: Shape) -> tuple[Term, tuple[int, ...], tuple[Term, ...]]:
+    """A canonical body, its operands by number, and its reduce extents; alike: for each operand the first that it is
+    the same tensor as."""
+    body = substitute(body, _units(body))
+    numbers: dict[int, int] = {}
     places: dict[Term, Term] = {}
     for term in postorder(body):
         if term.op == "load" and isinstance(term.payload, int):
-            x = node.operands[term.payload]
-            if x.key not in numbers:
-                numbers[x.key] = len(operands)
-                operands.append(x)
+            numbers.setdefault(alike[term.payload], len(numbers))
         elif term.op == "axis" and term.payload[0] == "red":
             places[term] = t.red(len(places), term.args[0])
 
     def change(term: Term) -> Term | None:
         if term.op == "load" and isinstance(term.payload, int):
-            return t.load(numbers[node.operands[term.payload].key], term.args, term.dtype)
+            return t.load(numbers[alike[term.payload]], term.args, term.dtype)
         return None
 
     used = {p.payload[1] for p in places}
-    rest = [t.as_index(d) for n, d in enumerate(node.reduce) if n not in used and not t.is_const(t.as_index(d), 1)]
-    return transform(substitute(body, places), change), operands, (*(p.args[0] for p in places), *rest)
+    rest = [t.as_index(d) for n, d in enumerate(reduce) if n not in used and not t.is_const(t.as_index(d), 1)]
+    return transform(substitute(body, places), change), tuple(numbers), (*(p.args[0] for p in places), *rest)
 
 
 def same_node(a: Any, b: Any, depth: int = 3) -> bool:

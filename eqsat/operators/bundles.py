@@ -20,7 +20,7 @@ from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
-from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order
+from eqsat.operators.labels import MOST_ALIKE, Label, Name, OpaqueKind, OpBuilder, Order
 from eqsat.operators.window_impl import WindowImpl
 
 
@@ -86,6 +86,23 @@ def of_opaque(node: Opaque) -> OpBuilder:
     orders = [[numbers[name] for name in bundle_order(d)] for d in dims]
     count = len(node.operands)
     return OpBuilder(kind, labels, orders[:count], orders[count:], list(range(count)))
+
+
+def bundles_of(node: Opaque) -> OpBuilder:
+    """As `of_opaque`, one for all operators that look alike: not to be changed."""
+    if not node.pure:
+        return of_opaque(node)
+    types = tuple((x.shape, x.dtype) for x in node.operands)
+    key = node.op, _meaning(node), node.signature, types, node.outputs, _windows(node)
+    found = _alike.get(key)
+    if found is None:
+        if len(_alike) >= MOST_ALIKE:
+            _alike.clear()
+        found = _alike[key] = of_opaque(node)
+    return found
+
+
+_alike: dict[object, OpBuilder] = {}
 
 
 def _windows(node: Opaque) -> tuple[tuple[int, ...], ...]:

@@ -6,15 +6,15 @@ where those stand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from weakref import WeakKeyDictionary
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.library import operator_node
 from eqsat.ir.tensors.signature import Dims
-from eqsat.ir.tensors.tensor import Opaque, OperatorImpl, Tensor, input
+from eqsat.ir.tensors.tensor import Node, Opaque, OperatorImpl, Tensor, input
 from eqsat.ir.terms.shape import Shape, same_dim
-from eqsat.operators.bundles import bundle_order, of_opaque, tied_axes
+from eqsat.operators.bundles import bundle_order, bundles_of, tied_axes
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder
 
 
@@ -53,7 +53,7 @@ def is_permutable(node: Opaque) -> bool:
     """
     if node.own_impl or node.signature is None or not node.operands:
         return False
-    op = of_opaque(node)
+    op = bundles_of(node)
     assert isinstance(op.kind, OpaqueKind)
     count = len(op.operands)
     free, first = free_bundles(op.kind, op.labels, count), op.kind.dims[0]
@@ -82,6 +82,13 @@ def has_any_rank(node: Opaque) -> bool:
     """
     wide = widened(node)
     return wide is not None and is_permutable(wide)
+
+
+def look_at(nodes: Iterable[Node]) -> None:
+    """Look at operators ahead of time, so that they are known when they are asked for."""
+    for node in nodes:
+        if isinstance(node, Opaque):
+            widened(node)
 
 
 def widened(node: Opaque) -> Opaque | None:

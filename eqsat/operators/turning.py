@@ -15,7 +15,7 @@ from typing import TypeVar
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import same_shape
-from eqsat.operators.bundles import bundle_order, of_opaque
+from eqsat.operators.bundles import bundle_order, bundles_of
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Name, OpaqueKind, Order
 from eqsat.operators.window_impl import WindowImpl
@@ -41,7 +41,7 @@ def turned_form(form: Form, kind: OpaqueKind, origin: Opaque) -> tuple[Form, Opa
     made = None if order is None else turned(origin, order)
     if order is None or made is None:
         return None
-    own = of_opaque(made).kind
+    own = bundles_of(made).kind
     assert isinstance(own, OpaqueKind)
     names: dict[Name, Name] = {}
     for mine, theirs in zip(_turned(kind, order), own.dims, strict=True):

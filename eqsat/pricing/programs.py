@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from weakref import WeakKeyDictionary
 
 from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
 from eqsat.ir.terms.shape import same_dim, same_shape
-from eqsat.operators.bundles import of_opaque
+from eqsat.operators.bundles import bundles_of
 from eqsat.operators.forms import is_selection_node
 from eqsat.operators.labels import OpaqueKind, labels_of
 from eqsat.pricing.operators import Origin, may_add, operator_price
@@ -32,7 +33,15 @@ def program_price(program: Program, table: Table) -> int:
     >>> program_price(plain, shipped()) < program_price(turned, shipped())
     True
     """
-    return sum(price for _, price in node_prices(program, table))
+    key = table, tuple(x.key for x in program.outputs.values())
+    known = _known.get(program)
+    if known is None or known[0] != key:
+        known = _known[program] = key, sum(price for _, price in node_prices(program, table))
+    return known[1]
+
+
+_known: WeakKeyDictionary[Program, tuple[object, int]] = WeakKeyDictionary()
+"""Of the programs that are in use: each is asked for where it is made, compared and reported."""
 
 
 def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
@@ -125,7 +134,7 @@ def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -
         return round(table.operators["reshape"]) if is_reshape(node) else view_price(node, table)
     if not isinstance(node, (Compute, Opaque)):
         return round(table.operators["node"])
-    op = labels_of(node) if isinstance(node, Compute) else of_opaque(node)
+    op = labels_of(node) if isinstance(node, Compute) else bundles_of(node)
     origins: list[Origin] = [_origin(node.operands[k], constants, alone) for k in op.accesses]
     price = operator_price(op.kind, op.labels, op.operands, op.outputs, origins, table)
     return price + _joined(node, origins, constants, alone, price, table)
@@ -153,7 +162,7 @@ def _normalised_sum(node: Opaque, constants: set[int], alone: set[int], table: T
         return 0
     if x.node.serial not in alone or x.node.combiner is not None or x.node.body.op != "add":
         return 0
-    kind = of_opaque(node).kind
+    kind = bundles_of(node).kind
     assert isinstance(kind, OpaqueKind)
     along = tuple(kind.dims[0][-1:])
     by_rows = all(dims == along for dims in kind.dims[1 : len(node.operands)]) and kind.dims[-1] == kind.dims[0]

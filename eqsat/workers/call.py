@@ -57,7 +57,13 @@ class _Killed(Exception):
 
 
 def call(
-    job: str, argument: object, *, seconds: float, memory_mb: int, report: Callable[[Any], None] | None = None
+    job: str,
+    argument: object,
+    *,
+    seconds: float,
+    memory_mb: int,
+    report: Callable[[Any], None] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Any:
     """The answer of a job that is run in a worker process: `function(argument, report)` for "module:function".
 
@@ -68,12 +74,13 @@ def call(
     memory_mb: what the job may take beyond the modules that are loaded when it starts: its own, what that imports, and
     those that its own names in `WORKER_MODULES`.
     report: called here, in this thread, with what the job hands to its own `report`.
+    meanwhile: called here once the job is sent, before anything is heard of it: something short.
     Argument, reports and answer are pickled. A job that a signal from outside ends is run once more, so it must be
     fit to be run twice; its reports come again. Environment variables EQSAT_* and the current folder are passed on.
     Raises WorkerTimeLimit, WorkerMemoryLimit, WorkerFailure, and what the job raises if that is an EqsatError.
     """
     deadline = time.monotonic() + seconds
-    task = _Task(job, pickle.dumps(argument, pickle.HIGHEST_PROTOCOL), deadline, seconds, memory_mb, report)
+    task = _Task(job, pickle.dumps(argument, pickle.HIGHEST_PROTOCOL), deadline, seconds, memory_mb, report, meanwhile)
     try:
         answer = _attempt(task)
     except _Killed:
@@ -138,6 +145,7 @@ class _Task:
     seconds: float
     memory_mb: int
     report: Callable[[Any], None] | None
+    meanwhile: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -166,6 +174,7 @@ def _run(task: _Task, worker: Worker, deadline: float) -> Any:
     started = False
     try:
         worker.send(_header(task, number) + task.argument, until)
+        task.meanwhile()
         while True:
             frame = _receive(task, worker, until, last)
             stream = io.BytesIO(frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import ShapeError, TypeMismatch
@@ -37,6 +38,10 @@ def check_terms(what: str, roots: Sequence[Term], shape: Shape, reduce: Shape, o
             if node.dtype == INDEX:
                 raise TypeMismatch(what, f"the index {node} depends on a hole", "a hole has no known value")
             unknown.add(node)
+
+
+check_once = lru_cache(maxsize=4096)(check_terms)
+"""As `check_terms`, of tuples: nodes that look alike are looked at once, as those of equal blocks and rebuilt ones."""
 
 
 def check_index_terms(what: str, roots: Sequence[Term]) -> None:

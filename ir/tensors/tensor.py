@@ -19,7 +19,7 @@ from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.shown import card
 from eqsat.ir.tensors.hole_cells import reads_a_hole
-from eqsat.ir.tensors.node_checks import check_index_terms, check_terms
+from eqsat.ir.tensors.node_checks import check_index_terms, check_once
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor_methods import TensorMethods
 from eqsat.ir.terms import term as t
@@ -112,7 +112,7 @@ class View(Node):
         self.tag = tag
         check_index_terms("view", [*self.gather, self.valid])
         parts = [*self.gather, self.valid, *(() if self.fill is None else (self.fill,))]
-        check_terms("view", parts, shape, (), [(source.shape, source.dtype)])
+        check_once("view", tuple(parts), shape, (), ((source.shape, source.dtype),))
 
     @property
     def source(self) -> Tensor:
@@ -154,7 +154,7 @@ class Compute(Node):
             raise TypeMismatch("compute", f"{combiner} of bool", "cast the body, or use max/min for any/all")
         if body.dtype == t.INDEX:
             raise TypeMismatch("compute", "the body is an index term", "eq.cast(body, 'int64') makes it data")
-        check_terms("compute", [body], shape, reduce, [(x.shape, x.dtype) for x in operands])
+        check_once("compute", (body,), shape, reduce, tuple((x.shape, x.dtype) for x in operands))
         super().__init__(operands, ((shape, body.dtype),))
         self.body = body
         self.reduce = reduce
@@ -393,7 +393,12 @@ class Program:
         >>> [type(node).__name__ for node in Program([x], {"y": x.relu()}).nodes()]
         ['Input', 'Compute']
         """
-        return list(node_order(self.outputs.values()))
+        roots = tuple(x.key for x in self.outputs.values())  # the mapping is the caller's to see, and to change
+        known: tuple[object, tuple[Node, ...]] | None = self.__dict__.get("_order")
+        if known is None or known[0] != roots:
+            known = roots, tuple(node_order(self.outputs.values()))
+            object.__setattr__(self, "_order", known)
+        return list(known[1])
 
     def named_nodes(self) -> Mapping[str, Sequence[Sequence[Node]]]:
         """What a user may name, each of it as nodes: here what makes an output, by the name of that.
