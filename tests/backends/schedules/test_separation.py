@@ -15,9 +15,9 @@ from eqsat.ir.tensors.tensor import Program, Tensor, input
 SMALL, LARGE = Machine(64, second=1 << 10, last=1 << 8), Machine(64)
 
 
-def pixels_apart(high: int, wide: int, r: int, dtype: str = "float32") -> Tensor:
+def pixels_apart(high: int, wide: int, r: int, dtype: str = "float32", name: str = "x") -> Tensor:
     """Each of r * r pixels of a square in a plane of its own."""
-    return input("x", (3, high * r, wide * r), dtype).reshape((3, high, r, wide, r)).permute_dims((0, 2, 4, 1, 3))
+    return input(name, (3, high * r, wide * r), dtype).reshape((3, high, r, wide, r)).permute_dims((0, 2, 4, 1, 3))
 
 
 def lowered(y: Tensor) -> Lowered:
@@ -70,6 +70,7 @@ def test_a_row_that_begins_within_a_line_is_written_plainly() -> None:
 def test_pixels_apart_bit_by_bit(machine: Machine, shift: int) -> None:
     for dtype in ("uint8", "float16", "float32", "float64"):
         wide = 64 // np.dtype(dtype).itemsize
-        for high, width, r in ((6, 4 * wide, 2), (5, 43, 3), (3, 70, 2), (2, 520, 2), (3, 2 * wide, 4)):
-            check_bits({"y": pixels_apart(high, width, r, dtype)}, 1, machine, shift)
-            check_bits({"y": pixels_apart(high, width, r, dtype)}, 2, machine, shift)
+        sizes = ((6, 4 * wide, 2), (5, 43, 3), (3, 70, 2), (2, 520, 2), (3, 2 * wide, 4))
+        cases = {f"y{k}": pixels_apart(*size, dtype, f"x{k}") for k, size in enumerate(sizes)}
+        for threads in (1, 2):
+            check_bits(cases, threads, machine, shift)
