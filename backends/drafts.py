@@ -123,9 +123,10 @@ def draft(where: str | os.PathLike[str], prefix: str) -> Generator[Path]:
 def drafts(where: str | os.PathLike[str], prefix: str, name: str = NAME) -> list[Path]:
     """The drafts in a folder that are ours, in use or abandoned."""
     found: list[Path] = []
+    rest = re.compile(name)
     with suppress(OSError), os.scandir(where) as entries:
         for entry in entries:
-            if not re.fullmatch(re.escape(prefix) + name, entry.name):
+            if not (entry.name.startswith(prefix) and rest.fullmatch(entry.name, len(prefix))):
                 continue
             with suppress(OSError):
                 facts = entry.stat(follow_symlinks=False)
