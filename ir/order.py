@@ -64,16 +64,29 @@ def _only_subtracted(v: Term, term: Term) -> bool:
 
 
 class _Order:
+    """The order of one question. Answers are kept: the sides of a rule share subterms, which are met many times."""
+
     def __init__(self, fixed: Collection[Term]) -> None:
-        self.fixed = frozenset(fixed)
+        self.constants = {x.serial: True for x in fixed}
+        self.stripped: dict[int, Term] = {}
+        self.alike: dict[tuple[int, int], bool] = {}
+        self.larger: dict[tuple[int, int], bool] = {}
 
     def constant(self, x: Term) -> bool:
-        if x.op == "const" or x in self.fixed:
-            return True
-        return bool(x.args) and x.op != "load" and all(map(self.constant, x.args))
+        known = self.constants.get(x.serial)
+        if known is None:
+            known = x.op == "const" or (bool(x.args) and x.op != "load" and all(map(self.constant, x.args)))
+            self.constants[x.serial] = known
+        return known
 
     def strip(self, x: Term) -> Term:
         """A sum or product of one thing and constants is that thing."""
+        known = self.stripped.get(x.serial)
+        if known is None:
+            known = self.stripped[x.serial] = self._strip(x)
+        return known
+
+    def _strip(self, x: Term) -> Term:
         while x.op in ("sum", "prod"):
             rest = [a for a in x.args if not self.constant(a)]
             if len(rest) != 1:
@@ -89,6 +102,12 @@ class _Order:
     def same(self, a: Term, b: Term) -> bool:
         """Whether two terms differ at most in constants."""
         a, b = self.strip(a), self.strip(b)
+        known = self.alike.get((a.serial, b.serial))
+        if known is None:
+            known = self.alike[a.serial, b.serial] = self._same(a, b)
+        return known
+
+    def _same(self, a: Term, b: Term) -> bool:
         if a is b or (self.constant(a) and self.constant(b)):
             return True
         if a.op != b.op or a.op == "var":
@@ -98,6 +117,12 @@ class _Order:
 
     def greater(self, a: Term, b: Term) -> bool:
         a, b = self.strip(a), self.strip(b)
+        known = self.larger.get((a.serial, b.serial))
+        if known is None:
+            known = self.larger[a.serial, b.serial] = self._greater(a, b)
+        return known
+
+    def _greater(self, a: Term, b: Term) -> bool:
         if a.op == "var" or self.constant(a):
             return False
         if self.constant(b):
