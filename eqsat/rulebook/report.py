@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
-from xml.sax.saxutils import escape, quoteattr
 
 Status = Literal["proved", "axiom", "proved-bounded", "tested", "refuted", "unknown"]
 BELIEVED: tuple[Status, ...] = ("proved", "axiom")
@@ -73,6 +72,8 @@ class Rulebook:
 
 
 def _case(report: RuleReport) -> str:
+    from xml.sax.saxutils import escape, quoteattr  # it imports half of the web, and every optimiser comes by here
+
     head = f"<testcase classname={quoteattr('rules.' + report.family)} name={quoteattr(report.name)}"
     head += f' time="{report.seconds:.3f}"'
     if report.status in BELIEVED:
