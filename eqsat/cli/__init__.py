@@ -23,7 +23,7 @@ from eqsat.ir.errors import EqsatError, MissingPackage
 from eqsat.workers.call import Preparation, prepare
 
 DONE, BAD, INTERNAL, INTERRUPTED = 0, 2, 3, CODE  # 1, a check failed, is what commands answer
-FOR_SEARCH = Preparation(("egglog.bindings", "eqsat.graph.search"))
+FOR_SEARCH = Preparation(("eqsat.graph.egglog_bindings", "eqsat.graph.search"))
 FOR_OPTIMIZE = Preparation(
     ("onnx", "eqsat.cli.optimize_job", "eqsat.onnx.read", "eqsat.onnx.write", "eqsat.checking.models"), FOR_SEARCH
 )

@@ -56,7 +56,7 @@ class EGraph:
             raise EngineFailure("egglog", "was used before this process was forked", "run the graph in a worker")
         _first_user.append(os.getpid())  # before the import, during which another thread may fork
         del _first_user[1:]
-        from egglog import bindings
+        from eqsat.graph.egglog_bindings import bindings
 
         self._home = _here()
         self._b: Any = bindings

@@ -35,7 +35,7 @@ from eqsat.workers.limits import resident_mb
 SHORT_CHAIN = 12
 """Views in a chain up to which all of its parts are composed. Parts that nothing needs are sometimes a cheaper spelling
 on the way to what is needed, but their number is the length squared, and that of ways to them its third power."""
-WORKER_MODULES = ("egglog.bindings",)  # imported before the memory of a search is limited
+WORKER_MODULES = ("eqsat.graph.egglog_bindings",)  # imported before the memory of a search is limited
 Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "iteration-limit"]
 
 

@@ -18,7 +18,7 @@ from eqsat.rulebook import default_rules
 from eqsat.workers.call import WorkerLimit, call
 
 LIMITS = Limits(rows=10_000, iterations=12, seconds=20.0)  # rows and iterations end it before
-WORKER_MODULES = ("egglog.bindings",)
+WORKER_MODULES = ("eqsat.graph.egglog_bindings",)
 COMPACT = frozenset(("normal", "compact"))
 SECONDS, MEMORY_MB = 60.0, 4096  # for all graphs of one explanation
 

@@ -23,7 +23,7 @@ from eqsat.workers.call import WorkerLimit, call
 ITERATIONS, ROWS = 12, 4_000
 SECONDS = 10.0  # a fuse: rows and iterations end the search, so that the answer is the same on every machine
 WORKER_SECONDS, MEMORY_MB = 20.0, 2048
-WORKER_MODULES = ("egglog.bindings",)
+WORKER_MODULES = ("eqsat.graph.egglog_bindings",)
 _SPELLED = frozenset(("shl", "shr", "bitand", "bitor", "min", "max", "abs", "truncdiv", "truncmod"))
 Ranges = Mapping[Term, tuple[int, int]]
 Question = tuple[tuple[Term, ...], tuple[Term, ...], tuple[Term, ...], dict[Term, tuple[int, int]], tuple[Term, ...]]

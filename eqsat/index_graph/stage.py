@@ -23,7 +23,7 @@ LIMITS = Limits(rows=2_000, iterations=6, seconds=FUSE, patience=2)
 LARGE = Limits(rows=8_000, iterations=8, seconds=FUSE, patience=3)
 MOST_HERE, MOST = 120, 400  # nodes of a question that is answered here, and of one that is answered at all
 SECONDS, MEMORY_MB = 20.0, 2048
-WORKER_MODULES = ("egglog.bindings",)
+WORKER_MODULES = ("eqsat.graph.egglog_bindings",)
 _DIVISIONS = frozenset(("floordiv", "mod", "truncdiv", "truncmod"))
 _CHOICES = frozenset(("min", "max", "where"))
 

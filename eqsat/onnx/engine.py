@@ -46,7 +46,7 @@ PASSES = 3
 LARGE, WORTH = 400, 0.25
 """E-nodes above which a further search takes as long again and rarely finds more, and the share of the time that one
 must have gained before it."""
-FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "egglog.bindings", "eqsat.graph.search"))
+FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "eqsat.graph.egglog_bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
 
 

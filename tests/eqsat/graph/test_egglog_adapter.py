@@ -49,3 +49,28 @@ def test_a_fork_of_a_process_that_used_egglog_is_told() -> None:
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60)
     assert done.stdout.count("egglog: ") == 2, done.stderr
     assert "belongs to another" in done.stdout and "before this process was forked" in done.stdout
+
+
+FRONT_END = """
+import sys
+{before}
+import eqsat as eq
+x = eq.input("x", (4, 5), "float32")
+assert eq.optimize(x.permute_dims((1, 0)).relu().permute_dims((1, 0))).final.bytes_moved == 0
+from eqsat.graph.egglog_adapter import EGraph
+EGraph().run("(datatype T (A))")
+print(*({{"egglog", "black"}} & set(sys.modules)))
+import egglog
+from egglog import bindings
+assert bindings is sys.modules["egglog.bindings"] and type(EGraph()._graph) is bindings.EGraph
+assert egglog.EGraph().extract(egglog.i64(1)) is not None
+"""
+
+
+@pytest.mark.parametrize(("before", "loaded"), [("", ""), ("import egglog", "black egglog")])
+def test_the_front_end_of_egglog_is_imported_by_those_who_use_it(before: str, loaded: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FRONT_END.format(before=before)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert " ".join(sorted(done.stdout.split())) == loaded
