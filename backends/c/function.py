@@ -221,7 +221,7 @@ class FunctionPrinter:
         self.scope.pop()
         for row in self.next_rows.get(id(stmt), ()):
             self.pieces["PREFETCH"] = PREFETCH
-            texts = row.text(self.expressions.buffers[row.buffer], "i0", name)
+            texts = row.text(self.expressions.buffers[row.buffer], [f"i{n}" for n in range(loops)], name)
             lines += [f"{indent}    {text}" for text in texts]
         lines.append(f"{indent}}}")
         return self.shared(lines) if shared else lines

@@ -8,7 +8,7 @@ after:   for r: for k: m = max(m, x[r, k])
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
@@ -18,8 +18,9 @@ from eqsat.backends.machine import LINE
 from eqsat.ir.dtypes import INDEX, itemsize
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, Seq, Stmt, statements, stmt_terms
-from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.term import Term, int_value
+from eqsat.ir.terms.walk import free_variables, nodes_of, substitute
 
 FAR = 512 << 10
 """Smaller inputs lie in a second cache anyway."""
@@ -35,43 +36,70 @@ DEFINITION = """#include <stddef.h>
 
 @dataclass(frozen=True)
 class NextRow:
-    """A row that is prefetched: of which buffer, elements between rows, elements of a line, lines for each step."""
+    """A row that is prefetched: of which buffer, elements between chunks of rows and between rows, where the first
+    lies, elements of a line, lines for each step."""
 
     buffer: str
+    chunk: int
     row: int
+    first: int
     line: int
     lines: int
 
-    def text(self, buffer: str, row: str, step: str) -> list[str]:
-        """The statements in a step of a loop, in that over rows; `buffer`, `row` and `step` are their names."""
-        start = f"{buffer} + {self.row} * ((ptrdiff_t){row} + 1) + {self.line * self.lines} * {step}"
+    def text(self, buffer: str, names: Sequence[str], step: str) -> list[str]:
+        """The statements in a step of a loop, in those over chunks, if any, and rows; all are given by their names."""
+        start = f"{buffer} + {self.row} * ((ptrdiff_t){names[-1]} + {1 + self.first})"
+        if self.chunk:
+            start += f" + {self.chunk} * (ptrdiff_t){names[0]}"
+        start += f" + {self.line * self.lines} * {step}"
         if self.lines <= STRAIGHT:
             return [f"PREFETCH({start}{f' + {self.line * k}' if k else ''});" for k in range(self.lines)]
         return [f"for (int n = 0; n < {self.line * self.lines}; n += {self.line}) PREFETCH({start} + n);"]
 
 
 def find_next_rows(loop: For, func: PrimFunc, simplifier: IndexSimplifier) -> Mapping[int, list[NextRow]]:
-    """What the loops inside of a loop over rows prefetch, by their identity: the second one that reads a row."""
+    """What the loops inside of a loop over rows prefetch, by their identity: the second one that reads a row.
+
+    Rows may be in chunks: then one of the nests is the loop over the rows of a chunk.
+    """
     nests = _nests(loop.body)
+    within = next((n for n in nests if len(_nests(n.body)) > 1), None)
+    rows = loop if within is None else within
+    nests = _nests(rows.body)
     found: dict[int, list[NextRow]] = {}
-    if loop.extent < 2 or len(nests) < 2:
+    if rows.extent < 2 or len(nests) < 2:
         return found
     for name in func.params:
         decl = func.buffer_map[name]
         read = [n for n in nests if _loads(n, name)]
         places = [place for n in read for place in _loads(n, name)]
-        row = {stride(place, loop.axis) for place in places}
-        step = row.pop() if len(row) == 1 else None
-        if len(read) < 2 or not step or decl.dtype == INDEX or step * loop.extent * itemsize(decl.dtype) < FAR:
+        step, chunk = _step(places, rows.axis), _step(places, loop.axis) if within is not None else 0
+        if len(read) < 2 or not step or chunk is None or decl.dtype == INDEX:
             continue
-        if not all(_inside(place - step * loop.axis, step, simplifier) for place in places):
+        if max(step * rows.extent, chunk * loop.extent) * itemsize(decl.dtype) < FAR:
+            continue
+        first = int_value(_at_start(places[0])) or 0
+        first //= step
+        starts = step * (rows.axis + first) + (chunk * loop.axis if chunk else 0)
+        if not all(_inside(place - starts, step, simplifier) for place in places):
             continue
         again = next((n for n in read[1:] if not _in_registers(n)), None)
         if again is not None:
             line = LINE // itemsize(decl.dtype)
             lines = -(-step // (line * again.extent))
-            found.setdefault(id(again), []).append(NextRow(name, step, line, lines))
+            found.setdefault(id(again), []).append(NextRow(name, chunk, step, first, line, lines))
     return found
+
+
+def _step(places: Sequence[Term], axis: Term) -> int | None:
+    """How far all places move with an axis; None where they differ."""
+    steps = {stride(place, axis) for place in places}
+    return steps.pop() if len(steps) == 1 else None
+
+
+def _at_start(place: Term) -> Term:
+    """A place in the first steps of all loops."""
+    return substitute(place, {a: t.index_const(0) for a in free_variables(place)})
 
 
 def _nests(stmt: Stmt) -> list[For]:

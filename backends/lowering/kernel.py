@@ -58,21 +58,32 @@ class KernelBuilder:
         if forms:
             self.flat = simplifier.simplify(substitute(self.flat, forms))
         self.store = rows.place(value.name, self.axes, value.shape)
-        self.beside: KernelBuilder | None = None
-        """What a reduction stores as it reads it: an element-wise value, over the axes of the reduction."""
+        self.beside: tuple[KernelBuilder, ...] = ()
+        """What a reduction stores before each of its steps: element-wise values, over the axes of the reduction."""
 
     def roots(self) -> Roots:
         """The body, where it is stored, what is applied to a result, what is stored beside; then evidence."""
         after = () if self.after is None else (self.after,)
-        beside = () if self.beside is None else (self.beside.flat, self.beside.store)
+        beside = [x for other in self.beside for x in (other.flat, other.store)]
         return (self.flat, self.store, *after, *beside, *(x for c in self.all_claims for x in (c.guard, c.form)))
+
+    def take(self, roots: Roots) -> Roots:
+        """Have other roots that mean the same, the first of those given; the rest of these."""
+        assert not self.beside
+        self.flat, self.store, *rest = roots
+        if self.after is not None:
+            self.after, *rest = rest
+        count = len(self.claims)
+        pairs = zip(self.claims, rest[: 2 * count : 2], rest[1 : 2 * count : 2], strict=True)
+        self.claims = [Claim(guard, form, claim.access) for claim, guard, form in pairs]
+        return tuple(rest[2 * count :])
 
     @property
     def all_claims(self) -> list[Claim]:
         """What is to be shown of every load."""
-        return self.claims + ([] if self.beside is None else self.beside.claims)
+        return self.claims + [claim for other in self.beside for claim in other.claims]
 
-    def statements(self, roots: Roots | None = None) -> Stmt:
+    def statements(self) -> Stmt:
         """The loop nest, the plainest policy last; every access of it is shown to be in range."""
         value = self.value
         if not all(value.shape):
@@ -82,7 +93,7 @@ class KernelBuilder:
             empty = t.const(neutral(value.combiner, value.dtype), value.dtype)
             order = loop_order(self.spatial, (), (empty, self.store), self.simplifier)
             return self.pointwise(Nest(self.simplifier, POLICIES[-1], {}, 2), order)
-        roots = self.roots() if roots is None else roots
+        roots = self.roots()
         watched = len(roots) - 2 * len(self.all_claims)
         order = loop_order(self.spatial, self.reduced, roots, self.simplifier, watched)
         wheres = len(nodes_of("where", self.flat))
@@ -129,11 +140,12 @@ class KernelBuilder:
             return Store(value.name, (roots[1],), result)
 
         def beside(roots: Roots) -> list[Stmt]:
-            return [] if self.beside is None else [Store(self.beside.value.name, (roots[1],), roots[0])]
+            pairs = zip(self.beside, roots[::2], roots[1::2], strict=True)
+            return [Store(other.value.name, (place,), value) for other, value, place in pairs]
 
         tile = choose_tile(order, dtype, str(value.combiner), value.ordered, self.elements, self.machine)
         work = Reduction(str(value.combiner), dtype, order, tile, self.simplifier, self.settle, store, beside)
-        return seq(work.statements(policy, 1 if value.after is None else 2, 0 if self.beside is None else 2))
+        return seq(work.statements(policy, 1 if value.after is None else 2, 2 * len(self.beside)))
 
 
 def kernel_moves(

@@ -18,8 +18,10 @@ from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.stmt import For, Seq, Stmt, Store, statements
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Tensor
+from eqsat.ir.terms.walk import nodes_of
 
 Outputs = dict[str, Tensor]
 Build = Callable[[Tensor], Outputs]
@@ -221,15 +223,86 @@ def test_equal_groups_are_one_function() -> None:
     check(outputs, {"a": rows((32, 96), "float32"), "b": rows((32, 96), "float32", 1)}, close=True)
 
 
+def gone(x: Tensor) -> Outputs:
+    """What divides is filled before the loop in which the division could be, for the next row."""
+    moved = x - x.max(-1, keepdims=True)
+    e = moved.exp()
+    return {"y": x / x.max(-1, keepdims=True), "total": e.sum(-1), "least": (e * e).min(-1)}
+
+
+def shifted(x: Tensor) -> Outputs:
+    """The element that is read is replaced before the row is done with it."""
+    e = (x - x.max(-1, keepdims=True)).exp()
+    return {"y": e.roll(1, -1) / e.sum(-1, keepdims=True)}
+
+
+def two_sums(x: Tensor) -> Outputs:
+    e = (x - x.max(-1, keepdims=True)).exp()
+    f = (e * 0.5).exp()
+    return {"y": (e + f) / (e.sum(-1, keepdims=True) * f.sum(-1, keepdims=True))}
+
+
+def scaled(x: Tensor) -> Outputs:
+    """Of what is divided by, a part is no step."""
+    e = (x - x.max(-1, keepdims=True)).exp()
+    return {"y": (e * x) / (e.sum(-1, keepdims=True) + x.abs())}
+
+
+BEHIND: list[tuple[Build, tuple[int, ...], bool]] = [
+    (softmax, (64, 96), True), (softmax, (4, 16, 67), True), (kept, (72, 64), True), (masked, (2, 8, 8, 66), True),
+    (masked, (8, 3, 4, 66), False), (scaled, (65, 65), False), (scaled, (64, 65), True), (softmax, (97, 64), False),
+    (softmax, (63, 64), False), (turned_row, (64, 96), False), (shifted, (64, 96), False), (gone, (64, 96), False),
+    (normalised, (64, 66), True), (two_sums, (64, 96), False),
+]  # fmt: skip
+
+
+# feature: G17
+@pytest.mark.parametrize("build, shape, behind", BEHIND)
+def test_divisions_one_row_behind(build: Build, shape: tuple[int, ...], behind: bool) -> None:
+    """Divisions are in a loop that stores other things too, where what they read is there; interpreted, and as C."""
+    dtype = "float64" if build is kept else "float32"
+    outputs = build(eq.input("x", shape, dtype))
+    program = program_of(outputs)
+    feeds = {"x": rows(shape, dtype, len(shape), True)}
+    low = lower(program, machine=Machine())
+    with np.errstate(all="ignore"):
+        want = evaluate_outputs(program, feeds)
+        arrays = {b.name: np.full(b.shape, 7, b.dtype) for b in low.buffers.values()}
+        arrays |= {name: np.array(a) for name, a in low.constants.items()} | {low.inputs["x"]: feeds["x"]}
+        loops: list[Stmt] = []
+        for step in low.steps:
+            assert isinstance(step, PrimFunc)
+            run_primfunc(step, {n: arrays[n].reshape(-1) for n in step.params})
+            loops += [s.body for s in statements(step.body) if isinstance(s, For) and isinstance(s.body, Seq)]
+        stores = [[p for p in body.parts if isinstance(p, Store)] for body in loops if isinstance(body, Seq)]
+        assert behind is any(len(s) > 2 and nodes_of("div", s[0].value) for s in stores)
+        for name, buffer in low.outputs.items():
+            assert_same(arrays[buffer], want[name], True, name)
+        for threads in (1, 3):
+            got = CKernel(program, threads, Machine())(feeds)
+            for name in outputs:
+                assert_same(got[name] if len(outputs) > 1 else got, want[name], True, name)
+
+
+def test_threads_share_chunks_of_rows() -> None:
+    outputs = softmax(eq.input("x", (16, 31, 80), "float32"))
+    program, feeds = program_of(outputs), {"x": rows((16, 31, 80), "float32", 3, True)}
+    kernel = CKernel(program, 3, Machine())
+    assert "(16) * thread / threads" in kernel.source
+    with np.errstate(all="ignore"):
+        assert_same(kernel(feeds), evaluate_outputs(program, feeds)["y"], True, "y")
+
+
 def test_the_next_row_is_prefetched() -> None:
     """While a row is read for the second time, where the input is larger than a second cache."""
     for count, prefetched in ((700, True), (7, False)):
         for build, reads in ((softmax, 2), (normalised, 2)):
             outputs = build(eq.input("x", (count, 200), "float32"))
             source = CKernel(program_of(outputs), 1, Machine()).source
-            assert ("PREFETCH(in0 + 200 * ((ptrdiff_t)i0 + 1)" in source) is prefetched
+            # The first row of a chunk is by itself: then the one after the next one of the others.
+            assert ("PREFETCH(in0 + 200 * ((ptrdiff_t)i1 + 2) + 5600 * (ptrdiff_t)i0 + " in source) is prefetched
             before = source.partition("PREFETCH(in")[0]
-            assert not prefetched or len(re.findall(r"for .*{\n.*in0\[200 \* i0", before)) >= reads
+            assert not prefetched or len(re.findall(r"for .*{\n.*in0\[(5600 \* i0 \+ )?200 \* i", before)) >= reads
             check(outputs, {"x": rows((count, 200), "float32")}, close=True)
 
 
