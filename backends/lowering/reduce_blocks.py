@@ -187,6 +187,7 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
     blocked = 0 < blocks.block < extent_of(reduced[0])
     if blocked:
         nest.tiles[reduced[0]] = blocks.block
+    straight: str | None = None
 
     def block(roots: Roots, low: Axes) -> list[Stmt]:
         """Every tile of the chunk."""
@@ -204,20 +205,25 @@ def register_leaf(work: Work, blocks: Blocks, roots: Roots, deferred: Axes) -> l
 
         def tile(roots: Roots, tile: Axes) -> list[Stmt]:
             nest.leaves -= 1
-            return _sums(work, tile, steps, roots, blocked)
+            return _sums(work, tile, steps, roots, blocked, straight)
 
         if not blocks.packed:
             return nest.build((*rows, lane), roots, tile)
         body, copy = _panel(work, roots[0], (*steps, lane), rows)
         return copy(nest.build((*rows, lane), (body, *roots[1:]), tile))
 
+    target = work.store(roots, work.at(place))
+    if not blocked and target.value is work.at(place) and lane_step(target.index[0], lane) == 1:
+        # A tile leaves for where its results are to be.
+        straight = target.buffer
+        return block(inner, ())
     loops = nest.build(reduced[:1], inner, block) if blocked else block(inner, ())
     start: list[Stmt] = []
     if blocked:
         cell = t.ax(2000, cells)
         start = [work.over((cell,), Store("acc", (cell,), work.clear))]
     order = sorted(deferred, key=lambda a: -abs(stride(roots[1], a) or 0))
-    result = work.over(tuple(order), work.store(roots, work.at(place)))
+    result = work.over(tuple(order), target)
     return [Alloc(BufferDecl("acc", (cells,), work.dtype), seq([*start, *loops, result]))]
 
 
@@ -241,8 +247,9 @@ def _panel(work: Work, body: Term, axes: Axes, rows: Axes) -> tuple[Term, Callab
     return transform(body, shared.get), copy
 
 
-def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool) -> list[Stmt]:
-    """The sums of one tile in vector registers, from and to their places."""
+def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool, straight: str | None = None) -> list[Stmt]:
+    """The sums of one tile in vector registers, from and to their places; `straight` is the buffer of results, where
+    they go there as they are."""
     nest = work.nest
     place = t.index_const(0)
     for axis in tile:
@@ -256,6 +263,6 @@ def _sums(work: Work, tile: Axes, steps: Axes, roots: Roots, blocked: bool) -> l
 
     loops = nest.build(steps, roots, step)
     start = over_tile(tile, Store("sums", (place,), work.at(there) if blocked else work.clear))
-    finish = over_tile(tile, Store("acc", (there,), held))
+    finish = over_tile(tile, Store("acc", (there,), held) if straight is None else Store(straight, (roots[1],), held))
     decl = BufferDecl("sums", (prod(map(extent_of, tile)),), work.dtype, REGISTERS)
     return [Alloc(decl, seq([start, *loops, finish]))]

@@ -28,7 +28,6 @@ typedef float tile16_float32 __attribute__((vector_size(16), aligned(4), may_ali
 /* matmul */
 static void kernel_0(const float *restrict in0, const float *restrict in1, float *restrict out0)
 {
-    float acc0[30];
     {
 #ifdef EQSAT_TILES
         tile16_float32 s0 = {0}; tile16_float32 s1 = {0};
@@ -52,36 +51,31 @@ static void kernel_0(const float *restrict in0, const float *restrict in1, float
             const float x4 = *(p0 + 28);
             s8 = s8 + x4 * v0; s9 = s9 + x4 * v1;
         }
-        HOLD16(s0); *(tile16_float32 *)(acc0) = s0; HOLD16(s1); *(tile16_float32 *)(acc0 + 2) = s1;
-        HOLD16(s2); *(tile16_float32 *)(acc0 + 6) = s2; HOLD16(s3); *(tile16_float32 *)(acc0 + 8) = s3;
-        HOLD16(s4); *(tile16_float32 *)(acc0 + 12) = s4; HOLD16(s5); *(tile16_float32 *)(acc0 + 14) = s5;
-        HOLD16(s6); *(tile16_float32 *)(acc0 + 18) = s6; HOLD16(s7); *(tile16_float32 *)(acc0 + 20) = s7;
-        HOLD16(s8); *(tile16_float32 *)(acc0 + 24) = s8; HOLD16(s9); *(tile16_float32 *)(acc0 + 26) = s9;
+        HOLD16(s0); *(tile16_float32 *)(out0) = s0; HOLD16(s1); *(tile16_float32 *)(out0 + 2) = s1;
+        HOLD16(s2); *(tile16_float32 *)(out0 + 6) = s2; HOLD16(s3); *(tile16_float32 *)(out0 + 8) = s3;
+        HOLD16(s4); *(tile16_float32 *)(out0 + 12) = s4; HOLD16(s5); *(tile16_float32 *)(out0 + 14) = s5;
+        HOLD16(s6); *(tile16_float32 *)(out0 + 18) = s6; HOLD16(s7); *(tile16_float32 *)(out0 + 20) = s7;
+        HOLD16(s8); *(tile16_float32 *)(out0 + 24) = s8; HOLD16(s9); *(tile16_float32 *)(out0 + 26) = s9;
 #else
-        float acc1[30];
+        float acc0[30];
         for (int32_t i0 = 0; i0 < 5; ++i0) {
             for (int32_t i1 = 0; i1 < 6; ++i1) {
-                acc1[6 * i0 + i1] = 0.0f;
+                acc0[6 * i0 + i1] = 0.0f;
             }
         }
         for (int32_t i0 = 0; i0 < 7; ++i0) {
             for (int32_t i1 = 0; i1 < 5; ++i1) {
                 for (int32_t i2 = 0; i2 < 6; ++i2) {
-                    acc1[6 * i1 + i2] = acc1[6 * i1 + i2] + in0[7 * i1 + i0] * in1[6 * i0 + i2];
+                    acc0[6 * i1 + i2] = acc0[6 * i1 + i2] + in0[7 * i1 + i0] * in1[6 * i0 + i2];
                 }
             }
         }
         for (int32_t i0 = 0; i0 < 5; ++i0) {
             for (int32_t i1 = 0; i1 < 6; ++i1) {
-                acc0[6 * i0 + i1] = acc1[6 * i0 + i1];
+                out0[6 * i0 + i1] = acc0[6 * i0 + i1];
             }
         }
 #endif
-    }
-    for (int32_t i0 = 0; i0 < 5; ++i0) {
-        for (int32_t i1 = 0; i1 < 6; ++i1) {
-            out0[6 * i0 + i1] = acc0[6 * i0 + i1];
-        }
     }
 }
 
