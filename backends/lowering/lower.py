@@ -16,6 +16,7 @@ from eqsat.backends.lowering.operands import put_in_order
 from eqsat.backends.lowering.pack import pack_weights
 from eqsat.backends.lowering.rows import Group, share_rows
 from eqsat.backends.lowering.values import Flat, Value, flatten_program
+from eqsat.backends.lowering.windows import share_windows
 from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import INDEX, NDArray
 from eqsat.ir.statements.primfunc import PrimFunc
@@ -51,11 +52,12 @@ def lower_flat(program: Program, flat: Flat, machine: Machine | None = None, con
     buffers: dict[str, ProgramBuffer] = {}
     constants: dict[str, NDArray] = {}
     steps: list[Step] = []
-    shapes, dtypes = {v.name: v.shape for v in values}, {v.name: v.dtype for v in values}
-    work = KernelCache(shapes, dtypes, simplifier, machine)
+    grouped = share_windows(share_rows(values, outputs, simplifier, machine), simplifier, machine)
+    made = [*values, *(v for step in grouped if isinstance(step, Group) for v in step.values)]
+    work = KernelCache({v.name: v.shape for v in made}, {v.name: v.dtype for v in made}, simplifier, machine)
     called: dict[int, int] = {}
     moves: dict[str, tuple[Move, ...]] = {}
-    for step in share_rows(values, outputs, simplifier, machine):
+    for step in grouped:
         for value in (step,) if isinstance(step, Value) else step.values:
             if isinstance(step, Value) or value.name not in step.rows.local:
                 role = _role(value, outputs)

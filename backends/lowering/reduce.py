@@ -44,6 +44,8 @@ VECTOR = 4
 """Sums of lanes two by two are vectors from here on."""
 FEW = 4
 """Reductions of fewer terms have no rows."""
+FEWEST = 3
+"""Nor are those of fewer terms held in vector registers."""
 FAR = 4
 """Lanes may skip so many elements: loads of such a stride are still whole vectors, shuffled."""
 
@@ -90,7 +92,7 @@ def choose_tile(
     across = spatial[::-1] if any(a is lanes for a in spatial[:1]) else spatial
     rows = next((a for a in across if a is not lanes and extent_of(a) > 1 and _reused(strides[a], shared)), None)
     terms = prod(map(extent_of, reduced))
-    if machine is not None and combiner in ("sum", *EXTREMES) and terms >= FEW and lanes in set(spatial):
+    if machine is not None and combiner in ("sum", *EXTREMES) and terms >= FEWEST and lanes in set(spatial):
         # A window of one operand is in registers away from its borders, where they are cut off.
         body = inside(order.roots[0]) if len(loads) == 1 and not divisions(order.roots[:1]) else order.roots[0]
         body, lane = one_block(t.cast_to(body, held_as(dtype)), lanes, IndexSimplifier())
