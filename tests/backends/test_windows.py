@@ -41,7 +41,8 @@ def pool(
             return x[c, at, to]
         return eq.where((at >= 0) & (at < h) & (to >= 0) & (to < w), x[c, at, to], empty[()])
 
-    return eq.compute((c, *sizes), body, reduce=window, **{"combiner": "max", **how})
+    arguments: dict[str, Any] = {"combiner": "max", **how}
+    return eq.compute((c, *sizes), body, reduce=window, **arguments)
 
 
 def image(shape: tuple[int, ...], dtype: str, seed: int = 0) -> NDArray:
