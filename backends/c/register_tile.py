@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from eqsat.backends.c.expr import Expressions, Scope
 from eqsat.backends.c.types import c_type, literal
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
-from eqsat.backends.lowering.registers import APART, EXTREMES, lane_step
+from eqsat.backends.lowering.registers import APART, EXTREMES, lane_step, rounded_half
 from eqsat.backends.machine import BLOCK
 from eqsat.ir.dtypes import INDEX, is_float, itemsize
 from eqsat.ir.statements.stmt import For, Stmt, Store, stmt_terms
@@ -139,6 +139,46 @@ def define_extreme(op: str, dtype: str, width: int) -> str:
     return "\n".join([*lines, "#endif"])
 
 
+def round_name(width: int) -> str:
+    """The function that rounds the lanes of a vector of float32 to halves, which are float32 again."""
+    return f"HALF{width}"
+
+
+def define_round(width: int) -> str:
+    """HALF: by the processor's conversions where it has them; else the bits that a half has no room for are rounded."""
+    floats, bits, name = vector_name("float32", width), vector_name("uint32", width), round_name(width)
+    halves = f"{name}_bits __attribute__((vector_size({width // 2}), may_alias))"
+    gcc = {
+        2 * BLOCK: ("", "__builtin_ia32_vcvtph2ps256(__builtin_ia32_vcvtps2ph256(x, 0))"),
+        4 * BLOCK: (
+            " && defined(__AVX512F__)",
+            f"__builtin_ia32_vcvtph2ps512_mask(__builtin_ia32_vcvtps2ph512_mask(x, 0, ({name}_bits){{0}}, -1), "
+            f"({floats}){{0}}, -1, 4)",
+        ),
+    }.get(width, (" && 0", "x"))
+    clang = f"__builtin_convertvector(__builtin_convertvector(x, {name}_bits), {floats})"
+    lines = ["#ifdef EQSAT_TILES"]
+    for head, kind, text in (
+        ("#if defined(__F16C__) && defined(__clang__)", "__fp16", clang),
+        (f"#elif defined(__F16C__) && !defined(__clang__){gcc[0]}", "short", gcc[1]),
+    ):
+        lines += [head, f"typedef {kind} {halves};"]
+        lines += [f"static inline {floats} {name}({floats} x)", "{", f"    return ({floats}){text};", "}"]
+    choose = "({0} & {1}) | (~{0} & {2})"
+    lines += ["#else", f"static inline {floats} {name}({floats} x)", "{"]
+    lines += [
+        f"    const {bits} all = ({bits})x, a = all & 0x7fffffffu, usual = (a + 0x0fffu + (a >> 13 & 1u)) & ~0x1fffu;",
+        f"    const {bits} least = ({bits})((({floats})a + 0.5f) - 0.5f); /* the sum is rounded at 2^-24 */",
+        f"    const {bits} small = ({bits})(a < 0x38800000u), large = ({bits})(usual >= 0x47800000u);",
+        f"    const {bits} nan = ({bits})(a > 0x7f800000u), rest = {choose.format('small', 'least', 'usual')};",
+        f"    const {bits} quiet = 0x7fc00000u | (a & 0x007fe000u), beyond = "
+        f"{choose.format('nan', 'quiet', '0x7f800000u')};",
+        f"    return ({floats})(({choose.format('large', 'beyond', 'rest')}) | (all & 0x80000000u));",
+        "}",
+    ]
+    return "\n".join([*lines, "#endif", "#endif"])
+
+
 class Tile:
     """Prints the stores of one tile. `name` is the buffer of the sums, `vector` the bytes of a vector register."""
 
@@ -220,9 +260,15 @@ class Tile:
             return "{0}" if not const_value(vector.value) else f"({self.type}){{0}} + {number}"
         texts: dict[Term, str] = {}
         for node in postorder(vector.value):
-            if node.dtype == INDEX:
+            if node.dtype == INDEX or node.dtype == "float16":
                 continue
-            if node.op == "load":
+            exact = rounded_half(node)
+            if exact is not None:
+                name = round_name(self.width)
+                self.pieces.setdefault(vector_name("uint32", self.width), define_vector("uint32", self.width))
+                self.pieces.setdefault(name, define_round(self.width))
+                texts[node] = f"{name}({texts[exact]})"
+            elif node.op == "load":
                 texts[node] = self.load(vector.loads[node])
             elif node.op == "const":
                 texts[node] = literal(const_value(node), self.dtype)

@@ -46,7 +46,7 @@ def lower_flat(program: Program, flat: Flat, machine: Machine | None = None, con
     """The kernels of a program from its values; with `contract` a product of halves and its sum are rounded once."""
     simplifier = IndexSimplifier(flat.tables())
     fused = fuse(flat, simplifier)
-    values = contracted(fused.values) if contract else fused.values
+    values = contracted(fused.values, contract)
     values, packed = put_in_order(*pack_weights(values, simplifier, machine), simplifier, machine)
     outputs = set(fused.outputs.values())
     buffers: dict[str, ProgramBuffer] = {}

@@ -21,7 +21,7 @@ from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.order import loop_order
 from eqsat.backends.lowering.pack import Packed, packed_array
 from eqsat.backends.lowering.reduce import ROW, choose_tile, held_as
-from eqsat.backends.lowering.registers import DTYPES, LEAST, lane_step
+from eqsat.backends.lowering.registers import DTYPES, LEAST, lane_step, rounded_half
 from eqsat.backends.lowering.split import extent_of
 from eqsat.backends.lowering.values import Value
 from eqsat.backends.machine import Machine
@@ -159,6 +159,8 @@ class Operands:
                 found[part] = Operand(part, depends)
             elif part.op in INNER:
                 stack += reversed(part.args)
+            elif (exact := rounded_half(part)) is not None:
+                stack.append(exact)
             else:
                 return []
         return list(found.values())

@@ -93,6 +93,19 @@ def register_tile(along: int, across: int, file: File, most: int = 32) -> tuple[
     return best[1], best[2]
 
 
+def rounded_half(x: Term) -> Term | None:
+    """The float32 that a term rounds to a half, which is made float32 at once; None where it does something else.
+
+    >>> x = t.load("x", [t.ax(0, 8)], "float32")
+    >>> rounded_half(t.cast_to(t.cast_to(x, "float16"), "float32")) is x, rounded_half(x)
+    (True, None)
+    """
+    half = x.args[0] if x.op == "cast" and x.dtype == "float32" else None
+    if half is None or half.op != "cast" or half.dtype != "float16" or half.args[0].dtype != "float32":
+        return None
+    return half.args[0]
+
+
 def in_registers(body: Term, lane: Term, dtype: str, file: File, combiner: str = "sum") -> bool:
     """Whether a body is sums and products of plain loads that lie side by side along the lanes, or do not move.
 
@@ -103,7 +116,11 @@ def in_registers(body: Term, lane: Term, dtype: str, file: File, combiner: str =
     if combiner != "sum" and (combiner not in EXTREMES or not is_float(dtype)):
         return False
     steps: list[int | None] = []
-    for node in postorder(body):
+    nodes = list(postorder(body))
+    halves = {n.args[0] for n in nodes if dtype == "float32" and rounded_half(n) is not None}
+    for node in nodes:
+        if node in halves or rounded_half(node) is not None:
+            continue
         if node.op == "load":
             if node.dtype != dtype or len(node.args) != 1:
                 return False

@@ -42,7 +42,8 @@ def pool(
         return eq.where((at >= 0) & (at < h) & (to >= 0) & (to < w), x[c, at, to], empty[()])
 
     arguments: dict[str, Any] = {"combiner": "max", **how}
-    return eq.compute((c, *sizes), body, reduce=window, **arguments)
+    result: Tensor = eq.compute((c, *sizes), body, reduce=window, **arguments)
+    return result
 
 
 def image(shape: tuple[int, ...], dtype: str, seed: int = 0) -> NDArray:

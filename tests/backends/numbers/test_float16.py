@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 import pytest
 from kernel_float16 import HALVES, same
 
+import eqsat as eq
+from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.compile import compile
+from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import input
 
 
@@ -43,3 +49,29 @@ def test_wider_numbers_are_rounded_once(dtype: str) -> None:
     values = around_ties(dtype)
     assert values.size > 200_000
     same(converted(values, "float16"), values.astype("float16"))
+
+
+# feature: K1
+@pytest.mark.parametrize("flags", ["", "-march=x86-64-v3", "-march=x86-64-v2"])
+def test_products_are_rounded_in_registers(flags: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `contract` each product is a half: of all kinds of numbers, alone in its sum; then of whole sums."""
+    if platform.machine() not in ("x86_64", "AMD64") and flags:
+        pytest.skip("flags of another processor")
+    monkeypatch.setenv("EQSAT_CFLAGS", flags)
+    rng = np.random.default_rng(3)
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    left = np.zeros((1 << 16, 4), np.float16)
+    left[np.arange(1 << 16), np.arange(1 << 16) % 4] = every
+    right = np.tile(rng.integers(0, 1 << 16, 19).astype(np.uint16).view(np.float16), (4, 1))
+    right[:, :8] = np.array([1, 0.33325, 2**-12, 1.001, 6e4, 2**-24, np.inf, -(2**-13)], np.float16)
+    right[:, 8:12] = np.array([2**-14, 1.5, 3.0, 0.1], np.float16)
+    small = rng.integers(-9, 9, (70, 33)).astype(np.float16), rng.integers(-9, 9, (33, 40)).astype(np.float16)
+    for a, b in ((left, right), small):
+        x, y = eq.input("x", a.shape, "float16"), eq.input("y", b.shape, "float16")
+        program = eq.Program([x, y], {"z": eq.matmul(x, y)})
+        with np.errstate(all="ignore"):
+            want = evaluate_outputs(program, {"x": a, "y": b})["z"]
+        for vector in (64, 32, 16):
+            kernel = CKernel(program, 1, Machine(vector=vector))
+            assert f"HALF{vector}(" in kernel.source
+            np.testing.assert_array_equal(kernel({"x": a, "y": b}), want)
