@@ -26,12 +26,16 @@ from eqsat.backends.lowering.values import Value
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.ir.terms.walk import nodes_of, postorder, substitute
 
 CHUNK = 32
 """Rows of a chunk at most: threads share chunks, and only in a chunk is a row behind another one."""
 FEWEST = 8
 """Rows of a chunk at least, and chunks: a first and a last row of each are done by themselves."""
+
+
+MEANWHILE = ("exp", "log", "tanh", "erf")
+"""Functions that take many multiplications and no division: next to less than one there is nothing to gain."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,13 @@ def find_behind(group: Group, simplifier: IndexSimplifier) -> Behind | None:
         return None
     if not any(is_float(n.dtype) for n in nodes_of("div", value.body)):
         return None
-    k = group.rows.axes
+    by_name = {v.name: v for v in group.values}
     for reader in reversed(group.values[:-1]):
-        axes = _same_loop(value, reader, k)
-        if axes is not None and reader.name in group.beside and _there(value, reader, axes, group, simplifier):
+        stored = by_name.get(group.beside.get(reader.name, ""))
+        if stored is None or stored.body is None or not any(n.op in MEANWHILE for n in postorder(stored.body)):
+            continue
+        axes = _same_loop(value, reader, group.rows.axes)
+        if axes is not None and _there(value, reader, axes, group, simplifier):
             return Behind(value, reader, axes)
     return None
 

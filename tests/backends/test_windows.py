@@ -33,13 +33,15 @@ def pool(
     c, h, w = (int(str(d)) for d in x.shape)
     combiner = how.get("combiner", "max")
     sizes = [(d + 2 * pads - apart * (k - 1) - 1) // s + 1 for d, k, s in zip((h, w), window, steps, strict=True)]
-    empty = eq.full((), neutral(combiner, x.dtype), x.dtype)
+    cells: Any = x
+    empty: Any = eq.full((), neutral(combiner, x.dtype), x.dtype)
 
     def body(c: Any, i: Any, j: Any, r: Any, q: Any) -> Any:
+        where: Any = eq.where
         at, to = i * steps[0] + r * apart - pads, j * steps[1] + q * apart - pads
         if not pads:
-            return x[c, at, to]
-        return eq.where((at >= 0) & (at < h) & (to >= 0) & (to < w), x[c, at, to], empty[()])
+            return cells[c, at, to]
+        return where((at >= 0) & (at < h) & (to >= 0) & (to < w), cells[c, at, to], empty[()])
 
     arguments: dict[str, Any] = {"combiner": "max", **how}
     result: Tensor = eq.compute((c, *sizes), body, reduce=window, **arguments)
