@@ -16,6 +16,12 @@ _ONE, _TWO = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _CLOSE, _LEAST_CLOSE = np.uint64(6), -2
 BEYOND = ("high", "low")
 FARTHEST = 100.0
+SMALLER = (2.0**-5, 2.0**-30, 2.0**-100)
+"""Scales for originals that overflow, or are uncertain, on plain numbers."""
+NUDGE = 8.0
+"""Units in the last place by which nudged floats differ."""
+NUDGES = (1, 2, 3)
+"""The numbers of variants."""
 _S30, _S27, _S31, _S11 = (np.uint64(n) for n in (30, 27, 31, 11))
 
 
@@ -46,13 +52,16 @@ class Draw:
     limits of the type, and numbers that the region itself has (`near`), with what lies beside them; "close" are a few
     small whole numbers, so that many cells are equal; "tame" are small positive numbers, for originals that fail on
     others; "high" are all above the numbers that the region has, and "low" all below, where a maximum, a mean or a
-    comparison hides what is done to the others.
+    comparison hides what is done to the others. Plain floats are multiplied by `scale`, with the same signs.
+    `nudged` is 0, or the number of a variant of the draw that differs from it in the last digits of floats.
     """
 
     kind: str
     seed: int
     limits: bool = True
     near: tuple[float, ...] = ()
+    scale: float = 1.0
+    nudged: int = 0
 
     def values(self, name: int, index: NDArray, dtype: str) -> NDArray:
         """The cells of a value at some flat positions.
@@ -92,6 +101,16 @@ class Draw:
         return made
 
     def _floats(self, bits: NDArray, dtype: str) -> NDArray:
+        made = self._own_floats(bits, dtype)
+        if not self.nudged:
+            return made
+        step = np.where((bits >> np.uint64(24 + self.nudged)) % np.uint64(2), NUDGE, -NUDGE) * float(
+            float_info(dtype).eps
+        )
+        with np.errstate(over="ignore"):
+            return np.asarray(made.astype(np.float64) * (1.0 + step)).astype(dtype)
+
+    def _own_floats(self, bits: NDArray, dtype: str) -> NDArray:
         if self.kind == "close":
             return np.asarray(bits % _CLOSE).astype(dtype) + np.asarray(_LEAST_CLOSE, dtype)
         unit = np.asarray(bits >> _S11, np.float64) * 2.0**-53
@@ -99,7 +118,8 @@ class Draw:
             return np.asarray(0.5 + unit, dtype)
         if self.kind in BEYOND:
             return np.asarray((self._largest + 1.0 + unit) * (1.0 if self.kind == "high" else -1.0)).astype(dtype)
-        made = np.asarray((unit - 0.5) * 5.0).astype(dtype)
+        scale = max(self.scale, float(float_info(dtype).tiny) * FARTHEST)
+        made = np.asarray((unit - 0.5) * (5.0 * scale)).astype(dtype)
         if self.kind == "special":
             top = float_info(dtype).max
             special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, *((top, -top) if self.limits else (2.0, -1.0))]

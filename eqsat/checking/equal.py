@@ -51,7 +51,15 @@ def difference(
     """
     if a.shape != b.shape or a.dtype != b.dtype:
         return f"{b.dtype}{b.shape} where {a.dtype}{a.shape} is expected"
-    wrong = differing(a, b, exact, free, signs, tolerance)
+    return told(differing(a, b, exact, free, signs, tolerance))
+
+
+def told(wrong: NDArray) -> str:
+    """Which cells are wrong, in words; '' where none is.
+
+    >>> told(np.array([False, True]))
+    '1 of 2 cells, the first at (1,)'
+    """
     count = int(np.count_nonzero(wrong))
     if not count:
         return ""

@@ -19,8 +19,8 @@ from eqsat.ir.terms.walk import nodes_of
 
 Key = tuple[int, int]
 Sizes = dict[Term, NDArray]
-OPENED = 400
-"""Definitions of operators are opened up to this many nodes in all."""
+OPENED = 20_000
+"""Definitions of operators are opened as long as a part has at most so many nodes."""
 
 
 class Impossible(EqsatError):
@@ -33,7 +33,10 @@ class Undefined(EqsatError):
 
 @dataclass
 class Part:
-    """Nodes with operands first; `free` are values drawn at random, by number; `same` stand for others."""
+    """Nodes with operands first; `free` are values drawn at random, by number; `same` stand for others.
+
+    opened: whether definitions of operators stand for them. A part that becomes too long by them is not `complete`.
+    """
 
     nodes: list[Node]
     free: dict[Key, int]
@@ -41,6 +44,8 @@ class Part:
     same: dict[Key, Key] = field(default_factory=dict[Key, Key])
     types: dict[Key, tuple[Shape, str]] = field(default_factory=dict[Key, tuple[Shape, str]])
     labels: dict[int, int] = field(default_factory=dict[int, int])
+    opened: bool = True
+    complete: bool = True
 
     def real(self, key: Key) -> Key:
         """The value that a tensor stands for."""
@@ -56,9 +61,9 @@ class Part:
                 yield from (np.asarray(t.const_value(c)) for c in nodes_of("const", *terms_of(n)) if c.dtype in DATA)
 
     @property
-    def reorders(self) -> bool:
-        """Whether rounding may differ between two orders of evaluation."""
-        return any(isinstance(n, Opaque) or (_sums(n) and is_float(n.outputs[0][1])) for n in self.nodes)
+    def exact(self) -> bool:
+        """Whether no rounding differs between two orders of evaluation."""
+        return not any(isinstance(n, Opaque) or (_sums(n) and is_float(n.outputs[0][1])) for n in self.nodes)
 
     @property
     def signs(self) -> bool:
@@ -82,9 +87,9 @@ def terms_of(node: View | Compute) -> list[Term]:
     return [*node.gather, node.valid, *(() if node.fill is None else (node.fill,))]
 
 
-def part_of(nodes: Sequence[Node], free: Mapping[Key, int], labels: Mapping[int, int]) -> Part:
+def part_of(nodes: Sequence[Node], free: Mapping[Key, int], labels: Mapping[int, int], opened: bool = True) -> Part:
     """The part with the given nodes, operands first; `labels` tell impure nodes apart."""
-    part = Part([], dict(free), labels=dict(labels))
+    part = Part([], dict(free), labels=dict(labels), opened=opened)
     for node in nodes:
         _add(part, node)
     return part
@@ -100,7 +105,7 @@ def _add(part: Part, node: Node) -> None:
     if isinstance(node, Constant):
         part.constants[node.serial, 0] = node.array
         return
-    if isinstance(node, Opaque) and node.definition is not None and node.pure:
+    if isinstance(node, Opaque) and node.definition is not None and node.pure and part.opened:
         made = _opened(part, node)
         if made is not None:
             for k, x in enumerate(made):
@@ -112,7 +117,8 @@ def _add(part: Part, node: Node) -> None:
 def _opened(part: Part, node: Opaque) -> list[Tensor] | None:
     """The outputs by the operator's definition, its nodes added."""
     assert node.definition is not None
-    if len(part.nodes) > OPENED:
+    part.complete = part.complete and len(part.nodes) <= OPENED
+    if not part.complete:
         return None
     inside = [Tensor(Input(f"operand{k}", x.shape, x.dtype)) for k, x in enumerate(node.operands)]
     try:

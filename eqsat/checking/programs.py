@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from eqsat.checking.assumed import assumptions
 from eqsat.checking.constants import Constants
-from eqsat.checking.draws import Draw, mixed, numbers_of, seed_of
+from eqsat.checking.draws import NUDGES, SMALLER, Draw, mixed, numbers_of, seed_of
 from eqsat.checking.drive import RegionRun, Sides, drive
-from eqsat.checking.equal import difference, unlike
+from eqsat.checking.equal import differing, told, unlike
 from eqsat.checking.foreign import signature_of
 from eqsat.checking.graph import Graph, Type, Vertex, content_mark
 from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, part_of
 from eqsat.checking.plan import Region
 from eqsat.checking.pull import MOST, Pull, filled, fillings
 from eqsat.checking.reach import out_of_range
+from eqsat.checking.settled import Settled
 from eqsat.checking.symbolic import proved
 from eqsat.checking.verdict import Checked, Difference, now
-from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.dtypes import INDEX, NDArray, is_float
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, View
 from eqsat.ir.terms.shape import Shape, format_shape, same_shape
@@ -189,7 +191,15 @@ class _Runner:
                 total += min(size, EVERY) * inner
         return total
 
-    def part(self, region: Region, side: int) -> Part:
+    def parts(self, region: Region) -> tuple[Part, Part]:
+        """Both sides. Where definitions are too long for one of them, both have operators that stand for themselves:
+        an operator that is opened on one side only would look like another function."""
+        made = self.part(region, 0), self.part(region, 1)
+        if made[0].complete and made[1].complete:
+            return made
+        return self.part(region, 0, opened=False), self.part(region, 1, opened=False)
+
+    def part(self, region: Region, side: int, opened: bool = True) -> Part:
         graph, inside = ((self.left, region.before), (self.right, region.after))[side]
         free = {_key(graph, value): k for value, k in region.reads[side].items()}
         for n in inside:
@@ -203,14 +213,14 @@ class _Runner:
             if not vertex.pure:
                 place = counts[vertex.mark] = counts.get(vertex.mark, 0) + 1
                 labels[vertex.source.serial] = place
-        made = part_of([graph.vertices[n].source for n in inside], free, labels)
+        made = part_of([graph.vertices[n].source for n in inside], free, labels, opened)
         for value in region.reads[side]:
             key = _key(graph, value)
             made.types[key] = graph.at(value).source.outputs[key[1]]
         return made
 
     def run(self, region: Region, deadline: float) -> RegionRun:
-        parts = self.part(region, 0), self.part(region, 1)
+        parts = self.parts(region)
         roots = [(_key(self.left, b), _key(self.right, a)) for b, a in region.pairs]
         for side, graph in ((0, self.left), (1, self.right)):
             for pair in region.pairs:
@@ -293,8 +303,6 @@ class _Trial:
             return RegionRun("run", "", {0: outside})
         if every and not self.sizes and not before.holes and not after.holes and proved(left, right, self.roots):
             return RegionRun("proved", "the same operations on the same cells")
-        exact = not before.reorders and not after.reorders
-        signs = before.signs and after.signs
         assumed = assumptions(left)
         holes = before.holes
         compared = 0
@@ -302,9 +310,12 @@ class _Trial:
         work = left.work + right.work + A_NODE * (len(before.nodes) + len(after.nodes))
         trials = max(TRIALS, min(MANY, SMALL // max(1, work)))
         near = numbers_of([*before.numbers(), *after.numbers()])
-        for draw in _draws(exact, trials, near):
+        settled = Settled({k for k, (b, _) in enumerate(self.roots) if is_float(before.types[b][1])})
+        for draw in _draws(before.exact and after.exact, trials, near):
             if compared and now() > deadline:
                 break
+            if draw.scale != 1.0 and not settled.open:
+                continue
             try:
                 expected, *others = [self._values(left, 0, draw, assumed, f) for f in fillings()[: 4 if holes else 1]]
             except (Undefined, EvaluationError) as error:
@@ -314,17 +325,15 @@ class _Trial:
                 found = self._values(right, 1, draw, assumed, filled(draw))
             except (Undefined, EvaluationError) as error:
                 return RegionRun("run", "", {0: f"the result has no value: {error}"})
-            problems: dict[int, str] = {}
-            for k, (a, b) in enumerate(zip(expected, found, strict=True)):
-                free = np.any([unlike(a, other[k]) for other in others], axis=0) if others else None
-                text = difference(a, b, exact, free, signs)
-                if text:
-                    problems[k] = f"{text} differ on {draw.kind} inputs"
+            nudged = partial(self._nudged, left, draw, assumed)
+            problems = self._problems([expected, *others], found, draw, settled, nudged)
             if problems:
                 return RegionRun("run", "", problems)
             compared += 1
-            if compared == trials:
+            if compared >= trials and not settled.open:
                 break
+        if settled.held:
+            return RegionRun("run", "", settled.problems())
         if not compared:
             raise trouble or Undefined("the original", "no inputs were tried")
         return RegionRun("run", f"{'all' if every else 'sampled'} cells equal on {compared} inputs")
@@ -358,16 +367,50 @@ class _Trial:
         assert trouble is not None
         raise trouble
 
+    def _problems(
+        self, expected: list[list[NDArray]], found: list[NDArray], draw: Draw, settled: Settled,
+        nudged: Callable[[], list[list[NDArray]]],
+    ) -> dict[int, str]:  # fmt: skip
+        """What differs on a draw, but for what is held: there the original may be uncertain (`expected` for each
+        filling of holes, and `nudged`), other than in moves."""
+        before, after = self.parts
+        exact, signs = before.exact and after.exact, before.signs and after.signs
+        first, *others = expected
+        again: list[list[NDArray]] | None = None
+        problems: dict[int, str] = {}
+        for k, (a, b) in enumerate(zip(first, found, strict=True)):
+            free = np.any([unlike(a, other[k]) for other in others], axis=0) if others else None
+            wrong = differing(a, b, exact, free, signs)
+            text = told(wrong) and f"{told(wrong)} differ on {draw.kind} inputs"
+            if text and exact:
+                problems[k] = text
+            elif text:
+                again = nudged() if again is None else again
+                if not again or not settled.holds(k, draw.kind, (a, b), [values[k] for values in again], wrong, text):
+                    problems[k] = text
+            settled.hear(k, a, wrong)
+        return problems
+
+    def _nudged(self, left: Pull, draw: Draw, assumed: Mapping[int, Any]) -> list[list[NDArray]]:
+        """The original's values for inputs that differ in their last digits; [] where it has none."""
+        draws = [replace(draw, nudged=k) for k in NUDGES]
+        try:
+            return [self._values(left, 0, nudged, assumed, fillings()[0]) for nudged in draws]
+        except (Undefined, EvaluationError):
+            return []
+
     def _values(self, pull: Pull, side: int, draw: Draw, assumed: Mapping[int, Any], hole: Any) -> list[NDArray]:
         cells_of = pull.run(draw, hole, assumed)
         return [cells_of(pair[side], p) for pair, p in zip(self.roots, self.points, strict=True)]
 
 
 def _draws(exact: bool, trials: int, near: tuple[float, ...]) -> list[Draw]:
-    """Inputs to try, the first ones first; tame ones only where the original fails on these."""
+    """Inputs to try, the first ones first; smaller ones where these say too little, tame ones where the original fails
+    on them."""
     kinds = ("plain", "special", "close", "special" if near else "plain")
     first = [Draw(kinds[k % 4], 1 + k, exact, near) for k in range(trials)]
-    return [*first, *(Draw("tame", 1 + trials + k) for k in range(6))]
+    smaller = [replace(first[0], scale=scale) for scale in SMALLER]
+    return [*first, *smaller, *(Draw("tame", 1 + trials + k) for k in range(6))]
 
 
 def _points(shape: Sequence[int], count: int, salt: int) -> NDArray:
