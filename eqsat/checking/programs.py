@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -21,14 +22,14 @@ from eqsat.checking.plan import Region
 from eqsat.checking.pull import MOST, Pull, filled, fillings
 from eqsat.checking.reach import out_of_range
 from eqsat.checking.settled import Settled
+from eqsat.checking.sizes import sizes_of
 from eqsat.checking.symbolic import proved
 from eqsat.checking.verdict import Checked, Difference, now
 from eqsat.ir.dtypes import INDEX, NDArray, is_float
-from eqsat.ir.errors import EvaluationError
+from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, View
 from eqsat.ir.terms.shape import Shape, format_shape, same_shape
-from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import postorder, symbols
+from eqsat.ir.terms.walk import postorder
 
 EVERY = 4096
 """Outputs of up to this many cells are compared in all cells, larger ones in SAMPLES of them."""
@@ -58,7 +59,7 @@ def check_programs(before: Program, after: Program, seconds: float = 10.0) -> Ch
         return Checked((), now() - begun, problem)
     constants = Constants()
     left, right = _graph(before, constants, False), _graph(after, constants, True)
-    runner = _Runner(left, right, _sizes([before, after]))
+    runner = _Runner(left, right, *sizes_of([before, after]))
     done, _ = drive(Sides(left, right, runner.run, runner.cost, runner.describe), seconds - (now() - begun))
     return Checked(done.regions, now() - begun, done.difference)
 
@@ -137,39 +138,6 @@ def name_of(node: Node) -> str:
     return f"{node.name}" if isinstance(node, Input) else f"{tag} t{node.serial}"
 
 
-def _sizes(programs: Sequence[Program]) -> list[Sizes]:
-    """Values for the symbols: the smallest ones, then ones that differ from each other."""
-    found: dict[Term, None] = {}
-    for program in programs:
-        for node in program.all_nodes():
-            for shape, _ in node.outputs:
-                for s in symbols(*(d for d in shape if isinstance(d, Term))):
-                    found.setdefault(s)
-    if not found:
-        return [{}]
-
-    def value(symbol: Term, wish: int) -> NDArray:
-        lower, upper, multiple = symbol.payload[1:4]
-        low = max(0, 0 if lower is None else lower)
-        number = max(low, wish)
-        number = -(-number // multiple) * multiple
-        if upper is not None and number > upper:
-            number = upper // multiple * multiple
-        return np.asarray(number, np.int64)
-
-    wishes = [
-        [0] * len(found),
-        [1] * len(found),
-        [2 + k for k in range(len(found))],
-        [5 + 3 * k for k in range(len(found))],
-    ]
-    tried: dict[tuple[int, ...], Sizes] = {}
-    for row in wishes:
-        sizes = {s: value(s, w) for s, w in zip(found, row, strict=True)}
-        tried.setdefault(tuple(int(v) for v in sizes.values()), sizes)
-    return list(tried.values())
-
-
 # -- regions ----------------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +146,7 @@ class _Runner:
     left: Graph
     right: Graph
     sizes: list[Sizes]
+    larger: list[Sizes]
 
     def cost(self, region: Region) -> float:
         """Cells to compute, roughly."""
@@ -230,17 +199,23 @@ class _Runner:
                 if isinstance(node, Constant) and key not in parts[side].free:
                     parts[side].constants[key] = node.array
         best: RegionRun | None = None
-        reason = ""
-        for sizes in self.sizes:
-            if best is not None and now() > deadline:
+        reason, told = "", False
+        for n, sizes in enumerate((*self.sizes, *self.larger)):
+            if (best is not None and now() > deadline) or (told and n >= len(self.sizes)):
                 break
+            trial = _Trial(parts, roots, sizes)
             try:
-                outcome = _Trial(parts, roots, sizes).outcome(deadline)
+                outcome = trial.outcome(deadline)
             except Undefined as error:
                 reason = f"no inputs were found on which the original has a value: {error}"
                 continue
+            except Impossible:
+                if best is None or n < len(self.sizes):
+                    raise
+                break
             if outcome.problems:
                 return outcome
+            told = told or any(p.size for p in trial.points)
             best = outcome if best is None or outcome.verdict == "run" else best
         if best is None:
             raise Impossible("region", reason)
@@ -287,6 +262,21 @@ def _key(graph: Graph, value: int) -> Key:
     return vertex.source.serial, value - vertex.outputs[0]
 
 
+class _Fails(EqsatError):
+    """The result has no value where the original may have one."""
+
+
+@contextmanager
+def _failing(side: int) -> Iterator[None]:
+    """Extents of the result are less than 0 only where those of the original are."""
+    try:
+        yield
+    except Undefined as error:
+        if side:
+            raise _Fails(error.operation, error.problem) from error
+        raise
+
+
 @dataclass
 class _Trial:
     """A region at sizes in numbers."""
@@ -296,7 +286,10 @@ class _Trial:
     sizes: Sizes
 
     def outcome(self, deadline: float) -> RegionRun:
-        left, right, every = self._asked(deadline)
+        try:
+            left, right, every = self._asked(deadline)
+        except _Fails as error:
+            return RegionRun("run", "", {0: f"the result has no value: {error}"})
         before, after = self.parts
         outside = out_of_range(right)
         if outside and not out_of_range(left):
@@ -340,8 +333,8 @@ class _Trial:
 
     def _asked(self, deadline: float) -> tuple[Pull, Pull, bool]:
         """Both sides with what they read, for all cells or for as many as the time allows."""
-        shapes = [Pull(self.parts[0], self.sizes).shape(b) for b, _ in self.roots]
-        if [Pull(self.parts[1], self.sizes).shape(a) for _, a in self.roots] != shapes:
+        shapes = self._shapes(0)
+        if self._shapes(1) != shapes:
             raise Impossible("region", "the shapes of the two sides differ")
         if max(map(cells, shapes), default=0) >= NUMBERED:
             raise Impossible("region", "its cells cannot be numbered in 64 bits")
@@ -358,7 +351,8 @@ class _Trial:
                         key = pull.part.real(pair[side])
                         if key not in pull.part.free and key not in pull.part.constants:
                             wanted[key] = np.union1d(wanted[key], p) if key in wanted else p
-                    pull.ask(wanted)
+                    with _failing(side):
+                        pull.ask(wanted)
             except Impossible as error:
                 trouble = error
                 continue
@@ -366,6 +360,11 @@ class _Trial:
             return left, right, every and count == EVERY
         assert trouble is not None
         raise trouble
+
+    def _shapes(self, side: int) -> list[tuple[int, ...]]:
+        pull = Pull(self.parts[side], self.sizes)
+        with _failing(side):
+            return [pull.shape(pair[side]) for pair in self.roots]
 
     def _problems(
         self, expected: list[list[NDArray]], found: list[NDArray], draw: Draw, settled: Settled,

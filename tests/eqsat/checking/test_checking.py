@@ -113,6 +113,26 @@ def test_a_wrong_program_is_found(name: str) -> None:
     assert check_programs(before, before, 10.0).difference is None
 
 
+@pytest.mark.parametrize("taps", [3, 5, 13, 40, 1000])
+def test_sizes_are_chosen_for_which_there_are_cells(taps: int) -> None:
+    """Windows over an image of any size: where they do not fit, an extent would be less than 0."""
+    left = SYMBOL - (taps - 1)
+    before = program(eq.compute((left, 4), lambda i, j, r: S[i + r, j], reduce=(taps,)), inputs=[S])
+    for step in (1, 2):
+        turned = eq.compute((4, left), lambda j, i, r, step=step: S[i + r // step, j], reduce=(taps,))
+        found = check_programs(before, program(turned.permute_dims((1, 0)), inputs=[S]))
+        assert found.count("run") == 1 and (found.difference is None) == (step == 1)
+
+
+def test_a_result_may_not_have_extents_below_zero_on_its_own() -> None:
+    """Where the original has a value."""
+    less = eq.compute((SYMBOL - 3, 4), lambda i, j: S[i, j])
+    before = program(eq.compute((4,), lambda i: S[0, i] * 2.0), inputs=[S])
+    after = program(eq.compute((4,), lambda i: eq.where(S[0, 0] < 9e9, S[0, i] * 2.0, less[0, i])), inputs=[S])
+    found = check_programs(before, after)
+    assert found.difference is not None and "a shape becomes" in found.difference.problem
+
+
 @pytest.mark.parametrize("reduce", [(), (3,)])
 def test_an_empty_tensor_reads_nothing(reduce: tuple[int, ...]) -> None:
     """Also where its formula loads one place whatever the index is."""
