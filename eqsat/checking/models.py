@@ -21,6 +21,7 @@ from eqsat.checking.model_shapes import elsewhere
 from eqsat.checking.model_symbolic import proved
 from eqsat.checking.part import Impossible
 from eqsat.checking.plan import Region
+from eqsat.checking.sizes import LARGER
 from eqsat.checking.verdict import Checked, CheckFailure, Difference, now
 
 HEAVY = frozenset(
@@ -44,6 +45,8 @@ START = 2.5e-3
 """Seconds that two sessions take to start."""
 CUTS = 8
 """How often regions are planned anew where they are cut at values that only look alike."""
+MODEL_SIZES = 2
+"""How many larger sizes are tried where the original fails at small ones: windows do not fit, say."""
 CHEAP = 0.01
 """Seconds that are spent on a region whatever is left."""
 
@@ -90,6 +93,14 @@ def check_and_names(before: ModelProto, after: ModelProto, seconds: float) -> tu
     if found is None:
         text = "at all sizes tried, the model has other ranks than it declares"
         return Checked((), now() - begun, None, text), unchecked_names(before, after)
+    for size in LARGER[:MODEL_SIZES] if names else ():
+        left = seconds - (now() - begun)
+        if found.difference is not None or not _left_out(found) or left <= 0:
+            break
+        answer = _at(before, after, {n: size + 3 * k for k, n in enumerate(names)}, contents, left)
+        if answer is not None and (answer[0].difference is not None or _left_out(answer[0]) < _left_out(found)):
+            found, kept = answer
+            count += 1
     regions = found.regions
     if len(every) > 1:
         where = f"at {count} size{'s' * (count > 1)}"
@@ -138,6 +149,8 @@ def _best(left: Unit, right: Unit, cut: Callable[[], Unit | None], seconds: floa
 
 def _left_out(checked: Checked) -> float:
     """The share of regions that were not compared."""
+    if checked.skipped:
+        return 1.0
     return checked.count("neither") / max(1, len(checked.regions))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -267,7 +267,7 @@ class _Fails(EqsatError):
 
 
 @contextmanager
-def _failing(side: int) -> Iterator[None]:
+def _failing(side: int) -> Generator[None]:
     """Extents of the result are less than 0 only where those of the original are."""
     try:
         yield

@@ -28,6 +28,8 @@ def attention_signature(c: Call) -> Signature:
     """Batches and heads are independent, and so are the columns of the values."""
     q, k, _, mask, *_ = _slots(c)
     assert q is not None and k is not None
+    if {q.rank, k.rank} not in ({3}, {4}):
+        raise Declined(c.op, f"queries of rank {q.rank}, keys of rank {k.rank}")
     if q.rank == 3:
         scores, ins, outs = "b h s u", "b s q, b t k, b t v", "b s o, b n u d, b n u e"
         free, summed, state = "b", "", "n"
@@ -44,7 +46,7 @@ def _heads(x: Tensor, count: int, op: str) -> Tensor:
     """(batch, sequence, heads * size) as (batch, heads, sequence, size)."""
     if x.rank == 4:
         return x
-    width = x.shape[-1]
+    width = x.shape[-1] if x.shape else None
     if x.rank != 3 or count < 1 or not isinstance(width, int) or width % count:
         raise Declined(op, f"{count} heads of {width} numbers at rank {x.rank}")
     return permute_dims(reshape(x, (*x.shape[:2], count, width // count)), (0, 2, 1, 3))

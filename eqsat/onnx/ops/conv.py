@@ -76,10 +76,17 @@ def _with_bias(y: Tensor, bias: Sequence[Tensor]) -> Tensor:
     return pointwise("Add", lambda a, b: a + b, y, along_channels(bias[0], y.rank)) if bias else y
 
 
+def window_axes(c: Call, x: Tensor, w: Tensor) -> int:
+    """How many axes the windows have."""
+    if x.rank < 3 or w.rank != x.rank:
+        raise Declined(c.op, f"weights of rank {w.rank} for rank {x.rank}")
+    return x.rank - 2
+
+
 @node("Conv", "x w b?", f"{WINDOW} group", leading=1, slot=Slot(zero), windows=Windows((0, 1)))
 def convolution(c: Call) -> Tensor:
     x, w, *bias = c.tensors
-    count = x.rank - 2
+    count = window_axes(c, x, w)
     strides, apart = numbers(c, "strides", count, 1), numbers(c, "dilations", count, 1)
     x = padded(x, paddings(c, x.shape[2:], w.shape[2:], strides, apart))
     return _with_bias(conv(x, w, strides, 0, apart, int(c.get("group", 1))), bias)
@@ -88,7 +95,7 @@ def convolution(c: Call) -> Tensor:
 @node("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape", leading=1, windows=Windows((0, 1)))
 def transposed(c: Call) -> Tensor:
     x, w, *bias = c.tensors
-    count, mode = x.rank - 2, c.get("auto_pad", "NOTSET")
+    count, mode = window_axes(c, x, w), c.get("auto_pad", "NOTSET")
     strides, apart = numbers(c, "strides", count, 1), numbers(c, "dilations", count, 1)
     more, wanted = numbers(c, "output_padding", count, 0), ints(c.get("output_shape", ()), c.op)
     if wanted or mode in ("SAME_UPPER", "SAME_LOWER"):

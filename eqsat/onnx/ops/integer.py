@@ -14,7 +14,7 @@ from eqsat.ir.tensors.views import reshape
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
-from eqsat.onnx.ops.conv import numbers, padded, paddings
+from eqsat.onnx.ops.conv import numbers, padded, paddings, window_axes
 from eqsat.onnx.ops.declare import WINDOW
 from eqsat.onnx.ops.nodes import node
 from eqsat.onnx.ops.signatures import spelled
@@ -58,7 +58,7 @@ def matmul_integer(c: Call) -> Tensor:
 def conv_integer(c: Call) -> Tensor:
     """What is around the operand is its zero point."""
     x, w, first, second = _operands(c)
-    count = x.rank - 2
+    count = window_axes(c, x, w)
     strides, apart = numbers(c, "strides", count, 1), numbers(c, "dilations", count, 1)
     if second is not None and second.rank == 1:
         second = reshape(second, (second.shape[0], *((1,) * (w.rank - 1))))

@@ -149,7 +149,7 @@ def _product(c: Call, a: Tensor, b: Tensor, tag: Tag) -> Tensor:
 @define("Einsum", "inputs*", "equation=*")
 def einsum(c: Call) -> Tensor:
     """A sum of products; a label twice on an operand is its diagonal, and an ellipsis its axes that have no label."""
-    labels, result = _equation(str(c.attrs["equation"]), c.tensors, c.op)
+    labels, result = _equation(str(c.get("equation", "")), c.tensors, c.op)
     extents: dict[str, Dim] = {}
     for names, v in zip(labels, c.tensors, strict=True):
         for x, d in zip(names, v.shape, strict=True):

@@ -74,9 +74,9 @@ def instance_normalization(c: Call) -> Tensor:
 def group_normalization(c: Call) -> Tensor:
     """Channels as (group, member); scale and bias have one number per channel."""
     x, scale, bias = c.tensors
+    if c.opset < 21 or x.rank < 2:
+        raise Declined(c.op, "is deprecated" if c.opset < 21 else f"an operand of rank {x.rank}")
     groups, channels = ints(c.get("num_groups", 0), c.op)[0], x.shape[1]
-    if c.opset < 21:
-        raise Declined(c.op, "is deprecated")
     if not isinstance(channels, int) or groups < 1 or channels % groups:
         raise Declined(c.op, f"{channels} channels in {groups} groups")
     split: Shape = (x.shape[0], groups, channels // groups, *x.shape[2:])

@@ -221,9 +221,9 @@ def one_hot_signature(c: Call) -> Signature:
 @node("OneHot", "indices depth values", "axis", "depth", wide=False, otherwise=one_hot_signature)
 def one_hot(c: Call) -> Tensor:
     """The second value where the position along the new axis is the index, which may count from the end."""
-    index, values = c.tensors
+    index, *_, values = c.tensors
     depth = c.get("depth")
-    if not isinstance(depth, (int, float)) or int(depth) < 1:
+    if len(c.tensors) != 2 or not isinstance(depth, (int, float)) or int(depth) < 1:
         raise Declined(c.op, "the depth is not a number")
     extent = int(depth)
     axis = normalize_axis(int(c.get("axis", -1)), index.rank + 1, c.op)

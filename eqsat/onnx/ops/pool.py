@@ -108,4 +108,6 @@ def lp_pool(c: Call) -> Tensor:
 @node("GlobalLpPool", "x", "p")
 def global_lp_pool(c: Call) -> Tensor:
     x, p = c.one(), ints(c.get("p", 2), c.op)[0]
+    if x.rank < 2:
+        raise Declined(c.op, f"an operand of rank {x.rank}")
     return _root(pooled(x, [window(d, d) for d in x.shape[2:]], "sum", _power(p)), p)

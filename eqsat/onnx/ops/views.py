@@ -214,9 +214,15 @@ def concat(c: Call) -> Tensor:
     return reductions.concat(c.tensors, int(c.get("axis", 1)))
 
 
+def _block(c: Call) -> int:
+    if not c.get("blocksize"):
+        raise Declined(c.op, "no size of blocks is given")
+    return int(c.attrs["blocksize"])
+
+
 @define("DepthToSpace", "input", "blocksize mode=DCR|CRD")
 def depth_to_space(c: Call) -> Tensor:
-    x, s = c.one(), int(c.attrs["blocksize"])
+    x, s = c.one(), _block(c)
     n, channels, h, w = x.shape
     if not isinstance(channels, int) or channels % (s * s):
         raise Declined(c.op, f"{channels} channels in blocks of {s}")
@@ -230,7 +236,7 @@ def depth_to_space(c: Call) -> Tensor:
 
 @define("SpaceToDepth", "input", "blocksize mode=DCR|CRD")
 def space_to_depth(c: Call) -> Tensor:
-    x, s = c.one(), int(c.attrs["blocksize"])
+    x, s = c.one(), _block(c)
     n, channels, h, w = x.shape
     if not (isinstance(channels, int) and isinstance(h, int) and isinstance(w, int)) or h % s or w % s:
         raise Declined(c.op, f"{h} x {w} in blocks of {s}")
@@ -252,6 +258,8 @@ def trilu(c: Call) -> Tensor | tuple[Tensor, ...]:
         signature = named(sides, [names], [x.shape, computed[0].shape], [x.shape], dict.fromkeys(names[:-2], "map"))
         return opaque(c, signature, [(x.shape, x.dtype)])
     k = int(c.get("k", 0))
+    if x.rank < 2:
+        raise Declined(c.op, f"an operand of rank {x.rank}")
     axes = output_axes(x.shape)
     row, column = axes[-2], axes[-1]
     keep = row + k <= column if c.get("upper", 1) else column <= row + k

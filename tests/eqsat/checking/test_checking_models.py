@@ -279,6 +279,20 @@ def test_a_declared_rank_is_relied_on() -> None:
     assert wrong(None, "Identity") and wrong([4, None], "Identity") and wrong([4, None, 2], "Neg")
 
 
+@pytest.mark.parametrize("taps", [3, 9, 21])
+def test_sizes_are_chosen_that_windows_fit(taps: int) -> None:
+    """At the smallest sizes of an image the original fails: larger ones tell whether the result is right."""
+    numbers = np.random.default_rng(0).standard_normal((3, 3, taps, taps)).astype("float32")
+
+    def side(wrong: bool) -> ModelProto:
+        nodes = [N("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]), N("Conv", ["t", "w"], ["y"])]
+        weights = numbers[:, :, ::-1] if wrong else numbers
+        return model(nodes, [("x", F, ["N", "H", "W", 3])], [("y", F, [None] * 4)], {"w": weights})
+
+    found = check_models(side(False), side(True))
+    assert found.difference is not None and found.count("run") == 1
+
+
 def test_interfaces_are_compared() -> None:
     base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
 

@@ -305,3 +305,17 @@ def test_ranks_that_do_not_fit_are_carried(op: str) -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     with contextlib.suppress(EqsatError):  # inference knows better
         assert [n.op_type for n in write(read(model)).graph.node] == [op]
+
+
+@pytest.mark.parametrize("opset", [11, 22])
+def test_ranks_that_no_model_has_are_declined(opset: int) -> None:
+    """Operands of any rank, and parameters for others: an entry has a formula, or says that it has none."""
+    for op in onnx_ops.operator_names():
+        for ranks in [(n,) for n in range(6)] + [
+            (n, m, *(1,) * k) for n in range(6) for m in range(6) for k in range(2)
+        ]:
+            operands = tuple(input(f"x{k}", (2,) * rank, "float32") for k, rank in enumerate(ranks))
+            taps = (1,) * max(0, ranks[0] - 2)
+            for attrs in ({}, {"auto_pad": "SAME_UPPER"}, {"kernel_shape": taps}, {"output_shape": taps}, {"axis": 3}):
+                with contextlib.suppress(EqsatError):
+                    onnx_ops.apply(Call(op, operands, attrs, opset))
