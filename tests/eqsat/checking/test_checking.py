@@ -128,10 +128,9 @@ def test_a_result_may_not_have_extents_below_zero_on_its_own() -> None:
     """Where the original has a value."""
     less = eq.compute((SYMBOL - 3, 4), lambda i, j: S[i, j])
     before = program(eq.compute((4,), lambda i: S[0, i] * 2.0), inputs=[S])
-    after = program(
-        eq.compute((4,), lambda i: eq.where(S[0, 0] < 9e9, S[0, i] * 2.0, less[0, i])),
-        inputs=[S],  # pyright: ignore[reportUnknownLambdaType]
-    )
+    known = S[0, 0] < 9e9
+    chosen = eq.compute((4,), lambda i: eq.where(known, S[0, i] * 2.0, less[0, i]))  # pyright: ignore[reportUnknownLambdaType]
+    after = program(chosen, inputs=[S])
     found = check_programs(before, after)
     assert found.difference is not None and "a shape becomes" in found.difference.problem
 
