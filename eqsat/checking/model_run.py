@@ -23,6 +23,7 @@ from eqsat.checking.settled import Settled
 from eqsat.checking.verdict import now
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import MissingPackage
+from eqsat.models.guarded_runs import survived
 from eqsat.models.package import require
 
 NUMPY: dict[int, str] = {
@@ -168,6 +169,9 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionR
         right = _Engine(small[1].model, reference)
     except _Refused as error:
         return RegionRun("run", "", dict.fromkeys(range(len(small[0].outputs)), f"the result does not load: {error}"))
+    fault = "" if reference else _fatal(small)
+    if fault:
+        return RegionRun("run", "", dict.fromkeys(range(len(small[0].outputs)), fault))
     compared, trouble = 0, ""
     proof = moves and _countable(small)
     few = sum(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()) < FEW
@@ -208,6 +212,18 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionR
     if proof and compared == 2:
         return RegionRun("proved", "values are only moved, and each arrives where it should")
     return RegionRun("run", f"equal on {compared} inputs")
+
+
+def _fatal(small: tuple[Small, Small]) -> str:
+    """Whether the result ends the process in which it is run with inputs that have no cells; Impossible where the
+    original does."""
+    if all(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()):
+        return ""
+    draw = Draw("tame", 14)
+    count = survived([(side.model.SerializeToString(), _feeds(side, draw)) for side in small])
+    if not count:
+        raise Impossible("region", "the runtime ends the process in which it runs the original")
+    return "the runtime ends the process in which it runs the result" if count == 1 else ""
 
 
 def _problems(

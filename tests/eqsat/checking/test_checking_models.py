@@ -500,3 +500,21 @@ def test_a_runtime_that_warns_of_empty_axes_is_not_heard() -> None:
         warnings.simplefilter("always")
         assert check_models(before, after).regions
     assert not [w for w in heard if w.category is RuntimeWarning]
+
+
+def test_a_runtime_that_ends_its_process_does_not_end_ours() -> None:
+    """Where the batch is empty, onnxruntime divides by the extents of an Einsum over it."""
+    ends = [("x", F, ["B", 3, 3]), ("w", F, ["B", 5, 3])], [("y", F, [None] * 3)]
+
+    def side(equation: str, turned: bool) -> ModelProto:
+        product = N("Einsum", ["v", "w"], ["y"], equation=equation)
+        if not turned:
+            return model([N("Relu", ["x"], ["v"]), product], *ends)
+        turn, back = (N("Transpose", [a], [b], perm=[0, 2, 1]) for a, b in (("x", "t"), ("u", "v")))
+        return model([turn, N("Relu", ["t"], ["u"]), back, product], *ends)
+
+    before = side("bij,bkj->bik", True)
+    assert check_models(before, side("bij,bkj->bik", False)).difference is None
+    assert check_models(before, side("bji,bkj->bik", False)).difference is not None
+    result = eq.onnx.optimize(before)
+    assert result.cost_after < result.cost_before
