@@ -6,7 +6,7 @@ is chosen here and checked when the kernel is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from eqsat.backends.c.expr import index_type
@@ -16,17 +16,31 @@ from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BackendError
 from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.ranges.ceilings import Ceilings
+from eqsat.ir.ranges.intervals import End
 from eqsat.ir.statements.flatten import flatten_buffers
 from eqsat.ir.statements.lanes import to_scalars
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
 from eqsat.ir.statements.ssa import to_ssa
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, children, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    BufferDecl,
+    For,
+    If,
+    Stmt,
+    Store,
+    children,
+    seq,
+    statements,
+    stmt_terms,
+)
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
-from eqsat.ir.terms.walk import map_loads, substitute, transform
+from eqsat.ir.terms.walk import map_loads, nodes_of, substitute, transform
 
 LIMITS = tuple(1 << bits for bits in (40, 31, 27, 24, 20, 16))
 """The greatest values of a size that has no upper bound of its own, the first one that fits 64 bits is taken."""
@@ -75,7 +89,7 @@ def prepare(func: PrimFunc) -> Prepared:
         sizes = {s: _bounded(s, limit) for s in func.symbols}
         extents: dict[Term, Term] = {}
         made = _Axes(sizes, extents).stmt(body, {})
-        simplifier = IndexSimplifier()
+        simplifier = IndexSimplifier(ranges=_quotients(made, extents))
         terms = [x for s in statements(made) for x in stmt_terms(s)]
         try:
             index = index_type([*terms, *extents, *extents.values()], simplifier)
@@ -87,6 +101,31 @@ def prepare(func: PrimFunc) -> Prepared:
         return Prepared(func, checked, made, extents, sizes, names, index, simplifier)
     assert problem is not None
     raise problem
+
+
+def _quotients(body: Stmt, extents: Mapping[Term, Term]) -> dict[Term, tuple[int, int]]:
+    """The ranges of quotients by sizes, from the extents of the loops and the branches in which they stand."""
+    found: dict[Term, tuple[int, End]] = {}
+
+    def look(terms: Iterable[Term], ceilings: Ceilings) -> None:
+        for node in nodes_of("floordiv", *terms):
+            low = ceilings.bounds.span(node)[0]
+            if node.dtype == INDEX and t.int_value(node.args[1]) is None and isinstance(low, int):
+                before = found[node][1] if node in found else low + 1
+                found[node] = (low, max(ceilings.most(node) + 1, before))
+
+    def stmt(part: Stmt, ceilings: Ceilings) -> None:
+        look(stmt_terms(part), ceilings)
+        if isinstance(part, If):
+            stmt(part.then, ceilings.under(part.condition))
+            if part.orelse is not None:
+                stmt(part.orelse, ceilings.under(t.logical_not(part.condition)))
+            return
+        for inner in children(part):
+            stmt(inner, ceilings)
+
+    stmt(body, Ceilings(extents))
+    return {node: (low, high) for node, (low, high) in found.items() if isinstance(high, int)}
 
 
 def _that_runs(stmt: Stmt) -> Stmt:

@@ -23,11 +23,11 @@ INDEX_LIMIT = 1 << 40
 class IndexSimplifier:
     """Ranges and simple forms of terms, remembered for the time one program is lowered."""
 
-    def __init__(self, tables: Mapping[str, NDArray] | None = None) -> None:
+    def __init__(self, tables: Mapping[str, NDArray] | None = None, ranges: Mapping[Term, Range] | None = None) -> None:
         self.tables = dict(tables or {})
         """The contents of index tables, and of integer constants that become an index, by the name in loads."""
-        self._facts: dict[Term, Range] = {}
-        self._bounds = Bounds()
+        self._facts: dict[Term, Range] = dict(ranges or {})
+        self._bounds = Bounds(self._facts)
         self._seen: dict[Term, None] = {}
         self._simple: dict[Term, Term] = {}
 

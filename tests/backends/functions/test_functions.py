@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import math
 import pickle
 from importlib.util import find_spec
 
@@ -324,6 +327,27 @@ def test_local_memory_of_several_physical_axes(target: str) -> None:  # feature:
     eq.compile(f, target=target)(x=x, y=y)
     eq.run_primfunc(f, {"x": x, "y": want})
     assert np.array_equal(y, want) and np.array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize("shape, order", [((5, 3, 8), (1, 0, 2)), ((5, 3, 2, 4), (2, 3, 0, 1))])
+@pytest.mark.parametrize("split", [False, True])
+def test_a_loop_over_three_sizes_is_cut_into_indices_below_each(
+    shape: tuple[int, ...], order: tuple[int, ...], split: bool
+) -> None:
+    sizes = [2 if n == 2 else eq.symbol(f"S{k}") for k, n in enumerate(shape)]
+    f = eq.primfunc("turned")
+    a, b = f.param("a", sizes, "int32"), f.param("b", [sizes[d] for d in order], "int32")
+    with contextlib.ExitStack() as loops:
+        at = [loops.enter_context(f.loop(f"i{k}", n)) for k, n in enumerate(sizes)]
+        b[tuple(at[d] for d in order)] = a[tuple(at)]
+    s = eq.Schedule(f.build())
+    fused = functools.reduce(s.fuse, s.loops)
+    if split:
+        s.split(fused, [None, 16])
+    x = np.arange(math.prod(shape), dtype="int32").reshape(shape)
+    y = np.zeros([shape[d] for d in order], "int32")
+    eq.compile(s.func)(a=x, b=y)
+    assert np.array_equal(y, x.transpose(order))
 
 
 def test_what_a_target_does_not_have_is_refused() -> None:  # feature: B9
