@@ -349,7 +349,7 @@ def _recalled(
     node: Opaque, found: Called, func: PrimFunc, buffer: str, index_map: Any, pad_value: Any
 ) -> dict[int, Tensor]:
     """A call of the function in the new layout: its results as the call before has them."""
-    m = index_map_in("transform_calls", index_map, len(found.func.buffer_map[buffer].shape))
+    m = index_map_in("transform_calls", index_map, len(found.func.buffer_map[buffer].shape), found.func.symbols)
     arguments = dict(zip(found.given, node.operands, strict=True))
     if buffer in arguments:
         x = arguments[buffer]

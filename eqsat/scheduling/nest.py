@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from eqsat.ir.statements.stmt import (
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import fresh_name, leaf_name
+from eqsat.ir.terms.text import fresh_name, leaf_name, symbol_names
 from eqsat.ir.terms.walk import nodes_of, substitute
 
 
@@ -205,10 +205,11 @@ def block_depth(func: PrimFunc, block: str, what: str) -> int:
     return count
 
 
-def index_map_in(what: str, given: Any, rank: int) -> IndexMap:
-    """What a user gives as an index map, with the errors of a schedule."""
+def index_map_in(what: str, given: Any, rank: int, sizes: Iterable[Term] = ()) -> IndexMap:
+    """What a user gives as an index map, with the errors of a schedule; a text may speak of sizes by their names."""
     try:
-        return index_map_of(given, rank)
+        known = {name: size for size, name in symbol_names(sizes).items()}
+        return IndexMap.parse(given, known) if isinstance(given, str) else index_map_of(given, rank)
     except EqsatError as error:
         raise ScheduleError(what, str(error), witness=error.witness) from error
 

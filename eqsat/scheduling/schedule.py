@@ -18,7 +18,7 @@ from eqsat.scheduling.arguments import checked
 from eqsat.scheduling.holes import numbered
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES, take
-from eqsat.scheduling.trace import Step, Trace
+from eqsat.scheduling.trace import Step, Trace, at_sizes_of
 from eqsat.scheduling.whole import WholeFunction
 
 
@@ -99,7 +99,8 @@ class Schedule(WholeFunction):
         return result
 
     def take(self, trace: Trace) -> None:
-        """Take the steps of a trace, in order; where one is refused, those before it are taken.
+        """Take the steps of a trace, in order; where one is refused, those before it are taken. Sizes that are not this
+        function's are those of it that have their names.
 
         >>> s, other = example(), example()
         >>> s.parallel("i")
@@ -117,7 +118,7 @@ class Schedule(WholeFunction):
                 known = ", ".join(sorted(PRIMITIVES))
                 raise ScheduleError(f"replay of {step.name}", "there is no such primitive", f"one of {known}")
             try:
-                made = self._apply(step.name, **step.args)
+                made = self._apply(step.name, **at_sizes_of(self.func, step.args))
             except TypeError as error:
                 raise ScheduleError(f"replay of {step.name}", str(error)) from error
             if step.made and made != step.made:
@@ -222,7 +223,7 @@ class Schedule(WholeFunction):
         ('a', 'b')
         """
         what = f"transform_block_layout of {block}"
-        m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what))
+        m = nest.index_map_in(what, index_map, nest.block_depth(self.func, block, what), self.func.symbols)
         return self._apply("transform_block_layout", block=block, index_map=m, names=names)
 
     def transform_loops(
@@ -237,7 +238,7 @@ class Schedule(WholeFunction):
         4*a + b < 17 and 3 <= 4*a + b
         """
         given = listed(loops, f"transform_loops with loops={loops!r}", f"loops=[{loops!r}]", ScheduleError)
-        m = nest.index_map_in(f"transform_loops of {', '.join(map(str, given))}", index_map, len(given))
+        m = nest.index_map_in(f"transform_loops of {', '.join(map(str, given))}", index_map, len(given), self.func.symbols)
         return self._apply("transform_loops", loops=given, index_map=m, names=names)
 
     def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:
@@ -285,7 +286,7 @@ class Schedule(WholeFunction):
         """
         what = f"transform_layout of {buffer}"
         decl = declared(self.func, buffer, what).decl
-        m = nest.index_map_in(what, index_map, len(decl.shape))
+        m = nest.index_map_in(what, index_map, len(decl.shape), self.func.symbols)
         if isinstance(pad_value, str):
             places = {f"i{n}": ax(n, 0) for n in range(len(m.outputs))}
             pad_value = self._term(pad_value, places)

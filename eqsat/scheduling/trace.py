@@ -10,8 +10,11 @@ from eqsat.ir.errors import ParseError
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.term_json import term_from_json, term_to_json
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.walk import substitute, symbols
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +88,36 @@ class Trace:
             name = reader.string(reader.field(data, "name"), "name")
             steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists))
         return Trace(tuple(steps))
+
+
+def at_sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a step in which sizes of another function are those that this one has by their names: a function that
+    was read from text has sizes of its own.
+
+    >>> text = "func f(A: int8[N])\\n  symbol N\\n  pass"
+    >>> one, other = PrimFunc.parse(text), PrimFunc.parse(text)
+    >>> at_sizes_of(other, {"condition": one.symbols[0] < 4})["condition"] is (other.symbols[0] < 4)
+    True
+    """
+    sizes = {x.serial: x for x in func.symbols}
+    names: dict[str, list[Term]] = {}
+    for size in sizes.values():
+        names.setdefault(leaf_name(size), []).append(size)
+
+    def own(term: Term) -> dict[Term, Term]:
+        found = {x: names.get(leaf_name(x), []) for x in symbols(term) if x.serial not in sizes}
+        return {x: same[0] for x, same in found.items() if len(same) == 1}
+
+    def moved(value: Any) -> Any:
+        if isinstance(value, Term):
+            return substitute(value, own(value))
+        if not isinstance(value, IndexMap):
+            return value
+        back = None if value.inverse_index_map is None else moved(value.inverse_index_map)
+        outputs = tuple(substitute(x, own(x)) for x in value.final_indices)
+        return IndexMap(value.names, outputs, value.axis_separators, back)
+
+    return {name: moved(value) for name, value in args.items()}
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, statements
 from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.text import leaf_name, symbol_names
 from eqsat.passes.hoist import HoistKind
 
 
@@ -205,7 +205,7 @@ class WholeFunction:
         """The term of a text over these names, the function's sizes and its buffers."""
         local = [s.buffer for s in statements(self.func.body) if isinstance(s, (Alloc, Alias))]
         decls = [*self.func.buffer_map.values(), *local]
-        known = {**{leaf_name(s): s for s in self.func.symbols}, **names}
+        known = {**{name: s for s, name in symbol_names(self.func.symbols).items()}, **names}
         try:
             return parse_expr(text, known, {d.name: (d.name, d.scalar) for d in decls})
         except EqsatError as error:
