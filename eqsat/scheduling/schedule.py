@@ -238,7 +238,9 @@ class Schedule(WholeFunction):
         4*a + b < 17 and 3 <= 4*a + b
         """
         given = listed(loops, f"transform_loops with loops={loops!r}", f"loops=[{loops!r}]", ScheduleError)
-        m = nest.index_map_in(f"transform_loops of {', '.join(map(str, given))}", index_map, len(given), self.func.symbols)
+        m = nest.index_map_in(
+            f"transform_loops of {', '.join(map(str, given))}", index_map, len(given), self.func.symbols
+        )
         return self._apply("transform_loops", loops=given, index_map=m, names=names)
 
     def reorder_by_buffer(self, buffer: str, block: str | None = None) -> tuple[str, ...]:

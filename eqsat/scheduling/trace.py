@@ -91,8 +91,9 @@ class Trace:
 
 
 def at_sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a step in which sizes of another function are those that this one has by their names: a function that
-    was read from text has sizes of its own.
+    """Arguments of a step in which sizes of another function are those that this one has by their names.
+
+    A function that was read from text has sizes of its own.
 
     >>> text = "func f(A: int8[N])\\n  symbol N\\n  pass"
     >>> one, other = PrimFunc.parse(text), PrimFunc.parse(text)
