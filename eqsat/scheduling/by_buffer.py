@@ -136,8 +136,7 @@ def follow(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
         else:
             trial.texts, trial.reordered = [*steps.texts, *trial.texts], [*steps.reordered, *trial.reordered]
             return trial.change(made)
-    taken = {leaf_name(x) for x in free_variables(*index, *kept)}
-    positions = {m: t.var(fresh_name(f"v{n}", taken)) for n, m in enumerate(members)}
+    positions = {m: t.var(f"v{n}") for n, m in enumerate(members)}  # the index has no other variables
     outputs = tuple(substitute(x, positions) for x in (*index, *kept))
     m = IndexMap(tuple(leaf_name(v) for v in positions.values()), outputs)
     return steps.change(steps.do(transform_loops, loops=[leaf_name(x) for x in members], index_map=m))

@@ -56,3 +56,35 @@ def test_cells_of_padding_are_no_loops_around() -> None:
         plan = choose_padding(eq.PrimFunc.parse(FILLED_IN_A_LOOP.format(loop=loop)))
         plans.append((len(plan.fillings), str(plan.cost_after)))
     assert plans[0] == plans[1]
+
+
+@pytest.mark.parametrize("loop", ["i", "L_0"])
+def test_cells_that_a_cut_frees_are_no_loops(loop: str) -> None:
+    func = eq.PrimFunc.parse(f"""func f(A: int32[4], B: int32[4])
+  alloc L: int32[4]
+  for {loop} in 4:
+    for k in 2:
+      L[k] = A[{loop}] + int32(1)
+  for j in 4:
+    B[j] = L[j % 2]""")
+    first, second = eq.split_function(func, 1)
+    a, b, cells = np.arange(4, dtype="int32"), np.zeros(4, "int32"), np.zeros(4, "int32")
+    freed = eq.run_primfunc(first, {"A": a, "L": cells}, track=True)
+    assert freed["L"].tolist() == [False, False, True, True]
+    eq.run_primfunc(second, {"B": b, "L": cells})
+    assert b.tolist() == [4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("name", ["t", "result"])
+def test_what_is_filled_is_found_whatever_buffers_are_called(name: str) -> None:
+    scan = eq.PrimFunc.parse(f"""func scan(x: int32[4], y: int32[4])
+  alloc {name}: int32[1]
+  for k in 4:
+    {name}[0] = x[k]
+    if 0 < k:
+      y[k] = y[k - 1] + {name}[0]
+    else:
+      y[k] = {name}[0]""")
+    x = eq.input("x", (4,), "int32")
+    got = eq.evaluate(eq.call(scan, {"x": x})["y"], {"x": np.arange(4, dtype="int32")})
+    assert got.tolist() == [0, 1, 3, 6]
