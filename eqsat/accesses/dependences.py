@@ -36,12 +36,16 @@ def carried(found: Sequence[Access], depth: int) -> Conflict | None:
     >>> print(carried(accesses(body, Context({"x": Memory(BufferDecl("x", (7,), "int8"), "x")})), 0))
     the write of x[i0 // 2] at i0 = 0 and the write of x[i0 // 2] at i0 = 1 meet in x[0]
     """
+    return next(all_carried(found, depth), None)
+
+
+def all_carried(found: Sequence[Access], depth: int) -> Iterator[Conflict]:
+    """The same, one for each two accesses that have one."""
     same = [(k, k) for k in range(depth)]
     for a, b in pairs(found, found):
         met = conflict(a, b, same, less=[(depth, depth)])
         if met is not None:
-            return met
-    return None
+            yield met
 
 
 def permuted(found: Sequence[Access], depth: int, order: Sequence[int]) -> tuple[Conflict | None, list[Stmt]]:

@@ -77,11 +77,12 @@ def run_schedule(request: Request, out: Output) -> int:
     given = _case(func, request.inputs, sizes, zeros) if request.inputs and (outputs or not request.check) else None
     schedule = Schedule(func)
     try:
+        promised = schedule.check_loops()
         for text in request.steps:
             take_steps(schedule, text if "(" in text else text_of(Path(text)))
     except ScheduleError as error:
         return _refused(error, schedule, out)
-    lines: list[str] = []
+    lines = [f"{name}: not proved that its iterations may run at once" for name in promised]
     differences: list[str] = []
     if request.check:
         lines.append(_checked(schedule, cases, differences))

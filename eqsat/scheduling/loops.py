@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from eqsat.accesses.access import Context, accesses
-from eqsat.accesses.dependences import carried
+from eqsat.accesses.dependences import all_carried, carried
 from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.ranges.map_bounds import ceil_div
@@ -19,7 +19,8 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import substitute
 from eqsat.scheduling.change import Change, refuse
-from eqsat.scheduling.nest import find_loop, guarded, map_terms, new_names, replaced, substituted
+from eqsat.scheduling.excerpt import excerpt
+from eqsat.scheduling.nest import find_loop, guarded, loops, map_terms, new_names, replaced, substituted
 
 AtOnce = Literal["parallel", "vectorized"]
 
@@ -150,3 +151,28 @@ def require_independent(stmt: For, context: Context, what: str) -> None:
     if met is not None:
         advice = "leave it serial, or give each iteration memory of its own"
         raise refuse(what, met, advice)
+
+
+def check_loops(func: PrimFunc) -> tuple[str, ...]:
+    """The loops that run at once, `parallel` or `vectorized`, of which two iterations may conflict for all that can be
+    told; ScheduleError for one of which two do.
+
+    >>> check_loops(PrimFunc.parse("func f(x: int8[4])\\n  parallel for i in 3:\\n    x[i + 1] = x[i]"))
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.ScheduleError: parallel loop i: the write of x[i + 1] at i = 0 and the read of x[i] ...
+    """
+    promised: list[str] = []
+    for name, place in loops(func).items():
+        stmt, context = place.stmt, place.context
+        if not isinstance(stmt, For) or stmt.kind not in ("parallel", "vectorized"):
+            continue
+        conflicts = list(all_carried(accesses(stmt, context), len(context.loops)))
+        met = next((c for c in conflicts if c.exact), None)
+        if met is not None:
+            error = refuse(f"{stmt.kind} loop {name}", met, "make it serial")
+            error.program = excerpt(func, {"loop": name}, error.witness)
+            raise error
+        if conflicts:
+            promised.append(name)
+    return tuple(promised)

@@ -16,6 +16,7 @@ from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.scheduling import layout, nest
 from eqsat.scheduling.arguments import checked
 from eqsat.scheduling.holes import numbered
+from eqsat.scheduling.loops import check_loops
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES, take
 from eqsat.scheduling.trace import Step, Trace, at_sizes_of
@@ -144,6 +145,18 @@ class Schedule(WholeFunction):
         step = Step(name, given, change.made, change.reordered, change.steps)
         self._done.append((step, numbered(self.func, change.func)))
         return change.made
+
+    def check_loops(self) -> tuple[str, ...]:
+        """Check the loops that are `parallel` or `vectorized`, which steps make only by proof; the names of those that
+        whoever wrote them has to answer for: whether two iterations conflict depends on data, or could not be decided.
+        ScheduleError, with the two iterations, where they do.
+
+        >>> import eqsat as eq
+        >>> text = "func f(k: int64[8], x: int8[8])\\n  parallel for i in 8:\\n    x[cast(k[i], 'index')] = int8(1)"
+        >>> eq.Schedule(eq.PrimFunc.parse(text)).check_loops()
+        ('i',)
+        """
+        return check_loops(self.func)
 
     # -- loops ---------------------------------------------------------------------------------------------------------
 

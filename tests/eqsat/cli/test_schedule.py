@@ -64,6 +64,23 @@ def test_steps_are_taken_checked_run_and_kept(rows: str, capsys: pytest.CaptureF
     assert capsys.readouterr().out.partition("\n\n")[0] == str(again.func)
 
 
+def test_a_loop_that_may_not_run_at_once_as_it_is_written_is_refused(
+    rows: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path(rows).write_text(ROWS.replace("  for i", "  parallel for i"))
+    assert main(["schedule", rows]) == 0
+    Path(rows).write_text(ROWS.replace("  reduce for j", "  parallel for j"))
+    capsys.readouterr()
+    assert main(["schedule", rows]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith("refused: parallel loop j: ") and "meet in B[0]" in shown
+    assert ">     parallel for j in 14:" in shown
+    data = "func f(k: int64[8], x: int8[8])\n  parallel for i in 8:\n    x[cast(k[i], 'index')] = int8(1)"
+    Path(rows).write_text(data)
+    assert main(["schedule", rows]) == 0
+    assert "i: not proved that its iterations may run at once" in capsys.readouterr().out
+
+
 def test_a_refused_step_shows_the_program_at_the_place(rows: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", rows, "-s", "parallel('j')"]) == 1
     shown = capsys.readouterr().out

@@ -117,6 +117,7 @@ def scheduled(seed: int, taken: Counter[str], target: str | None = None) -> bool
     taken.update(steps_taken)
     assert str(PrimFunc.parse(str(s.func))) == str(s.func), story
     reread(s, story)
+    s.check_loops()  # what runs at once still may
     if target is not None:
         compare(s, made, target, story)
     return True

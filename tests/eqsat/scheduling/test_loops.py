@@ -361,3 +361,21 @@ def test_smaller_steps_are_shown_as_calls() -> None:
     s = Schedule(eq.PrimFunc.parse("func f(A: int32[14], B: int32[17])\n  for i in 14:\n    B[i + 3] = A[i]"))
     s.transform_layout("B", "i -> i//4, i%4", 0, interface="free")
     assert "= transform_loops(loops=['i'], index_map='v0 -> (v0 + 3) // 4, (v0 + 3) % 4')" in str(s.trace)
+
+
+@pytest.mark.parametrize("kind", ["parallel", "vectorized"])
+def test_loops_that_are_written_to_run_at_once_are_checked(kind: str) -> None:
+    text = f"""func f(A: float32[8], B: float32[8], k: int64[8])
+  for j in 8:
+    {kind} for i in 8:
+      BODY"""
+
+    def checked(body: str) -> tuple[str, ...]:
+        return eq.Schedule(eq.PrimFunc.parse(text.replace("BODY", body))).check_loops()
+
+    assert checked("B[i] = A[i]") == ()
+    assert checked("B[i ^ j] = A[j]") == ()
+    assert checked("B[cast(k[i], 'index')] = A[i]") == ("i",)
+    for body in ("B[j] = A[i]", "B[i] = B[7 - i]", "B[i // 2] = A[cast(k[i], 'index')]"):
+        with pytest.raises(eq.ScheduleError, match=f"{kind} loop i: .* meet in B"):
+            checked(body)
