@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import whole
+from eqsat.ir.statements.lane_loops import to_lane_loops
+from eqsat.ir.statements.lanes import has_lanes
 from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, seq, statements
@@ -20,6 +22,7 @@ from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import accesses, has_loads, written
 from eqsat.passes.facts import Fact, no_negative_zero
 from eqsat.passes.flow import after, entry
+from eqsat.passes.holes import numbered
 from eqsat.passes.mentioned import names_in
 from eqsat.passes.paths import tidy
 from eqsat.simplifying.simplify import simplify_term
@@ -62,16 +65,22 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     cells of these that it surely does not write, and the second begins with assumptions: what is known there about the
     cells that it uses, each proved from the first. So a branch that could go before can still go afterwards.
 
+    Vectors stay what they are, and their lanes are cells like others; of buffers of vectors nothing is said at the cut.
+
     Errors: ScheduleError where there is nothing to cut, or a buffer that both use has an alias. Source: RFC 77 of
     Apache TVM (row E17).
     """
     stages = _stages(func, stage)
-    known = after(Seq(stages.first), entry(func))
     taken, used = names_of(func), names_in(Seq(stages.second))
-    freed = [stmt for decl in stages.crossing for stmt in _freed(decl, stages.first, taken)]
-    assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, used, taken)) is not None]
+    freed, assumed = list[Stmt](), list[Stmt]()
+    scalars = _in_scalars(func, stages)
+    if scalars is not None:
+        seen, first = scalars
+        known = after(first, entry(seen))
+        freed = [stmt for decl in stages.crossing for stmt in _freed(decl, first, taken)]
+        assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, used, taken)) is not None]
     return (
-        _function(func, f"{func.name}_0", stages, [*stages.first, *freed]),
+        numbered(func, _function(func, f"{func.name}_0", stages, [*stages.first, *freed])),
         _function(func, f"{func.name}_1", stages, [*assumed, *stages.second]),
     )
 
@@ -93,6 +102,22 @@ def _stages(func: PrimFunc, stage: int) -> _Stages:
     return _Stages(tuple(found), body.parts[:stage], body.parts[stage:])
 
 
+def _in_scalars(func: PrimFunc, stages: _Stages) -> tuple[PrimFunc, Stmt] | None:
+    """The function up to the cut with its vectors as loops over lanes, and its statements; None where vectors stay, and
+    nothing is said of them."""
+    body = seq(stages.first)
+    for decl in reversed(stages.locals):
+        body = Alloc(decl, body)
+    seen = to_lane_loops(replace(func, body=body)).func
+    if has_lanes(seen) or any(isinstance(s, Alias) for s in statements(seen.body)):
+        return None
+    body = seen.body
+    for _ in stages.locals:
+        assert isinstance(body, Alloc)
+        body = body.body
+    return seen, body
+
+
 def _function(func: PrimFunc, name: str, stages: _Stages, parts: Sequence[Stmt]) -> PrimFunc:
     body = tidy(seq(parts))
     used = names_in(body)
@@ -104,11 +129,11 @@ def _function(func: PrimFunc, name: str, stages: _Stages, parts: Sequence[Stmt])
     return PrimFunc(name, tuple(decls), decls, body, func.note)
 
 
-def _freed(decl: BufferDecl, first: Sequence[Stmt], taken: set[str]) -> list[Stmt]:
+def _freed(decl: BufferDecl, first: Stmt, taken: set[str]) -> list[Stmt]:
     """Undef stores for the cells that surely no store reaches."""
     axes = cells_of(decl.name, decl.shape, taken)
     reached: list[Term] = []
-    for access in accesses(Seq(tuple(first))):
+    for access in accesses(first):
         if access.changes and access.buffer == decl.name:
             region = written(access, axes, exactly=True)
             if region is None:

@@ -13,9 +13,9 @@ from eqsat.ir.shown import card, folded
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
+from eqsat.passes.holes import numbered
 from eqsat.scheduling import layout, nest
 from eqsat.scheduling.arguments import checked
-from eqsat.scheduling.holes import numbered
 from eqsat.scheduling.loops import check_loops
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES, take
