@@ -6,7 +6,7 @@ is chosen here and checked when the kernel is called.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.backends.c.expr import index_type
@@ -15,7 +15,6 @@ from eqsat.backends.interface import ALIGNMENT
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.ir.dtypes import INDEX
 from eqsat.ir.errors import BackendError
-from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.ranges.ceilings import Ceilings
 from eqsat.ir.ranges.intervals import End
 from eqsat.ir.statements.flatten import flatten_buffers
@@ -42,7 +41,7 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import symbol_names
 from eqsat.ir.terms.walk import map_loads, nodes_of, substitute, transform
 
-LIMITS = tuple(1 << bits for bits in (40, 31, 27, 24, 20, 16))
+LIMITS = tuple(1 << bits for bits in (40, 31, 27, 24, 20, 18, 16, 15, 14, 13, 12, 11, 10, 9, 8))
 """The greatest values of a size that has no upper bound of its own, the first one that fits 64 bits is taken."""
 
 
@@ -89,11 +88,12 @@ def prepare(func: PrimFunc) -> Prepared:
         sizes = {s: _bounded(s, limit) for s in func.symbols}
         extents: dict[Term, Term] = {}
         made = _Axes(sizes, extents).stmt(body, {})
-        simplifier = IndexSimplifier(ranges=_quotients(made, extents))
+        memory = list(_memory(func, made, sizes))
+        simplifier = IndexSimplifier(ranges=_quotients(made, extents, memory))
         terms = [x for s in statements(made) for x in stmt_terms(s)]
         try:
             index = index_type([*terms, *extents, *extents.values()], simplifier)
-            index_type(list(_memory(func, made, sizes)), simplifier)  # which fits 64 bits, too
+            index_type(memory, simplifier)  # which fits 64 bits, too
         except BackendError as error:
             problem = error
             continue
@@ -103,8 +103,8 @@ def prepare(func: PrimFunc) -> Prepared:
     raise problem
 
 
-def _quotients(body: Stmt, extents: Mapping[Term, Term]) -> dict[Term, tuple[int, int]]:
-    """The ranges of quotients by sizes, from the extents of the loops and the branches in which they stand."""
+def _quotients(body: Stmt, extents: Mapping[Term, Term], sizes: Sequence[Term]) -> dict[Term, tuple[int, int]]:
+    """The ranges of quotients by sizes: in statements, by extents of loops and branches around them, and in sizes."""
     found: dict[Term, tuple[int, End]] = {}
 
     def look(terms: Iterable[Term], ceilings: Ceilings) -> None:
@@ -125,6 +125,7 @@ def _quotients(body: Stmt, extents: Mapping[Term, Term]) -> dict[Term, tuple[int
             stmt(inner, ceilings)
 
     stmt(body, Ceilings(extents))
+    look([*extents.values(), *sizes], Ceilings({}))
     return {node: (low, high) for node, (low, high) in found.items() if isinstance(high, int)}
 
 
@@ -208,13 +209,13 @@ class _Axes:
     def __init__(self, sizes: Mapping[Term, Term], extents: dict[Term, Term]) -> None:
         self.sizes = sizes
         self.extents = extents
-        self.bounds = Bounds()
+        self.ceilings = Ceilings({})
 
     def stmt(self, stmt: Stmt, axes: Mapping[Term, Term]) -> Stmt:
         if isinstance(stmt, For):
             extent = substitute(stmt.extent_term, self.sizes)
-            most = self.bounds.of(extent)[1]
-            if most is None:
+            most = self.ceilings.most(extent)
+            if not isinstance(most, int):
                 raise BackendError(f"extent {stmt.extent_term}", "has no known bound", "give its symbols one")
             axis = t.ax(len(self.extents), max(most, 1))
             self.extents[axis] = extent

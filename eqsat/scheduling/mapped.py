@@ -21,6 +21,7 @@ from eqsat.ir.terms.bindings import Bindings
 from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
 from eqsat.scheduling.memory import family, touches
 
 CANARY = 77
@@ -60,7 +61,8 @@ def moved_argument(before: BufferDecl, after: BufferDecl, array: NDArray, fills:
     places = _indices(array.shape)
     for step in steps:
         if step.index_map.names:
-            at = step.index_map.map_indices(places)
+            needed = {s: sizes[s] for s in nodes_of("sym", *step.index_map.final_indices) if s in sizes}
+            at = step.index_map.bind(needed).map_indices(places)
             places = tuple(np.broadcast_to(np.asarray(i, np.int64), array.shape) for i in at)
     shape = numbers(after.shape, sizes)
     cells = np.full(shape, CANARY, array.dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
 
 from eqsat.ir.dtypes import INDEX
@@ -12,7 +13,7 @@ from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.ranges.intervals import End
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import conjuncts, free_variables, postorder
+from eqsat.ir.terms.walk import conjuncts, postorder
 
 
 class Ceilings:
@@ -52,13 +53,11 @@ class Ceilings:
         return self._found[term]
 
     def _least(self, node: Term) -> Term | None:
-        if node.op not in ("axis", "var") and not free_variables(node) and not _reads(node):
-            return node
-        candidates = [self._by_parts(node), *(t.linear(0, [(1, node), (1, slack)]) for slack in self._slacks)]
+        candidates = [node, self._by_parts(node), *(t.linear(0, [(1, node), (1, slack)]) for slack in self._slacks)]
         high = self.bounds.span(node)[1]
         if isinstance(high, int):
             candidates.append(t.index_const(high))
-        free = [x for x in candidates if x is not None and not free_variables(x) and not _reads(x)]
+        free = [x for x in candidates if x is not None and _of_sizes(x)]
         return min(free, key=self._height, default=None)
 
     def _height(self, ceiling: Term) -> tuple[End, int]:
@@ -86,8 +85,10 @@ class Ceilings:
         constant, parts = t.linear_parts(node)
         ceilings: list[tuple[int, Term]] = []
         for c, x in parts:
-            if c > 0 or self._found[x] is x:  # of sizes only
+            if c > 0:
                 ceiling = self._found[x]
+            elif _of_sizes(x):
+                ceiling = x
             else:
                 low = self.bounds.span(x)[0]
                 ceiling = t.index_const(low) if isinstance(low, int) else None
@@ -99,7 +100,7 @@ class Ceilings:
     def _by_divisor(self, node: Term) -> Term | None:
         x, divisor = node.args
         whole = self._found[x]
-        if self.bounds.span(divisor)[0] < 0 or self._found[divisor] is not divisor:
+        if self.bounds.span(divisor)[0] < 0 or not _of_sizes(divisor):
             return None
         if node.op == "floordiv":
             return None if whole is None else self._quotient(whole, divisor)
@@ -121,7 +122,27 @@ class Ceilings:
         if high < 0 or self.bounds.span(rest - divisor)[1] < 0:
             return quotient - int(high < 0)
         least = max(self.bounds.span(divisor)[0], 1)
-        return quotient + high // least if isinstance(high, int) and isinstance(least, int) else None
+        numbers = [high // least] if isinstance(high, int) and isinstance(least, int) else []
+        by_parts = self._of_parts(rest, divisor)
+        numbers += [] if by_parts is None else [by_parts]
+        return quotient + min(numbers) if numbers else None
+
+    def _of_parts(self, rest: Term, divisor: Term) -> int | None:
+        """What `rest // divisor` is at most, each summand without the factors that it shares with the divisor."""
+        constant, parts = t.linear_parts(rest)
+        scale, factor = _monomial(divisor)
+        if scale <= 0 or any(self.bounds.span(x)[0] < 0 for _, x in parts):
+            return None
+        total = Fraction(0)
+        for c, x in [(constant, t.index_const(1)), *parts]:
+            if c <= 0:
+                continue
+            left, below = _without_shared(x, factor)
+            high, low = self.bounds.span(left)[1], max(self.bounds.span(below)[0], 1)
+            if not isinstance(high, int) or not isinstance(low, int):
+                return None
+            total += Fraction(c * high, scale * low)
+        return math.floor(total)
 
 
 def _slacks(condition: Term) -> Iterator[Term]:
@@ -134,8 +155,8 @@ def _slacks(condition: Term) -> Iterator[Term]:
                 yield t.linear(0, [(1, a), (-1, b)])
 
 
-def _reads(term: Term) -> bool:
-    return any(x.op == "load" for x in postorder(term))
+def _of_sizes(term: Term) -> bool:
+    return not any(x.op in ("axis", "var", "load") for x in postorder(term))
 
 
 def _whole(ceiling: Term) -> Term:
@@ -155,6 +176,15 @@ def _monomial(divisor: Term) -> tuple[int, Term]:
     if constant and not parts:
         return constant, t.index_const(1)
     return (0, divisor) if constant or len(parts) != 1 else parts[0]
+
+
+def _without_shared(a: Term, b: Term) -> tuple[Term, Term]:
+    """Two products without the factors that are in both."""
+    for x in a.args if a.op == "prod" else (a,):
+        left, below = _without(a, x), _without(b, x)
+        if t.int_value(x) is None and left is not None and below is not None:
+            return _without_shared(left, below)
+    return a, b
 
 
 def _without(product: Term, factor: Term) -> Term | None:

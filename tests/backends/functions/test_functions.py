@@ -357,7 +357,7 @@ def test_what_a_target_does_not_have_is_refused() -> None:  # feature: B9
         eq.compile(strided(), buffers={})
     wide = eq.primfunc("wide")
     m = eq.symbol("M")
-    y = wide.param("y", (m, m, m, m, m), "int8")
-    y[m - 1, 0, 0, 0, m - 1] = 1
+    y = wide.param("y", (m,) * 8, "int8")
+    y[(m - 1,) * 8] = 1
     with pytest.raises(BackendError, match="may not fit 64 bits"):
         eq.compile(wide.build())
