@@ -28,7 +28,6 @@ from eqsat.scheduling.mapped import moved_arguments, same_scheduled
 from eqsat.scheduling.primitives import PRIMITIVES
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.script import take_steps
-from eqsat.scheduling.trace import Trace
 
 SCHEDULES = int(os.environ.get("EQSAT_SCHEDULES", "5000"))
 FIRST = int(os.environ.get("EQSAT_SEED", "900000"))
@@ -116,20 +115,18 @@ def scheduled(seed: int, taken: Counter[str], target: str | None = None) -> bool
         assert same, f"{same.difference}\n{story}"
     taken.update(steps_taken)
     assert str(PrimFunc.parse(str(s.func))) == str(s.func), story
-    reread(s, story)
+    reread(s, seed % 2 == 0, story)
     s.check_loops()  # what runs at once still may
     if target is not None:
         compare(s, made, target, story)
     return True
 
 
-def reread(s: Schedule, story: str) -> None:
-    """The steps, as JSON and as text, make the same of the function, and of one that was read from its text."""
-    assert Schedule.replay(s.original, Trace.from_json(s.trace.to_json())).func == s.func, story
-    for steps_again in (s.trace.to_json(), str(s.trace)):
-        again = Schedule(PrimFunc.parse(str(s.original)))
-        take_steps(again, steps_again)
-        assert str(again.func) == str(s.func), f"{again.func}\n{story}"
+def reread(s: Schedule, as_text: bool, story: str) -> None:
+    """The steps, as text or as JSON, make the same of a function that was read from the text of the first."""
+    again = Schedule(PrimFunc.parse(str(s.original)))
+    take_steps(again, str(s.trace) if as_text else s.trace.to_json())
+    assert str(again.func) == str(s.func), f"{again.func}\n{story}"
 
 
 def compare(s: Schedule, made: Subject, target: str, story: str) -> None:
