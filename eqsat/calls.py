@@ -21,7 +21,7 @@ from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import at_sizes
 from eqsat.ir.statements.called import Called, sizes_of, with_sizes
 from eqsat.ir.statements.memory import numpy_dtype
-from eqsat.ir.statements.names import cells_of
+from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
@@ -233,7 +233,7 @@ def held_before(func: PrimFunc, name: str) -> str:
     'what y held before matters at y[3]: the caller sees it'
     """
     decl = func.buffer_map[name]
-    axes = cells_of(name, decl.shape, ())  # loops that stand side by side may have one name
+    axes = cells_of(name, decl.shape, names_of(func))
     before: Stmt = Store(name, axes, t.const(False if decl.dtype == BOOL else 0, decl.dtype))
     for axis in reversed(axes):
         before = For(axis, before)
