@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 
 from eqsat.ir.ranges.bounds import Bounds
+from eqsat.ir.ranges.intervals import operation_span
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.tables import Table
 from eqsat.ir.terms.term import Term
@@ -279,44 +281,26 @@ def _union(parts: list[Bound], args: list[Bound]) -> Bound | None:
 
 
 def _numeric_bound(op: str, node: Term, args: list[Bound]) -> Bound | None:
-    """min, max, abs, truncating division, bit operations and conditions, where all bounds are numbers."""
+    """min, max, abs, truncating division, bit operations and conditions, where all bounds are numbers. The ends are
+    reached where the operation has them at ends of its operands."""
     if node.dtype == "bool":
         # A condition has no bound; it only passes its variables on.
         return _joined(t.index_const(0), t.index_const(1), args, exact=False)
     ends = [(t.int_value(a.low), t.int_value(a.high)) for a in args]
-    known = [(a, b) for a, b in ends if a is not None and b is not None]
-    if len(known) < len(ends):
+    spans = [(a, b) for a, b in ends if a is not None and b is not None]
+    if len(spans) < len(ends) or op not in _NUMERIC or (op in _BY_NUMBER and not _is_number(spans[1], _BY_NUMBER[op])):
         return None
-    (a, b), (c, d) = known[0], known[-1]
-    result: tuple[int, int] | None = None
-    exact = False
-    if op in ("min", "max"):
-        pick = min if op == "min" else max
-        result, exact = (pick(a, c), pick(b, d)), True
-    elif op == "abs":
-        result, exact = (max(a, -b, 0), max(b, -a)), True
-    elif op == "truncdiv" and c == d > 0:
-        result, exact = (_truncdiv(a, c), _truncdiv(b, c)), True
-    elif op == "truncmod" and c == d > 0:
-        result = (0 if a >= 0 else 1 - c), (0 if b <= 0 else c - 1)
-    elif op == "shl" and c == d >= 0 and c < 64:
-        result, exact = (a << c, b << c), True
-    elif op == "shr" and c == d >= 0:
-        result, exact = (a >> c, b >> c), True
-    elif op == "bitand" and a >= 0 and c >= 0:
-        result = 0, min(b, d)
-        exact = c == d and _all_ones(c) and _all_ones(b)
-    elif op in ("bitor", "bitxor") and a >= 0 and c >= 0:
-        result = 0, (1 << max(b.bit_length(), d.bit_length())) - 1
-        exact = a == c == 0 and (_all_ones(b) or _all_ones(d)) and max(b, d) == result[1]
-    if result is None:
+    low, high = operation_span(node, spans)
+    if not isinstance(low, int) or not isinstance(high, int):
         return None
-    return _joined(t.index_const(result[0]), t.index_const(result[1]), args, exact)
+    corners = [abs(at[0]) if op == "abs" else t.fold_index(op, *at) for at in product(*spans)]
+    return _joined(t.index_const(low), t.index_const(high), args, low in corners and high in corners)
 
 
-def _truncdiv(a: int, b: int) -> int:
-    return a // b if a >= 0 else -(-a // b)
+_BY_NUMBER = {"truncdiv": 1, "truncmod": 1, "shl": 0, "shr": 0}
+"""Operations with a number, and the least with which they are defined."""
+_NUMERIC = frozenset(("min", "max", "abs", "bitand", "bitor", "bitxor", *_BY_NUMBER))
 
 
-def _all_ones(n: int) -> bool:
-    return n & (n + 1) == 0
+def _is_number(span: tuple[int, int], least: int) -> bool:
+    return span[0] == span[1] >= least
