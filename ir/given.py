@@ -82,7 +82,7 @@ def label(value: Any, kind: str) -> str:
         ...
     eqsat.ir.errors.TypeMismatch: rule: 3 is no name (a decorator takes one: @eq.rule("my-rule"))
     """
-    if not isinstance(value, str) or not value.strip():
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise TypeMismatch(kind, f"{told(value)} is no name", f'a decorator takes one: @eq.{kind}("my-{kind}")')
     return value
 

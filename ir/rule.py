@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 from eqsat.ir.cached import cached_property
 from eqsat.ir.dtypes import BOOL, DATA, INDEX
 from eqsat.ir.errors import EqsatError
-from eqsat.ir.given import label
+from eqsat.ir.given import label, told
 from eqsat.ir.keywords import keywords
 from eqsat.ir.order import decreases
 from eqsat.ir.terms import term as t
@@ -305,10 +305,14 @@ def make_rule(
     tags, dtypes, cases = frozenset(tags), tuple(dtypes), tuple(cases)
     if not tags <= TAGS:
         raise RuleError(what, f"unknown tag {min(tags - TAGS)!r}", f"known: {', '.join(sorted(TAGS))}")
+    if not inspect.isfunction(declare):
+        raise RuleError(what, f"{told(declare)} is no function", "declare it with def name(x: Idx, ...)")
     hints = _annotations(declare)
     parameters: list[Parameter] = []
     numbered: list[str] = []
-    for parameter in inspect.signature(declare).parameters:
+    for parameter, given in inspect.signature(declare).parameters.items():
+        if given.kind not in (given.POSITIONAL_OR_KEYWORD, given.KEYWORD_ONLY):
+            raise RuleError(what, f"parameter {given} is not one value", "give each value a parameter of its own")
         if cases and hints.get(parameter) is int:
             numbered.append(parameter)
             continue

@@ -7,16 +7,16 @@ operations the values themselves may be undefined; the second part says that the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from eqsat.ir import clock
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
-from eqsat.ir.law import Law
+from eqsat.ir.law import Law, tensor
 from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -31,11 +31,14 @@ from eqsat.rulebook.laws import prove_law
 from eqsat.rulebook.packages import asked_for
 from eqsat.rulebook.picture import picture
 from eqsat.rulebook.report import BELIEVED, WORST_FIRST, Rulebook, RuleReport, Status
+from eqsat.rulebook.tensor_search import prove_tensor_rule
 from eqsat.rules import all_rules, scalar_rules
 
 __all__ = ["BELIEVED", "RuleReport", "Rulebook", "admit", "check_rule", "check_rules", "default_rules"]
 
 LARGEST_CONSTANT = 6
+NEVER = 400_000  # of Z3, to ask whether hypotheses contradict each other
+Given = TypeVar("Given", Rule, Law)
 SECONDS = 30.0  # for the trial of one theorem, and for its proof, as a last resort
 
 
@@ -107,9 +110,25 @@ def _check_rule(rule: Rule) -> RuleReport:
     reports = [_check(rule, instance) for instance in rule.instances]
     worst = min(reports, key=lambda r: WORST_FIRST.index(r.status))
     methods = dict.fromkeys(r.method for r in reports)
-    idle = why_idle(rule)
-    note = "; ".join(x for x in (worst.note, idle and f"can act nowhere: {idle}") if x)
-    return replace(worst, method="; ".join(methods), note=note)
+    return replace(worst, method="; ".join(methods), note=_noted(worst.note, why_idle(rule) or _why_never(rule)))
+
+
+def _why_never(rule: Rule | Law) -> str:
+    """Why what a rule or law asks for holds nowhere, so that it is true of nothing; empty where it is not known to."""
+    if isinstance(rule, Law):  # then the left side is any other tensor, too
+        never = bool(rule.hypotheses and prove_tensor_rule(rule.left, tensor("any#"), rule.hypotheses, NEVER))
+    else:
+        never = all(i.conditions and _contradict(i.conditions, variables_of(rule, i)) for i in rule.instances)
+    return "its conditions never hold together" if never else ""
+
+
+def _contradict(conditions: Sequence[Term], variables: Variables) -> bool:
+    return bool(Portfolio().prove(t.logical_not(t.logical_and(*conditions)), box_of(variables)))
+
+
+def _noted(note: str, idle: str) -> str:
+    """A note with why a rule can act nowhere."""
+    return "; ".join(x for x in (note, idle and f"can act nowhere: {idle}") if x)
 
 
 def _check_law(law: Law) -> RuleReport:
@@ -120,7 +139,8 @@ def _check_law(law: Law) -> RuleReport:
         return RuleReport(law.name, law.family, believed, known.method, 0.0, None, known.note, str(law))
     proof = prove_law(law)
     status: Status = "axiom" if law.axiom and proof.verdict != "refuted" else proof.verdict
-    note = "; ".join(proof.assumptions) or (proof.note if status == "unknown" else "")
+    never = _why_never(law) if status == "proved" else ""
+    note = _noted("; ".join(proof.assumptions) or (proof.note if status == "unknown" else ""), never)
     if status == "refuted" and proof.witness:
         note = picture(proof.witness)
     if proof.verdict == "proved":
@@ -255,16 +275,31 @@ def default_rules() -> list[Rule]:
     return scalar_rules()
 
 
-def admit(rules: Iterable[Rule], executor: Executor | None = None) -> list[Rule]:
-    """Rules from elsewhere, after checking: an EqsatError names the first that acts nowhere, or is not proved."""
+def admit(rules: Iterable[Given], executor: Executor | None = None) -> list[Given]:
+    """Rules and laws from elsewhere, after checking: an EqsatError names the first that is not proved, or acts nowhere.
+
+    >>> from eqsat.ir.rule import Idx
+    >>> from eqsat.ir.rule import rule as declare
+    >>> from eqsat.ir.rule import when
+    >>> @declare("n")
+    ... def never(x: Idx):
+    ...     return x // 2, x, when(x < 0, x > 3)
+    >>> admit([never])
+    Traceback (most recent call last):
+        ...
+    eqsat.ir.errors.EqsatError: rule n: x // 2 = x when x < 0, 3 < x: its conditions never hold together (weaken them)
+    """
     chosen = list(rules)
     for rule in chosen:
-        reason = why_idle(rule)
+        reason = why_idle(rule) if isinstance(rule, Rule) else ""
         if reason:
             raise EqsatError(f"rule {rule}", f"can act nowhere: {reason}", "write its left side so that it is matched")
-    for report in check_rules(chosen, executor).reports:
+    for rule, report in zip(chosen, check_rules(chosen, executor).reports, strict=True):
+        kind = "rule" if isinstance(rule, Rule) else "law"
         if report.status not in BELIEVED:
-            witness = f" at {dict(report.witness)}" if report.witness else ""
-            problem = f"{report.status}{witness}: {report.note}"
-            raise EqsatError(f"rule {report.text}", problem, "only proved rules may be used")
+            problem = f"{report.status}{report.where}: {report.note}".removesuffix(": ")
+            raise EqsatError(f"{kind} {report.text}", problem, f"only proved {kind}s may be used")
+        reason = _why_never(rule)
+        if reason:
+            raise EqsatError(f"{kind} {rule}", reason, "weaken them")
     return chosen

@@ -11,8 +11,8 @@ from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.told import KnownOperator, PadValue
 from eqsat.laws.plan import check_can_act
 from eqsat.laws.text import acts
-from eqsat.rulebook import BELIEVED, check_rule
-from eqsat.rulebook.choice import rules_in_use
+from eqsat.rulebook import admit
+from eqsat.rulebook.choice import distinct, rules_in_use
 from eqsat.rulebook.packages import ONE, Given, expanded, origins
 from eqsat.rules import scalar_rules, tensor_laws
 
@@ -77,7 +77,7 @@ def _given(rules: Iterable[str | Given] | None) -> list[object]:
 
 def _more(given: Iterable[object], own: Iterable[Law], chosen: Iterable[Law]) -> list[Law]:
     """The laws that were given and are not among the chosen ones."""
-    more = [x for x in given if isinstance(x, Law) and x not in chosen]
+    more = distinct(x for x in given if isinstance(x, Law) and x not in chosen)
     for law in more:
         if any(law.name == other.name and law != other for other in own):
             raise EqsatError(f"law {law.name}", "eqsat has a law of this name", "choose another")
@@ -97,7 +97,4 @@ def _believed(law: Law) -> None:
     """Refuse a law that is not proved, or that can act nowhere."""
     if acts(law):
         check_can_act(law)
-    report = check_rule(law)
-    if report.status not in BELIEVED:
-        witness = f" at {dict(report.witness)}" if report.witness else ""
-        raise EqsatError(f"law {law}", f"{report.status}{witness}", "only proved laws may be used")
+    admit([law])

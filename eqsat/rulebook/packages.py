@@ -72,7 +72,7 @@ def asked_for(rules: object, kinds: tuple[type, ...] = ONE) -> list[Any]:
         if not isinstance(item, ONE):
             raise EqsatError(f"rules: {told(item)} is no rule, law or name", fix=NAMES)
         if not isinstance(item, kinds):
-            what = f"{item!r}" if isinstance(item, str) else str(item)
+            what = f"{item!r}" if isinstance(item, str) else f"{type(item).__name__.lower()} {item}"
             wanted = " or a ".join({str: "name"}.get(k, k.__name__.lower()) for k in kinds)
             raise EqsatError(f"rules: {what}", f"is not a {wanted}, which is asked for here")
     return asked

@@ -26,10 +26,14 @@ class RuleReport:
     note: str = ""
     text: str = ""
 
+    @property
+    def where(self) -> str:
+        """Where it is wrong; of a law, the note shows that as tensors."""
+        model = self.witness is not None and "left[i]" in self.witness
+        return f" at {dict(self.witness)}" if self.witness and not model else ""
+
     def __str__(self) -> str:
-        model = self.witness is not None and "left[i]" in self.witness  # of a law: the note shows it as tensors
-        shown = f" at {dict(self.witness)}" if self.witness and not model else ""
-        line = f"{self.status:14} {self.seconds:6.2f}s  {self.name}{shown}  [{self.method}]"
+        line = f"{self.status:14} {self.seconds:6.2f}s  {self.name}{self.where}  [{self.method}]"
         return f"{line}\n{'':23}{self.note}" if self.note else line
 
 

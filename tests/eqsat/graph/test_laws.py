@@ -171,7 +171,7 @@ def test_names_choose_and_laws_are_added() -> None:
 
 def test_a_law_that_is_wrong_is_refused_with_its_witness() -> None:
     wrong = Law("wrong", "", view(view(X, mapping("f")), M), view(X, M))
-    with pytest.raises(EqsatError, match=r"wrong.*refuted at") as error:
+    with pytest.raises(EqsatError, match=r"wrong.*refuted: with .* the left side is") as error:
         eq.optimize(masked(), rules=[wrong])
     assert "only proved laws" in str(error.value)
 
@@ -195,6 +195,23 @@ def test_a_law_that_can_act_nowhere_is_refused_with_the_reason() -> None:
         eq.optimize(masked(), rules=[fixed])
     with pytest.raises(EqsatError, match="choose another"):
         eq.optimize(masked(), rules=[Law("compose", "", *_sides(redundant_mask))])
+
+
+def test_a_law_whose_hypotheses_contradict_each_other_is_refused() -> None:
+    """It is true of nothing."""
+    never = Law("never", "", select("c", X, Y), X, (both(takes("c"), negation(takes("c"))),))
+    report = check_rules([never]).reports[0]
+    assert report.status == "proved" and "can act nowhere: its conditions never hold" in report.note
+    with pytest.raises(EqsatError, match="its conditions never hold"):
+        eq.optimize(masked(), rules=[never])
+    assert not [law.name for law in tensor_laws() if "can act nowhere" in check_rules([law]).reports[0].note]
+
+
+def test_two_laws_of_one_name_are_refused() -> None:
+    other = Law(redundant_mask.name, "", select("c", X, X), X)
+    with pytest.raises(EqsatError, match="another one has this name"):
+        eq.optimize(masked(), rules=[redundant_mask, other])
+    assert admitted([redundant_mask, redundant_mask]) == admitted([redundant_mask])
 
 
 def _sides(law: Law) -> tuple[Expr, Expr, tuple[Expr, ...]]:

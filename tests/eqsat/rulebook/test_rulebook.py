@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 import eqsat as eq
-from eqsat.ir.errors import EqsatError
+from eqsat.ir.errors import EqsatError, TypeMismatch
 from eqsat.ir.law import select, tensor
-from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, Total, choose, rule, when
+from eqsat.ir.rule import Buffer, Data, Idx, Pos, Pred, RuleError, Total, choose, rule, when
 from eqsat.ir.terms import term as t
 from eqsat.rulebook import admit, check_rule, check_rules, default_rules
 from eqsat.rulebook.acting import acts
@@ -135,6 +135,47 @@ def test_unproved_rules_are_not_admitted() -> None:  # feature: J9
     with pytest.raises(EqsatError, match="refuted"):
         admit([rule("wrong")(negative)])
     assert [r.name for r in admit(split_merge.RULES)] == [r.name for r in split_merge.RULES]
+
+
+@rule("negative and not")
+def never(x: Idx, c: Pos):
+    return x % c, x, when(x < 0, x > 3)
+
+
+def test_a_rule_whose_conditions_contradict_each_other_is_refused() -> None:
+    """It is proved, and true of nothing."""
+    report = check_rule(never)
+    assert report.status == "proved" and report.note == "can act nowhere: its conditions never hold together"
+    with pytest.raises(EqsatError, match="its conditions never hold"):
+        eq.simplify("i % 4", {"i": 4}, rules=[never])
+    assert not [r.name for r in scalar_rules() if "never hold" in check_rule(r).note]
+
+
+def test_two_rules_of_one_name_are_refused() -> None:
+    def same(x: Idx):
+        return x * 3 // 3, x
+
+    def other(x: Idx):
+        return x * 5 // 5, x
+
+    with pytest.raises(EqsatError, match="another one has this name"):
+        eq.simplify("i", {"i": 4}, rules=[rule("mine")(same), rule("mine")(other)])
+    again = [rule("mine")(same), rule("mine")(same)]  # a cell of a notebook, run twice
+    assert str(eq.simplify("i*3//3", {"i": 4}, rules=again)) == "i"
+
+
+def test_what_is_no_function_of_values_is_no_rule() -> None:
+    def several(*x: Idx):
+        return x[0], x[0]
+
+    def unnamed(x: Idx, /):
+        return x, x
+
+    for wrong, problem in ((int, "no function"), (several, r"\*x"), (unnamed, "not one value")):
+        with pytest.raises(RuleError, match=problem):
+            rule("mine")(wrong)
+    with pytest.raises(TypeMismatch, match="no name"):
+        rule("two\nlines")
 
 
 @rule("or from and and xor", tags=["normal"])
