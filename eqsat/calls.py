@@ -19,7 +19,7 @@ from eqsat.ir.dtypes import BOOL, NDArray, is_float
 from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError, TypeMismatch
 from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import at_sizes
-from eqsat.ir.statements.called import Called, sizes_of, with_sizes
+from eqsat.ir.statements.called import Called, sizes_of
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
@@ -31,7 +31,7 @@ from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, Program, Tensor, View, as_program
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
-from eqsat.ir.terms.shape import format_shape, output_axes, same_dim
+from eqsat.ir.terms.shape import format_shape, output_axes, same_dim, with_sizes
 from eqsat.ir.terms.text import fresh_name
 from eqsat.ir.terms.walk import postorder
 from eqsat.passes.cells import accesses, has_loads

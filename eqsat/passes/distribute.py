@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from eqsat.ir.statements.rewrite import with_children
-from eqsat.ir.statements.stmt import Alias, Alloc, For, Seq, Stmt, Store, children, seq, statements, stmt_terms
-from eqsat.ir.terms.term import Term
-from eqsat.passes.cells import loads
+from eqsat.ir.statements.stmt import Alias, Alloc, For, Seq, Stmt, Store, children, has, own_accesses, seq, statements
 
 
 def distributed(stmt: Stmt) -> Stmt:
@@ -33,7 +30,7 @@ def distributed(stmt: Stmt) -> Stmt:
         for k in 4:
           y[i] = y[i] + x[i, k]
     """
-    if any(isinstance(s, Alias) for s in statements(stmt)):
+    if has(stmt, Alias):
         return stmt  # names do not tell buffers apart
     made = with_children(stmt, [distributed(part) for part in children(stmt)])
     if isinstance(made, Seq):
@@ -45,24 +42,14 @@ def distributed(stmt: Stmt) -> Stmt:
 
 def _is_apart(loop: For) -> bool:
     """Whether no iteration of a statement in a loop touches what another one of another statement writes."""
-    inside = list(statements(loop.body))
-    if any(isinstance(s, Alloc) for s in inside):
+    if has(loop.body, Alloc):
         return False
-    written = {s.buffer for s in inside if isinstance(s, Store)}
+    written = {s.buffer for s in statements(loop.body) if isinstance(s, Store)}
     common: dict[str, set[int]] = {}
     parts: dict[str, set[int]] = {}
     for number, part in enumerate(children(loop.body)):
-        for name, index in _accesses(part):
+        for name, index in (access for s in statements(part) for access in own_accesses(s)):
             places = {k for k, i in enumerate(index) if i.serial == loop.axis.serial}
             common[name] = common.get(name, places) & places
             parts.setdefault(name, set()).add(number)
     return all(common[name] or len(parts[name]) == 1 for name in written)
-
-
-def _accesses(part: Stmt) -> Iterator[tuple[str, Sequence[Term]]]:
-    for stmt in statements(part):
-        if isinstance(stmt, Store):
-            yield stmt.buffer, stmt.index
-        for load in loads(*stmt_terms(stmt)):
-            if isinstance(load.payload, str):
-                yield load.payload, load.args

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eqsat.ir.statements.stmt import Alias, Seq, Stmt, Store, children, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Seq, Stmt, Store, children, own_accesses
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of
 from eqsat.passes.cells import differ
 
 MOST = 1 << 14
@@ -68,16 +67,15 @@ class Mentioned:
     """
 
     def __init__(self, stmt: Stmt) -> None:
-        own = [(str(load.payload), load.args) for load in nodes_of("load", *stmt_terms(stmt))]
+        self._own = list(own_accesses(stmt))
         parts = [mentioned(part) for part in children(stmt)]
-        read = {name for name, _ in own}
+        read = {name for name, _ in (self._own[:-1] if isinstance(stmt, Store) else self._own)}
         self.reads: frozenset[str] = frozenset(read.union(*(part.reads for part in parts)))
         written = {stmt.buffer} if isinstance(stmt, Store) else set[str]()
         self.writes: frozenset[str] = frozenset(written.union(*(part.writes for part in parts)))
         aliases = {stmt.data} if isinstance(stmt, Alias) else set[str]()
         self.names: frozenset[str] = frozenset(read.union(written, aliases, *(part.names for part in parts)))
         """All buffers that it reads, writes or takes an alias of."""
-        self._own = [*own, (stmt.buffer, stmt.index)] if isinstance(stmt, Store) else own
         self._parts = parts
         self._kept = None if isinstance(stmt, Seq) else self._cells()
 

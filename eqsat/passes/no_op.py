@@ -16,6 +16,7 @@ from eqsat.ir.statements.stmt import (
     Stmt,
     Store,
     children,
+    has,
     statements,
     stmt_terms,
 )
@@ -48,19 +49,11 @@ def remove_no_op(func: PrimFunc) -> PrimFunc:
     while progress:
         progress = False
         for path, stmt in paths(func.body):
-            if _stores(stmt) and not _assumes(stmt) and isinstance(check_extra(func, path, t.FALSE), Harmless):
+            if has(stmt, Store) and not has(stmt, Assume) and isinstance(check_extra(func, path, t.FALSE), Harmless):
                 func = with_body(func, put(func.body, path, EMPTY))
                 progress = True
                 break
     return with_body(func, without_idle_buffers(func.body))
-
-
-def _stores(stmt: Stmt) -> bool:
-    return any(isinstance(inner, Store) for inner in statements(stmt))
-
-
-def _assumes(stmt: Stmt) -> bool:
-    return any(isinstance(inner, Assume) for inner in statements(stmt))
 
 
 def without_idle_buffers(stmt: Stmt) -> Stmt:

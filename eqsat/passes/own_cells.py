@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
 from eqsat.ir.statements.ssa import to_ssa
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, children, has, own_accesses, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import map_loads
-from eqsat.passes.cells import loads
 
 
 @dataclass
@@ -51,7 +50,7 @@ def with_own_cells(func: PrimFunc) -> PrimFunc:
           s[i, 0] = s[i, 0] + x[i, k]
         y[i] = s[i, 0]
     """
-    if any(isinstance(s, Alias) for s in statements(func.body)):
+    if has(func.body, Alias):
         return func
     func = to_ssa(func)
     decls = {s.buffer.name: s.buffer for s in statements(func.body) if isinstance(s, Alloc) and _is_plain(s.buffer)}
@@ -74,11 +73,8 @@ def _is_plain(decl: BufferDecl) -> bool:
 
 def _accesses(stmt: Stmt, loops: tuple[For, ...]) -> Iterator[tuple[str, tuple[Term, ...], tuple[For, ...]]]:
     """Each access: its buffer, its index, and the loops around it."""
-    if isinstance(stmt, Store):
-        yield stmt.buffer, stmt.index, loops
-    for load in loads(*stmt_terms(stmt)):
-        if isinstance(load.payload, str):
-            yield load.payload, tuple(load.args), loops
+    for name, index in own_accesses(stmt):
+        yield name, index, loops
     for part in children(stmt):
         yield from _accesses(part, (*loops, stmt) if isinstance(stmt, For) else loops)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import listed, text
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
-from eqsat.ir.statements.stmt import Alloc, Assume, Seq, Stmt, Store, seq, statements
+from eqsat.ir.statements.stmt import Alloc, Assume, Seq, Stmt, Store, has, seq, statements
 from eqsat.passes.mentioned import names_in
 from eqsat.passes.split import split_function
 
@@ -82,7 +82,7 @@ def _with_closed(
     for part in parts:
         writes, names = _written([part]), names_in(part)
         more, seen = sorted(names - known - writes), sorted(writes & used)
-        if writes and not more and not seen and not any(isinstance(s, Assume) for s in statements(part)):
+        if writes and not more and not seen and not has(part, Assume):
             first.append(part)
             known |= writes
             continue

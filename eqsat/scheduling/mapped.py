@@ -9,12 +9,10 @@ from math import prod
 import numpy as np
 
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.bind import bind_function, by_declared_axes
 from eqsat.ir.statements.memory import laid
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.refine import Comparison, copied, difference
-from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.refine import Comparison, compared, copied, difference
 from eqsat.ir.statements.sizes import Sizes, numbers
 from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms.bindings import Bindings
@@ -137,19 +135,9 @@ def same_scheduled(
     inputs = by_declared_axes(before, inputs, symbols)
     moved = moved_arguments(before, after, inputs, symbols)
     sizes = told_sizes(before, after, inputs, symbols)
-    old = {name: copied(array) for name, array in inputs.items()}
     new = {name: item.array for name, item in moved.items()}
-    free_before = run_primfunc(before, old, symbols, track=True)
-    try:
-        free_after = run_primfunc(after, new, sizes, track=True)
-    except EvaluationError as error:
-        return Comparison(f"after has no meaning: {error}")
-    for name, item in moved.items():
-        got = item.back(new[name]), item.back(free_after[name])
-        found = difference(name, (old[name], free_before[name]), got, close)
-        if found:
-            return Comparison(found)
-    return unwritten_padding(before, after, new, sizes)
+    found = compared((before, inputs, symbols), (after, new, sizes), lambda name, array: moved[name].back(array), close)
+    return unwritten_padding(before, after, new, sizes) if found else found
 
 
 def told_sizes(

@@ -9,11 +9,12 @@ from eqsat.accesses.access import Path
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import text
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import map_loads, nodes_of, substitute
+from eqsat.ir.terms.walk import map_loads, substitute
+from eqsat.passes.mentioned import mentioned
 from eqsat.scheduling.nest import map_terms, places, replaced, rewritten, simplified
 
 IndexChange = Callable[[Sequence[Term]], Sequence[Term]]
@@ -137,13 +138,8 @@ def holds_vectors(func: PrimFunc, name: object) -> bool:
 
 def touches(stmt: Stmt, names: set[str]) -> tuple[bool, bool]:
     """Whether a statement reads and writes one of these buffers, by name."""
-    reads = any(n.payload in names for s in statements(stmt) for n in nodes_of("load", *stmt_terms(s)) if _named(n))
-    writes = any(isinstance(s, Store) and s.buffer in names for s in statements(stmt))
-    return reads, writes
-
-
-def _named(node: Term) -> bool:
-    return isinstance(node.payload, str)
+    found = mentioned(stmt)
+    return not names.isdisjoint(found.reads), not names.isdisjoint(found.writes)
 
 
 def family(stmt: Stmt, name: str) -> set[str]:

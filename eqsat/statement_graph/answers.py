@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alloc, Assume, For, If, Seq, Stmt, Store, children, has, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, occurs, substitute
@@ -178,7 +178,7 @@ class Answers:
     def _covered(self, first: Stmt, second: Stmt) -> tuple[Answer, ...]:
         """The second writes all cells that the first writes, and reads none of them before."""
         writes = [a for a in accesses(first) if a.changes]
-        if not writes or _assumes(first) or any(a.buffer not in mentioned(second).writes for a in writes):
+        if not writes or has(first, Assume) or any(a.buffer not in mentioned(second).writes for a in writes):
             return NO
         both = Seq((first, second))
         dead = all(live_after(both, (0,), a, self.base.roots) is None for a in writes)
@@ -337,7 +337,3 @@ def _parts(stmt: Stmt) -> tuple[Stmt, ...]:
 
 def _branches(stmt: Stmt) -> int:
     return sum(isinstance(inner, If) for inner in statements(stmt))
-
-
-def _assumes(stmt: Stmt) -> bool:
-    return any(isinstance(inner, Assume) for inner in statements(stmt))

@@ -19,9 +19,8 @@ from eqsat.ir.statements.sizes import numbers
 from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.tensor import Compute, Input, Opaque, OperatorImpl, Program, Tensor, View, node_order
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Dim, Shape, as_dim, format_shape, same_dim
+from eqsat.ir.terms.shape import Shape, as_dim, format_shape, same_dim, with_sizes
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
 
 Runner = Callable[..., Any]
 
@@ -132,8 +131,3 @@ def sizes_of(func: PrimFunc, shapes: Mapping[str, Shape]) -> dict[Term, Term]:
             if not same_dim(with_sizes(declared, found), d):
                 raise ShapeError(what, f"{name} has shape {format_shape(shape)}, which does not fit {found}")
     return found
-
-
-def with_sizes(dim: Dim, sizes: Mapping[Term, Term]) -> Dim:
-    """An extent with sizes in the place of symbols."""
-    return dim if isinstance(dim, int) else as_dim(substitute(dim, sizes))

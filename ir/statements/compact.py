@@ -10,11 +10,11 @@ from eqsat.ir.ranges.bounds import Bounds
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
 from eqsat.ir.statements.ssa import to_ssa
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, own_accesses, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import map_loads, nodes_of
+from eqsat.ir.terms.walk import map_loads
 
 
 def compact_buffer(func: PrimFunc, name: str) -> PrimFunc:
@@ -75,10 +75,7 @@ def _touched(body: Stmt, names: set[str], owner: BufferDecl) -> list[tuple[int, 
     found: list[tuple[int, int] | None] = [None] * len(owner.shape)
     open_ended = [False] * len(owner.shape)
     for stmt in statements(body):
-        accesses = [n.args for n in nodes_of("load", *stmt_terms(stmt)) if n.payload in names]
-        if isinstance(stmt, Store) and stmt.buffer in names:
-            accesses.append(stmt.index)
-        for index in accesses:
+        for index in (index for name, index in own_accesses(stmt) if name in names):
             for n, i in enumerate(index):
                 ends = [i] if i.op != "ramp" else [i.args[0], i.args[0] + i.args[1] * (i.payload - 1)]
                 for low, high in map(bounds.of, ends):

@@ -8,11 +8,11 @@ from dataclasses import replace
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, own_accesses, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name
-from eqsat.ir.terms.walk import map_loads, nodes_of
+from eqsat.ir.terms.walk import map_loads
 
 
 def is_flat(decl: BufferDecl) -> bool:
@@ -59,7 +59,7 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
         for j in 3:
           X_flat[3*i + j] = X_flat[3*i + j] + float32(1.0)
     """
-    used = _accessed(func.body)
+    used = {name for stmt in statements(func.body) for name, _ in own_accesses(stmt)}
     taken = {*func.params, *(s.buffer.name for s in statements(func.body) if isinstance(s, (Alloc, Alias)))}
     flat: dict[str, _Flat] = {}
     made: list[tuple[BufferDecl, str]] = []
@@ -74,16 +74,6 @@ def flatten_buffers(func: PrimFunc) -> PrimFunc:
     for decl, name in reversed(made):
         body = Alias(decl, name, body)
     return func if body == func.body else replace(func, body=body)
-
-
-def _accessed(body: Stmt) -> set[str]:
-    """The buffers with a load or a store of their own."""
-    found: set[str] = set()
-    for stmt in statements(body):
-        if isinstance(stmt, Store):
-            found.add(stmt.buffer)
-        found |= {n.payload for n in nodes_of("load", *stmt_terms(stmt))}
-    return found
 
 
 def _flattened(stmt: Stmt, flat: Mapping[str, _Flat]) -> Stmt:

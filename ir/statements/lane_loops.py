@@ -25,9 +25,9 @@ from eqsat.ir.statements.stmt import (
     Stmt,
     Store,
     children,
+    own_accesses,
     seq,
     statements,
-    stmt_terms,
 )
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
@@ -408,8 +408,7 @@ def _over(coefficient: int, summand: Term, k: Term) -> Term | None:
 
 def _buffers(stmt: Stmt) -> set[str]:
     """The buffers that a statement itself accesses."""
-    loads = {n.payload for n in nodes_of("load", *stmt_terms(stmt)) if isinstance(n.payload, str)}
-    return {*loads, stmt.buffer} if isinstance(stmt, Store) else loads
+    return {name for name, _ in own_accesses(stmt)}
 
 
 def _mentioned(stmt: Stmt) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,15 +53,26 @@ def same_meaning(
     if before.params != after.params:
         return Comparison(f"parameters {before.params} became {after.params}")
     inputs = by_declared_axes(before, inputs, symbols)
-    old = {name: copied(array) for name, array in inputs.items()}
     new = {name: copied(array) for name, array in inputs.items()}
-    free_before = run_primfunc(before, old, symbols, track=True)
+    return compared((before, inputs, symbols), (after, new, symbols), lambda name, array: array, close)
+
+
+Call = tuple[PrimFunc, Mapping[str, NDArray], Bindings | None]
+"""A function, its arguments, and the sizes of its symbols."""
+
+
+def compared(before: Call, after: Call, back: Callable[[str, NDArray], NDArray], close: float = 0.0) -> Comparison:
+    """Whether the second call refines the first, whose arguments stay as they are; `back` puts a parameter of the
+    second, by its name, and which of its elements are free, into the layout that the first has."""
+    old = {name: copied(array) for name, array in before[1].items()}
+    free_before = run_primfunc(before[0], old, before[2], track=True)
     try:
-        free_after = run_primfunc(after, new, symbols, track=True)
+        free_after = run_primfunc(after[0], after[1], after[2], track=True)
     except EvaluationError as error:
         return Comparison(f"after has no meaning: {error}")
-    for name in before.params:
-        found = difference(name, (old[name], free_before[name]), (new[name], free_after[name]), close)
+    for name in before[0].params:
+        got = back(name, after[1][name]), back(name, free_after[name])
+        found = difference(name, (old[name], free_before[name]), got, close)
         if found:
             return Comparison(found)
     return Comparison()

@@ -18,6 +18,7 @@ from eqsat.ir.statements.decl import BufferDecl as BufferDecl
 from eqsat.ir.statements.decl import Transform as Transform
 from eqsat.ir.statements.structure import Structural
 from eqsat.ir.terms.term import Term, int_value
+from eqsat.ir.terms.walk import nodes_of
 
 LoopKind = Literal["serial", "parallel", "vectorized", "unrolled"]
 
@@ -141,6 +142,26 @@ def stmt_terms(stmt: Stmt) -> tuple[Term, ...]:
     if isinstance(stmt, Store):
         return (*stmt.index, stmt.value)
     return (stmt.condition,) if isinstance(stmt, (If, Assume)) else ()
+
+
+def has(stmt: Stmt, kind: type[Stmt]) -> bool:
+    """Whether a statement of a kind is among a statement and those inside."""
+    return any(isinstance(inner, kind) for inner in statements(stmt))
+
+
+def own_accesses(stmt: Stmt) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    """The buffers that a statement itself reads, and writes at last, each with the index as it is written there.
+
+    >>> from eqsat.ir.terms.term import ax, load
+    >>> i = ax(0, 4)
+    >>> [(name, str(*index)) for name, index in own_accesses(Store("y", (i,), load("x", [i + 1], "int8")))]
+    [('x', 'i0 + 1'), ('y', 'i0')]
+    """
+    for load in nodes_of("load", *stmt_terms(stmt)):
+        if isinstance(load.payload, str):
+            yield load.payload, load.args
+    if isinstance(stmt, Store):
+        yield stmt.buffer, stmt.index
 
 
 def with_kind(loop: For, kind: LoopKind) -> For:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from eqsat.ir.errors import EqsatError
@@ -12,11 +12,11 @@ from eqsat.ir.statements.flatten import is_flat
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
 from eqsat.ir.statements.ssa import to_ssa
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, own_accesses, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name
-from eqsat.ir.terms.walk import map_loads, nodes_of
+from eqsat.ir.terms.walk import map_loads
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,9 @@ def vectorize_buffers(func: PrimFunc) -> PrimFunc:
     return replace(func, body=body)
 
 
-def _accesses(body: Stmt, name: str) -> Iterator[tuple[Term, ...]]:
-    for stmt in statements(body):
-        if isinstance(stmt, Store) and stmt.buffer == name:
-            yield stmt.index
-        yield from (n.args for n in nodes_of("load", *stmt_terms(stmt)) if n.payload == name)
-
-
 def _vector(body: Stmt, decl: BufferDecl, local: bool, taken: set[str]) -> _Vector | None:
     """How a buffer becomes vectors; None where an access is no whole vector."""
-    accesses = list(_accesses(body, decl.name))
+    accesses = [index for stmt in statements(body) for name, index in own_accesses(stmt) if name == decl.name]
     lanes = {index[-1].lanes for index in accesses}
     if len(lanes) != 1 or lanes == {1}:
         return None

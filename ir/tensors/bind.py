@@ -8,7 +8,7 @@ from typing import Any, cast
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tag, Tensor, View, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.bindings import Bindings, bindings
-from eqsat.ir.terms.shape import Dim, Shape, as_dim
+from eqsat.ir.terms.shape import Shape, with_sizes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, symbols
 
@@ -75,7 +75,7 @@ def _bound(node: Node, operands: list[Tensor], table: Mapping[Term, Term]) -> No
         return substitute(x, table)
 
     def shape(dims: Shape) -> Shape:
-        return tuple(_extent(d, table) for d in dims)
+        return tuple(with_sizes(d, table) for d in dims)
 
     outputs = [(shape(s), dtype) for s, dtype in node.outputs]
     if isinstance(node, Input):
@@ -92,10 +92,6 @@ def _bound(node: Node, operands: list[Tensor], table: Mapping[Term, Term]) -> No
     attrs = {key: _value(v, table) for key, v in node.attrs.items()}
     definition = None if node.definition is None else _definition(node.definition, table)
     return Opaque(node.op, operands, outputs, attrs, node.signature, node.impl, definition, node.pure)
-
-
-def _extent(d: Dim, table: Mapping[Term, Term]) -> Dim:
-    return d if isinstance(d, int) else as_dim(substitute(d, table))
 
 
 def _tag(tag: Tag | None, table: Mapping[Term, Term]) -> Tag | None:

@@ -25,7 +25,7 @@ from eqsat.ir.tensors.arrays.lifted import (
     refuse_targets,
     unary_function,
 )
-from eqsat.ir.tensors.arrays.types import as_tensor, common, refuse
+from eqsat.ir.tensors.arrays.types import as_tensor, common, refuse, truth
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import build
 from eqsat.ir.terms import term as t
@@ -191,15 +191,9 @@ def where(condition: Any, a: Any, b: Any) -> Any:
 def _junction(name: str, ufunc: str, scalar: Callable[..., Term], parts: tuple[Any, ...], dtype: Any) -> Any:
     if not builtins.any(isinstance(p, Tensor) for p in parts):
         return scalar(*parts)
-    tensors = [_truth(p, name) for p in parts]
+    tensors = [truth(p, name) for p in parts]
     refuse(name, "dtype", None if dtype is None or np.dtype(dtype) == BOOL else dtype, "x.astype(dtype) converts")
     return pointwise.pointwise(ufuncs.UFUNCS[ufunc][0], scalar, *tensors)
-
-
-def _truth(value: Any, name: str) -> Tensor:
-    """An operand as bools: whether each element is not 0."""
-    x = as_tensor(value, name)
-    return x if x.dtype == BOOL else pointwise.pointwise("not_equal", lambda a: t.compare("ne", a, 0), x)
 
 
 @overload

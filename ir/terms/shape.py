@@ -13,7 +13,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.sums import content, distributed
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
-from eqsat.ir.terms.walk import postorder, symbols
+from eqsat.ir.terms.walk import postorder, substitute, symbols
 
 Dim = int | Term
 Shape = tuple[Dim, ...]
@@ -54,6 +54,11 @@ def as_shape(shape: Any) -> Shape:
         return tuple(as_dim(d) for d in shape)
     except TypeError as error:
         raise ShapeError(f"shape {shape!r}", "not an integer or a sequence of extents") from error
+
+
+def with_sizes(dim: Dim, sizes: Mapping[Term, Term]) -> Dim:
+    """An extent with sizes in the place of symbols."""
+    return dim if isinstance(dim, int) else as_dim(substitute(dim, sizes))
 
 
 def same_dim(a: Dim, b: Dim) -> bool:

@@ -9,7 +9,7 @@ from eqsat.ir.dtypes import BOOL, highest, lowest
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.tensors import pointwise, reductions, scans, views
 from eqsat.ir.tensors.arrays.shapes import ravel
-from eqsat.ir.tensors.arrays.types import as_tensor, refuse, sum_type
+from eqsat.ir.tensors.arrays.types import as_tensor, refuse, sum_type, truth
 from eqsat.ir.tensors.tensor import Tensor, data_dtype
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import format_shape, normalize_axis
@@ -128,11 +128,6 @@ def ptp(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> 
     return pointwise.operator("sub", max(x, axis, keepdims=keepdims), min(x, axis, keepdims=keepdims))
 
 
-def _truth(x: Any, what: str) -> Tensor:
-    y = as_tensor(x, what)
-    return y if y.dtype == BOOL else pointwise.pointwise("not_equal", lambda a: t.compare("ne", a, 0), y)
-
-
 def any(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
     """Whether an element along axes is not 0, as numpy.any.
 
@@ -141,7 +136,7 @@ def any(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, 
     array([ True, False])
     """
     refuse("any", "out", out, OUT)
-    return reductions.reduce(masked(_truth(x, "any"), where, False), "max", axis, keepdims, empty=True)
+    return reductions.reduce(masked(truth(x, "any"), where, False), "max", axis, keepdims, empty=True)
 
 
 def all(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
@@ -152,7 +147,7 @@ def all(x: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, 
     array([ True, False])
     """
     refuse("all", "out", out, OUT)
-    return reductions.reduce(masked(_truth(x, "all"), where, True), "min", axis, keepdims, empty=True)
+    return reductions.reduce(masked(truth(x, "all"), where, True), "min", axis, keepdims, empty=True)
 
 
 def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
@@ -162,7 +157,7 @@ def count_nonzero(x: Any, axis: Axis = None, *, keepdims: bool = False) -> Tenso
     >>> eq.evaluate(eq.count_nonzero([0, 5, 7]))
     array(2)
     """
-    return sum(_truth(x, "count_nonzero"), axis, keepdims=keepdims)
+    return sum(truth(x, "count_nonzero"), axis, keepdims=keepdims)
 
 
 def _place(x: Any, combiner: str, axis: int | None, keepdims: bool) -> Tensor:

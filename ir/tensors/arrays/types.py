@@ -34,6 +34,12 @@ def is_weak(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
 
 
+def truth(value: Any, what: str) -> Tensor:
+    """An operand as bools: whether each element is not 0."""
+    x = as_tensor(value, what)
+    return x if x.dtype == BOOL else pointwise.pointwise("not_equal", lambda a: t.compare("ne", a, 0), x)
+
+
 def as_tensor(value: Any, what: str, like: str | None = None) -> Tensor:
     """A tensor from a tensor, a load without axes, an array or numbers; a Python number takes the type `like`.
 
