@@ -394,11 +394,9 @@ class Program:
         ['Input', 'Compute']
         """
         roots = tuple(x.key for x in self.outputs.values())  # the mapping is the caller's to see, and to change
-        known: tuple[object, tuple[Node, ...]] | None = self.__dict__.get("_order")
-        if known is None or known[0] != roots:
-            known = roots, tuple(node_order(self.outputs.values()))
-            object.__setattr__(self, "_order", known)
-        return list(known[1])
+        if self.__dict__.get("_order", (None,))[0] != roots:
+            object.__setattr__(self, "_order", (roots, tuple(node_order(self.outputs.values()))))
+        return list(self.__dict__["_order"][1])
 
     def named_nodes(self) -> Mapping[str, Sequence[Sequence[Node]]]:
         """What a user may name, each of it as nodes: here what makes an output, by the name of that.
