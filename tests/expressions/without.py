@@ -141,7 +141,7 @@ def inverted(row: Row) -> str:
     return "a table" if found.is_table else str(found)
 
 
-def here(task: Task) -> Snapshot:
+def here(task: Task, meanwhile: object = None) -> Snapshot:
     """The last snapshot of a search that is run in this process, where rules are left out."""
     last: list[Snapshot] = []
     run(task, last.append)
