@@ -20,7 +20,7 @@ from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
-from eqsat.operators.labels import MOST_ALIKE, Label, Name, OpaqueKind, OpBuilder, Order
+from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order, remembered
 from eqsat.operators.window_impl import WindowImpl
 
 
@@ -94,15 +94,7 @@ def bundles_of(node: Opaque) -> OpBuilder:
         return of_opaque(node)
     types = tuple((x.shape, x.dtype) for x in node.operands)
     key = node.op, _meaning(node), node.signature, types, node.outputs, _windows(node)
-    found = _alike.get(key)
-    if found is None:
-        if len(_alike) >= MOST_ALIKE:
-            _alike.clear()
-        found = _alike[key] = of_opaque(node)
-    return found
-
-
-_alike: dict[object, OpBuilder] = {}
+    return remembered(key, lambda: of_opaque(node))
 
 
 def _windows(node: Opaque) -> tuple[tuple[int, ...], ...]:

@@ -11,7 +11,7 @@ operator while labels are split and put in order; `canonicalise` makes the one `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from eqsat.formulas import accesses as accesses_of
@@ -299,11 +299,16 @@ def labels_of(node: Compute) -> OpBuilder:
     """As `of_compute`, one for all formulas that look alike: not to be changed."""
     sources = tuple(x.shape for x in node.operands)
     key = node.body, node.combiner, node.ordered, node.shape, node.reduce, sources
+    return remembered(key, lambda: of_compute(node))
+
+
+def remembered(key: object, make: Callable[[], OpBuilder]) -> OpBuilder:
+    """What was made for a key before, while that is kept."""
     found = _alike.get(key)
     if found is None:
         if len(_alike) >= MOST_ALIKE:
             _alike.clear()
-        found = _alike[key] = of_compute(node)
+        found = _alike[key] = make()
     return found
 
 

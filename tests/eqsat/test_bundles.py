@@ -19,7 +19,7 @@ from eqsat.ir.tensors.signature import Dims, Signature
 from eqsat.ir.tensors.tensor import Opaque, Program, Tensor
 from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.shape import static_shape as _static_shape
-from eqsat.operators.bundles import of_opaque
+from eqsat.operators.bundles import bundles_of, of_opaque
 from eqsat.operators.forms import FormMaker, freedom
 from eqsat.operators.interned import Interned
 from eqsat.operators.labels import canonicalise
@@ -196,3 +196,26 @@ def split(data: st.DataObject, extent: Any) -> list[int]:
 def known(m: Map | None) -> Map:
     assert m is not None
     return m
+
+
+def test_operators_that_look_alike_are_alike() -> None:
+    """What is remembered of one operator is not taken for another one: other attributes, extents, types, functions of a
+    caller, and identities."""
+
+    def made(op: str, shape: Shape, reads: str = "float32", makes: str = "float32", **options: Any) -> Opaque:
+        own: dict[str, Any] = {"signature": Signature.parse("a b -> a b", map="a"), **options}
+        return Opaque(op, [eq.input("x", shape, reads)], [(shape, makes)], **own)
+
+    nodes = [
+        *(made(op, shape) for op in ("f", "g") for shape in ((2, 3), (3, 2))),
+        *(made("f", (2, 3), reads, makes) for reads in ("float32", "int8") for makes in ("float32", "int8")),
+        *(made("f", (2, 3), signature=x) for x in (Signature.parse("a b -> a b", map="a b"), None)),
+        *(made("f", (2, 3), attrs={"axis": axis}) for axis in (0, 1)),
+        *(made("f", (2, 3), attrs={"table": np.array(row)}) for row in ([1, 2], [1, 3])),
+        *(made("f", (2, 3), impl=impl) for impl in (np.sin, np.cos)),
+        *(made("f", (2, 3), pure=False) for _ in range(2)),
+        *(eq.input("x", (3, 4), "float32").softmax(axis).node for axis in (0, 1)),
+    ]
+    for node in (*nodes, *nodes):
+        if isinstance(node, Opaque):
+            assert bundles_of(node) == of_opaque(node), node

@@ -409,3 +409,13 @@ def test_what_is_not_compared_is_another_formula(dtype: str) -> None:
             compared += 1
             assert recognise.last_operation(call) == recognise.canonical_body(node)[0].op, call
     assert compared > 30
+
+
+def test_a_formula_is_one_whether_it_names_an_operand_once_or_twice() -> None:
+    x, y = input("x", (3,), "float32"), input("y", (3,), "float32")
+    first, second = (t.load(n, [t.ax(0, 3)], "float32") for n in (0, 1))
+    once, twice, apart = (
+        Compute(operands, (3,), first * other) for operands, other in (([x], first), ([x, x], second), ([x, y], second))
+    )
+    assert recognise.same_node(once, twice) and recognise.same_node(twice, once)
+    assert not recognise.same_node(twice, apart) and not recognise.same_node(apart, twice)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -128,3 +129,13 @@ def test_heads_that_share_keys_are_rows_of_one_product() -> None:
     y = matmul(q, heads).permute_dims((0, 2, 1, 3))
     (product,) = [n for n in found(y).nodes() if isinstance(n, Compute)]
     assert product.outputs[0][0][-2:] == (512, 128)
+
+
+def test_a_program_costs_what_its_outputs_cost_by_the_table_at_hand() -> None:
+    x = eq.input("x", (64, 64), "float32")
+    program = Program([x], {"y": x.permute_dims((1, 0))})
+    twice = replace(TABLE, moves={k: [(n, 2 * p) for n, p in v] for k, v in TABLE.moves.items()})
+    before = program_price(program, TABLE)
+    assert before < program_price(program, twice) and program_price(program, TABLE) == before
+    program.outputs["z"] = x.permute_dims((1, 0)).exp()
+    assert program_price(program, TABLE) > before

@@ -295,3 +295,19 @@ def test_without_standard_streams(closed: str, threads: int, tmp_path: Path) -> 
     command = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", CLOSED, str(threads)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 10 * max(1, threads), done.stdout + done.stderr
+
+
+def test_what_is_done_meanwhile_is_done_once_and_before_anything_is_heard() -> None:
+    heard: list[object] = []
+    answer = call(
+        "eqsat.workers.call:echo", 7, seconds=20, memory_mb=500,
+        report=heard.append, meanwhile=lambda: heard.append("meanwhile"),
+    )  # fmt: skip
+    assert (answer, heard) == (7, ["meanwhile", 7])
+
+    def fails() -> None:
+        raise ShapeError("meanwhile", "fails")
+
+    with pytest.raises(ShapeError, match="meanwhile"):
+        call("eqsat.workers.call:echo", 7, seconds=20, memory_mb=500, meanwhile=fails)
+    assert still_works()

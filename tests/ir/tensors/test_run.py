@@ -260,3 +260,13 @@ def test_what_fits_no_memory_is_an_error_of_ours() -> None:
     x = eq.input("x", (1,), "float32")
     with pytest.raises(EvaluationError, match="more memory than there is"):
         eq.evaluate(eq.broadcast_to(x, (1 << 45,)) + 1, {"x": np.ones(1, "float32")})
+
+
+def test_the_nodes_of_a_program_are_those_of_its_outputs_now() -> None:
+    x = eq.input("x", (3,), "float32")
+    program = eq.Program([x], {"y": x.relu()})
+    assert len(program.nodes()) == 2
+    program.outputs["z"] = x.exp()
+    assert len(program.nodes()) == 3 and program.nodes()[-1] is program.outputs["z"].node
+    del program.outputs["y"]
+    assert len(program.nodes()) == 2
