@@ -16,6 +16,13 @@ from eqsat.ir.tensors.tensor import Tensor
 rng = np.random.default_rng(0)
 FLOATS = ("float16", "float32", "float64")
 INTS = ("int8", "uint8", "int32", "uint64")
+START = rng.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """Each test has the same numbers, whichever ran before."""
+    rng.bit_generator.state = START
 
 
 def sample(shape: tuple[int, ...], dtype: str) -> NDArray:
@@ -164,7 +171,12 @@ def test_reductions(name: str, ufunc: Any, dtype: str) -> None:
             typed: dict[str, Any] = {"dtype": dtype} if name in ("sum", "prod") else {}
             result = eq.evaluate(getattr(eq.constant(a), name)(axis, keepdims, **typed))
             assert result.shape == expected.shape and result.dtype == dtype
-            np.testing.assert_allclose(result, expected, rtol=2e-2 if dtype == "float16" else 1e-5)
+            rounds = dtype in FLOATS and name in ("sum", "prod")
+            with np.errstate(all="ignore"):
+                whole = ufunc.reduce(np.abs(a).astype("float64"), axis=axes, keepdims=keepdims)  # what may round
+                off = np.abs(np.asarray(result, "float64") - np.asarray(expected, "float64"))
+                close = off <= (4e-3 if dtype == "float16" else 1e-6) * whole
+            assert np.all((result == expected) | (rounds & close)), (axis, off)
 
 
 def test_reductions_of_special_values() -> None:
