@@ -85,11 +85,17 @@ def price(model: ModelProto, values: ModelValues) -> int:
     return bytes_moved(model, values=values).total + ONNX.node_bytes * _nodes(model)
 
 
-def time_of(model: ModelProto, program: Program, table: Table) -> int:
+def time_of(model: ModelProto, program: OnnxProgram, values: ModelValues, table: Table) -> int:
     """The estimated picoseconds of a model, which has been read as a program; nodes that the program does not need
-    (arithmetic of sizes) cost as much as any."""
-    known = sum(not isinstance(n, (Input, Constant)) for n in program.nodes())
-    return program_price(program, table) + max(0, _nodes(model) - known) * round(table.operators["node"])
+    (arithmetic of sizes, other names of a value) cost as much as any, unless a runtime computes them ahead."""
+    alive = {n.serial for n in program.nodes() if not isinstance(n, (Input, Constant))}
+    made = {name for (serial, _), name in program.envelope.names.items() if serial in alive}
+    beside = 0
+    for node in model.graph.node:
+        outputs = [o for o in node.output if o]
+        ahead = node.op_type == "Constant" or values.constants.issuperset(outputs)
+        beside += not ahead and made.isdisjoint(outputs)
+    return program_price(program, table) + beside * round(table.operators["node"])
 
 
 def side_of_model(

@@ -392,7 +392,7 @@ class _Source:
         from eqsat.engine import measure
         from eqsat.onnx.bytes import bytes_moved, time_of
 
-        taken = None if self.table is None else time_of(model, program, self.table)
+        taken = None if self.table is None else time_of(model, program, values, self.table)
         return replace(measure(program), bytes_moved=bytes_moved(model, values=values).total, picoseconds=taken)
 
 

@@ -211,7 +211,10 @@ def _parts(c: Call, x: Tensor, axis: int) -> Sequence[Tensor]:
 
 @define("Concat", "inputs*", "axis")
 def concat(c: Call) -> Tensor:
-    return reductions.concat(c.tensors, int(c.get("axis", 1)))
+    first, axis = c.tensors[0], int(c.get("axis", 1))
+    if len(c.tensors) > 1 and all(x == first for x in c.tensors) and -first.rank <= axis < first.rank:
+        return views.tile(first, [len(c.tensors) if n == axis % first.rank else 1 for n in range(first.rank)])
+    return reductions.concat(c.tensors, axis)
 
 
 def _block(c: Call) -> int:

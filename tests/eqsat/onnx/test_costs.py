@@ -1,6 +1,7 @@
 """What results say they cost: what the objective counts, of models as they are written, and never more than before."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_a_cost_is_what_the_objective_counts(seed: int) -> None:
         assert found.bytes_moved == bytes_moved(found.model).total
     assert (small.cost_before, small.cost_after) == (small.initial.bytes_moved, small.bytes_moved)
     for m, cost in ((model, fast.cost_before), (fast.model, fast.cost_after)):
-        assert cost == time_of(m, read_with_types(m)[0], shipped())
+        assert cost == time_of(m, *read_with_types(m), shipped())
     assert fast.source is model and (fast.model is model or fast.cost_after < fast.cost_before)
 
 
@@ -63,3 +64,41 @@ def test_what_reading_alone_shortens_is_written() -> None:  # feature: I1
     assert compare_models(model, found.model).equal
     again = eq.onnx.optimize(found.model)
     assert again.model is found.model or [n.op_type for n in again.model.graph.node] == ["Transpose", "Softmax"]
+
+
+def _model(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], x: tuple[int, ...], *outputs: str) -> Any:
+    ends = [helper.make_tensor_value_info("x", 1, x)], [helper.make_tensor_value_info(n, 1, None) for n in outputs]
+    given = [numpy_helper.from_array(v, n) for n, v in constants.items()]
+    graph = helper.make_graph(nodes, "g", *ends, given)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(("axis", "again"), [(0, False), (-1, False), (1, True)])
+def test_a_tensor_joined_to_itself_stays_one_node(axis: int, again: bool) -> None:
+    """It is copies of the tensor, which as steps are a Reshape, an Expand and a Reshape."""
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Transpose", ["r"], ["a"], perm=[0, 1])]
+    nodes.append(helper.make_node("Identity", ["a"], ["b"]))
+    nodes.append(helper.make_node("Concat", ["a", "b" if again else "a", "a"], ["y"], axis=axis))
+    nodes.append(helper.make_node("Tanh", ["r"], ["z"]))
+    model = _model(nodes, {}, (2, 300), "y", "z")
+    found = eq.onnx.optimize(model)
+    assert sorted(n.op_type for n in found.model.graph.node) == ["Concat", "Relu", "Tanh"]
+    assert compare_models(model, found.model).equal
+
+
+def test_what_constants_make_costs_nothing() -> None:
+    """A runtime computes it ahead: a folded constant that is an output is not dearer than what it replaces, and another
+    name of what is computed costs a node."""
+    numbers = {"c": np.arange(12, dtype=np.float32).reshape(3, 4)}
+    ends = [helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("Split", ["t"], ["y", "z"], axis=0)]
+    mean = helper.make_node("ReduceMean", ["c"], ["m"], axes=[1])
+    costs: list[int] = []
+    for nodes in (
+        [],
+        [mean],
+        [helper.make_node("Identity", ["c"], ["m"])],
+        [helper.make_node("Identity", ["t"], ["m"])],
+    ):
+        model = _model([*ends, *nodes], numbers, (8, 6), "y", "z", *(["m"] if nodes else []))
+        costs.append(time_of(model, *read_with_types(model), shipped()))
+    assert costs[0] == costs[1] == costs[2] < costs[3]
