@@ -4,7 +4,9 @@
 
 MODELS is a folder of .onnx files (without it, this is all that is printed); `graph_suite.export` writes the suite's own
 networks there (in an environment with torch), `graph_suite.wheels` those that packages bring. PYTHON is an interpreter
-that has onnxsim and onnxslim; without it only onnxruntime's own pass stands beside us.
+that has onnxsim, onnxslim and openvino; without it only onnxruntime's own pass stands beside us. OpenVINO writes no
+model: it stands beside us as another runtime, for the input and for ours, with the bytes that its layout operators move
+(also into the formats of its kernels) and its time.
 
 For each model one line: nodes before and after, the same after onnxruntime's own pass (EXTENDED), megabytes moved
 before and after, megabytes of the best other tool, megabytes that are left after that pass for the input, us and the
@@ -29,7 +31,7 @@ import onnx as onnx_package
 from graph_suite.latency import geometric_mean, kernels_after, latencies
 from graph_suite.moved import moved_bytes
 from graph_suite.suite import FAMILIES
-from graph_suite.tools import TOOLS, run
+from graph_suite.tools import TOOLS, in_openvino, run
 
 import eqsat.onnx
 from eqsat.files import write_whole
@@ -69,6 +71,8 @@ class Row:
     versions: dict[str, Version] = field(default_factory=dict[str, Version])
     gap: float | None = None
     status: str = ""
+    openvino: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    """What OpenVINO runs of the input and of ours."""
 
     def best(self, what: str) -> tuple[str, float]:
         """The other tool with the least of something."""
@@ -119,6 +123,9 @@ def compared(path: Path, chosen: argparse.Namespace, folder: Path) -> Row:
     right = {n: Path(v.path) for n, v in row.versions.items() if not v.wrong}
     for name, seconds in latencies(right, feeds, chosen.seconds).items():
         row.versions[name].time = seconds
+    if chosen.python:
+        both = [n for n in ("input", "eqsat") if n in right]
+        row.openvino = dict(zip(both, in_openvino([right[n] for n in both], feeds, [chosen.python]), strict=True))
     return row
 
 
@@ -132,11 +139,17 @@ def line(row: Row) -> str:
     _, best = row.best("time")
     wrong = " ".join(f"[{n}: {v.wrong}]" for n, v in row.versions.items() if v.wrong)
     gap = "-" if row.gap is None else f"{row.gap:.2f}"
+    there = [row.openvino.get(n, {}) for n in ("input", "eqsat")]
+    wrong += " ".join(f"[openvino: {x['wrong']}]" for x in there if x.get("wrong"))
+    runs = all(x.get("time") for x in there)
+    other = (
+        f"{there[0]['moved']:7.2f} {there[1]['moved']:7.2f} {there[1]['time'] / there[0]['time']:6.3f}" if runs else ""
+    )
     return (
         f"{row.name:28} {own.nodes:5}->{ours.nodes:<5} {own.nodes_after:5}->{ours.nodes_after:<5}"
         f" {own.moved:7.2f} {ours.moved:7.2f} {moved:7.2f} {tool:9}"
         f" {own.moved_after:7.2f} {ours.moved_after:7.2f} {after:7.2f} {ours.seconds:6.1f} {gap:>5}"
-        f" {own.time * 1e3:7.2f} {row.ratio:6.3f} {best / own.time:6.3f} {wrong}"
+        f" {own.time * 1e3:7.2f} {row.ratio:6.3f} {best / own.time:6.3f} {other} {wrong}"
     )
 
 
@@ -160,6 +173,15 @@ def summary(rows: list[Row]) -> str:
         pairs = [(float(getattr(r.versions["eqsat"], what)), r.best(what)[1]) for r in good]
         counts = [sum(a < b * 0.999 for a, b in pairs), sum(abs(a - b) <= b * 0.001 for a, b in pairs)]
         lines.append(f"{what}: ahead {counts[0]}, equal {counts[1]}, behind {len(pairs) - sum(counts)}")
+    pairs = [(r.openvino["eqsat"], r.openvino["input"]) for r in good if len(r.openvino) == 2]
+    pairs = [(a, b) for a, b in pairs if a.get("time") and b.get("time")]
+    if pairs:
+        fewer = [
+            sum(a["moved"] < b["moved"] * 0.999 for a, b in pairs),
+            sum(a["moved"] > b["moved"] * 1.001 for a, b in pairs),
+        ]
+        mean = geometric_mean([a["time"] / b["time"] for a, b in pairs])
+        lines.append(f"in OpenVINO, {len(pairs)} models: time {mean:.3f}; fewer bytes {fewer[0]}, more {fewer[1]}")
     seconds = sorted(r.versions["eqsat"].seconds for r in good)
     if seconds:
         closed = sum(r.gap is not None and r.gap < CLOSED for r in good)
@@ -186,7 +208,7 @@ def main(arguments: list[str]) -> int:
     print(
         f"{'model':28} {'nodes':>12} {'pass':>12}"
         f" {'MB':>7} {'ours':>7} {'other':>7} {'':9} {'pass':>7} {'ours':>7} {'other':>7}"
-        f" {'sec':>6} {'gap':>5} {'ms':>7} {'time':>6} {'other':>6}"
+        f" {'sec':>6} {'gap':>5} {'ms':>7} {'time':>6} {'other':>6} {'ov':>7} {'ours':>7} {'time':>6}"
     )
     for path in sorted(chosen.models.glob("*.onnx")):
         if names and path.name.removesuffix(".onnx") not in names:
