@@ -42,6 +42,7 @@ CORNERS = 1 << 15
 MOST_READS, FEWEST = 1 << 18, 16
 """Cells that operators with axes of their own are run on: so many reads, but no fewer cells of the result."""
 SYMBOL_TRIALS = 3
+MOST_KNOWN = 1 << 13
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -83,6 +84,33 @@ def same_cells(match: Match) -> bool:
     Where a hypothesis is about the cells of tensors, cells of two of these, or of one and a fill, are not compared:
     what they hold was proved.
     """
+    key = _compared(match)
+    if key is None:
+        return _same_cells(match)
+    known = _known.get(key)
+    if known is None:
+        if len(_known) >= MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _same_cells(match)
+    return known
+
+
+_known: dict[object, bool] = {}
+"""What was found, by all that it follows from: a program that is searched again asks much of the same."""
+
+
+def _compared(match: Match) -> object | None:
+    """All that both sides follow from; None where that is also what is known of tensors."""
+    plan, u, numbers = match.plan, match.interned, match.numbers
+    if plan.values:
+        return None
+    operators = tuple(u.operators[numbers[name]] for name in _operators(match))
+    maps = tuple(u.reindexes[numbers[name]] for name in _maps(match))
+    held = tuple((k, None if x is None else x.digest) for k, x in match.unvarying.items()) if operators else ()
+    return plan.left, plan.right, operators, maps, held, numbers.get("o"), numbers.get("k")
+
+
+def _same_cells(match: Match) -> bool:
     checked = False
     for numbers in trials(match):
         side = Sides(match, numbers)
@@ -106,17 +134,21 @@ def same_cells(match: Match) -> bool:
     return checked
 
 
-def _maps(match: Match) -> Iterator[str]:
-    def of(tree: Tree) -> Iterator[str]:
-        if isinstance(tree, Viewed):
-            yield tree.map
-            yield from of(tree.source)
-        elif isinstance(tree, Operated):
-            for x in tree.operands:
-                yield from of(x)
+def _terms(match: Match) -> Iterator[Tree]:
+    """Both sides and all that is in them, outer terms first."""
+    left = [match.plan.right, match.plan.left]
+    while left:
+        yield (tree := left.pop())
+        below = (tree.source,) if isinstance(tree, Viewed) else tree.operands if isinstance(tree, Operated) else ()
+        left += reversed(below)
 
-    yield from of(match.plan.left)
-    yield from of(match.plan.right)
+
+def _maps(match: Match) -> Iterator[str]:
+    return (tree.map for tree in _terms(match) if isinstance(tree, Viewed))
+
+
+def _operators(match: Match) -> Iterator[str]:
+    return (tree.operator for tree in _terms(match) if isinstance(tree, Operated))
 
 
 def trials(match: Match) -> Iterator[dict[Term, int]]:
@@ -178,11 +210,12 @@ def numeric(m: Map, numbers: Mapping[Term, int]) -> Map:
 
 def _mixed(*words: NDArray) -> NDArray:
     """One word of several, in order."""
-    total = np.zeros((), np.uint64)
+    total: NDArray = np.zeros((), np.uint64)
     with np.errstate(over="ignore"):
         for w in words:
-            total = (total ^ w.astype(np.uint64)) * GOLDEN
-            total = total ^ (total >> np.uint64(29))
+            total = np.asarray(total ^ w.astype(np.uint64, copy=False))
+            total *= GOLDEN
+            total ^= total >> np.uint64(29)
     return total
 
 
@@ -264,9 +297,9 @@ class Sides:
             raise LayoutError("check of a law", "a view is read outside of its box")
         source = m.at(cells)
         inside = source >= 0
-        below = self.run(tree.source, np.where(inside, source, 0))
         if bool(np.all(inside)):
-            return below
+            return self.run(tree.source, source)
+        below = self.run(tree.source, np.where(inside, source, 0))
         outside = self._padded(cells, reindex.fill)
         return _where(inside, below, outside)
 
@@ -340,22 +373,24 @@ class Sides:
         for k, x in enumerate(tree.operands):
             index, out = self.load(operator, k, at)
             size = math.prod(extents[n] for n in operator.operands[k])
-            there = self._looked_up(x, index, size)
-            words.append(np.where(out, np.uint64(0), np.where(there.fills >= 0, 0, there.words)))
-            read.append(np.where(out, -1, index))
+            there, outside = self._looked_up(x, index, size), bool(np.any(out))
+            words.append(np.where(out, np.uint64(0), there) if outside else there)
+            read.append(np.where(out, -1, index) if outside else index)
         mixed = _mixed(np.asarray(hash(operator.kind) & 0xFFFF), *words)
         return Rows(np.broadcast_to(mixed, shape), at, read)
 
-    def _looked_up(self, tree: Tree, index: NDArray, size: int) -> Words:
-        """The words of a term of some size at some cells: of all its cells, where many of these are the same."""
+    def _looked_up(self, tree: Tree, index: NDArray, size: int) -> NDArray:
+        """The words of a term of some size at some cells, 0 for a fill: of all its cells, where many of these are the
+        same."""
         if 0 < 2 * size <= index.size:
             try:
                 whole = self.run(tree, np.arange(size, dtype=np.int64))
             except LayoutError:
                 pass  # cells that are not read may have no value
             else:
-                return Words(whole.words[index], whole.fills[index], whole.tensors[index])
-        return self.run(tree, index)
+                return np.where(whole.fills >= 0, np.uint64(0), whole.words)[index]
+        there = self.run(tree, index)
+        return np.where(there.fills >= 0, np.uint64(0), there.words)
 
     def extents(self, operator: CanonicalOp) -> dict[int, int]:
         return {n: value(x.extent, self.numbers) for n, x in enumerate(operator.labels)}
@@ -395,10 +430,10 @@ class Sides:
                 env = {axis: _along(axis, slots, at) for axis in nodes_of("axis", index)}
                 here, bad = evaluate_masked([index], env, load_table)[0]
                 out = out if bad is None else out | bad
+                out = out | (here < 0) | (here >= (extent := value(label.extent, self.numbers)))
+                here = np.clip(here, 0, max(extent - 1, 0))
             assert here is not None
-            extent = value(label.extent, self.numbers)
-            out = out | (here < 0) | (here >= extent)
-            flat = flat * extent + np.clip(here, 0, max(extent - 1, 0))
+            flat = flat * value(label.extent, self.numbers) + here
         return flat, out
 
     def _selection(self, operator: CanonicalOp, tree: Operated, cells: NDArray) -> Words:

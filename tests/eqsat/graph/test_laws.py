@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -48,11 +50,13 @@ from eqsat.ir.law import (
 from eqsat.ir.tensors.tensor import as_program
 from eqsat.ir.terms import term as t
 from eqsat.laws import answers as law_answers
+from eqsat.laws import cells
 from eqsat.laws.answers import LawAnswers
 from eqsat.laws.cells import same_cells
 from eqsat.laws.match import bind
 from eqsat.laws.plan import CannotAct, Plan, Shape, check_can_act, plans
 from eqsat.laws.text import acts
+from eqsat.laws.tree import Class
 from eqsat.operators.forms import FormMaker
 from eqsat.operators.interned import Interned
 from eqsat.rulebook import check_rules
@@ -376,14 +380,51 @@ def test_broken_answers_are_noticed(part: str, monkeypatch: pytest.MonkeyPatch) 
     def counted(match: Any) -> bool:
         nonlocal refused
         held = same_cells(match)
+        assert held == cells._same_cells(match)  # pyright: ignore[reportPrivateUsage]
         refused += not held
         return held
 
+    for program in corpus():
+        matched(program)  # right answers are remembered, and not taken for wrong ones
     monkeypatch.setattr(LawAnswers, "_made", broken)
     monkeypatch.setattr(law_answers, "same_cells", counted)
     for program in corpus():
         matched(program)
     assert refused
+
+
+def test_what_was_compared_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is remembered of a match holds for another one only where all is the same that its sides follow from."""
+    matches: list[Any] = []
+    monkeypatch.setattr(law_answers, "same_cells", lambda match: matches.append(match) or same_cells(match))
+    x, scale = eq.input("x", (4, 6), "float32"), eq.input("s", (), "float32")
+    for program in (*corpus(), (x.pad(1) * scale + 2.0).crop((1, 1), (3, 4)).exp()):
+        matched(program)
+    compared = cells._compared  # pyright: ignore[reportPrivateUsage]
+    changed: set[str] = set()
+    for match in matches:
+        key, u = compared(match), match.interned
+        if key is None:
+            continue
+        for side in ("left", "right"):
+            other = copy(match)
+            other.plan = replace(match.plan, **{side: Class("another")})
+            assert compared(other) != key
+        maps, operators = cells._maps(match), cells._operators(match)  # pyright: ignore[reportPrivateUsage]
+        tables = {**dict.fromkeys(maps, len(u.reindexes)), **dict.fromkeys(operators, len(u.operators))}
+        tables |= {name: 99 for name in ("o", "k") if name in match.numbers}
+        tables |= {f"u{k}": len(u.values) for k in match.plan.unvarying}
+        for name, count in tables.items():
+            numbers = [n for n in range(count) if n != match.numbers[name]]
+            if name[0] == "u":
+                held = u.scalar(match.numbers[name])
+                numbers = [n for n in numbers if u.scalar(n) is not held]
+            for n in numbers[:3]:
+                other = copy(match)
+                other.numbers = {**match.numbers, name: n}
+                assert compared(other) != key, name
+                changed.add(name[0])
+    assert changed >= {"m", "s", "o", "u"}, changed
 
 
 def _after(m: Any, turned: Any) -> Any:
