@@ -91,7 +91,7 @@ def _made(node: Term, args: list[Any]) -> Any:
         made = sp.Indexed(sp.IndexedBase(base), *args) if args else base
     else:
         name = node.dtype if op == "cast" else f"U_{node.payload}" if op == "hole" else op
-        made = sp.Function(name)(*args, *([sp.Integer(node.payload)] if op == "ramp" else []))
+        made = sp.Function(name)(*args, *([sp.Integer(node.payload)] if op in ("ramp", "broadcast") else []))
     return sp.Ne(made, 0, evaluate=False) if node.dtype == BOOL else made
 
 

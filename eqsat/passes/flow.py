@@ -118,7 +118,7 @@ def _after(stmt: Stmt, context: Context) -> Context:
     if isinstance(stmt, Store):
         return _after_store(stmt, context)
     if isinstance(stmt, Assume):
-        return context.under(stmt.condition)
+        return context if stmt.condition.lanes > 1 else context.under(stmt.condition)
     if isinstance(stmt, Seq):
         return before_child(stmt, len(stmt.parts), context)
     if isinstance(stmt, If):

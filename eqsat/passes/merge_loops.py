@@ -53,6 +53,18 @@ def merge_adjacent_loops(func: PrimFunc, first: Path | None = None) -> PrimFunc:
     return func
 
 
+def none_merged(func: PrimFunc) -> ScheduleError:
+    """Why no two loops of a function are one: the first conflict, or that none stand next to one another."""
+    what = f"merge_adjacent_loops of {func.name}"
+    for path, _ in paths(func.body):
+        loops = _adjacent(func.body, path)
+        problem = None if loops is None else _conflict(func, path, *loops)
+        if loops is not None and problem is not None:
+            names = " and ".join(leaf_name(loop.axis) for loop in loops)
+            return ScheduleError(what, f"loops {names}: {problem.problem}", "keep the loops apart", problem.witness)
+    return ScheduleError(what, "no two loops stand next to one another", "merge loops that do")
+
+
 def _adjacent(body: Stmt, path: Path) -> tuple[For, For] | None:
     """The loop at a path and the one after it."""
     if not path:

@@ -40,7 +40,7 @@ def _simplified(stmt: Stmt, context: Context, name: str, sure: bool) -> Stmt:
     if isinstance(stmt, Store):
         return replace(stmt, index=tuple(map(context.simplify, stmt.index)), value=context.simplify(stmt.value))
     if isinstance(stmt, Assume):
-        return _checked(stmt, context, name, sure)
+        return stmt if stmt.condition.lanes > 1 else _checked(stmt, context, name, sure)
     if isinstance(stmt, If):
         return _branch(stmt, context, name, sure)
     if isinstance(stmt, Seq):
@@ -67,6 +67,8 @@ def _of_loops(condition: Term, context: Context) -> bool:
 
 
 def _branch(stmt: If, context: Context, name: str, sure: bool) -> Stmt:
+    if stmt.orelse is not None and tidy(stmt.then) == tidy(stmt.orelse):  # before each is simplified where it stands
+        return _simplified(stmt.then, context, name, sure)
     test = context.simplify(stmt.condition)
     if test.op != "const":
         decision = context.decide(test)

@@ -257,7 +257,9 @@ def collision(outputs: Sequence[Term], box: Box, assuming: Term | None = None, s
 
 
 def _scalar(roots: list[Term]) -> list[Term]:
-    """Ramps as scalars over a lane variable."""
+    """Ramps as scalars over a lane variable, and what stands in every lane as itself."""
+    if any(n.op == "broadcast" for n in postorder(*roots)):
+        roots = [transform(r, lambda n: n.args[0] if n.op == "broadcast" else None) for r in roots]
     ramps = [n for n in postorder(*roots) if n.op == "ramp"]
     if not ramps:
         return roots

@@ -367,7 +367,7 @@ def fold(node: Term) -> Term | None:
     >>> str(fold(t.const(127, "int8") + t.const(1, "int8")))
     'int8(-128)'
     """
-    if not node.args or node.op in ("load", "hole", "ramp", "given", "same", "load_ok"):
+    if not node.args or node.op in ("load", "hole", "ramp", "broadcast", "given", "same", "load_ok"):
         return None
     if any(a.op != "const" or (a.dtype == INDEX and abs(a.payload) >= 1 << 62) for a in node.args):
         return None

@@ -34,7 +34,7 @@ from eqsat.scheduling.nest import (
     loops,
 )
 from eqsat.scheduling.order import fission, peel, reorder
-from eqsat.scheduling.trace import Step
+from eqsat.scheduling.trace import Step, sizes_of
 
 Digits = list[list[tuple[Term, int]]]
 """For each new loop the digits of old ones, as (axis, divisor), the most significant first."""
@@ -51,8 +51,9 @@ class Steps:
     def do(self, primitive: Callable[..., Change], **args: Any) -> tuple[str, ...]:
         """Take a step."""
         change = primitive(self.func, **args)
+        step = Step(primitive.__name__, args, change.made, sizes=sizes_of(self.func, args))
         self.func = change.func
-        self.texts.append(str(Step(primitive.__name__, args, change.made)))  # `change` says what was reordered
+        self.texts.append(str(step))  # `change` says what was reordered
         self.reordered.extend(change.reordered)
         return change.made
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from eqsat.accesses.access import accesses
+from eqsat.ir.decide import decider
+from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.layouts.index_map import IndexMap
@@ -118,7 +120,7 @@ def as_pad(made: Buffer, pad_value: Any) -> Any:
         def change(load: Term) -> Term:
             name = load.payload if isinstance(load.payload, str) else getattr(load.payload, "name", None)
             same = name == made.name and isinstance(load.payload, (str, Buffer))
-            return t.make("load", load.args, made, load.dtype) if same else load
+            return t.make("load", load.args, made, load.dtype, load.lanes) if same else load
 
         return map_loads(value, change)
 
@@ -188,7 +190,7 @@ def _with_padding(func: PrimFunc, new: Declared, step: Transform, options: Layou
             made = change.made or made
             reordered.extend(change.reordered)
             texts = [*change.steps, *texts]
-        if pads:
+        if pads and not fills_padding(place, new.decl):
             func = _padded(func, place, new.decl, step, options, what)
     if not writers and pads and new.path is None and step.pad_value is not None and step.pad_value.op != "hole":
         func = replaced(func, (), seq([assumption(func, new.decl, step, what), func.body]))
@@ -214,6 +216,24 @@ def _anew(stage: Place, name: str) -> list[Place]:
     found = [inner for s in writers for inner in _anew(s, name)]
     apart = len(writers) < len(body) and body[0] is writers[0]
     return found if apart or (len(body) == 1 and found[0] is not body[0]) else [stage]
+
+
+def fills_padding(place: Place, decl: BufferDecl) -> bool:
+    """Whether a stage writes only padding of earlier steps, as `padding_stage` does: after it, what the last step adds
+    need not be written again."""
+    earlier = [s.predicate for s in decl.transforms[:-1] if s.predicate is not t.FALSE]
+    if not earlier:
+        return False
+    axes = output_axes(decl.shape)
+    for a in accesses(place.stmt, place.context):
+        if a.buffer == decl.name and a.write:
+            index = [i for i in a.index if i is not None]
+            if not a.exact or len(index) < len(axes):
+                return False
+            where = substitute(t.logical_or(*earlier), dict(zip(axes, index, strict=True)))
+            if not decider().prove(where, {}, t.logical_and(*a.guards)):
+                return False
+    return True
 
 
 def _followed(func: PrimFunc, buffer: str, place: Place, what: str) -> Change:
@@ -248,11 +268,10 @@ def assumption(func: PrimFunc, decl: BufferDecl, step: Transform, what: str) -> 
     """Loops over all cells that assume the padding of a step to hold its value."""
 
     def body(axes: Sequence[Term], where: Term, value: Term) -> Stmt:
-        own = t.load(decl.name, axes, decl.dtype)
+        own = t.make("load", axes, decl.name, decl.scalar, decl.lanes)
         holds = t.compare("eq", own, value)
-        if decl.dtype.startswith("float") and not (
-            value.op == "const" and t.const_value(value) == t.const_value(value)
-        ):
+        value = value.args[0] if value.op == "broadcast" else value
+        if is_float(decl.scalar) and not (value.op == "const" and t.const_value(value) == t.const_value(value)):
             holds = t.logical_or(holds, t.logical_and(t.unary("isnan", own), t.unary("isnan", value)))
         return Assume(t.logical_or(negated(where), holds))
 

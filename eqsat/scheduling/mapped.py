@@ -56,14 +56,16 @@ def moved_argument(before: BufferDecl, after: BufferDecl, array: NDArray, fills:
         cells = laid(after, sizes, np.full(prod(numbers(after.memory_shape, sizes)) * after.lanes, CANARY, array.dtype))
         cells[...] = array
         return Moved(cells, None)
-    places = _indices(array.shape)
+    lanes = array.shape[array.ndim - (before.lanes > 1) :]
+    places = _indices(array.shape[: array.ndim - len(lanes)])
+    elements = places[0].shape if places else ()
     for step in steps:
         if step.index_map.names:
             needed = {s: sizes[s] for s in nodes_of("sym", *step.index_map.final_indices) if s in sizes}
             at = step.index_map.bind(needed).map_indices(places)
-            places = tuple(np.broadcast_to(np.asarray(i, np.int64), array.shape) for i in at)
+            places = tuple(np.broadcast_to(np.asarray(i, np.int64), elements) for i in at)
     shape = numbers(after.shape, sizes)
-    cells = np.full(shape, CANARY, array.dtype)
+    cells = np.full((*shape, *lanes), CANARY, array.dtype)
     cells[places] = array
     for where, values in padding(after, cells, sizes) if fills else []:
         cells[where] = values[where]
@@ -71,19 +73,21 @@ def moved_argument(before: BufferDecl, after: BufferDecl, array: NDArray, fills:
 
 
 def padding(decl: BufferDecl, cells: NDArray, sizes: Sizes) -> list[tuple[NDArray, NDArray]]:
-    """For each step whose padding has a value, which cells that is, and what they hold."""
-    axes = output_axes(decl.shape)
-    env: dict[Term, NDArray] = dict(zip(axes, _indices(cells.shape), strict=True))
+    """For each step whose padding has a value, which cells that is, and what they hold; lanes are an axis of both."""
+    axes, shape = output_axes(decl.shape), cells.shape[: len(decl.shape)]
+    env: dict[Term, NDArray] = dict(zip(axes, _indices(shape), strict=True))
     env |= {s: np.asarray(n) for s, n in sizes.items()}
 
     def load(_: object, index: Sequence[NDArray]) -> tuple[NDArray, Mask]:
-        return cells[tuple(np.clip(i, 0, n - 1) for i, n in zip(index, cells.shape, strict=True))], None
+        at = tuple(np.clip(i, 0, n - 1) for i, n in zip(index, shape, strict=True))
+        return cells[tuple(i[..., 0] for i in at) if decl.lanes > 1 else at], None
 
     found: list[tuple[NDArray, NDArray]] = []
     for step in decl.padding_steps:
         if step.value is None or step.value.op == "hole":
             continue
-        where = np.broadcast_to(evaluate_masked([step.where], env)[0][0], cells.shape)
+        where = np.broadcast_to(evaluate_masked([step.where], env)[0][0], shape)
+        where = np.broadcast_to(where[..., None] if decl.lanes > 1 else where, cells.shape)
         value = evaluate_masked([step.value], env, load)[0][0]
         found.append((where, np.broadcast_to(value, cells.shape).astype(cells.dtype)))
     return found

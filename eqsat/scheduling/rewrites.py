@@ -40,9 +40,12 @@ def hoist_expression(func: PrimFunc, kinds: Collection[hoist.HoistKind] = hoist.
 
 
 def merge_adjacent_loops(func: PrimFunc, first: str | None = None) -> Change:
-    """A loop and the one after it as one; without a name, all that can be."""
+    """A loop and the one after it as one; without a name, all that can be. ScheduleError where none is merged."""
     if first is None:
-        return Change(merge_loops.merge_adjacent_loops(func))
+        merged = merge_loops.merge_adjacent_loops(func)
+        if merged is func:
+            raise merge_loops.none_merged(func)
+        return Change(merged)
     _, context = find_loop(func, first, f"merge_adjacent_loops of {first}")
     return Change(merge_loops.merge_adjacent_loops(func, _as_children(func.body, context.path)))
 

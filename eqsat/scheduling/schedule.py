@@ -19,7 +19,7 @@ from eqsat.scheduling.arguments import checked
 from eqsat.scheduling.loops import check_loops
 from eqsat.scheduling.memory import declared
 from eqsat.scheduling.primitives import PRIMITIVES, take
-from eqsat.scheduling.trace import Step, Trace, at_sizes_of
+from eqsat.scheduling.trace import Step, Trace, at_sizes_of, sizes_of
 from eqsat.scheduling.whole import WholeFunction
 
 
@@ -119,7 +119,7 @@ class Schedule(WholeFunction):
                 known = ", ".join(sorted(PRIMITIVES))
                 raise ScheduleError(f"replay of {step.name}", "there is no such primitive", f"one of {known}")
             try:
-                made = self._apply(step.name, **at_sizes_of(self.func, step.args))
+                made = self._apply(step.name, **at_sizes_of(self.func, step.args, step.sizes))
             except TypeError as error:
                 raise ScheduleError(f"replay of {step.name}", str(error)) from error
             if step.made and made != step.made:
@@ -142,7 +142,8 @@ class Schedule(WholeFunction):
     def _apply(self, name: str, /, **args: Any) -> tuple[str, ...]:
         given = checked(name, PRIMITIVES[name], args)
         change = take(name, self.func, given)
-        step = Step(name, given, change.made, change.reordered, change.steps)
+        sizes = sizes_of(self.func, given)
+        step = Step(name, given, change.made, change.reordered, change.steps, sizes)
         self._done.append((step, numbered(self.func, change.func)))
         return change.made
 

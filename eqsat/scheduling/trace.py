@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from eqsat.ir.errors import ParseError
@@ -11,26 +11,31 @@ from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.term_json import term_from_json, term_to_json
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import leaf_name
+from eqsat.ir.terms.text import leaf_name, symbol_names
 from eqsat.ir.terms.walk import substitute, symbols
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """One primitive: its arguments, the names that it made, the float accumulations that it reordered, and the smaller
-    steps that it consists of."""
+    steps that it consists of. `sizes` are symbols of the arguments that the function shows by another name than theirs,
+    since several have that."""
 
     name: str
     args: Mapping[str, Any]
     made: tuple[str, ...] = ()
     reordered: tuple[str, ...] = ()
     steps: tuple[str, ...] = ()
+    sizes: Mapping[str, Term] = field(default_factory=dict[str, Term])
 
     def __str__(self) -> str:
         loops = self.args.get("loops", ()) if self.name == "reorder" else ()
-        given = [*map(repr, loops), *(f"{k}={_shown(v)}" for k, v in self.args.items() if k != "loops" or not loops)]
+        table = {size: _called(name, size) for name, size in self.sizes.items()}
+        args = {k: _moved(v, lambda _: table) if table else v for k, v in self.args.items()}
+        given = [*map(repr, loops), *(f"{k}={_shown(v)}" for k, v in args.items() if k != "loops" or not loops)]
         head = f"{', '.join(self.made)} = " if self.made else ""
         lines = [f"{head}{self.name}({', '.join(given)})", *(f"  {s}" for s in self.steps)]
         return "\n".join([*lines, *(f"  reordered: {s}" for s in self.reordered)])
@@ -67,6 +72,7 @@ class Trace:
             {
                 "name": s.name, "args": {k: _encode(v) for k, v in s.args.items()}, "made": list(s.made),
                 "reordered": list(s.reordered), "steps": list(s.steps),
+                **({"sizes": {name: term_to_json(size) for name, size in s.sizes.items()}} if s.sizes else {}),
             }
             for s in self.steps
         ]  # fmt: skip
@@ -86,39 +92,68 @@ class Trace:
                 for key in ("made", "reordered", "steps")
             ]
             name = reader.string(reader.field(data, "name"), "name")
-            steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists))
+            named = reader.mapping(data.get("sizes", {}), "sizes")
+            sizes = {shown: term_from_json(reader.string(size, "size")) for shown, size in named.items()}
+            if any(size.op != "sym" for size in sizes.values()):
+                raise ParseError("JSON of trace", "a size is no symbol")
+            steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists, sizes))
         return Trace(tuple(steps))
 
 
-def at_sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Any]:
+def _called(name: str, size: Term) -> Term:
+    facts = t.symbol_facts(size)
+    return t.sym(name, facts.lower, facts.upper, facts.multiple_of)
+
+
+def sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Term]:
+    """The symbols in the arguments of a step that its function shows by another name than theirs.
+
+    >>> func = PrimFunc("f", ("A",), {"A": BufferDecl("A", (t.sym("N"), t.sym("N")), "int8")}, seq([]))
+    >>> [name for name in sizes_of(func, {"condition": func.symbols[0] < func.symbols[1]})]
+    ['N_1']
+    """
+    used: set[Term] = set()
+
+    def note(term: Term) -> dict[Term, Term]:
+        used.update(symbols(term))
+        return {}
+
+    for value in args.values():
+        _moved(value, note)
+    return {name: x for x, name in symbol_names(func.symbols).items() if name != leaf_name(x) and x in used}
+
+
+def at_sizes_of(func: PrimFunc, args: Mapping[str, Any], sizes: Mapping[str, Term] | None = None) -> dict[str, Any]:
     """Arguments of a step in which sizes of another function are those that this one has by their names.
 
-    A function that was read from text has sizes of its own.
+    A function that was read from text has sizes of its own. `sizes` are those that the other function shows by another
+    name than theirs.
 
     >>> text = "func f(A: int8[N])\\n  symbol N\\n  pass"
     >>> one, other = PrimFunc.parse(text), PrimFunc.parse(text)
     >>> at_sizes_of(other, {"condition": one.symbols[0] < 4})["condition"] is (other.symbols[0] < 4)
     True
     """
-    sizes = {x.serial: x for x in func.symbols}
-    names: dict[str, list[Term]] = {}
-    for size in sizes.values():
-        names.setdefault(leaf_name(size), []).append(size)
+    known = {x.serial for x in func.symbols}
+    names = {name: x for x, name in symbol_names(func.symbols).items()}
+    shown = {x.serial: name for name, x in (sizes or {}).items()}
 
     def own(term: Term) -> dict[Term, Term]:
-        found = {x: names.get(leaf_name(x), []) for x in symbols(term) if x.serial not in sizes}
-        return {x: same[0] for x, same in found.items() if len(same) == 1}
+        found = {x: names.get(shown.get(x.serial, leaf_name(x))) for x in symbols(term) if x.serial not in known}
+        return {x: same for x, same in found.items() if same is not None}
 
-    def moved(value: Any) -> Any:
-        if isinstance(value, Term):
-            return substitute(value, own(value))
-        if not isinstance(value, IndexMap):
-            return value
-        back = None if value.inverse_index_map is None else moved(value.inverse_index_map)
-        outputs = tuple(substitute(x, own(x)) for x in value.final_indices)
-        return IndexMap(value.names, outputs, value.axis_separators, back)
+    return {name: _moved(value, own) for name, value in args.items()}
 
-    return {name: moved(value) for name, value in args.items()}
+
+def _moved(value: Any, table: Callable[[Term], Mapping[Term, Term]]) -> Any:
+    """An argument of a step over other symbols: those of a term by the table for it."""
+    if isinstance(value, Term):
+        return substitute(value, table(value))
+    if not isinstance(value, IndexMap):
+        return value
+    back = None if value.inverse_index_map is None else _moved(value.inverse_index_map, table)
+    outputs = tuple(substitute(x, table(x)) for x in value.final_indices)
+    return IndexMap(value.names, outputs, value.axis_separators, back)
 
 
 def _shown(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.keywords import keyword_methods
+from eqsat.ir.statements.decl import with_lanes
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, statements
 from eqsat.ir.terms.parse import parse_expr
@@ -207,6 +208,7 @@ class WholeFunction:
         decls = [*self.func.buffer_map.values(), *local]
         known = {**{name: s for s, name in symbol_names(self.func.symbols).items()}, **names}
         try:
-            return parse_expr(text, known, {d.name: (d.name, d.scalar) for d in decls})
+            found = parse_expr(text, known, {d.name: (d.name, d.scalar) for d in decls})
+            return with_lanes(found, {d.name: d for d in decls})
         except EqsatError as error:
             raise ScheduleError(f"term {text!r}", str(error)) from error

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from eqsat.ir.decide import decider
-from eqsat.ir.errors import LayoutError, ShapeError, TypeMismatch
+from eqsat.ir.errors import LayoutError, ShapeError
 from eqsat.ir.layouts.as_map import as_map
 from eqsat.ir.layouts.buffer import Buffer, join_lanes
 from eqsat.ir.layouts.index_map import IndexMap
@@ -101,10 +101,6 @@ def _value(
     pad_value = called(pad_value, axes, operation)
     if pad_value is None:
         return None
-    if buffer.lanes > 1:
-        raise TypeMismatch(
-            operation, f"a pad value for elements of {buffer.dtype}", "leave it out, or transform a scalar buffer"
-        )
     value = pad_value_term(buffer, pad_value, axes, result.shape, marks, operation)
     return _moved(value, buffer, m, result)
 

@@ -31,7 +31,7 @@ from eqsat.ir.terms.evaluate import as_integers, evaluate_masked
 from eqsat.ir.terms.shape import Shape, as_shape, format_shape
 from eqsat.ir.terms.tables import load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.text import format_term, leaf_name, names_in, parse_expr
+from eqsat.ir.terms.text import format_term, fresh_name, leaf_name, names_in, parse_expr
 from eqsat.ir.terms.walk import free_variables, nodes_of, substitute, symbols
 
 SEPARATOR_NAME = "AXIS_SEPARATOR"
@@ -207,11 +207,28 @@ class IndexMap:
         return bool(nodes_of("load", *self.final_indices))
 
     def __str__(self) -> str:
-        names = names_in(*self._variables, *self.final_indices)
-        shown = [format_term(o, _PRINTED_NODES, names) for o in self.final_indices]
+        return self._text(self.names, names_in(*self._variables, *self.final_indices), _PRINTED_NODES)
+
+    def _text(self, inputs: Sequence[str], names: Mapping[Term, str], most: int | None) -> str:
+        shown = [format_term(o, most, names) for o in self.final_indices]
         for place in reversed(self.axis_separators):
             shown.insert(place, SEPARATOR_NAME)
-        return f"{', '.join(self.names) or '()'} -> {', '.join(shown) or '()'}"
+        return f"{', '.join(inputs) or '()'} -> {', '.join(shown) or '()'}"
+
+    def text_among(self, sizes: Mapping[Term, str]) -> str:
+        """The map as text beside others, where sizes have these names; an input of such a name gets another one.
+
+        >>> from eqsat.ir.terms.term import sym
+        >>> m, n = sym("N"), sym("N")
+        >>> IndexMap.from_func(lambda i, j: [i * n + j]).text_among({m: "N", n: "N_1"})
+        'i, j -> i*N_1 + j'
+        """
+        used = {sizes[s] for s in symbols(*self.final_indices) if s in sizes}
+        inputs: list[str] = []
+        for name in self.names:
+            inputs.append(fresh_name(name, {*used, *inputs, *self.names}) if name in used else name)
+        names = {**sizes, **dict(zip(self._variables, inputs, strict=True))}
+        return self._text(inputs, names, None)
 
     def __repr__(self) -> str:
         return f"IndexMap({self})"

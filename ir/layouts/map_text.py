@@ -85,7 +85,7 @@ def check_output(output: Term, inputs: set[Term]) -> None:
     for node in postorder(output):
         if node.op in ("var", "axis") and node not in inputs:
             raise LayoutError(f"index map output {output}", f"{node} is not an input of the map")
-        if node.op in ("hole", "ramp") or (node.op == "load" and not isinstance(node.payload, Table)):
+        if node.op in ("hole", "ramp", "broadcast") or (node.op == "load" and not isinstance(node.payload, Table)):
             raise LayoutError(f"index map output {output}", f"{node} may not occur in an index map")
 
 

@@ -1,8 +1,8 @@
 """What a user may give as a pad value, checked and made a term over the physical index.
 
-A number of the element type, eq.UNDEF, or a function of the physical indices that answers one of these, an index
-expression, or a formula that may load the transformed source itself, by its own (logical) index: the wrap-around of 14
-cells in 4x4 is `lambda io, ii: x[(4*io + ii) % 14]`. Nothing else may be read.
+A number of the element type (in every lane of a vector), eq.UNDEF, or a function of the physical indices that answers
+one of these, an index expression, or a formula that may load the transformed source itself, by its own (logical) index:
+the wrap-around of 14 cells in 4x4 is `lambda io, ii: x[(4*io + ii) % 14]`. Nothing else may be read.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from eqsat.ir.decide import decider
-from eqsat.ir.dtypes import BOOL, INDEX, NDArray, float_info, is_float
+from eqsat.ir.dtypes import BOOL, INDEX, NDArray, float_info, is_float, split_vector
 from eqsat.ir.errors import BoundsError, LayoutError, TypeMismatch
 from eqsat.ir.layouts.padding import Padding
 from eqsat.ir.points import ENUMERATION_LIMIT
@@ -25,7 +25,7 @@ from eqsat.ir.terms.holes import UNDEF, new_hole
 from eqsat.ir.terms.shape import Shape, size, static_shape
 from eqsat.ir.terms.tables import Table, load_table
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import nodes_of, postorder, substitute, symbols
+from eqsat.ir.terms.walk import map_loads, nodes_of, postorder, substitute, symbols
 
 _PARTIAL = ("floordiv", "mod", "truncdiv", "truncmod", "shl", "shr", "pow")
 """Operations that are undefined for some integers."""
@@ -52,17 +52,24 @@ def pad_value_term(
 ) -> Term:
     """The value of padding cells as a term over `axes` (the physical index, of extents `shape`).
 
-    padding: the predicate of these cells. Raises TypeMismatch where the value has another type or may not fit it,
+    padding: the predicate of these cells. Elements that are vectors hold the value of a scalar in every lane; a vector
+    has as many. Raises TypeMismatch where the value has another type or may not fit it,
     LayoutError where it reads anything but the source, BoundsError where it reads outside of it (with the cell).
     """
     pad_value = called(pad_value, axes, operation)
+    element, lanes = split_vector(source.dtype)
     if pad_value is UNDEF:
-        return new_hole(source.dtype, axes)
+        return new_hole(element, [*axes, *([t.ramp(0, 1, lanes)] if lanes > 1 else [])])
     if isinstance(pad_value, Term):
         _check_reads(source, pad_value, axes, shape, operation)
+        pad_value = map_loads(
+            pad_value, lambda x: t.make("load", x.args, x.payload, element, x.lanes) if x.dtype == source.dtype else x
+        )
     value = _typed(source, pad_value, axes, shape, padding, operation)
+    if value.lanes not in (1, lanes):
+        raise TypeMismatch(operation, f"pad value {value} has {value.lanes} lanes, {source.name} is {source.dtype}")
     _check_defined(source, value, axes, shape, padding, operation)
-    return value
+    return t.broadcast(value, lanes)
 
 
 def called(pad_value: Any, axes: Sequence[Term], operation: str) -> Any:
@@ -82,51 +89,51 @@ def called(pad_value: Any, axes: Sequence[Term], operation: str) -> Any:
 
 
 def _typed(source: Source, value: Any, axes: Sequence[Term], shape: Shape, padding: Term, operation: str) -> Term:
+    element = split_vector(source.dtype)[0]
     if isinstance(value, Term):
         if value.dtype == INDEX:
             return _cast_index(source, value, axes, shape, padding, operation)
-        if value.dtype != source.dtype:
+        if value.dtype != element:
             problem = f"pad value {value} is {value.dtype}, {source.name} is {source.dtype}"
-            raise TypeMismatch(operation, problem, f"use eq.cast(value, {source.dtype!r})")
-        if value.lanes != 1:
-            raise TypeMismatch(operation, f"pad value {value} is a vector")
+            raise TypeMismatch(operation, problem, f"use eq.cast(value, {element!r})")
         return value
     if getattr(value, "shape", ()) != () or hasattr(value, "node"):
         fix = "a number, eq.UNDEF, or a function of the physical indices"
         raise TypeMismatch(operation, f"pad value {value!r} is not a scalar", fix)
     if isinstance(value, (np.ndarray, np.generic)):
         scalar = cast(Any, value)[()]
-        if scalar.dtype.name != source.dtype:
+        if scalar.dtype.name != element:
             problem = f"pad value {scalar!r} is {scalar.dtype.name}, {source.name} is {source.dtype}"
             raise TypeMismatch(operation, problem, "convert it, or give a Python number")
-        return t.const(scalar, source.dtype)
+        return t.const(scalar, element)
     try:
-        term = t.const(value, source.dtype)
+        term = t.const(value, element)
     except TypeMismatch as error:
         raise TypeMismatch(operation, f"pad value {value!r}: {error.problem}") from error
-    if is_float(source.dtype) and np.isfinite(value) and not np.isfinite(t.const_value(term)):
-        raise TypeMismatch(operation, f"pad value {value!r} does not fit {source.dtype}", "give an infinity")
+    if is_float(element) and np.isfinite(value) and not np.isfinite(t.const_value(term)):
+        raise TypeMismatch(operation, f"pad value {value!r} does not fit {element}", "give an infinity")
     return term
 
 
 def _cast_index(source: Source, value: Term, axes: Sequence[Term], shape: Shape, padding: Term, operation: str) -> Term:
     """An index expression as an element, where its values fit the type in all padding cells."""
-    if source.dtype == BOOL:
+    element = split_vector(source.dtype)[0]
+    if element == BOOL:
         raise TypeMismatch(operation, f"pad value {value} is a number, {source.name} is bool", "compare it")
-    info: Any = float_info(source.dtype) if is_float(source.dtype) else np.iinfo(source.dtype)
+    info: Any = float_info(element) if is_float(element) else np.iinfo(element)
     least, most = int(info.min), int(info.max)
     low, high = bounds(value)
-    if is_float(source.dtype) and (low is None or high is None):
-        return t.cast_to(value, source.dtype)
+    if is_float(element) and (low is None or high is None):
+        return t.cast_to(value, element)
     if low is None or high is None or low < least or high > most:
         inside = t.logical_and(t.compare("le", least, value), t.compare("le", value, most))
         box = {a: (0, n) for a, n in zip(axes, static_shape(shape) or (), strict=False)}
         proof = decider().prove(inside, box, padding)
         if not proof:
             at = f" at {dict(proof.witness)}" if proof.witness else ""
-            problem = f"pad value {value} may not fit {source.dtype}{at}"
-            raise TypeMismatch(operation, problem, f"use eq.cast(value, {source.dtype!r}) to wrap")
-    return t.cast_to(value, source.dtype)
+            problem = f"pad value {value} may not fit {element}{at}"
+            raise TypeMismatch(operation, problem, f"use eq.cast(value, {element!r}) to wrap")
+    return t.cast_to(value, element)
 
 
 def _check_reads(source: Source, value: Term, axes: Sequence[Term], shape: Shape, operation: str) -> None:
@@ -167,11 +174,13 @@ def _check_defined(
         if source.padding is not None:
             at = dict(zip(source.padding.indices, index, strict=True))
             bad = np.logical_or(bad, evaluate_masked([source.padding.unknown], at, load_table)[0][0])
-        return np.ones((), source.dtype), bad
+        return np.ones((), split_vector(source.dtype)[0]), bad  # of a vector the index has an axis for the lanes
 
     grid = np.indices(extents)
     env = {a: grid[n] for n, a in enumerate(axes)}
     (here, _), (_, bad) = evaluate_masked([padding, value], env, read, lambda n, dtype, index: np.ones((), dtype))
+    if value.lanes > 1 and bad is not None:
+        bad = bad.any(axis=-1)
     wrong = np.logical_and(here, False if bad is None else bad)
     if wrong.any():
         cell = tuple(int(i) for i in np.argwhere(np.broadcast_to(wrong, extents))[0])

@@ -220,6 +220,9 @@ class TermReader:
     def ramp(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
         return t.ramp(args[0], args[1], self.reader.integer(payload, "lanes", 1))
 
+    def broadcast(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
+        return t.broadcast(args[0], self.reader.integer(payload, "lanes", 1))
+
     def sum(self, args: Sequence[Term], payload: Any, dtype: str) -> Term:
         constant, coefficients = self.reader.items(payload, "sum", 2)
         factors = self.reader.integers(coefficients, "coefficients")
@@ -256,6 +259,7 @@ def _makers() -> dict[str, tuple[int, int, _Build]]:
         "hole": (0, _MANY, TermReader.hole),
         "load": (0, _MANY, TermReader.load),
         "ramp": (2, 2, TermReader.ramp),
+        "broadcast": (1, 1, TermReader.broadcast),
         "sum": (1, _MANY, TermReader.sum),
         "prod": (2, _MANY, lambda r, a, p, d: t.product([t.as_index(x) for x in a])),
         "add": (2, 2, lambda r, a, p, d: t.add(a[0], a[1])),

@@ -43,7 +43,7 @@ class Cells:
     """A buffer of a function that is being built: `x[i, j]` is a load, `x[i, j] = value` adds a store.
 
     A slice in the last index is a vector: `x[4*i : 4*i + 4]`. A value may be a number, or eq.UNDEF, which frees the
-    cell.
+    cell. What is no vector is stored in each lane of one, as in numpy.
     """
 
     def __init__(self, builder: Builder, decl: BufferDecl) -> None:
@@ -69,7 +69,9 @@ class Cells:
         if value is UNDEF:
             lanes = self.decl.lanes
             value = new_hole(self.decl.scalar, [*at, *([t.ramp(0, 1, lanes)] if lanes > 1 else [])])
-        self.builder.add(Store(self.name, at, t.as_term(value, self.decl.scalar)))
+        made = t.as_term(value, self.decl.scalar)
+        lanes = max((i.lanes for i in at), default=1) * self.decl.lanes
+        self.builder.add(Store(self.name, at, t.broadcast(made, lanes) if made.lanes == 1 else made))
 
 
 def _vector(name: str, index: Any) -> Term:

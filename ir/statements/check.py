@@ -58,8 +58,9 @@ def check_function(name: str, params: Sequence[str], buffer_map: Mapping[str, Bu
                 _check_alias(what, stmt, buffers)
             buffers = {**buffers, stmt.buffer.name: stmt.buffer}
         elif isinstance(stmt, (If, Assume)):
-            if stmt.condition.dtype != BOOL or stmt.condition.lanes > 1:
-                kind = stmt.condition.dtype if stmt.condition.lanes == 1 else "a vector"
+            vector = stmt.condition.lanes > 1 and isinstance(stmt, If)
+            if stmt.condition.dtype != BOOL or vector:
+                kind = "a vector" if vector else stmt.condition.dtype
                 raise TypeMismatch(what, f"condition {stmt.condition} is {kind}, not bool")
         elif isinstance(stmt, Store):
             _check_access(what, stmt.buffer, stmt.index, stmt.value, buffers)
@@ -109,6 +110,8 @@ def _check_decl(what: str, decl: BufferDecl) -> None:
                 raise ShapeError(what, f"padding of {decl} depends on {stray}", "use output_axes of its shape")
         if step.pad_value is not None and step.pad_value.dtype != decl.scalar:
             raise TypeMismatch(what, f"pad value {step.pad_value} of {decl} is {step.pad_value.dtype}")
+        if step.pad_value is not None and step.pad_value.lanes != decl.lanes:
+            raise TypeMismatch(what, f"pad value {step.pad_value} of {decl} has {step.pad_value.lanes} lanes")
 
 
 def _check_apart(what: str, decl: BufferDecl, is_parameter: bool) -> None:
@@ -175,4 +178,5 @@ def _check_access(what: str, name: str, index: Sequence[Term], value: Term, buff
     lanes = decl.lanes if vector is None else index[-1].lanes
     if value.lanes != lanes:
         problem = f"an access of {name}[{', '.join(map(str, index))}] has {lanes} lanes, {value} has {value.lanes}"
-        raise TypeMismatch(what, problem, "store as many lanes as the access has")
+        wide = f"broadcast({value}, {lanes}) has it in each lane"
+        raise TypeMismatch(what, problem, wide if value.lanes == 1 else "store as many lanes as the access has")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
@@ -161,7 +162,7 @@ class BufferDecl(Structural):
         made = Buffer(self.name, self.shape, dtype, self.strides, self.elem_offset, self.axis_separators)
 
         def own(load: Term) -> Term:
-            return t.make("load", load.args, made, load.dtype) if load.payload == self.name else load
+            return t.make("load", load.args, made, load.dtype, load.lanes) if load.payload == self.name else load
 
         steps = [PadStep(s.where, None if s.value is None else map_loads(s.value, own)) for s in self.padding_steps]
         if steps:
@@ -191,7 +192,12 @@ class BufferDecl(Structural):
         axes = output_axes(buffer.shape)
 
         def named(term: Term) -> Term:
-            return map_loads(term, lambda x: t.load(buffer.name, x.args, x.dtype) if x.payload is buffer else x)
+            return map_loads(term, own)
+
+        def own(load: Term) -> Term:
+            if load.payload is not buffer:
+                return load
+            return t.make("load", load.args, buffer.name, buffer.scalar, load.lanes)
 
         padded = list(() if buffer.padding is None else buffer.padding.steps)
         table = {} if buffer.padding is None else dict(zip(buffer.padding.indices, axes, strict=True))
@@ -234,3 +240,18 @@ def _number(value: Any) -> Dim:
     term = t.as_index(value)
     number = t.int_value(term)
     return as_dim(term) if number is None else number
+
+
+def with_lanes(term: Term, declared: Mapping[str, BufferDecl]) -> Term:
+    """A term whose loads of buffers of vectors, which a text does not tell from others, have as many lanes.
+
+    >>> print(with_lanes(t.load("v", [0], "int8") < 1, {"v": BufferDecl("v", (4,), "int8x2")}).lanes)
+    2
+    """
+
+    def whole(load: Term) -> Term:
+        decl = declared.get(load.payload) if isinstance(load.payload, str) else None
+        wide = decl is not None and decl.lanes > 1
+        return t.make("load", load.args, load.payload, load.dtype, decl.lanes) if decl and wide else load
+
+    return map_loads(term, whole)

@@ -19,6 +19,7 @@ from eqsat.ir.statements.rewrite import with_children
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
+    Assume,
     BufferDecl,
     For,
     LoopKind,
@@ -42,14 +43,15 @@ MOST_LANES = 64
 class LaneLoops:
     """A function whose vector stores are loops, as far as they can be.
 
-    before: the function with vectors. loops: what each store became, and the store. names: of the new loops.
+    before: the function with vectors. loops: what each store, or assumption about lanes, became, and
+    what it was. names: of the new loops.
     views: of each buffer of vectors, by the name of the buffer of its lanes, the alias that was replaced by that, if
     it is one. taken: the names in use.
     """
 
     before: PrimFunc
     func: PrimFunc
-    loops: Mapping[Stmt, Store]
+    loops: Mapping[Stmt, Store | Assume]
     names: tuple[str, ...]
     views: Mapping[str, tuple[str, Alias | None]]
 
@@ -132,7 +134,7 @@ class _Work:
         self.taken = names_of(func)
         self.used = {name for s in statements(func.body) for name in _buffers(s)}
         self.roots = 0
-        self.loops: dict[Stmt, Store] = {}
+        self.loops: dict[Stmt, Store | Assume] = {}
         self.names: list[str] = []
         self.views: dict[str, tuple[str, Alias | None]] = {}
 
@@ -152,7 +154,8 @@ class _Work:
         else:
             self.roots += 1
             found = _Memory(decl, self.roots)
-        plain = decl.is_dense and not decl.axis_separators and not decl.padding_steps
+        known = all(s.value is not None and not nodes_of("hole", s.value) for s in decl.padding_steps)
+        plain = decl.is_dense and not decl.axis_separators and known
         if decl.lanes == 1 or not plain or decl.name not in self.used:
             return found
         return replace(found, view=self.view(decl, alias))
@@ -165,8 +168,8 @@ class _Work:
     # -- statements
 
     def stmt(self, stmt: Stmt, scope: _Scope) -> Stmt:
-        if isinstance(stmt, Store):
-            return self.store(stmt, scope)
+        if isinstance(stmt, (Store, Assume)):
+            return self.lane_by_lane(stmt, scope)
         if isinstance(stmt, (Alloc, Alias)):
             return self.declaration(stmt, scope)
         return with_children(stmt, [self.stmt(part, scope) for part in children(stmt)])
@@ -183,8 +186,8 @@ class _Work:
         return kept if stmt.buffer.name in _mentioned(body) else Alias(
             lanes, stmt.data, body, stmt.offset * stmt.buffer.lanes)  # fmt: skip
 
-    def store(self, stmt: Store, scope: _Scope) -> Stmt:
-        if stmt.value.lanes == 1:
+    def lane_by_lane(self, stmt: Store | Assume, scope: _Scope) -> Stmt:
+        if (stmt.value if isinstance(stmt, Store) else stmt.condition).lanes == 1:
             return stmt
         made = loop_of(stmt, scope, self.fresh)
         if made is None:
@@ -256,7 +259,7 @@ class _Back(_Work):
         target = moved(store.buffer, store.index) or (store.buffer, store.index)
         return Store(target[0], tuple(map_loads(i, load) for i in target[1]), map_loads(store.value, load))
 
-    def stands(self, stmt: Stmt, store: Store, scope: _Scope) -> bool:
+    def stands(self, stmt: Stmt, store: Store | Assume, scope: _Scope) -> bool:
         """Whether the loop of a store, in this scope and by the names that it has, is this statement."""
         if not _buffers(store) <= scope.keys():
             return False
@@ -286,8 +289,7 @@ class _Lanes:
         return self.scope[self.store.buffer]
 
     def term(self, term: Term, number: int | Term) -> Term:
-        found = lane(term, number, {n: m.decl.lanes for n, m in self.scope.items() if m.decl.lanes > 1})
-        return renumber_loads(found, {n: m.view for n, m in self.scope.items() if m.view is not None})
+        return _lane_of(term, number, self.scope)
 
     def at(self, number: int | Term) -> tuple[Term, ...]:
         """The index of a lane."""
@@ -305,13 +307,22 @@ class _Lanes:
         return tuple(c * x for c, x in parts), (constant, constant + size)
 
 
-def loop_of(store: Store, scope: _Scope, fresh: Callable[[str], str]) -> Stmt | None:
-    """A store of a vector as a loop over its lanes; None where that is not to be had."""
+def _lane_of(term: Term, number: int | Term, scope: _Scope) -> Term:
+    """One lane of a term, with loads of views for those of vectors."""
+    found = lane(term, number, {n: m.decl.lanes for n, m in scope.items() if m.decl.lanes > 1})
+    return renumber_loads(found, {n: m.view for n, m in scope.items() if m.view is not None})
+
+
+def loop_of(store: Store | Assume, scope: _Scope, fresh: Callable[[str], str]) -> Stmt | None:
+    """A store of a vector, or an assumption about lanes, as a loop over these; None where that is not to be had."""
+    if any(scope[b].decl.lanes > 1 and scope[b].view is None for b in _buffers(store)):
+        return None
+    if isinstance(store, Assume):
+        each = t.var(fresh("lane"), store.condition.lanes)
+        return For(each, Assume(_lane_of(store.condition, each, scope)), "vectorized")
     it = _Lanes(store, scope)
     inner = [*nodes_of("load", store.value, *store.index)]
     named = [n for n in inner if isinstance(n.payload, str)]
-    if any(scope[b].decl.lanes > 1 and scope[b].view is None for b in _buffers(store)):
-        return None
     own = [n for n in named if scope[n.payload].root == it.target.root]
     count = store.value.lanes
     writes = [(store.buffer, store.index)]

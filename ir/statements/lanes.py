@@ -7,7 +7,18 @@ from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, Stmt, Store, children, seq, statements, stmt_terms
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    Assume,
+    BufferDecl,
+    Stmt,
+    Store,
+    children,
+    seq,
+    statements,
+    stmt_terms,
+)
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import as_dim
 from eqsat.ir.terms.term import Term, rebuild
@@ -36,6 +47,8 @@ def lane(term: Term, number: int | Term, vectors: Mapping[str, int]) -> Term:
         args = [done[a] for a in node.args]
         if node.op == "ramp":
             done[node] = args[0] + args[1] * number
+        elif node.op == "broadcast":
+            done[node] = args[0]
         elif node.op == "load" and vectors.get(node.payload, 1) > 1:
             last = args[-1] if args else t.index_const(0)
             at = (*args[:-1], last * vectors[node.payload] + number)
@@ -114,6 +127,8 @@ class _Lanes:
     def stmt(self, stmt: Stmt) -> Stmt:
         if isinstance(stmt, Store):
             return self.store(stmt)
+        if isinstance(stmt, Assume) and stmt.condition.lanes > 1:
+            return seq([Assume(self.term(stmt.condition, k)) for k in range(stmt.condition.lanes)])
         if isinstance(stmt, (Alloc, Alias)) and stmt.buffer.lanes > 1:
             body, decl = self.stmt(stmt.body), scalar_decl(stmt.buffer)
             if isinstance(stmt, Alloc):

@@ -10,14 +10,14 @@ from typing import Any, NoReturn, cast
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.map_text import split_indices
-from eqsat.ir.statements.decl import BufferDecl, Transform
+from eqsat.ir.statements.decl import BufferDecl, Transform, with_lanes
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import reserve_holes
 from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import free_variables, map_loads, nodes_of
+from eqsat.ir.terms.walk import free_variables, nodes_of
 
 NAME = r"[^\W\d]\w*"
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -87,14 +87,9 @@ class DeclarationReader:
         except EqsatError as error:
             self.fail(line, f"{error}")
 
-        def whole(load: Term) -> Term:
-            decl = scope.buffers.get(load.payload) if isinstance(load.payload, str) else None
-            wide = decl is not None and decl.lanes > 1
-            return t.make("load", load.args, load.payload, load.dtype, decl.lanes) if decl and wide else load
-
         for node in nodes_of("hole", found):
             reserve_holes(node.payload)
-        return map_loads(found, whole)
+        return with_lanes(found, scope.buffers)
 
     def terms(self, line: Line, text: str, scope: Scope) -> tuple[Term, ...]:
         """Terms between top-level commas; `()` is none of them."""

@@ -131,7 +131,7 @@ class _Machine:
     def condition(self, term: Term, use: str) -> bool:
         (value,), states = self.values([term])
         self.refuse_unknown(use, term, states)
-        return bool(value)
+        return bool(value.all())
 
     # -- statements
 

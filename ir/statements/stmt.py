@@ -96,7 +96,8 @@ class Alias(Structural):
 
 @dataclass(frozen=True, eq=False)
 class Assume(Structural):
-    """A promise that the condition holds here; a backend may use or ignore it, the interpreter checks it."""
+    """A promise that the condition holds here, in every lane where it is a vector; a backend may use or ignore it, the
+    interpreter checks it."""
 
     condition: Term
 

@@ -74,7 +74,8 @@ class FunctionText:
         """The lines below a declaration that say how its layout came to be."""
         lines: list[str] = []
         for step in decl.transforms:
-            line = f"{indent}layout {decl.name} {self.dims(step.logical_shape)} by {quoted(str(step.index_map))}"
+            by = step.index_map.text_among(self.names)
+            line = f"{indent}layout {decl.name} {self.dims(step.logical_shape)} by {quoted(by)}"
             if step.predicate is not t.FALSE:
                 line += f" padding {quoted(format_term(step.predicate, None, self.names))}"
             if step.pad_value is not None:

@@ -79,6 +79,8 @@ class Unknowns:
         if node.op == "hole":
             return np.full((), FREED, np.uint8)
         args = [self._wide(node, a) for a in node.args]
+        if node.op == "broadcast":
+            return args[0]
         if node.op == "load":
             worst = _worst(args)
             at = [self.values[a] for a in node.args]

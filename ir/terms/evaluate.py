@@ -157,6 +157,8 @@ def _applied(term: Term, wanted: str, values: Sequence[NDArray]) -> tuple[NDArra
         return cast_array(values[0], term.dtype), None
     if op == "not":
         return np.logical_not(values[0]), None
+    if op == "broadcast":
+        return np.broadcast_to(values[0], (*values[0].shape[:-1], term.lanes)), None
     if op == "ramp":
         return values[0][..., None] + values[1][..., None] * np.arange(term.lanes), None
     function = _BINARY.get(op) or _FUNCTIONS.get(op)

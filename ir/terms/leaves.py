@@ -165,6 +165,23 @@ def ramp(base: TermLike, stride: TermLike, lanes: int) -> Term:
     return make("ramp", (as_index(base), as_index(stride)), lanes, INDEX, lanes)
 
 
+def broadcast(value: Term, lanes: int) -> Term:
+    """A vector of `lanes` elements, each of them `value`; a vector of so many lanes is itself.
+
+    >>> print(broadcast(const(0, "int8"), 4), "|", broadcast(index_const(3), 4))
+    broadcast(int8(0), 4) | ramp(3, 0, 4)
+
+    Errors: TypeMismatch for less than one lane, and for a vector of another number of lanes.
+    """
+    lanes = _whole(lanes, "broadcast", "number of lanes")
+    if lanes < 1 or value.lanes not in (1, lanes):
+        problem = f"{value} has {value.lanes} lanes" if lanes > 0 else "needs at least one lane"
+        raise TypeMismatch(f"broadcast to {lanes} lanes", problem)
+    if value.lanes == lanes:
+        return value
+    return ramp(value, 0, lanes) if value.dtype == INDEX else make("broadcast", (value,), lanes, value.dtype, lanes)
+
+
 def as_index(value: Any) -> Term:
     """A term of index type from an integer or an index term."""
     if isinstance(value, Term):

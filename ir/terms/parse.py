@@ -202,6 +202,8 @@ class _Reader:
             return self.noted(t.cast_to(self.read(args[0]), self.string(args[1])))
         if name == "ramp" and len(args) == 3:
             return t.ramp(self.read(args[0]), self.read(args[1]), self.integer(args[2]))
+        if name == "broadcast" and len(args) == 2:
+            return t.broadcast(self.read(args[0]), self.integer(args[1]))
         if name == "hole" and len(args) >= 2:
             return t.hole(self.integer(args[0]), as_dtype(self.string(args[1])), [self.read(a) for a in args[2:]])
         if name in ELEMENTS and name != "bool" and len(args) == 1:

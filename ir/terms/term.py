@@ -18,6 +18,7 @@ from eqsat.ir.terms.leaves import (
     as_index,
     as_term,
     ax,
+    broadcast,
     const,
     const_value,
     holds_facts,
@@ -71,6 +72,7 @@ __all__ = [
     "ax",
     "binary",
     "bool_const",
+    "broadcast",
     "cast_to",
     "check_real",
     "compare",
@@ -135,6 +137,8 @@ def rebuild(term: Term, args: Sequence[Term]) -> Term:
             before, after = (max(a.lanes for a in side) for side in (term.args, args))
             return make(op, args, term.payload, term.dtype, term.lanes // before * after)
         return term.payload[tuple(args)]  # a buffer knows the type of a wider or narrower access
+    if op == "broadcast":
+        return broadcast(args[0], term.payload)
     return make(op, args, term.payload, term.dtype, term.lanes if op in ("ramp", "load") else 0)
 
 

@@ -182,8 +182,8 @@ def _format(node: Term, parts: Mapping[Term, Printed], names: Mapping[Term, str]
         return _ATOM, f"cast({texts}, '{node.dtype}')"
     if op == "hole":
         return _ATOM, f"hole({node.payload}, '{node.dtype}'{', ' if texts else ''}{texts})"
-    if op == "ramp":
-        return _ATOM, f"ramp({texts}, {node.payload})"
+    if op in ("ramp", "broadcast"):
+        return _ATOM, f"{op}({texts}, {node.payload})"
     return _ATOM, f"{_CALL_NAMES.get(op, op)}({texts})"
 
 

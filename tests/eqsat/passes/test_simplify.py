@@ -351,3 +351,11 @@ def test_decided_branches_lose_an_arm() -> None:
     assert body_text(simplify_statements(f)) == ["for i in 16:", "if i < 8:", "A[i] = int32(1)"]
     g = function({"A": ((16,), I32)}, loops([i], when(i < 8, when(t.index_const(9) < i, put("A", [i], c(1))))))
     assert body_text(simplify_statements(g)) == ["pass"]
+
+
+# feature: E8
+def test_equal_arms_are_one_where_an_arm_runs_once() -> None:
+    """In the last iteration n is 15; the arms are compared as they were written."""
+    n = eq.axis("n", 16)
+    f = function({"A": ((16,), I32)}, loops([n], If(n < 15, put("A", [n], c(1)), put("A", [n], c(1)))))
+    assert body_text(simplify_statements(f)) == ["for n in 16:", "A[n] = int32(1)"]

@@ -18,6 +18,7 @@ from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, s
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
+from eqsat.scheduling.mapped import same_scheduled
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.together import transform_together
 from eqsat.scheduling.trace import Trace
@@ -526,3 +527,31 @@ func f(A: float32[14], B: float32[14])
     again.undo()
     again.transform_layout("B", "i -> i//4, i%4", pad_value=eq.UNDEF, interface="free")
     assert again.func == s.func == eq.PrimFunc.parse(str(s.func)) == eq.PrimFunc.from_json(s.func.to_json())
+
+
+def test_padding_of_two_layouts_is_written_once() -> None:  # feature: D12 D14
+    """The loops that write the first padding write no cell of the second, which is written after the producer."""
+    s = Schedule(doubled(14))
+    s.transform_layout("B", PACK, 5, interface="free")
+    s.transform_layout("B", "i, j -> i, j//3, j%3", 6, interface="free")
+    s.transform_layout("B", "i, j, k -> i, j, k//2, k%2", 7, interface="free")
+    text = str(s.func).splitlines()
+    assert [sum(f"= int32({n})" in line for line in text) for n in (5, 6, 7)] == [1, 1, 1], s.func
+    given = arrays(s.func)
+    run_primfunc(s.func, given)
+    cells = given["B"].reshape(4, 2, 4)
+    assert (cells[:, :, 3] == 7).all() and (cells[:, 1, 1:3] == 6).all()
+    logical = np.concatenate([cells[:, 0, :3], cells[:, 1, :1]], axis=1).ravel()
+    assert logical[14:].tolist() == [5, 5] and same_scheduled(s.original, s.func, arrays(s.original))
+
+
+def test_padding_is_written_after_each_producer_and_after_what_may_not_be_padding() -> None:  # feature: D12
+    """Loops that write padding and something else are a producer."""
+    i, j, k = t.var("i", 14), t.var("j", 4), t.var("k", 4)
+    s = Schedule(function(For(i, Store("B", (i,), at("A", i))), A=(14,), B=(14,)))
+    s.transform_layout("B", PACK, 5, interface="free")
+    more = For(j, For(k, Store("B", (j, k), t.const(1, "int32"))))
+    func = eq.PrimFunc("f", s.func.params, s.func.buffer_map, seq([s.func.body, more]))
+    s = Schedule(func)
+    s.transform_layout("B", "i, j -> i, j//3, j%3", 6, interface="free")
+    assert str(s.func).count("= int32(6)") == 2, s.func

@@ -10,9 +10,11 @@ import pytest
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
+from eqsat.ir.statements.lanes import to_scalars
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
+from eqsat.ir.statements.stmt import Alloc, Assume, statements
 from eqsat.scheduling.mapped import same_scheduled
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.trace import Trace
@@ -141,13 +143,100 @@ def test_layouts_and_copies_of_buffers_of_vectors_move_whole_elements() -> None:
     same(s.original, s)
 
 
-@pytest.mark.parametrize("pad", [0, eq.UNDEF])
-def test_padding_does_not_fill_elements_that_are_vectors(pad: Any) -> None:
+PADS: dict[str, tuple[Any, list[int] | None]] = {
+    "a number": (7, [7] * 8),
+    "a function of the index": (lambda io, ii: 3 * io + ii, [4] * 4 + [5] * 4),
+    "the buffer's own elements": ("t[(3*i0 + i1) % 4]", None),
+    "nothing in particular": (eq.UNDEF, None),
+}
+
+
+@pytest.mark.parametrize("pad", PADS)
+@pytest.mark.parametrize("style", ["after", "select"])
+def test_padding_of_elements_that_are_vectors(pad: str, style: Any) -> None:  # feature: D5 D6 D7 D8
+    """A scalar stands in every lane; a hole is one for each lane, and what the buffer holds has its lanes."""
     s = Schedule(PrimFunc.parse(ELEMENTS))
-    with pytest.raises(eq.ScheduleError, match=r"a pad value for elements of int32x4"):
-        s.transform_layout("t", "i -> i//3, i%3", pad)
-    s.transform_layout("t", "i -> i//3, i%3")
+    value, cells = PADS[pad]
+    if style == "select" and pad == "the buffer's own elements":
+        with pytest.raises(eq.ScheduleError, match="reads t"):
+            s.transform_layout("t", "i -> i//3, i%3", value, style=style)
+        return
+    s.transform_layout("t", "i -> i//3, i%3", value, style=style)
     same(s.original, s)
+    memory = held(s, "t")
+    elements = memory.reshape(6, 4)
+    given = arguments(s.original)["A"]
+    assert np.array_equal(elements[:4], given + given[::-1])
+    if cells is not None:
+        assert elements[4:].ravel().tolist() == cells
+    elif pad != "nothing in particular":
+        assert np.array_equal(elements[4:], elements[:2])
+
+
+def held(s: Schedule, name: str) -> NDArray:
+    """What a local buffer of vectors holds at the end, by a function that has it as a parameter, and in C."""
+    body: Any = s.func.body
+    assert isinstance(body, Alloc) and body.buffer.name == name
+    func = PrimFunc("f", (*s.func.params, name), {**s.func.buffer_map, name: body.buffer}, body.body)
+    runs = [arguments(func), arguments(func)]
+    freed = run_primfunc(func, runs[0], track=True)[name]
+    kernel: Any = eq.compile(func)
+    kernel(**runs[1])
+    assert np.array_equal(runs[0][name][~freed], runs[1][name][~freed])
+    return runs[0][name]
+
+
+def test_padding_of_vectors_is_assumed_of_a_parameter() -> None:  # feature: D13
+    """In every lane; the assumption is checked, and what is laid out by the map fulfils it."""
+    s = Schedule(PrimFunc.parse(ELEMENTS))
+    s.transform_layout("A", "i -> i//3, i%3", 9, interface="free")
+    assert "assume 3*A_0 + A_1 < 4 or A[A_0, A_1] == broadcast(int32(9), 4)" in str(s.func)
+    assert same_scheduled(s.original, s.func, arguments(s.original))
+    given = arguments(s.func)
+    given["A"][1, 1:] = 9
+    run_primfunc(s.func, given)
+    given["A"][1, 2, 3] = 8
+    with pytest.raises(eq.EqsatError, match=r"does not hold, at .'A_0': 1, 'A_1': 2"):
+        run_primfunc(s.func, given)
+    s.simplify_statements()
+    again = PrimFunc.parse(str(s.func))
+    assert again == s.func == PrimFunc.from_json(s.func.to_json())
+
+
+def test_a_layout_on_a_layout_of_vectors() -> None:  # feature: D14
+    s = Schedule(PrimFunc.parse(ELEMENTS))
+    s.transform_layout("t", "i -> i//3, i%3", eq.UNDEF)
+    s.transform_layout("t", "i, j -> i, j//2, j%2", 5)
+    same(s.original, s)
+    assert held(s, "t").reshape(2, 4, 4)[:, 3].tolist() == [[5] * 4] * 2
+
+
+def test_what_is_assumed_of_vectors_holds_in_each_lane() -> None:
+    """As text, as a term, in a loop over lanes for passes, and back."""
+    s = Schedule(PrimFunc.parse(ELEMENTS))
+    s.assume("A[2] < int32(100)")
+    s.assume("A[j] < broadcast(int32(100), 4)")
+    s.simplify_statements()
+    s.remove_no_op()
+    text = str(s.func)
+    assert "assume A[2] < int32(100)" in text and "assume A[j] < broadcast(int32(100), 4)" in text, text
+    same(s.original, s)
+    wrong = arguments(s.func)
+    wrong["A"][2, 3] = 100
+    with pytest.raises(eq.EqsatError, match="does not hold"):
+        run_primfunc(s.func, wrong)
+    scalars = to_scalars(s.func)
+    assert sum(isinstance(x, Assume) for x in statements(scalars.body)) == 8
+    with pytest.raises(eq.EqsatError, match="does not hold"):
+        run_primfunc(scalars, wrong)
+
+
+@pytest.mark.parametrize("pad", ["broadcast(int32(1), 2)", 0.5, "float32(1.0)", "A[0]"])
+def test_pad_values_that_vectors_cannot_have(pad: Any) -> None:
+    s = Schedule(PrimFunc.parse(ELEMENTS))
+    with pytest.raises(eq.ScheduleError):
+        s.transform_layout("t", "i -> i//3, i%3", pad)
+    assert len(s.trace) == 0
 
 
 AT_ONCE = {

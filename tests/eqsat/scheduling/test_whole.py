@@ -158,6 +158,17 @@ def test_only_the_first_of_two_loops_of_a_name_is_merged() -> None:
         s.merge_adjacent_loops("i")
 
 
+def test_merging_all_loops_where_none_can_be_is_refused() -> None:
+    """As hoisting and shrinking are; nothing stands in the trace."""
+    s = Schedule(small("for i in 4:\n    A[i] = int32(1)"))
+    with pytest.raises(ScheduleError, match="no two loops stand next to one another"):
+        s.merge_adjacent_loops()
+    other = Schedule(small("for i in 4:\n    A[i] = int32(1)\n  for j in 4:\n    B[j] = A[3 - j]"))
+    with pytest.raises(ScheduleError, match=r"loops i and j: loop 1 writes A\[\d\] in iteration \d") as refused:
+        other.merge_adjacent_loops()
+    assert refused.value.witness["buffer"] == "A" and len(s.trace) == len(other.trace) == 0
+
+
 def test_a_local_buffer_shrinks() -> None:
     before = small("alloc L: int32[16]\n  for i in 4:\n    L[i + 3] = A[i]\n    A[i] = L[i + 3] + int32(1)")
     s = Schedule(before)

@@ -77,9 +77,11 @@ def test_undefined_and_bad_values() -> None:
         Buffer("n", (14,), "int32").transform_layout(TEXT, pad_value=np.int8(0))
     with pytest.raises(BoundsError, match=r"undefined at the padding cell \(3, 2\)"):
         B.transform_layout(TEXT, pad_value=two(lambda io, ii: B[4 * io + ii]))
-    with pytest.raises(TypeMismatch, match="float32x4"):
-        Buffer("v", (14,), "float32x4").transform_layout(TEXT, pad_value=0)
-    assert Buffer("v", (14,), "float32x4").transform_layout(TEXT).shape == (4, 4)
+    v = Buffer("v", (14,), "float32x4")
+    with pytest.raises(TypeMismatch, match="has 2 lanes, v is float32x4"):
+        v.transform_layout(TEXT, pad_value=two(lambda io, ii: t.broadcast(t.const(0, "float32"), 2)))
+    with pytest.raises(BoundsError, match=r"undefined at the padding cell \(3, 2\)"):
+        v.transform_layout(TEXT, pad_value=two(lambda io, ii: v[4 * io + ii]))
     assert B.transform_layout("i -> i//7, i%7", pad_value=99).padding is None  # feature: D15
 
 
@@ -276,3 +278,25 @@ def test_vectors_hold_the_elements_of_the_ramp(a: int, b: int, lanes: int, offse
     for k in (0, 1):
         (one, _), (other, _) = (evaluate_masked([z], {x: np.asarray(k)}, read)[0] for z in (load, changed))
         assert changed.payload is vector and one.ravel().tolist() == other.ravel().tolist()
+
+
+PADS_OF_VECTORS: list[tuple[Any, str, int]] = [
+    (0, "broadcast(float32(0.0), 4)", 4),
+    (two(lambda io, ii: io + ii), "broadcast(cast(i0 + i1, 'float32'), 4)", 4),
+    ("own", "v[(4*i0 + i1) % 14 // 4, (4*i0 + i1) % 14 % 4]", 4),
+]
+
+
+@pytest.mark.parametrize(("pad_value", "value", "lanes"), PADS_OF_VECTORS)
+def test_padding_of_vectors_has_their_lanes(pad_value: Any, value: str, lanes: int) -> None:
+    v = Buffer("v", (14,), "float32x4")
+    pad = two(lambda io, ii: v[(4 * io + ii) % 14]) if pad_value == "own" else pad_value
+    padding = v.transform_layout(TEXT, pad_value=pad).padding
+    assert padding is not None and padding.value is not None
+    assert (str(padding.value), padding.value.lanes, padding.value.dtype) == (value, lanes, "float32")
+
+
+def test_padding_of_vectors_that_holds_nothing_is_a_hole_for_each_lane() -> None:
+    padding = Buffer("v", (14,), "float32x4").transform_layout(TEXT, pad_value=UNDEF).padding
+    assert padding is not None and padding.value is not None and padding.value.op == "hole"
+    assert padding.value.lanes == 4 and str(padding.value.args[-1]) == "ramp(0, 1, 4)"

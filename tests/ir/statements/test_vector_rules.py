@@ -94,3 +94,29 @@ def test_parameters_are_declared_by_buffers_too() -> None:  # feature: B12 D11
     with pytest.raises(EqsatError, match="is int"):
         PrimFunc("f", ("v",), {"v": 3}, seq([]))  # pyright: ignore
     assert BufferDecl.from_buffer(decl.as_buffer()) == decl
+
+
+def test_a_number_is_stored_in_each_lane() -> None:
+    """By the builder, as numpy does; texts say so, and the term is itself in JSON and in kernels."""
+    f = eq.primfunc("f")
+    x, v, flags = f.param("x", (8,), "int16"), f.param("v", (2,), "float32x4"), f.param("flags", (1,), "boolx2")
+    with f.loop("i", 2) as i:
+        x[4 * i : 4 * i + 4] = 3
+        v[i] = eq.cast(i, "float32") + 0.5
+        flags[0] = x[i] > 2
+        x[0:2] = x[7]
+    func = f.build()
+    text = str(func)
+    assert "x[ramp(4*i, 1, 4)] = broadcast(int16(3), 4)" in text and "= broadcast(x[7], 2)" in text
+    assert PrimFunc.parse(text) == func == PrimFunc.from_json(func.to_json())
+    arrays = {"x": np.full(8, 9, "int16"), "v": np.zeros((2, 4), "float32"), "flags": np.zeros((1, 2), "bool")}
+    run(text, **arrays)
+    assert arrays["x"].tolist() == [3] * 8 and arrays["v"].tolist() == [[0.5] * 4, [1.5] * 4]
+    assert arrays["flags"].tolist() == [[True, True]]
+
+
+def test_a_hole_in_each_lane_is_one_hole() -> None:
+    value = "where(ramp(0, 1, 4) < 2, broadcast(hole(1, 'int8'), 4), x[ramp(0, 1, 4)])"
+    text = f"func f(x: int8[4])\n  x[ramp(0, 1, 4)] = {value}"
+    freed = run_primfunc(PrimFunc.parse(text), {"x": np.zeros(4, "int8")}, track=True)
+    assert freed["x"].tolist() == [True, True, False, False]
