@@ -64,7 +64,7 @@ def as_view(func: PrimFunc) -> Program:
     axes = output_axes(output.shape)
     pieces = _pieces(to_lane_loops(func).func, output, source, axes)
     covered = decider().prove(t.logical_or(*(p.where for p in pieces)), {})
-    if not covered:
+    if not covered and 0 not in output.shape:
         cell = None if covered.witness is None else tuple(covered.witness.get(leaf_name(a), 0) for a in axes)
         place = "a cell" if cell is None else f"{output.name}{list(cell)}"
         problem = f"{place} is not known to hold an element of {source.name} or a number"

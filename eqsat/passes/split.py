@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import whole
@@ -14,9 +15,23 @@ from eqsat.ir.statements.lane_loops import to_lane_loops
 from eqsat.ir.statements.lanes import has_lanes
 from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
-from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, seq, statements
+from eqsat.ir.statements.stmt import (
+    Alias,
+    Alloc,
+    Assume,
+    BufferDecl,
+    For,
+    If,
+    Seq,
+    Stmt,
+    Store,
+    Transform,
+    seq,
+    statements,
+)
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
+from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute
 from eqsat.passes.cells import accesses, has_loads, written
@@ -73,15 +88,18 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     stages = _stages(func, stage)
     taken, used = names_of(func), names_in(Seq(stages.second))
     freed, assumed = list[Stmt](), list[Stmt]()
+    left_open: dict[str, _Open] = {}
     scalars = _in_scalars(func, stages)
     if scalars is not None:
         seen, first = scalars
         known = after(first, entry(seen))
-        freed = [stmt for decl in stages.crossing for stmt in _freed(decl, first, taken)]
+        left_open = {decl.name: _left_open(decl, first, taken) for decl in stages.crossing}
+        freed = [stmt for decl in stages.crossing for stmt in _freed(decl, left_open[decl.name])]
         assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, used, taken)) is not None]
+    crossing = [_as_left(decl, left_open.get(decl.name)) for decl in stages.crossing]
     return (
-        numbered(func, _function(func, f"{func.name}_0", stages, [*stages.first, *freed])),
-        _function(func, f"{func.name}_1", stages, [*assumed, *stages.second]),
+        numbered(func, _function(func, f"{func.name}_0", stages, [*stages.first, *freed], crossing)),
+        _function(func, f"{func.name}_1", stages, [*assumed, *stages.second], stages.crossing),
     )
 
 
@@ -118,32 +136,61 @@ def _in_scalars(func: PrimFunc, stages: _Stages) -> tuple[PrimFunc, Stmt] | None
     return seen, body
 
 
-def _function(func: PrimFunc, name: str, stages: _Stages, parts: Sequence[Stmt]) -> PrimFunc:
+def _function(
+    func: PrimFunc, name: str, stages: _Stages, parts: Sequence[Stmt], crossing: Sequence[BufferDecl]
+) -> PrimFunc:
     body = tidy(seq(parts))
     used = names_in(body)
     decls = {p: func.buffer_map[p] for p in func.params if p in used}
-    decls |= {d.name: d for d in stages.crossing}
+    decls |= {d.name: d for d in crossing}
     for decl in reversed(stages.locals):
         if decl.name in used and decl.name not in decls:
             body = Alloc(decl, body)
     return PrimFunc(name, tuple(decls), decls, body, func.note)
 
 
-def _freed(decl: BufferDecl, first: Stmt, taken: set[str]) -> list[Stmt]:
-    """Undef stores for the cells that surely no store reaches."""
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """Which cells of a buffer surely no store reaches, over these axes, and the hole that they hold."""
+
+    axes: tuple[Term, ...]
+    where: Term
+    hole: Term
+
+
+def _left_open(decl: BufferDecl, first: Stmt, taken: set[str]) -> _Open:
     axes = cells_of(decl.name, decl.shape, taken)
+    hole = new_hole(decl.dtype, axes)
     reached: list[Term] = []
     for access in accesses(first):
         if access.changes and access.buffer == decl.name:
             region = written(access, axes, exactly=True)
             if region is None:
-                return []
+                return _Open(axes, t.FALSE, hole)
             reached.append(region)
-    left = simplify_term(t.logical_not(t.logical_or(*reached)), {})
-    if left is t.FALSE:
+    return _Open(axes, simplify_term(t.logical_not(t.logical_or(*reached)), {}), hole)
+
+
+def _freed(decl: BufferDecl, left: _Open) -> list[Stmt]:
+    """Undef stores for the cells that are left open."""
+    if left.where is t.FALSE:
         return []
-    store: Stmt = Store(decl.name, axes, new_hole(decl.dtype, axes))
-    return [_nest(axes, store if left is t.TRUE else If(left, store))]
+    store: Stmt = Store(decl.name, left.axes, left.hole)
+    return [_nest(left.axes, store if left.where is t.TRUE else If(left.where, store))]
+
+
+def _as_left(decl: BufferDecl, left: _Open | None) -> BufferDecl:
+    """The declaration where some cells are left open: padding there does not hold its value yet."""
+    if left is None or left.where is t.FALSE:
+        return decl
+    table = dict(zip(left.axes, output_axes(decl.shape), strict=True))
+    where, hole = substitute(left.where, table), substitute(left.hole, table)
+    steps: list[Transform] = []
+    for step in decl.transforms:
+        kept = step.pad_value is None or step.pad_value.op == "hole"
+        kept = kept or bool(decider().prove(t.logical_not(t.logical_and(where, step.predicate)), {}))
+        steps.append(step if kept else replace(step, pad_value=hole))
+    return replace(decl, transforms=tuple(steps))
 
 
 def _nest(axes: Sequence[Term], body: Stmt) -> Stmt:

@@ -154,8 +154,8 @@ class _Work:
         else:
             self.roots += 1
             found = _Memory(decl, self.roots)
-        known = all(s.value is not None and not nodes_of("hole", s.value) for s in decl.padding_steps)
-        plain = decl.is_dense and not decl.axis_separators and known
+        closed = any(s.value is None for s in decl.padding_steps)  # of which a view of the lanes would know nothing
+        plain = decl.is_dense and not decl.axis_separators and not closed
         if decl.lanes == 1 or not plain or decl.name not in self.used:
             return found
         return replace(found, view=self.view(decl, alias))
@@ -367,8 +367,8 @@ def _meets(it: _Lanes, one: Accesses, other: Accesses, count: int) -> set[tuple[
 
 def _leaves_open(value: Term) -> bool:
     """Whether a value may be a hole itself, which frees a cell; held in a buffer it would be a value like any other."""
-    if value.op in ("where", "given"):
-        return any(map(_leaves_open, value.args[1:]))
+    if value.op in ("where", "given", "broadcast"):
+        return any(map(_leaves_open, value.args[value.op != "broadcast" :]))
     return value.op == "hole"
 
 
@@ -381,8 +381,9 @@ def vector_of(stmt: Stmt) -> Store | None:
         return None
     k, store = stmt.axis, stmt.body
     index, value = [_ramps(i, k, stmt.extent) for i in store.index], _ramps(store.value, k, stmt.extent)
-    if not index or value.lanes == 1:
+    if not index or (value.lanes == 1 and _leaves_open(value)):
         return None
+    value = t.broadcast(value, stmt.extent) if stmt.extent else value
     if index[-1].lanes == 1:
         index[-1] = t.ramp(index[-1], 0, stmt.extent)
     loads = [n for n in nodes_of("load", value, *index) if n.args]

@@ -110,3 +110,14 @@ def test_a_function_that_copies_vectors_is_a_view() -> None:
     )
     x = np.arange(16, dtype="int8")
     assert eq.evaluate(eq.as_view(func), {"x": x}).tolist() == x.reshape(4, 4)[::-1].ravel().tolist()
+
+
+@pytest.mark.parametrize("shape", ["0", "2, 0"])
+def test_a_function_of_no_cells_is_a_view(shape: str) -> None:  # feature: G10
+    rank = shape.count(",") + 1
+    at = ", ".join(f"i{n}" for n in range(rank))
+    loops_ = "".join("  " * (n + 1) + f"for i{n} in {e}:\n" for n, e in enumerate(shape.split(", ")))
+    text = f"func f(x: int8[{shape}], y: int8[{shape}])\n{loops_}{'  ' * (rank + 1)}y[{at}] = x[{at}]"
+    program = as_view(eq.PrimFunc.parse(text))
+    assert program.outputs["y"].shape == tuple(map(int, shape.split(", ")))
+    assert as_function(program).buffer_map["y"].shape == program.outputs["y"].shape

@@ -83,3 +83,23 @@ def test_lanes_are_cells_at_the_cut() -> None:
     (known,) = [s for s in statements(second.body) if isinstance(s, Assume)]
     assert str(known.condition) == "t[14] == float32(7.0)"
     assert str(second).endswith(VECTORS.splitlines()[-1])
+
+
+def test_padding_that_is_written_behind_the_cut_is_said_to_hold_nothing_before() -> None:  # feature: E17
+    """A kernel tells what padding of its parameters holds: of the first part, nothing yet."""
+    s = eq.Schedule(
+        eq.PrimFunc.parse("""\
+func f(A: int32[14], B: int32[14])
+  alloc t: int32[14]
+  for i in 14:
+    t[i] = A[i]
+  for i in 14:
+    B[i] = t[13 - i]""")
+    )
+    s.transform_layout("t", "i -> i//4, i%4", 7)
+    layout = 'layout t [14] by "i -> i // 4, i % 4" padding "14 <= 4*i0 + i1" value '
+    first, second = eq.split_function(s.func, 1)
+    assert f"{layout}\"hole(1, 'int32', i0, i1)\"" in str(first) and "= hole(1, 'int32', t_0_1, t_1_1)" in str(first)
+    assert f'{layout}"int32(7)"' in str(second)
+    for part in eq.split_function(s.func, 2):
+        assert f'{layout}"int32(7)"' in str(part)
