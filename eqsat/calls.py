@@ -20,6 +20,8 @@ from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError, TypeMismatc
 from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import at_sizes
 from eqsat.ir.statements.called import Called, sizes_of
+from eqsat.ir.statements.lane_loops import to_lane_loops
+from eqsat.ir.statements.lanes import has_lanes
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
@@ -233,6 +235,9 @@ def held_before(func: PrimFunc, name: str) -> str:
     'what y held before matters at y[3]: the caller sees it'
     """
     decl = func.buffer_map[name]
+    func = to_lane_loops(func).func
+    if has_lanes(func):
+        return "" if _is_filled(func, name) else f"it is not known whether what {name} held before matters"
     axes = cells_of(name, decl.shape, names_of(func))
     before: Stmt = Store(name, axes, t.const(False if decl.dtype == BOOL else 0, decl.dtype))
     for axis in reversed(axes):
@@ -256,14 +261,15 @@ def _is_filled(func: PrimFunc, name: str) -> bool:
     outside = fresh_name("result", {*func.buffer_map, *local})
     decl = func.buffer_map[name]
     axes = output_axes(decl.shape)
-    copied: Stmt = Store(outside, axes, t.load(name, axes, decl.dtype))
+    copied: Stmt = Store(outside, axes, t.make("load", axes, name, decl.scalar, decl.lanes))
     for axis in reversed(axes):
         copied = For(axis, copied)
     others = {n: d for n, d in func.buffer_map.items() if n != name}
     buffers = {**others, outside: replace(decl, name=outside)}
     body = remove_assume(func).body
     made = PrimFunc(func.name, tuple(buffers), buffers, Alloc(decl, seq([body, copied])))
-    arrays = {n: np.ones(numbers(d.shape, {}), numpy_dtype(d.dtype)) for n, d in buffers.items()}
+    shapes = {n: (*numbers(d.shape, {}), *([d.lanes] if d.lanes > 1 else [])) for n, d in buffers.items()}
+    arrays = {n: np.ones(shapes[n], numpy_dtype(d.scalar)) for n, d in buffers.items()}
     try:
         run_primfunc(made, arrays, track=True)
     except EvaluationError:

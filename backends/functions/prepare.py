@@ -25,6 +25,7 @@ from eqsat.ir.statements.ssa import to_ssa
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
+    Assume,
     BufferDecl,
     For,
     If,
@@ -130,10 +131,12 @@ def _quotients(body: Stmt, extents: Mapping[Term, Term], sizes: Sequence[Term]) 
 
 
 def _that_runs(stmt: Stmt) -> Stmt:
-    """A statement without the loops of no iteration: what they compute is of no extent, so it may have no value."""
-    if isinstance(stmt, For) and t.int_value(stmt.axis.args[0]) == 0:
+    """A statement without assumptions, loops of nothing, and the loops of no iteration: what they compute is of no
+    extent, so it may have no value."""
+    if isinstance(stmt, Assume) or (isinstance(stmt, For) and t.int_value(stmt.axis.args[0]) == 0):
         return seq([])
-    return with_children(stmt, [_that_runs(part) for part in children(stmt)])
+    made = with_children(stmt, [_that_runs(part) for part in children(stmt)])
+    return seq([]) if isinstance(made, For) and made.body == seq([]) else made
 
 
 def _in_one_axis(stmt: Stmt) -> Stmt:

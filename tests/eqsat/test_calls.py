@@ -229,6 +229,23 @@ def test_what_is_no_function_or_no_arguments(odd: Any) -> None:
         eq.call(f, {"x": eq.input("x", (2,), "int8")}, [["x"]])  # pyright: ignore[reportArgumentType]
 
 
+VECTORS = {
+    "B[i] = A[i]": True,
+    "B[3*i % 4] = A[i]": True,
+    "B[i] = A[i] + B[i]": False,
+    "B[i // 2] = A[i]": False,
+    "C[ramp(4*i, 1, 4)] = A[i]": True,
+    "C[ramp(i, 4, 4)] = A[i]": True,
+    "C[ramp(3*i, 1, 4)] = A[i]": False,
+}
+
+
+@pytest.mark.parametrize("store", VECTORS)
+def test_what_a_parameter_of_vectors_held_before(store: str) -> None:
+    func = eq.PrimFunc.parse(f"func f(A: int8x4[4], B: int8x4[4], C: int8[16])\n  for i in 4:\n    {store}")
+    assert (held_before(func, store[0]) == "") is VECTORS[store]
+
+
 def test_what_a_parameter_held_before() -> None:
     """Also where it has strides, and an extent that is not known."""
     text = """\
