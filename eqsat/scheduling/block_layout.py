@@ -56,6 +56,8 @@ def transform_block_layout(func: PrimFunc, block: str, index_map: Any, names: Se
     if len(m.names) > len(members):
         raise ScheduleError(what, f"the map takes {len(m.names)} indices, the block has {len(members)} loops")
     members = members[: len(m.names)]
+    if not members:
+        raise ScheduleError(what, "the map takes no index, so no loop is named", "give a map of its outermost loops")
     for output in m.final_indices:
         _require_affine(what, output)
         axes = {v: s.axis for v, (s, _) in zip(m.inputs, members, strict=True)}

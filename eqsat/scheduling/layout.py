@@ -26,7 +26,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.shape import output_axes, static_shape
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import free_variables, map_loads, substitute
+from eqsat.ir.terms.walk import free_variables, map_loads, nodes_of, substitute
 from eqsat.scheduling.by_buffer import follow
 from eqsat.scheduling.change import Change, become_one
 from eqsat.scheduling.memory import Declared, declared, family, moved, touches, with_declaration, without_aliases
@@ -182,7 +182,9 @@ def _with_padding(func: PrimFunc, new: Declared, step: Transform, options: Layou
     pads = step.predicate is not t.FALSE and step.pad_value is not None
     if options.style != "after" and step.predicate is not t.FALSE and not (pads and options.rewrite_loops):
         raise ScheduleError(what, f"style {options.style!r} needs padding with a value, and loops that follow it")
-    for writer in reversed(writers):  # from the last one: earlier paths stay
+    fills = [pads and fills_padding(writer, new.decl, step) for writer in writers]
+    after = [not fills[n] or all(fills[:n]) for n in range(len(writers))]
+    for writer, produces in reversed(list(zip(writers, after, strict=True))):  # from the last one: earlier paths stay
         place = at(func, writer.path)
         if options.rewrite_loops:
             change = _followed(func, name, Place(place.stmt, place.context), what)
@@ -190,7 +192,7 @@ def _with_padding(func: PrimFunc, new: Declared, step: Transform, options: Layou
             made = change.made or made
             reordered.extend(change.reordered)
             texts = [*change.steps, *texts]
-        if pads and not fills_padding(place, new.decl):
+        if pads and produces:
             func = _padded(func, place, new.decl, step, options, what)
     if not writers and pads and new.path is None and step.pad_value is not None and step.pad_value.op != "hole":
         func = replaced(func, (), seq([assumption(func, new.decl, step, what), func.body]))
@@ -218,9 +220,11 @@ def _anew(stage: Place, name: str) -> list[Place]:
     return found if apart or (len(body) == 1 and found[0] is not body[0]) else [stage]
 
 
-def fills_padding(place: Place, decl: BufferDecl) -> bool:
+def fills_padding(place: Place, decl: BufferDecl, step: Transform) -> bool:
     """Whether a stage writes only padding of earlier steps, as `padding_stage` does: after it, what the last step adds
-    need not be written again."""
+    need not be written again, unless that reads the buffer, and so perhaps this padding."""
+    if step.pad_value is None or nodes_of("load", step.pad_value):
+        return False
     earlier = [s.predicate for s in decl.transforms[:-1] if s.predicate is not t.FALSE]
     if not earlier:
         return False

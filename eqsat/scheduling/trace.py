@@ -108,7 +108,10 @@ def _called(name: str, size: Term) -> Term:
 def sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Term]:
     """The symbols in the arguments of a step that its function shows by another name than theirs.
 
-    >>> func = PrimFunc("f", ("A",), {"A": BufferDecl("A", (t.sym("N"), t.sym("N")), "int8")}, seq([]))
+    >>> import eqsat as eq
+    >>> f = eq.primfunc("f")
+    >>> _ = f.param("A", (eq.symbol("N"), eq.symbol("N")), "int8")
+    >>> func = f.build()
     >>> [name for name in sizes_of(func, {"condition": func.symbols[0] < func.symbols[1]})]
     ['N_1']
     """

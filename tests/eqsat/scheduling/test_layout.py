@@ -555,3 +555,25 @@ def test_padding_is_written_after_each_producer_and_after_what_may_not_be_paddin
     s = Schedule(func)
     s.transform_layout("B", "i, j -> i, j//3, j%3", 6, interface="free")
     assert str(s.func).count("= int32(6)") == 2, s.func
+
+
+def test_padding_that_reads_other_padding_is_written_after_it() -> None:  # feature: D8 D14
+    s = Schedule(doubled(14))
+    s.transform_layout("B", PACK, 5, interface="free")
+    s.transform_layout("B", "i, j -> i, j//3, j%3", "B[3, 3] + B[0, 0]", interface="free")
+    given = arrays(s.func)
+    run_primfunc(s.func, given, track=True)
+    first, padding = given["B"][0, 0, 0], given["B"][:, 1, 1:]
+    assert (padding == first + 5).all() and given["B"][3, 1, 0] == 5
+
+
+def test_a_function_that_writes_padding_alone_writes_that_of_the_next_layout() -> None:  # feature: D12
+    """As the second part of a function that is cut between a producer and its padding."""
+    s = Schedule(doubled(14))
+    s.transform_layout("B", PACK, 5, interface="free")
+    second = Schedule(eq.split_function(s.func, 1)[1])
+    second.transform_layout("B", "i, j -> i, j//3, j%3", 6, interface="free")
+    assert same_scheduled(second.original, second.func, arrays(second.original))
+    given = arrays(second.func)
+    run_primfunc(second.func, given)
+    assert (given["B"][:, 1, 1:] == 6).all() and given["B"][3, 0, 2] == 5
