@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -67,13 +67,17 @@ def moved_argument(before: BufferDecl, after: BufferDecl, array: NDArray, fills:
     shape = numbers(after.shape, sizes)
     cells = np.full((*shape, *lanes), CANARY, array.dtype)
     cells[places] = array
-    for where, values in padding(after, cells, sizes) if fills else []:
-        cells[where] = values[where]
+    if fills:
+        for where, values in padding(after, cells, sizes):  # each step before the next one is asked for
+            cells[where] = values[where]
     return Moved(cells, places)
 
 
-def padding(decl: BufferDecl, cells: NDArray, sizes: Sizes) -> list[tuple[NDArray, NDArray]]:
-    """For each step whose padding has a value, which cells that is, and what they hold; lanes are an axis of both."""
+def padding(decl: BufferDecl, cells: NDArray, sizes: Sizes) -> Iterator[tuple[NDArray, NDArray]]:
+    """For each step whose padding has a value, which cells that is, and what they hold; lanes are an axis of both.
+
+    A value may be read from padding of earlier steps, which may be filled before the next step is asked for.
+    """
     axes, shape = output_axes(decl.shape), cells.shape[: len(decl.shape)]
     env: dict[Term, NDArray] = dict(zip(axes, _indices(shape), strict=True))
     env |= {s: np.asarray(n) for s, n in sizes.items()}
@@ -82,15 +86,13 @@ def padding(decl: BufferDecl, cells: NDArray, sizes: Sizes) -> list[tuple[NDArra
         at = tuple(np.clip(i, 0, n - 1) for i, n in zip(index, shape, strict=True))
         return cells[tuple(i[..., 0] for i in at) if decl.lanes > 1 else at], None
 
-    found: list[tuple[NDArray, NDArray]] = []
     for step in decl.padding_steps:
         if step.value is None or step.value.op == "hole":
             continue
         where = np.broadcast_to(evaluate_masked([step.where], env)[0][0], shape)
         where = np.broadcast_to(where[..., None] if decl.lanes > 1 else where, cells.shape)
         value = evaluate_masked([step.value], env, load)[0][0]
-        found.append((where, np.broadcast_to(value, cells.shape).astype(cells.dtype)))
-    return found
+        yield where, np.broadcast_to(value, cells.shape).astype(cells.dtype)
 
 
 def _indices(shape: Sequence[int]) -> tuple[NDArray, ...]:

@@ -96,7 +96,7 @@ class Trace:
             sizes = {shown: term_from_json(reader.string(size, "size")) for shown, size in named.items()}
             if any(size.op != "sym" for size in sizes.values()):
                 raise ParseError("JSON of trace", "a size is no symbol")
-            steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists, sizes))
+            steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists, sizes=sizes))
         return Trace(tuple(steps))
 
 

@@ -18,7 +18,7 @@ from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, s
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of
-from eqsat.scheduling.mapped import same_scheduled
+from eqsat.scheduling.mapped import moved_arguments, same_scheduled
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.together import transform_together
 from eqsat.scheduling.trace import Trace
@@ -577,3 +577,14 @@ def test_a_function_that_writes_padding_alone_writes_that_of_the_next_layout() -
     given = arrays(second.func)
     run_primfunc(second.func, given)
     assert (given["B"][:, 1, 1:] == 6).all() and given["B"][3, 0, 2] == 5
+
+
+def test_arguments_are_padded_step_by_step() -> None:  # feature: D8 D13 D14
+    """What the second padding repeats is padding of the first, which arguments then hold as the function assumes."""
+    s = Schedule(doubled(14))
+    s.transform_layout("A", PACK, 5, interface="free")
+    s.transform_layout("A", "i, j -> i, j//3, j%3", "A[3, 3]", interface="free")
+    given = arrays(s.original)
+    moved = moved_arguments(s.original, s.func, given)["A"].array
+    assert (moved[:, 1, 1:] == 5).all() and moved[3, 1, 0] == 5
+    assert same_scheduled(s.original, s.func, given)

@@ -148,6 +148,7 @@ REFUSED: dict[str, tuple[str, Callable[[Schedule], object]]] = {
     "alone": ("only one", lambda s: s.reorder("i")),
     "no sequence": ("its body has 1 parts", lambda s: s.fission("i", 1)),
     "undo": ("no step", lambda s: s.undo()),
+    "no index": ("the map takes no index", lambda s: s.transform_block_layout("C", "() -> ()")),
     "no block": ("there is no block 'B'", lambda s: s.transform_block_layout("B", "i, j -> j, i")),
 }
 

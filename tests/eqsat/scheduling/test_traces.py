@@ -66,7 +66,7 @@ def of_one_name() -> Schedule:
     with f.loop("i", m) as i, f.loop("j", n) as j:
         b[i, j] = a[i, j]
     s = Schedule(f.build())
-    s.transform_layout("B", eq.IndexMap.from_func(lambda i, j: [i * n + j]), interface="free")
+    s.transform_layout("B", eq.IndexMap(("i", "j"), (t.var("i") * n + t.var("j"),)), interface="free")
     s.assume(n < 100)
     s.transform_layout("A", "i, j -> j, i//4, i%4", "cast(N_1 + i1, 'int32')", interface="free")
     return s

@@ -15,6 +15,7 @@ from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
 from eqsat.ir.statements.stmt import Alloc, Assume, statements
+from eqsat.ir.terms import term as t
 from eqsat.scheduling.mapped import same_scheduled
 from eqsat.scheduling.schedule import Schedule
 from eqsat.scheduling.trace import Trace
@@ -143,9 +144,13 @@ def test_layouts_and_copies_of_buffers_of_vectors_move_whole_elements() -> None:
     same(s.original, s)
 
 
+def steps_along(io: t.Term, ii: t.Term) -> t.Term:
+    return 3 * io + ii
+
+
 PADS: dict[str, tuple[Any, list[int] | None]] = {
     "a number": (7, [7] * 8),
-    "a function of the index": (lambda io, ii: 3 * io + ii, [4] * 4 + [5] * 4),
+    "a function of the index": (steps_along, [4] * 4 + [5] * 4),
     "the buffer's own elements": ("t[(3*i0 + i1) % 4]", None),
     "nothing in particular": (eq.UNDEF, None),
 }
