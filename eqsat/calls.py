@@ -20,7 +20,7 @@ from eqsat.ir.errors import EqsatError, EvaluationError, ShapeError, TypeMismatc
 from eqsat.ir.given import listed, text, told
 from eqsat.ir.statements.bind import at_sizes
 from eqsat.ir.statements.called import Called, sizes_of
-from eqsat.ir.statements.lane_loops import to_lane_loops
+from eqsat.ir.statements.lane_loops import leaves_open, to_lane_loops
 from eqsat.ir.statements.lanes import has_lanes
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.names import cells_of, names_of
@@ -42,6 +42,7 @@ from eqsat.passes.formula import as_formula
 from eqsat.passes.liveness import live_after
 from eqsat.passes.no_op import remove_assume
 from eqsat.passes.recognise import as_view
+from eqsat.scheduling.memory import family
 from eqsat.scheduling.nest import index_map_in
 from eqsat.scheduling.schedule import Schedule
 from eqsat.verifying.runs import sizes_for
@@ -75,7 +76,7 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
         raise EqsatError(what, f"arguments {told(arguments)} are no dict of a tensor for each parameter")
     free = [text(name, f"{what} with free={told(free)}") for name in listed(free, what, f"free=[{free!r}]")]
     stmts = list(statements(func.body))
-    written = [p for p in func.params if any(isinstance(s, Store) and s.buffer in _family(func, p) for s in stmts)]
+    written = [p for p in func.params if any(isinstance(s, Store) and s.buffer in family(func.body, p) for s in stmts)]
     unknown = sorted(({*arguments} | {*free}) - {*func.params})
     if unknown:
         raise EqsatError(what, f"there is no parameter {unknown[0]!r}", f"parameters are {', '.join(func.params)}")
@@ -194,18 +195,12 @@ def _scattered(decl: BufferDecl, rng: np.random.Generator) -> NDArray:
     return array.reshape(numbers(decl.shape, {}))
 
 
-def _family(func: PrimFunc, name: str) -> set[str]:
-    """A parameter and its aliases."""
-    roots = entry(func).roots
-    return {name, *(alias for alias, root in roots.items() if root == name)}
-
-
 def _check_plain(what: str, func: PrimFunc, name: str) -> None:
     decl = func.buffer_map[name]
     if not decl.is_dense or decl.lanes > 1:
         raise EqsatError(what, f"{name} has strides, an offset or vectors", "a tensor is dense: declare it so")
     for s in statements(func.body):
-        if isinstance(s, Store) and s.buffer in _family(func, name) and s.value.op == "hole":
+        if isinstance(s, Store) and s.buffer in family(func.body, name) and leaves_open(s.value):
             raise EqsatError(what, f"cells of {name} are freed", "store a value there")
 
 

@@ -60,10 +60,14 @@ def with_declaration(func: PrimFunc, old: Declared, new: BufferDecl, body: Stmt)
 
 def without_aliases(stmt: Stmt, decl: BufferDecl, what: str) -> Stmt:
     """The statement with accesses through aliases of a buffer as accesses of the buffer itself, where they are of whole
-    elements of its type; otherwise ScheduleError."""
+    elements of its type, and without aliases that nothing uses; otherwise ScheduleError."""
     names = {decl.name: (decl, t.index_const(0))}
+    idle = set[str]()
     for s in statements(stmt):
-        if not isinstance(s, Alias) or s.data not in names:
+        if not isinstance(s, Alias) or s.data not in {*names, *idle}:
+            continue
+        if not any(touches(s.body, family(s.body, s.buffer.name))):
+            idle.add(s.buffer.name)
             continue
         alias, base = s.buffer, names[s.data][1]
         if alias.dtype != decl.dtype or not alias.is_dense or not decl.is_dense or decl.axis_separators:
@@ -79,7 +83,7 @@ def without_aliases(stmt: Stmt, decl: BufferDecl, what: str) -> Stmt:
         return _unflattened(flat + base, decl)
 
     def change(s: Stmt) -> Stmt:
-        if isinstance(s, Alias) and s.buffer.name in names:
+        if isinstance(s, Alias) and s.buffer.name in {*names, *idle}:
             return s.body
         return s
 

@@ -337,7 +337,7 @@ def loop_of(store: Store | Assume, scope: _Scope, fresh: Callable[[str], str]) -
         kind: LoopKind = "serial" if forward or back or twice else "vectorized"
         return For(k, Store(name, it.at(place), it.term(store.value, place)), kind)
     in_index = any(scope[n.payload].root == it.target.root for n in nodes_of("load", *store.index))
-    if in_index or _leaves_open(store.value):
+    if in_index or leaves_open(store.value):
         return None
     held = BufferDecl(fresh("lanes"), (count,), it.target.decl.scalar)
     j, k = (t.var(fresh("lane"), count) for _ in range(2))
@@ -365,10 +365,10 @@ def _meets(it: _Lanes, one: Accesses, other: Accesses, count: int) -> set[tuple[
     return found
 
 
-def _leaves_open(value: Term) -> bool:
+def leaves_open(value: Term) -> bool:
     """Whether a value may be a hole itself, which frees a cell; held in a buffer it would be a value like any other."""
     if value.op in ("where", "given", "broadcast"):
-        return any(map(_leaves_open, value.args[value.op != "broadcast" :]))
+        return any(map(leaves_open, value.args[value.op != "broadcast" :]))
     return value.op == "hole"
 
 
@@ -381,7 +381,7 @@ def vector_of(stmt: Stmt) -> Store | None:
         return None
     k, store = stmt.axis, stmt.body
     index, value = [_ramps(i, k, stmt.extent) for i in store.index], _ramps(store.value, k, stmt.extent)
-    if not index or (value.lanes == 1 and _leaves_open(value)):
+    if not index or (value.lanes == 1 and leaves_open(value)):
         return None
     value = t.broadcast(value, stmt.extent) if stmt.extent else value
     if index[-1].lanes == 1:

@@ -229,6 +229,36 @@ def test_what_is_no_function_or_no_arguments(odd: Any) -> None:
         eq.call(f, {"x": eq.input("x", (2,), "int8")}, [["x"]])  # pyright: ignore[reportArgumentType]
 
 
+IN_VECTORS = [
+    "B[ramp(4*i, 1, 4)] = broadcast(A[i], 4) + A[ramp(4*i, 1, 4)]",
+    "B[ramp(4*i, 1, 4)] = A[ramp(12 - 4*i, 1, 4)]",
+    "B[ramp(4*i, 1, 4)] = V[i]*V[3 - i]",
+]
+
+
+@pytest.mark.parametrize("store", IN_VECTORS)
+def test_a_function_whose_stores_are_vectors_is_called(store: str) -> None:
+    text = f"func g(A: float32[16], B: float32[16])\n  alias V: float32x4[4] = A\n  for i in 4:\n    {store}"
+    func = eq.PrimFunc.parse(text)
+    x = eq.input("x", (16,), "float32")
+    y = eq.call(func, {"A": x.flip(0)}, free=["A"])["B"].flip(0)
+    a = np.arange(16, dtype="float32")
+    arrays = {"A": a[::-1].copy(), "B": np.zeros(16, "float32")}
+    run_primfunc(func, arrays)
+    best = eq.optimize(y).program
+    moved = eq.transform_calls(y, "g", "A", "i -> i//3, i%3", 0)
+    for program in (y, best, moved):
+        for found in (eq.evaluate(program, {"x": a}), eq.compile(program)(x=a)):
+            assert np.array_equal(np.asarray(found), arrays["B"][::-1])
+
+
+@pytest.mark.parametrize("value", ["where(i < 3, A[i], hole(1, 'int8'))", "hole(1, 'int8')"])
+def test_a_call_whose_result_is_freed_in_part_is_refused(value: str) -> None:
+    func = eq.PrimFunc.parse(f"func g(A: int8[4], B: int8[4])\n  for i in 4:\n    B[i] = {value}")
+    with pytest.raises(eq.EqsatError, match="cells of B are freed"):
+        eq.call(func, {"A": eq.input("x", (4,), "int8")})
+
+
 VECTORS = {
     "B[i] = A[i]": True,
     "B[3*i % 4] = A[i]": True,

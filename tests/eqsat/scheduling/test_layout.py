@@ -588,3 +588,16 @@ def test_arguments_are_padded_step_by_step() -> None:  # feature: D8 D13 D14
     moved = moved_arguments(s.original, s.func, given)["A"].array
     assert (moved[:, 1, 1:] == 5).all() and moved[3, 1, 0] == 5
     assert same_scheduled(s.original, s.func, given)
+
+
+def test_an_alias_that_nothing_uses_goes_with_the_layout() -> None:  # feature: B7 H8
+    """Whatever it shows the memory as; one that is used as another type is refused."""
+    text = (
+        "func f(A: int32[8], B: int32[8])\n  alias V: int32x4[2] = A\n  alias W: int32[2, 4] = V\n  for i in 8:\n    {}"
+    )
+    s = Schedule(eq.PrimFunc.parse(text.format("B[i] = A[7 - i]")))
+    s.transform_layout("A", "i -> i//3, i%3", 1, interface="free")
+    assert "alias" not in str(s.func) and same_scheduled(s.original, s.func, arrays(s.original))
+    used = Schedule(eq.PrimFunc.parse(text.format("B[i] = W[i // 4, 3 - i % 4]")))
+    with pytest.raises(eq.ScheduleError, match="its alias V"):
+        used.transform_layout("A", "i -> i//3, i%3", 1, interface="free")
