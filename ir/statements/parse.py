@@ -128,10 +128,11 @@ class _Reader(DeclarationReader):
     def store(self, line: Line, scope: Scope) -> Stmt:
         name, _, rest = line.text.partition("[")
         place = _closing(rest)
-        if place is None or not rest[place + 1 :].startswith(" = ") or name not in scope.buffers:
+        stored = "" if place is None else rest[place + 1 :].lstrip()
+        if not stored.startswith("=") or stored.startswith("==") or name not in scope.buffers:
             self.fail(line, "is no statement: for, if, assume, let, alloc, alias, pass, or a store to a known buffer")
         index = self.terms(line, rest[:place], scope)
-        value = self.term(line, rest[place + 4 :], scope)
+        value = self.term(line, stored[1:].strip(), scope)
         return Store(name, index, value)
 
     # -- the function

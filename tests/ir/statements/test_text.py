@@ -280,3 +280,11 @@ def test_bounds_of_symbols_are_whole_numbers() -> None:
     for given in ({"lower": 1.5}, {"upper": 2.5}, {"multiple_of": 2.5}, {"upper": "3"}, {"lower": True}):
         with pytest.raises(EqsatError, match="is not an integer"):
             eq.symbol("N", **given)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("store", ["x[i]=int8(1)", "x[i]  =  int8(1)", "x[ i ] =int8(1)"])
+def test_blanks_around_a_store_do_not_matter(store: str) -> None:
+    text = "func f(x: int8[4])\n  for i in 4:\n    {}"
+    assert PrimFunc.parse(text.format(store)) == PrimFunc.parse(text.format("x[i] = int8(1)"))
+    with pytest.raises(EqsatError, match="is no statement"):
+        PrimFunc.parse(text.format("x[i] == int8(1)"))
