@@ -1,4 +1,4 @@
-"""Every declared rule is proved, is right on numbers, needs each of its conditions, and is found by the matcher."""
+"""Every declared rule is proved, can act, is right on numbers, needs its conditions, and is found by the matcher."""
 
 import random
 
@@ -27,6 +27,7 @@ def test_rule_is_proved(rule: Rule | Law) -> None:  # feature: J1 J2
     report = check_rule(rule)
     axiom = isinstance(rule, Law) and rule.axiom
     assert report.status == ("axiom" if axiom else "proved"), str(report)
+    assert "can act nowhere" not in report.note, str(report)
 
 
 def test_names_and_documents() -> None:
