@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from pathlib import Path
+from functools import cache
 
 MB = 1 << 20
 _NO_MEMORY = re.compile(
@@ -43,11 +43,13 @@ def is_about_memory(message: str) -> bool:
 def _pages(pid: int | str, field: int) -> int | None:
     """A field of /proc/PID/statm in bytes; None where there is no such file."""
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[field]) * resource.getpagesize()
+        with open(f"/proc/{pid}/statm", "rb", buffering=0) as file:  # a search asks after each iteration
+            return int(file.read().split()[field]) * resource.getpagesize()
     except (OSError, IndexError, ValueError):
         return None
 
 
+@cache
 def addresses_are_limited() -> bool:
     """Whether the system holds a process to RLIMIT_AS: Linux does; macOS takes the limit and does nothing."""
     return sys.platform == "linux" and _pages("self", 0) is not None

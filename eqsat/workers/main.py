@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from eqsat.backends import cache
 from eqsat.ir.errors import EqsatError
-from eqsat.workers.frames import HEADER, PIECE
+from eqsat.workers.frames import HEADER, PIECE, pieces
 from eqsat.workers.limits import address_limit, become_worker, is_about_memory
 
 RARELY = 100_000, 50, 50
@@ -112,7 +112,7 @@ def _portable(error: EqsatError) -> EqsatError:
 
 def _write(pipe: int, frame: bytes) -> None:
     try:
-        for part in (HEADER.pack(len(frame)), frame):
+        for part in pieces(frame):
             rest = memoryview(part)
             while rest:
                 rest = rest[os.write(pipe, rest[:PIECE]) :]

@@ -19,7 +19,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from eqsat.workers.frames import HEADER, PIECE
+from eqsat.workers.frames import HEADER, PIECE, pieces
 
 STREAMS = 2  # the last number of a standard stream
 KEPT = 16_000  # bytes of a worker's messages that are kept for the report of a defect
@@ -151,7 +151,7 @@ class Worker:
 
     def send(self, frame: bytes, deadline: float) -> None:
         """Write a frame; raises `Late` or `Ended`."""
-        for part in (HEADER.pack(len(frame)), frame):
+        for part in pieces(frame):
             rest = memoryview(part)
             while rest:
                 self._wait(deadline, self._tasks)
