@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from eqsat.engine import optimize
     from eqsat.explaining.chain import explain
     from eqsat.flow import flow_layout
-    from eqsat.graph.search import Limits
+    from eqsat.graph.limits import Limits
     from eqsat.ir.errors import ScheduleError
     from eqsat.ir.law import law
     from eqsat.ir.layouts.buffer import Buffer
@@ -88,7 +88,7 @@ _LAZY: dict[str, str] = {
     "pad_value": "eqsat.ir.tensors.told",
     "rule": "eqsat.ir.rule",
     "when": "eqsat.ir.rule",
-    "Limits": "eqsat.graph.search",
+    "Limits": "eqsat.graph.limits",
     "check_rules": "eqsat.rulebook",
     "decide": "eqsat.proving.prover",
     "explain": "eqsat.explaining.chain",

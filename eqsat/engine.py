@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from eqsat.backends.targets import target_named
 from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import Checked
@@ -29,8 +28,9 @@ from eqsat.freezing.signed import relied_on, with_signatures
 from eqsat.graph.assumed import assumptions
 from eqsat.graph.encode import Encoded, encode
 from eqsat.graph.fill_holes import assignments
+from eqsat.graph.limits import GROWTH, Limits
 from eqsat.graph.nodes import ClassId
-from eqsat.graph.search import Limits, Progress, Snapshot, Status, task_of
+from eqsat.graph.search import Progress, Snapshot, Status, task_of
 from eqsat.graph.search_worker import search, status_of
 from eqsat.ir import clock
 from eqsat.ir.collector import rarely
@@ -43,9 +43,10 @@ from eqsat.ir.terms.shape import Shape
 from eqsat.ir.terms.term import Term
 from eqsat.operators.interned import Reindex
 from eqsat.operators.permutable import look_at
+from eqsat.pricing.objective import table_for
 from eqsat.pricing.operators import Origin
 from eqsat.pricing.programs import program_price
-from eqsat.pricing.table import Table, current
+from eqsat.pricing.table import Table
 from eqsat.pricing.views import is_reshape
 from eqsat.result import Measure, Result
 from eqsat.rulebook.admitted import admitted, not_ours, told
@@ -55,7 +56,6 @@ from eqsat.workers.call import WorkerLimit
 
 EXACT_SECONDS = 120.0  # for choosing the cheapest program, whose own count of steps ends it before
 LEAST_SECONDS = 0.5  # for a search that is to tell which laws act
-GROWTH = 0.05  # of a graph by constants in further layouts, without permission for more
 RETRIES = 4  # of choosing, where a spelling moves more than was claimed
 PRICING_SHARE = 0.3  # of the time that is left after the search; then views are priced roughly
 FORMULAS_SHARE = 0.1  # of the time, for operators that may be formulas
@@ -72,18 +72,6 @@ def measure(program: Program, table: Table | None = None) -> Measure:
     nodes = layout_nodes(program)
     time_taken = None if table is None else program_price(program, table)
     return Measure(len(nodes), sum(moved for _, moved in nodes), len(program.nodes()), time_taken)
-
-
-def table_for(target: str, objective: str | None, prices: Table | None = None) -> Table | None:
-    """The table of prices by which a target's results are chosen: those given, else those of this machine, else those
-    that come with the package; None where bytes are counted."""
-    usual = target_named(target).objective
-    known = sorted({"bytes", usual})
-    chosen = usual if objective is None else objective
-    if chosen not in known:
-        names = " or ".join(repr(name) for name in known)
-        raise EqsatError(f"optimize for {chosen!r}", f"is no objective of target {target!r}", f"{names}")
-    return (prices or current()) if chosen == "time" else None
 
 
 @rarely()

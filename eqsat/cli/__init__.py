@@ -20,7 +20,7 @@ from eqsat import interrupt, streams
 from eqsat.backends.cache import CacheWarning
 from eqsat.interrupt_start import CODE
 from eqsat.ir.errors import EqsatError, MissingPackage
-from eqsat.workers.call import Preparation, prepare
+from eqsat.workers.call import Preparation, WorkerFailure, prepare
 
 DONE, BAD, INTERNAL, INTERRUPTED = 0, 2, 3, CODE  # 1, a check failed, is what commands answer
 FOR_SEARCH = Preparation(("eqsat.graph.egglog_bindings", "eqsat.graph.search"))
@@ -58,8 +58,6 @@ def _code_of(args: list[str]) -> int:
         return DONE
     except EqsatError as error:
         interrupt.check()
-        from eqsat.graph.search_worker import WorkerFailure
-
         if isinstance(error, WorkerFailure):
             return _internal(args, error)
         _debug()

@@ -6,22 +6,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eqsat import interrupt
 from eqsat.backends import cache
 from eqsat.backends.targets import is_graph
 from eqsat.checking.guard import failed
 from eqsat.cli.models import sizes_of
-from eqsat.cli.optimize_job import DONE, READ, Answer, Job, Request
+from eqsat.cli.optimize_request import DONE, READ, Answer, Job, Request
 from eqsat.cli.output import Output, writable
-from eqsat.cli.user_rules import rules_of
-from eqsat.engine import table_for
 from eqsat.files import copy_whole
-from eqsat.graph.search import Limits
+from eqsat.graph.limits import Limits
 from eqsat.ir.errors import EqsatError
 from eqsat.onnx import beside
+from eqsat.pricing.objective import table_for
 from eqsat.pricing.table import read
 from eqsat.workers.call import WorkerFailure, WorkerLimit, WorkerTimeLimit, call
+
+if TYPE_CHECKING:
+    from eqsat.rulebook.packages import Given
 
 SPARE = 0.5  # seconds in which a run that heard of its limit gives its answer
 COPIES = 6  # of a model that are in memory at once: as read, as arrays, as written
@@ -62,8 +65,15 @@ def _job(request: Request) -> Job:
     output, report = writable(request.output), writable(request.report)
     if output is not None and output == report:
         raise EqsatError(f"-o {request.output}", "is the name of the report too", "choose two names")
-    rules = () if request.rules is None else rules_of(request.rules)
-    return Job(request, output, report, sizes, limits, rules, table)
+    return Job(request, output, report, sizes, limits, _rules(request.rules), table)
+
+
+def _rules(module: str | None) -> tuple[Given, ...]:
+    if module is None:
+        return ()
+    from eqsat.cli.user_rules import rules_of  # which imports all of ours
+
+    return rules_of(module)
 
 
 def _limits(seconds: float | None) -> Limits:

@@ -3,105 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import eqsat.onnx
 from eqsat.backends.targets import is_graph
 from eqsat.cli.models import load
+from eqsat.cli.optimize_request import DONE, READ, Answer, Job, Request
 from eqsat.cli.output import write_file
-from eqsat.engine import GROWTH, Limits, optimize
-from eqsat.ir.errors import BackendError, EqsatError
+from eqsat.engine import Limits, optimize
+from eqsat.ir.errors import BackendError
 from eqsat.onnx.engine import OnnxResult
 from eqsat.reporting.summary import Advice, Report
 from eqsat.result import LAW_SECONDS
-from eqsat.rulebook.packages import Given
 from eqsat.telling import heard_by, tell
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
     from eqsat.onnx.check import Comparison
-    from eqsat.pricing.table import Table
     from eqsat.result import Result
-
-
-READ, DONE = "read", "done"
-"""Phases that matter to who started a run."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for on the command line."""
-
-    model: Path
-    output: Path | None = None
-    report: Path | None = None
-    target: str = "onnx"
-    objective: str | None = None
-    seconds: float | None = None
-    shapes: tuple[str, ...] = ()
-    fold_inputs: bool = False
-    verify: bool = False
-    strict: bool = False
-    rules: str | None = None
-    growth: float = GROWTH
-    prices: Path | None = None
-    confirm: bool = False
-    verbose: bool = False
-    laws: bool = False
-    """Whether the laws of each removed move are told."""
-    freeze: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Job:
-    """A request that was looked at: the files to write (links followed), the sizes of named dimensions, the limits, the
-    laws and rules of a user's module, and the prices of time, where that is the objective."""
-
-    request: Request
-    output: Path | None
-    report: Path | None
-    sizes: Mapping[str, int]
-    limits: Limits
-    rules: tuple[Given, ...] = ()
-    table: Table | None = None
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """What `optimize` is asked for."""
-        objective = "bytes" if self.table is None else "time"
-        asked = {"objective": objective, "prices": self.table, "limits": self.limits, "rules": self.rules or None}
-        return {**asked, "freeze": frozen(self.request.freeze)}
-
-
-def frozen(texts: Iterable[str]) -> dict[str, Any]:
-    """Operators with the layouts that they are to have (None: those of the model), from the texts of an option.
-
-    >>> frozen(["Conv", "gate=NCHW -> NHWC", "mul=i, j -> j, i; ; i, j -> j, i"])
-    {'Conv': None, 'gate': 'NCHW -> NHWC', 'mul': ['i, j -> j, i', None, 'i, j -> j, i']}
-
-    Raises EqsatError for a name that is given twice.
-    """
-    found: dict[str, Any] = {}
-    for text in texts:
-        name, _, layouts = text.rpartition("=") if "->" in text else (text, "", "")
-        if name in found:
-            raise EqsatError(f"--freeze {text}", f"{name!r} is frozen already", "give each name once")
-        each = [layout.strip() or None for layout in layouts.split(";")]
-        found[name] = each[0] if len(each) == 1 else each
-    return found
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command prints, and its exit code."""
-
-    code: int
-    data: dict[str, Any]
-    text: str
 
 
 @dataclass(frozen=True)

@@ -6,18 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from numbers import Integral, Real
 from typing import Any, Literal
 
 from eqsat.graph.declared import declared
 from eqsat.graph.encode import Encoded, loses_digits
 from eqsat.graph.layouts import Layouts, layout_cap
+from eqsat.graph.limits import Limits
 from eqsat.graph.nodes import Nodes, UseForm
 from eqsat.graph.tensor_graph import NODES, TensorGraph, used_in_parts, wanted_layouts
 from eqsat.ir.collector import rarely
-from eqsat.ir.errors import EqsatError
 from eqsat.ir.fast import by_rules_alone, fast_paths
-from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.law import Law
 from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Opaque, Program, View, is_ahead
@@ -37,34 +35,6 @@ SHORT_CHAIN = 12
 on the way to what is needed, but their number is the length squared, and that of ways to them its third power."""
 WORKER_MODULES = ("eqsat.graph.egglog_bindings",)  # imported before the memory of a search is limited
 Status = Literal["saturated", "node-limit", "time-limit", "memory-limit", "iteration-limit"]
-
-
-@keyword_methods
-@dataclass(frozen=True)
-class Limits:
-    """What a run may use.
-
-    nodes: e-nodes of a graph. seconds: from reading to checking. iterations: of each graph. memory_mb: megabytes of
-    each worker process. Raises EqsatError for values that are no limits.
-
-    >>> Limits(seconds=5).nodes
-    50000
-    """
-
-    nodes: int = 50_000
-    seconds: float = 60.0
-    iterations: int = 1000
-    memory_mb: int = 4096
-
-    def __post_init__(self) -> None:
-        for name in ("nodes", "seconds", "iterations", "memory_mb"):
-            value: Any = getattr(self, name)
-            kind: Any = Integral
-            allowed = "a whole number from 0"
-            if name == "seconds":
-                kind, allowed = Real, "a number from 0, also float('inf')"
-            if not isinstance(value, kind) or isinstance(value, bool) or not value >= 0:  # so not a number fails too
-                raise EqsatError(f"limit {name}={value!r}", "is not allowed", allowed)
 
 
 @dataclass

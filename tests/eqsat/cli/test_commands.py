@@ -285,6 +285,20 @@ def test_help_and_version() -> None:
     )
 
 
+LIGHT = """
+import sys
+from eqsat.cli import main
+assert main(["optimize", "missing.onnx"]) == 2
+print(*sorted({"eqsat.engine", "eqsat.graph.search", "eqsat.rulebook", "z3", "onnx"} & set(sys.modules)))
+"""
+
+
+def test_what_leaves_its_work_to_a_worker_imports_nothing_for_it() -> None:
+    environment = {**os.environ, "EQSAT_DEBUG": "0"}
+    done = subprocess.run([sys.executable, "-c", LIGHT], capture_output=True, text=True, env=environment)
+    assert done.stdout == "\n" and done.stderr.count("\n") == 1, done.stderr
+
+
 def test_a_reader_that_goes_away_is_not_an_error() -> None:
     with subprocess.Popen([*COMMAND, "rules", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
