@@ -273,10 +273,12 @@ def test_cache(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
 # -- the process ------------------------------------------------------------------------------------------------------
 
 
-def test_help_and_version() -> None:
+def test_help_and_version(run: Run) -> None:
     for args in (["--help"], ["kernel", "--help"], ["rules", "check", "-h"], ["--version"]):
-        done = subprocess.run([*COMMAND, *args], capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, ""), args
+        answer = run(*args)
+        assert (answer.code, answer.err) == (0, "") and answer.out, args
+    done = subprocess.run([*COMMAND, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", answer.out)
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "eqsat", "--help"], capture_output=True, text=True
     ).stderr
