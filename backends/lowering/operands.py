@@ -136,8 +136,8 @@ class Operands:
             shape = self.shapes[node.payload]
             here = load(node.payload, [t.ax(n, d) for n, d in enumerate(shape)], node.dtype)
             there = substitute(part, {node: here})
-            if set(free_variables(there)) - set(here.args):
-                stack += part.args  # it depends on where it is read
+            if free_variables(substitute(part, {node: load(node.payload, [], node.dtype)})):
+                stack += part.args  # it depends on where it is read, by axes that may be named as those of the buffer
             elif value.points >= AGAIN * prod(shape):
                 name, label = f"{value.name}_{len(made)}", f"{self.by_name[node.payload].label} as it is read"
                 new = made.setdefault(there, Value(name, shape, part.dtype, "body", label, there, steps=(label,)))

@@ -15,6 +15,7 @@ from eqsat.backends.machine import Machine
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.tensors.run import evaluate_outputs
 from eqsat.ir.tensors.tensor import Program, Tensor
+from eqsat.ir.terms.term import Term
 
 Sizes = dict[str, int]
 
@@ -141,3 +142,50 @@ def test_a_constant_is_moved_when_it_is_compiled() -> None:
     ((array, *_),) = [lowered.constants.values()]
     assert len(lowered.steps) == 1 and lowered.workspace_bytes == 0
     np.testing.assert_array_equal(array, weights.T)
+
+
+def guarded(data: st.DataObject, name: str) -> Tensor:
+    """A reduction of a function of one element and of where that is read: axes of the result, of the sum and of the
+    operand have few extents, so that those of one may be taken for those of another."""
+    n = data.draw(st.integers(2, 5))
+    rank, spatial, summed = (data.draw(st.integers(1, 2)) for _ in range(3))
+    x = eq.input(name, (n,) * rank, data.draw(st.sampled_from(["float32", "int32"])))
+    places = st.integers(0, spatial + summed - 1)
+    read = [(data.draw(places), data.draw(st.sampled_from(["here", "back", "next", "half"]))) for _ in range(rank)]
+    asked, bound, kind = data.draw(places), data.draw(st.integers(0, n)), data.draw(st.integers(0, 2))
+    times = data.draw(st.sampled_from([1, 7, 20]))
+
+    def body(*axes: Term) -> Term:
+        ways = {
+            "here": lambda i: i, "back": lambda i: n - 1 - i, "next": lambda i: (i + 1) % n, "half": lambda i: i // 2,
+        }  # fmt: skip
+        element = x[tuple(ways[way](axes[place]) for place, way in read)]
+        if kind == 0:
+            return eq.where(axes[asked] < bound, element, 0)
+        return element * eq.cast(axes[asked], x.dtype) if kind == 1 else eq.maximum(element, 0) - 1
+
+    combiner = data.draw(st.sampled_from(["sum", "max", "min"]))
+    return eq.compute((n,) * spatial, body, reduce=(*(n,) * summed, times), combiner=combiner)
+
+
+# feature: K3
+@pytest.mark.parametrize("machine", [None, Machine(vector=32)])
+@given(data=st.data())
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+def test_functions_of_elements_and_places(machine: Machine | None, data: st.DataObject) -> None:
+    program = program_of({f"y{n}": guarded(data, f"x{n}") for n in range(8)})
+    arrays = feeds(program)
+    want, got = evaluate_outputs(program, arrays), CKernel(program, 1, machine)(arrays)
+    for name in want:
+        assert_same(got[name], want[name], False, name)
+
+
+# feature: K3
+def test_a_guard_is_about_the_place_that_reads() -> None:
+    """The axis of the guard is that of the result, not the one of the buffer that has its number and extent."""
+    x = eq.input("x", (3,), "int32")
+    turned = eq.compute((3, 20), lambda i, j, k: eq.where(i < 2, x[2 - i], 0), reduce=(20,), combiner="max")
+    moved = eq.compute((3, 20), lambda i, j, k: eq.where(i + 1 < 3, x[i + 1], 0), reduce=(20,), combiner="sum")
+    program, array = program_of({"y": turned, "z": moved}), np.array([5, 6, 7], np.int32)
+    got = CKernel(program, 1, Machine(vector=32))({"x": array})
+    assert got["y"][:, 0].tolist() == [7, 6, 0] and got["z"][:, 0].tolist() == [120, 140, 0]
