@@ -18,6 +18,7 @@ from eqsat.ir.statements.stmt import Assume, For, If, Seq, Stmt, Store, statemen
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.passes.at_once import new_conflict
 from eqsat.passes.cells import accesses, guarded_parts, has_loads, loads, written
 from eqsat.passes.context import Context
 from eqsat.passes.effects import Difference, check_extra, check_reads, check_term, check_values, places, vague_buffers
@@ -125,7 +126,13 @@ def _without(
     result = check_extra(candidate, path, test, added=True)
     if isinstance(result, Difference):
         return result
-    return with_body(candidate, candidate.body), result.reordered
+    return _met(func, candidate, path) or (with_body(candidate, candidate.body), result.reordered)
+
+
+def _met(func: PrimFunc, candidate: PrimFunc, path: Path) -> Difference | None:
+    """Do iterations that run at once conflict now?"""
+    found = new_conflict(func, candidate, path)
+    return None if found is None else Difference(f"iterations that run at once conflict: {found}", found.witness)
 
 
 def _without_else(
@@ -141,6 +148,7 @@ def _without_else(
             continue
         candidate = replace(func, body=put(func.body, path, arm))
         problem = check_reads(candidate, path, t.logical_not(fails)) or _check_arm(func, arm, other, known)
+        problem = problem or _met(func, candidate, path)
         if problem is None:
             return with_body(candidate, candidate.body), ()
         first = first or problem
@@ -173,7 +181,8 @@ def _without_where(
         return problem
     if not known.equal(new.value, before):
         return Difference(f"{new.value} is not known to be {before}", {})
-    return replace(func, body=put(func.body, path, new)), ()
+    candidate = replace(func, body=put(func.body, path, new))
+    return _met(func, candidate, path) or (candidate, ())
 
 
 def _simple(stmt: Stmt, context: Context) -> Stmt:

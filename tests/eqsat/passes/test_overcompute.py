@@ -178,6 +178,47 @@ def test_a_race_of_parallel_iterations() -> None:
         remove_branching_through_overcompute(function({"A": ((4,), I32), "B": ((1,), I32)}, body))
 
 
+RACE = """
+func f(A: int8[8], y: int8[4])
+  alloc t: int8[8]
+  for i in 8:
+    t[i] = A[i]
+  for v in 2:
+    BODY
+  for i in 4:
+    y[i] = A[i]
+"""
+
+
+# feature: E12
+@pytest.mark.parametrize("kind", ["vectorized", "parallel", "serial"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if 1 <= v:\n      KIND for l in 2:\n        t[v - l + 1] = t[2*v + l]",
+        "KIND for l in 2:\n      if 1 <= v:\n        t[v - l + 1] = t[2*v + l]",
+    ],
+)
+def test_iterations_that_run_at_once_do_not_conflict_then(body: str, kind: str) -> None:
+    """Without a branch, one iteration would read what another one writes: one after the other they may."""
+    func = PrimFunc.parse(RACE.replace("BODY", body).replace("KIND ", "" if kind == "serial" else f"{kind} ").strip())
+    if kind == "serial":
+        inputs = {"A": np.arange(8, dtype=np.int8), "y": np.zeros(4, np.int8)}
+        assert same_meaning(func, remove_branching_through_overcompute(func), inputs)
+    else:
+        with pytest.raises(ScheduleError, match=r"at once conflict: the read of t\[|shared by iterations of") as error:
+            remove_branching_through_overcompute(func)
+        assert error.value.witness
+
+
+def test_iterations_that_conflict_already_stay_a_promise() -> None:
+    """Who wrote the loop says that they may run at once: another branch inside of it goes all the same."""
+    text = "func f(A: int8[8], B: int8[4])\n  parallel for l in 4:\n    BODY\n    B[0] = A[l]"
+    for body in ("if l < 4:\n      A[l] = int8(3)", "A[l] = where(l < 4, int8(3), A[0])"):
+        found = remove_branching_through_overcompute(PrimFunc.parse(text.replace("BODY", body)))
+        assert "4:\n    A[l] = int8(3)" in str(found)
+
+
 # feature: E12
 def test_selected_values() -> None:
     """The branch of a `where`, too: both values are the same where it is not taken."""
