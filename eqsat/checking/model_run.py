@@ -21,10 +21,11 @@ from eqsat.checking.model_graph import Uniform, Unit, array_of
 from eqsat.checking.part import Impossible
 from eqsat.checking.settled import Settled
 from eqsat.checking.verdict import now
+from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import MissingPackage
-from eqsat.models.guarded_runs import survived
-from eqsat.models.package import require
+from eqsat.ir.errors import EvaluationError, MissingPackage
+from eqsat.models.guarded_runs import ProcessEnded, run_apart
+from eqsat.models.package import session
 
 NUMPY: dict[int, str] = {
     TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
@@ -64,12 +65,14 @@ class Fed:
 
 @dataclass
 class Small:
-    """One side of a region as a model, what is fed to it, and the tolerance of each output (None: by its type)."""
+    """One side of a region as a model, what is fed to it, the tolerance of each output (None: by its type), and whether
+    it is run in a process of its own: one of its values may have no cells."""
 
     model: ModelProto
     fed: dict[str, Fed]
     outputs: list[str]
     tolerances: dict[str, str]
+    apart: bool = False
 
 
 def small_model(
@@ -129,23 +132,24 @@ def _extents(dims: Sequence[object]) -> list[int]:
 
 
 class _Engine:
-    """A model ready to be run: by onnxruntime, or, where that is not installed or asked not to, by onnx.reference."""
+    """A model ready to be run: by onnxruntime, here or in a process of its own, or, where that is not installed or asked
+    not to, by onnx.reference."""
 
-    def __init__(self, model: ModelProto, reference: bool = False) -> None:
+    def __init__(self, model: ModelProto, apart: bool, reference: bool = False) -> None:
+        self.data = b"" if reference else model.SerializeToString()
+        self.apart = apart and not reference
+        self.live: Any = None
         if reference:
             made: Any = import_module("onnx.reference")
-            self.live: Any = _tried(lambda: made.ReferenceEvaluator(model))
-            return
-        ort = require("onnxruntime")
-        options = ort.SessionOptions()
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4
-        options.intra_op_num_threads = 1
-        options.inter_op_num_threads = 1
-        data = model.SerializeToString()
-        self.live = _tried(lambda: ort.InferenceSession(data, options, providers=["CPUExecutionProvider"]))
+            self.live = _tried(lambda: made.ReferenceEvaluator(model))
+        elif apart:
+            _tried(lambda: run_apart(self.data, None))
+        else:
+            self.live = _tried(lambda: session(self.data, threads=1))
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        if self.apart:
+            return _tried(lambda: run_apart(self.data, feeds))
         with warnings.catch_warnings():  # the reference is numpy, which warns of means of nothing and the like
             warnings.simplefilter("ignore", RuntimeWarning)
             return _tried(lambda: list(self.live.run(None, dict(feeds))))
@@ -158,20 +162,22 @@ class _Refused(Exception):
 def _tried(action: Any) -> Any:
     try:
         return action()
+    except (ProcessEnded, MissingPackage, clock.OutOfTime):
+        raise
+    except EvaluationError as error:
+        raise _Refused(error.problem[:200]) from error
     except Exception as error:  # runtimes raise classes of their own, with no common base
         raise _Refused((str(error).strip().splitlines() or [type(error).__name__])[0][:200]) from error
 
 
 def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionRun:
     """Run both sides on the same inputs; what only moves values is proved by inputs that are all different."""
-    left, reference = _original(small[0].model)
+    apart = any(side.apart for side in small)
+    left, reference = _original(small[0].model, apart)
     try:
-        right = _Engine(small[1].model, reference)
-    except _Refused as error:
+        right = _Engine(small[1].model, apart, reference)
+    except (_Refused, ProcessEnded) as error:
         return RegionRun("run", "", dict.fromkeys(range(len(small[0].outputs)), f"the result does not load: {error}"))
-    fault = "" if reference else _fatal(small)
-    if fault:
-        return RegionRun("run", "", dict.fromkeys(range(len(small[0].outputs)), fault))
     compared, trouble = 0, ""
     proof = moves and _countable(small)
     few = sum(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()) < FEW
@@ -193,9 +199,11 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionR
         except _Refused as error:
             trouble = str(error)
             continue
+        except ProcessEnded as error:
+            raise Impossible("region", "the runtime ends the process in which it runs the original") from error
         try:
             found = right.run(feeds[1])
-        except _Refused as error:
+        except (_Refused, ProcessEnded) as error:
             return RegionRun("run", "", dict.fromkeys(range(len(expected)), f"the result fails: {error}"))
         problems = _problems(small[0], left, (expected, found), draw, moves, settled)
         if problems and isinstance(draw, Draw) and draw.kind == "special" and not reference:
@@ -212,18 +220,6 @@ def compare(small: tuple[Small, Small], moves: bool, deadline: float) -> RegionR
     if proof and compared == 2:
         return RegionRun("proved", "values are only moved, and each arrives where it should")
     return RegionRun("run", f"equal on {compared} inputs")
-
-
-def _fatal(small: tuple[Small, Small]) -> str:
-    """Whether the result ends the process in which it is run with inputs that have no cells; Impossible where the
-    original does."""
-    if all(prod(_extents(one.kind[0] or ())) for one in small[0].fed.values()):
-        return ""
-    draw = Draw("tame", 14)
-    count = survived([(side.model.SerializeToString(), _feeds(side, draw)) for side in small])
-    if not count:
-        raise Impossible("region", "the runtime ends the process in which it runs the original")
-    return "the runtime ends the process in which it runs the result" if count == 1 else ""
 
 
 def _problems(
@@ -275,13 +271,14 @@ def _meant(
     shared = [small[0].tolerances.get(name, "") for name in small[0].outputs]
     models = [side.model for side in small]
     longer = [explicit(model) or model for model in models]
+    apart = any(side.apart for side in small)
     for reference, asked in ((False, longer), (True, models)):
         if not reference and all(a is b for a, b in zip(asked, models, strict=True)):
             continue
         try:
             with np.errstate(all="ignore"):
-                left, right = (_Engine(m, reference).run(fed) for m, fed in zip(asked, feeds, strict=True))
-        except _Refused:
+                left, right = (_Engine(m, apart, reference).run(fed) for m, fed in zip(asked, feeds, strict=True))
+        except (_Refused, ProcessEnded):
             continue
         problems = {k: text for k, text in problems.items() if _difference(left[k], right[k], moves, shared[k])}
         if not problems:
@@ -289,13 +286,13 @@ def _meant(
     return problems
 
 
-def _original(model: ModelProto) -> tuple[_Engine, bool]:
+def _original(model: ModelProto, apart: bool) -> tuple[_Engine, bool]:
     """The original ready to be run, and whether by onnx.reference: where onnxruntime does not take it."""
     try:
-        return _Engine(model), False
-    except (_Refused, MissingPackage) as first:
+        return _Engine(model, apart), False
+    except (_Refused, ProcessEnded, MissingPackage) as first:
         try:
-            return _Engine(model, reference=True), True
+            return _Engine(model, apart, reference=True), True
         except _Refused as error:
             raise Impossible("region", f"no runtime takes the original: {first}; {error}") from error
 

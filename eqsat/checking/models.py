@@ -14,7 +14,7 @@ from eqsat.checking.axes import Space, space_of
 from eqsat.checking.draws import seed_of
 from eqsat.checking.drive import ATTEMPTS, RegionRun, Sides, drive
 from eqsat.checking.graph import Type, Vertex
-from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, unit_of, unknown_sizes
+from eqsat.checking.model_graph import MOVES, Contents, Unit, array_of, inferred, subgraphs, unit_of, unknown_sizes
 from eqsat.checking.model_names import Names, names_of, unchecked_names
 from eqsat.checking.model_run import Fed, Small, compare, small_model
 from eqsat.checking.model_shapes import elsewhere
@@ -352,7 +352,32 @@ class _Runner:
                 nodes.append(vertex.source)
         if space is not None:
             nodes = [_resized(node, side, space, tensors) for node in nodes]
-        return small_model(unit, nodes, tensors, fed, [unit.values[pair[side]] for pair in region.pairs])
+        made = small_model(unit, nodes, tensors, fed, [unit.values[pair[side]] for pair in region.pairs])
+        empty = not all(_size(one.kind[0]) for one in fed.values())
+        return replace(made, apart=empty or self.may_be_empty(inside, side, space))
+
+    def may_be_empty(self, inside: Sequence[int], side: int, space: Space | None) -> bool:
+        """Whether a value that some vertices make may have no cells. Of values of unknown shape, the original decides:
+        what stays in a body or a function, and what depends on data, is all there."""
+        unit = self.units[side]
+        for n in inside:
+            vertex = unit.graph.vertices[n]
+            node: NodeProto | None = vertex.source if not vertex.leaf else None
+            hidden = node is not None and (
+                next(subgraphs(node), None) is not None or (node.domain, node.op_type) in unit.functions
+            )
+            shapes = [self.shape_of(v, side, space) for v in vertex.outputs if unit.values[v]]
+            known = [dims for dims in shapes if dims is not None]
+            if not all(map(_size, known)) or (side == 0 and (hidden or len(known) < len(shapes))):
+                return True
+        return False
+
+    def shape_of(self, value: int, side: int, space: Space | None) -> Dims:
+        """The shape of a value, or what it is shrunk to."""
+        unit = self.units[side]
+        if space is not None and unit.values[value] in space.axes[side]:
+            return space.shape(side, unit.values[value])
+        return unit.graph.types[value][0]
 
     def describe(self, region: Region) -> dict[str, Any]:
         """The region as plain data: operators, attributes and shapes."""

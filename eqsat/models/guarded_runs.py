@@ -1,52 +1,66 @@
-"""Whether onnxruntime survives a model: some kernels end the process that they run in where operands have no cells."""
+"""Running onnxruntime where it does no harm: some kernels end the process that they run in where operands have no
+cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
-from eqsat.models.package import require
+from eqsat.ir.errors import EvaluationError
+from eqsat.models.package import run_session, session
 from eqsat.workers.call import WorkerFailure, WorkerLimit, call
 
 WORKER_MODULES = ("numpy", "onnx", "onnxruntime")
 SECONDS, MEMORY_MB = 30.0, 4096
 
-Question = Sequence[tuple[bytes, Mapping[str, NDArray]]]
+Question = tuple[bytes, Mapping[str, NDArray] | None, bool]
 
 
-def survived(models: Question) -> int:
-    """How many models, from the first on, can be run with these inputs by a process that lives on; one that is refused,
-    by an exception, does no harm.
+class ProcessEnded(EvaluationError):
+    """The runtime ends the process in which it loads or runs a model."""
 
+
+def run_apart(
+    model: bytes,
+    feeds: Mapping[str, NDArray] | None,
+    *,
+    optimize: bool = False,
+    seconds: float = SECONDS,
+    memory_mb: int = MEMORY_MB,
+) -> list[Any]:
+    """The outputs of a model in the form of a file, run by onnxruntime in a process of its own; [] where nothing is
+    fed (None), and it is only loaded. optimize: with onnxruntime's optimisations.
+
+    >>> import numpy as np
     >>> from eqsat.nets import conv_chain
-    >>> survived([(conv_chain().SerializeToString(), {})])
+    >>> model = conv_chain()
+    >>> shape = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    >>> [y] = run_apart(model.SerializeToString(), {model.graph.input[0].name: np.zeros(shape, "float32")})
+    >>> y.shape[0]
     1
+
+    Raises ProcessEnded where that process is ended, EvaluationError where the model is refused, fails, or takes longer
+    or more memory than it may; clock.OutOfTime.
     """
-    count = 0
-    for one in models:
-        try:
-            call("eqsat.models.guarded_runs:ran", one, seconds=SECONDS, memory_mb=MEMORY_MB)
-        except WorkerFailure as failure:
-            if failure.signal is None:
-                raise
-            break
-        except WorkerLimit:
-            break
-        count += 1
-    return count
-
-
-def ran(question: tuple[bytes, Mapping[str, NDArray]], report: Callable[[Any], None] = lambda _: None) -> None:
-    """The job: one run."""
-    data, feeds = question
-    runtime: Any = require("onnxruntime")
-    options = runtime.SessionOptions()
-    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    question: Question = model, feeds, optimize
+    allowed = min(clock.left(), seconds)
     try:
-        live = runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-        live.run(None, dict(feeds))
-    except Exception:  # runtimes raise classes of their own; the caller, who runs it again, sees what it is
-        return
+        return call("eqsat.models.guarded_runs:ran", question, seconds=allowed, memory_mb=memory_mb)
+    except WorkerFailure as failure:
+        if failure.signal is None:
+            raise
+        problem = f"ends the process in which it runs the model (signal {failure.signal})"
+        raise ProcessEnded("onnxruntime", problem) from None
+    except WorkerLimit:
+        clock.check()
+        problem = f"takes more than {seconds:g} s or {memory_mb} MB for a model that may end its process"
+        raise EvaluationError("onnxruntime", problem) from None
+
+
+def ran(question: Question, report: Callable[[Any], None] = lambda _: None) -> list[Any]:
+    """The job: one run, in one thread."""
+    data, feeds, optimize = question
+    live = session(data, optimize=optimize, threads=1)
+    return [] if feeds is None else run_session(live, feeds)

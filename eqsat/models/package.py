@@ -63,14 +63,17 @@ def element_type(dtype: str) -> int:
     return known[dtype]
 
 
-def session(model: ModelProto | str, optimize: bool = False) -> Any:
-    """An onnxruntime session on the CPU, graph optimisations off unless asked for; `model` may be a path."""
+def session(model: ModelProto | str | bytes, optimize: bool = False, threads: int | None = None) -> Any:
+    """An onnxruntime session on the CPU, graph optimisations off unless asked for, with as many threads as asked for;
+    `model` may be a path, or what is in a file."""
     ort = require("onnxruntime")
     options = ort.SessionOptions()
     level = ort.GraphOptimizationLevel
     options.graph_optimization_level = level.ORT_ENABLE_ALL if optimize else level.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    source = model if isinstance(model, str) else model.SerializeToString()
+    if threads is not None:
+        options.intra_op_num_threads = options.inter_op_num_threads = threads
+    source = model if isinstance(model, (str, bytes)) else model.SerializeToString()
     try:
         return ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own error classes share no base below Exception

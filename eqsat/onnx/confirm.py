@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.ir import clock
 from eqsat.models.package import require, run_session, session
-from eqsat.onnx.check import random_inputs
+from eqsat.onnx.check import random_inputs, tried_apart
+from eqsat.onnx.read import value_types
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -63,6 +64,7 @@ def confirm(
     """
     require("onnxruntime")
     feeds = random_inputs(before, 0)
+    tried_apart([(model, value_types(model)) for model in (before, after)], feeds, optimize=True)
     live = [session(model, optimize=True) for model in (before, after)]
     for one in live:
         run_session(one, feeds)

@@ -518,3 +518,41 @@ def test_a_runtime_that_ends_its_process_does_not_end_ours() -> None:
     assert check_models(before, side("bji,bkj->bik", False)).difference is not None
     result = eq.onnx.optimize(before)
     assert result.cost_after < result.cost_before
+
+
+def emptied(turned: bool, equation: str) -> ModelProto:
+    """A product over a batch that is cut to no rows inside: none of the ends is empty."""
+    steps = [N("Slice", ["x", "z", "z"], ["s"]), N("Slice", ["w", "z", "z"], ["ws"])]
+    if turned:
+        turn = [N("Transpose", ["x"], ["t"], perm=[0, 2, 1]), N("Slice", ["t", "z", "z"], ["s"])]
+        steps = [*turn, N("Slice", ["w", "z", "z"], ["ws"])]
+    steps += [N("Einsum", ["s", "ws"], ["p"], equation=equation), N("ReduceSum", ["p", "z"], ["y"], keepdims=0)]
+    return model(steps, [("x", F, [4, 3, 3]), ("w", F, [4, 5, 3])], [("y", F, [3, 5])], {"z": np.array([0])})
+
+
+def test_a_runtime_may_end_its_process_over_what_is_empty_inside(tmp_path: Path, capsys: Any) -> None:
+    """Each run is in a process of its own where a value has no cells: in the check, in --verify, and in --confirm."""
+    before, after = emptied(True, "bji,bkj->bik"), emptied(False, "bij,bkj->bik")
+    found = check_models(before, after)
+    assert found.difference is None and {r.verdict for r in found.regions} <= {"proved", "neither"}
+    result = eq.onnx.optimize(before, confirm=True)
+    assert "cannot be measured" in result.refused and "ends the process" in result.refused
+    with pytest.raises(eq.EqsatError, match="ends the process"):
+        compare_models(before, after)
+    one, two = tmp_path / "one.onnx", tmp_path / "two.onnx"
+    onnx.save(before, str(one))
+    onnx.save(after, str(two))
+    assert main(["optimize", str(one), "--verify"]) == 2 and "ends the process" in capsys.readouterr().err
+    assert main(["verify", str(one), str(two)]) == 0 and "not run: onnxruntime: ends" in capsys.readouterr().out
+
+
+def test_what_is_empty_inside_is_compared() -> None:
+    """What survives in a process of its own is compared as all else is: a sum of no rows, of which one side is 1 more."""
+    ends = [("x", F, [4, 3])], [("y", F, [3])]
+    z = {"z": np.array([0]), "one": np.array(1, "float32")}
+    cut = [N("Slice", ["x", "z", "z"], ["s"]), N("Exp", ["s"], ["e"]), N("ReduceSum", ["e", "z"], ["r"], keepdims=0)]
+    before = model([*cut, N("Identity", ["r"], ["y"])], *ends, z)
+    for op, wrong in (("Sub", False), ("Add", True)):
+        after = model([*cut[:2], N("ReduceProd", ["e"], ["p"], axes=[0], keepdims=0), N(op, ["p", "one"], ["y"])], *ends, z)
+        found = check_models(before, after)
+        assert (found.difference is not None) == wrong and found.count("neither") == 0
