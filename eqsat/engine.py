@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from types import ModuleType
 
 from eqsat.checking.guard import budget, differs, failed, unchecked
 from eqsat.checking.programs import check_programs
@@ -80,7 +81,7 @@ def optimize(
     program: Program | Tensor | Term,
     target: str = "c",
     objective: str | None = None,
-    rules: Iterable[str | Given] | None = None,
+    rules: Iterable[str | Given] | ModuleType | None = None,
     freeze: Freeze = (),
     limits: Limits | None = None,
     *,
@@ -103,7 +104,8 @@ def optimize(
     (`prices`, else those of this machine that `eqsat calibrate` keeps, else the package's). Default: time for ONNX,
     else bytes.
     rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
-    ours (default: all; `eqsat rules list` names them). What is not proved is refused, with the witness. Also signatures
+    ours (default: all; `eqsat rules list` names them); a module stands for all that it declares. What is not proved is
+    refused, with the witness. Also signatures
     (`eq.operator`), which the result lists in `.assumptions`, and numbers to try as padding (`eq.pad_value`).
     freeze: operators that keep their layouts, by the name of the operator (`conv2d`), an output or a node of a model,
     or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for the result (what
@@ -178,7 +180,7 @@ def check_options(growth: object, limits: object, rules: object) -> None:
         raise EqsatError(f"growth={growth}", "is not a share of a model's size", "0.05 allows five per cent")
     if limits is not None and not isinstance(limits, Limits):
         raise EqsatError(f"limits={limits!r}", "are no eq.Limits", "limits=eq.Limits(seconds=10)")
-    if rules is not None and not isinstance(rules, (*ONE, Iterable)):
+    if rules is not None and not isinstance(rules, (*ONE, ModuleType, Iterable)):
         raise EqsatError(f"rules={rules!r}", "is no rule, law or name", "rules=['compose'] names those to use")
 
 

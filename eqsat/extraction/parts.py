@@ -76,7 +76,10 @@ def take_apart(table: Table, roots: Sequence[ClassId]) -> Parts | None:
             break
         ways = {c: [Open(o.way, frozenset(o.way.needs)) for o in some] for c, some in stripped.items()}
     fixed = {c: some[0].way for c, some in stripped.items() if c in needed and len(some) == 1 and not some[0].needs}
-    left = {c: [Open(o.way, o.needs - fixed.keys()) for o in some] for c, some in stripped.items() if c not in fixed}
+    left: Ways = {}
+    for c, some in stripped.items():
+        if c not in fixed:
+            left[c] = [Open(o.way, frozenset(n for n in o.needs if n not in fixed)) for o in some]
     return Parts(fixed, _components(left, needed))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from eqsat.extraction.extract import Alternative, InsertView
@@ -65,22 +66,43 @@ def narrower(rows: Rows, part: Component) -> Rows:
     """The rows of a part, where none goes round in circles, in an order in which few nodes are needed at a time and not
     yet had: each next one brings the fewest new ones."""
     below = {node: list(dict.fromkeys(x for s in rows.steps[node] for x in s.needs)) for node in rows.order}
-    waits = dict.fromkeys(rows.order, 0)
-    for some in below.values():
+    above: dict[Node, list[Node]] = {node: [] for node in rows.order}
+    for node, some in below.items():
         for x in some:
-            waits[x] += 1
+            above[x].append(node)
+    waits, news = {x: len(some) for x, some in above.items()}, {x: len(some) for x, some in below.items()}
     first = {node: n for n, node in enumerate(rows.order)}
-    ready = [node for node, count in waits.items() if not count]
-    there, order = set(ready), list[Node]()
-    while ready:
-        node = min(ready, key=lambda x: (sum(need not in there for need in below[x]), first[x]))
-        ready.remove(node)
+    there, order, heap = set[Node](), list[Node](), list[tuple[int, int]]()
+
+    def need(nodes: Iterable[Node]) -> None:
+        """Nodes are needed: those above bring fewer new ones."""
+        for x in nodes:
+            if x not in there:
+                there.add(x)
+                for user in above[x]:
+                    news[user] -= 1
+                    if not waits[user]:
+                        heapq.heappush(heap, (news[user], first[user]))
+
+    def ready(node: Node) -> None:
+        need([node])
+        heapq.heappush(heap, (news[node], first[node]))
+
+    done = set[Node]()
+    for node, count in waits.items():
+        if not count:
+            ready(node)
+    while heap:
+        node = rows.order[heapq.heappop(heap)[1]]
+        if node in done:  # it was there with more new ones, too
+            continue
+        done.add(node)
         order.append(node)
-        there.update(below[node])
+        need(below[node])
         for x in below[node]:
             waits[x] -= 1
             if not waits[x]:
-                ready.append(x)
+                ready(x)
     return in_order(rows.steps, [(c, False) for c in part.roots], order)
 
 

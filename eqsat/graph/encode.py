@@ -27,6 +27,7 @@ from eqsat.ir.rule import Rule
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, constant
 from eqsat.ir.tensors.views import broadcast_to, put_back
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.shape import same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.operators import algebra
 from eqsat.operators.bundles import keeps_place, of_opaque
@@ -213,6 +214,10 @@ def _uniform(array: NDArray) -> Term | None:
     return t.const(flat[0], array.dtype)
 
 
+def _same_shapes(a: View, b: View) -> bool:
+    return same_shape(a.source.shape, b.source.shape) and same_shape(a.outputs[0][0], b.outputs[0][0])
+
+
 def _view(e: Encoded, node: View) -> None:
     source = e.placed[node.source.key]
     dtype = node.source.dtype
@@ -227,7 +232,9 @@ def _view(e: Encoded, node: View) -> None:
         source = place(e, source, m, None if m.is_total else fill, dtype)
     if len(maps) == 1 and not maps[0].is_identity and e.interned.scalar(source.value) is None:
         u, number = e.interned, e.interned.reindex(maps[0], fill, dtype)
-        e.views.setdefault(number, []).append(node)
+        known = e.views.setdefault(number, [])
+        if not any(_same_shapes(x, node) for x in known):  # of equal blocks, one tells all
+            known.append(node)
         ends = [(x.value, u.reindex(x.layout, None, dtype)) for x in (before, source)]
         e.viewed[ends[0], number] = ends[1]
     e.placed[node.serial, 0] = source

@@ -97,12 +97,23 @@ def answered(question: Question, report: Callable[[Any], None] = lambda _: None)
             tested.graph.output.extend(inferred.graph.output)
             if not all(shaped(x.type) for x in inferred.graph.output):
                 tested = shape_inference.infer_shapes(tested, False, False)
+        _ends(tested)
         try:
             # After inference, which fills in the shapes of outputs that have none.
             check_model(tested)
         except (checker.ValidationError, ValueError) as error:
             raise FrontendError("ONNX model", f"is not valid: {_clean(error)}") from error
     return inferred.SerializeToString()
+
+
+def _ends(model: ModelProto) -> None:
+    """FrontendError for an input or output without a type or rank, by its name, which onnx.checker does not say."""
+    for kind, values in (("input", model.graph.input), ("output", model.graph.output)):
+        for value in values:
+            what = "type" if not value.type.WhichOneof("value") else "" if shaped(value.type) else "rank"
+            if what:
+                problem = f"its {what} is not known: the model does not say it, nor does onnx.shape_inference"
+                raise FrontendError(f"{kind} {value.name!r}", problem, "declare it there; extents may stay open")
 
 
 def shaped(proto: TypeProto) -> bool:

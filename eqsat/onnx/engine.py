@@ -21,6 +21,8 @@ from eqsat.telling import tell
 from eqsat.workers.call import Preparation, prepare
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from onnx import ModelProto
 
     from eqsat.checking.model_names import Names
@@ -139,7 +141,7 @@ def optimize(
     *,
     target: str = "onnx",
     objective: str | None = None,
-    rules: Iterable[str | Given] | None = None,
+    rules: Iterable[str | Given] | ModuleType | None = None,
     freeze: Freeze = (),
     limits: Limits | None = None,
     checked: bool = True,

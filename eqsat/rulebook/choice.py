@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from types import ModuleType
 from typing import TypeVar
 
 from eqsat.ir.errors import EqsatError
@@ -16,7 +17,7 @@ from eqsat.rules import scalar_rules
 Named = TypeVar("Named", Rule, Law)
 
 
-def rules_in_use(rules: Iterable[Rule | str]) -> tuple[Rule, ...]:
+def rules_in_use(rules: Iterable[Rule | str] | ModuleType) -> tuple[Rule, ...]:
     """All rules to apply, where a user gives some: rules of their own are added, names choose from those of eqsat,
     or add what an installed package has under them.
 

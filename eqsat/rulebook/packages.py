@@ -8,6 +8,7 @@ list`; so installing a package changes no answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from types import ModuleType
 from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
@@ -53,7 +54,8 @@ def rules_of_package(name: str) -> tuple[Given, ...]:
 
 
 def asked_for(rules: object, kinds: tuple[type, ...] = ONE) -> list[Any]:
-    """What `rules=` was given, one alone or several, each of one of the kinds; an EqsatError names what is not.
+    """What `rules=` was given, one alone or several, each of one of the kinds; an EqsatError names what is not. A module,
+    alone or among others, stands for what it declares of these kinds.
 
     >>> asked_for("compose"), asked_for(["compose", "absorb"])
     (['compose'], ['compose', 'absorb'])
@@ -62,20 +64,33 @@ def asked_for(rules: object, kinds: tuple[type, ...] = ONE) -> list[Any]:
         ...
     eqsat.ir.errors.EqsatError: rules: None is no rule, law or name (rules=['compose'] names those to use)
     """
-    if isinstance(rules, ONE):
-        asked = [rules]
+    if isinstance(rules, (*ONE, ModuleType)):
+        asked: list[object] = [rules]
     elif isinstance(rules, Iterable):
         asked = list(cast("Iterable[object]", rules))
     else:
         raise EqsatError(f"rules={told(rules)}", "is no rule, law or name", NAMES)
+    found: list[Any] = []
     for item in asked:
+        if isinstance(item, ModuleType):
+            found += _of_module(item, kinds)
+            continue
         if not isinstance(item, ONE):
             raise EqsatError(f"rules: {told(item)} is no rule, law or name", fix=NAMES)
         if not isinstance(item, kinds):
             what = f"{item!r}" if isinstance(item, str) else f"{type(item).__name__.lower()} {item}"
             wanted = " or a ".join({str: "name"}.get(k, k.__name__.lower()) for k in kinds)
             raise EqsatError(f"rules: {what}", f"is not a {wanted}, which is asked for here")
-    return asked
+        found.append(item)
+    return found
+
+
+def _of_module(module: ModuleType, kinds: tuple[type, ...]) -> list[Given]:
+    """What a module declares of these kinds, each once."""
+    found = [x for x in dict.fromkeys(declared(vars(module).values())) if isinstance(x, kinds)]
+    if not found:
+        raise EqsatError(f"rules: module {module.__name__}", NOTHING, FIX)
+    return found
 
 
 def expanded(given: Iterable[object], ours: Iterable[str]) -> list[object]:

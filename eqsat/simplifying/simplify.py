@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache, lru_cache
+from types import ModuleType
 from typing import Any
 
 from eqsat.index_graph.cost import cost
@@ -61,14 +62,14 @@ def simplify(
     ranges: Mapping[str, Any] | None = None,
     assuming: Any = None,
     *,
-    rules: Iterable[Rule | str] | None = None,
+    rules: Iterable[Rule | str] | ModuleType | None = None,
 ) -> Term:
     """An equal term with fewer operations, or the term itself.
 
     e: a term, or text for `parse_expr`. ranges: {name: extent} or {name: (start, stop)}, stop exclusive, None for no
     bound; omitted: the axes' extents. assuming: a predicate that may be used; one that holds nowhere is an EqsatError.
-    rules: rules of your own, added to those of eqsat once they are proved (one that is not is an EqsatError), or names
-    of those of eqsat that may be used.
+    rules: rules of your own, or a module that declares some, added to those of eqsat once they are proved (one that is
+    not is an EqsatError), or names of those of eqsat that may be used.
     The result has the same value wherever the input is defined, and may be defined where it is not. Proved rules derive
     it, or it is proved on its own; before it is returned, it is compared with the input at all points of a small box
     and at some of a large one.

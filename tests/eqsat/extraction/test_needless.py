@@ -9,7 +9,7 @@ from eqsat.extraction.cheapest import cheapest
 from eqsat.extraction.extract import Alternative, Direct, InsertView, UseLeaf, UseSum
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.parts import take_apart
-from eqsat.extraction.rows import rows_of
+from eqsat.extraction.rows import narrower, rows_of
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId, UseForm
 
@@ -151,3 +151,27 @@ def test_equal_parts_in_several_layouts_are_answered_once() -> None:
     found = _taken_apart(table, [below])
     assert found is not None and len(found[1]) > 1
     assert len({question.key for question in found[1]}) == 1
+
+
+def test_each_next_row_brings_the_fewest_new_ones() -> None:
+    """The order of `narrower`, against its definition: of what nothing waits for, the first with fewest new needs."""
+    rng = Random(7)
+    seen = 0
+    for _ in range(60):
+        table, roots = rng.choice([_network, _sums])(rng.randint(2, 6), rng)
+        apart = take_apart(table, roots)
+        for part in apart.parts if apart else ():
+            rows = rows_of(part)
+            if not rows.whole:
+                continue
+            seen += 1
+            below = {node: dict.fromkeys(x for s in rows.steps[node] for x in s.needs) for node in rows.order}
+            there = {x for x in rows.order if not any(x in some for some in below.values())}
+            left = list(rows.order)
+            for node in narrower(rows, part).order:
+                ready = [x for x in left if not any(x in below[user] for user in left)]
+                assert node == min(ready, key=lambda x: sum(need not in there for need in below[x]))
+                left.remove(node)
+                there.update(below[node])
+            assert not left
+    assert seen > 20

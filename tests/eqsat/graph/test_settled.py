@@ -353,3 +353,13 @@ def test_what_is_below_may_have_too_many_numbers_to_be_run() -> None:
     """A padding stays behind an operator whose check would combine too much; the others are moved."""
     x = eq.input("x", (2, 3000, 3000), "float32")
     assert lifted(x.pad(((0, 1), (0, 0), (0, 0)), 2).max(2).softmax(1)) == 1
+
+
+def test_views_of_equal_blocks_are_known_once() -> None:
+    """Else each view of a deep network would be compared with those of all its blocks."""
+    x = eq.input("x", (2, 3, 4), "float32")
+    y = x
+    for _ in range(6):
+        y = y.permute_dims((2, 0, 1)).exp().permute_dims((1, 2, 0))
+    encoded = encode(eq.Program([x], {"y": y}))
+    assert sorted(map(len, encoded.views.values())) == [1, 1]

@@ -122,6 +122,23 @@ def test_external_data_beside_the_model_is_read(tmp_path: Path) -> None:
         front.load(model)
 
 
+@pytest.mark.parametrize(
+    ("shape", "out", "said"),
+    [
+        (None, (2, 3), "input 'x': its rank is not known"),
+        ((2, 3), None, "output 'y': its rank is not known"),
+    ],
+)
+def test_what_has_no_rank_is_named(shape: Any, out: Any, said: str) -> None:
+    """onnx.checker says that a field is missing, and not of which input or output."""
+    model = one([node("Squeeze", "x", "y") if out is None else node("Relu", "x", "y")], shape=shape, out=out)
+    if out is None:
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    with pytest.raises(EqsatError, match=said):
+        front.optimize(model)
+    assert front.optimize(one([node("Relu", "x", "y")], out=None)).model.graph.output[0].name == "y"
+
+
 def test_huge_extents_are_only_numbers() -> None:
     big = 2**40
     model = one([node("Transpose", "x", "y", perm=[1, 0])], shape=(big, big), out=(big, big))

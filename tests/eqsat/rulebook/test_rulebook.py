@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from types import ModuleType
 from typing import Any, cast
 from xml.etree import ElementTree
 
@@ -286,6 +287,26 @@ def test_what_is_given_for_rules_and_is_none(use: Callable[[Any], object]) -> No
     for wrong in ([None], [3], 3, [split_merge.split_merge, None]):
         with pytest.raises(EqsatError, match="is no rule, law or name"):
             use(wrong)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_module_stands_for_what_it_declares(use: Callable[[Any], object]) -> None:
+    """As on the command line (`--rules MODULE`): alone or among others; one that declares nothing is an error."""
+    module = ModuleType("mine")
+    with pytest.raises(EqsatError, match=r"module mine: declares no law, rule"):
+        use(module)
+    vars(module).update(law=LAW, one=split_merge.split_merge, number=3)
+    for given in (module, [module], [split_merge.split_merge, module]):
+        use(given)
+
+
+def test_the_law_of_a_module_acts() -> None:
+    module = ModuleType("mine")
+    vars(module)["law"] = LAW
+    x = eq.input("x", (4, 4), "float32")
+    program = eq.compute((4, 4), lambda i, j: eq.where(eq.input("k", (4,), "float32")[i] > 0, x[i, j], x[i, j])).flip(0)
+    alone, several = (eq.optimize(program, rules=given).program for given in (LAW, module))
+    assert str(alone) == str(several)
 
 
 def test_laws_are_no_rules_of_terms() -> None:
