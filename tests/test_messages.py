@@ -40,6 +40,7 @@ CASES: list[tuple[Callable[[], object], str]] = [
     (lambda: eq.simplify("i // 2 * 2", {"j": 4}), r"range of 'j'.*'i' was meant"),
     (lambda: eq.explain("i + 0", "i", {"j": 4}), r"range of 'j'.*'i' was meant"),
     (lambda: eq.optimize(x().relu(), growth=-1), r"growth=-1"),
+    (lambda: eq.optimize(x().relu(), "onnx", prices=cast(Any, 3)), r"prices=3: are no table of prices"),
     (lambda: eq.Limits(seconds=-1), r"seconds=-1.*a number from 0"),
     (lambda: np.asarray(x()), r"eq\.evaluate"),
     (lambda: float(x()), r"no value until.*eq\.evaluate"),

@@ -176,7 +176,7 @@ def inferred(model: ModelProto, sizes: Mapping[str, int]) -> dict[str, TypeProto
     for output in model.graph.output:  # what they claim is for other sizes, or wrong
         graph.output.append(ValueInfoProto(name=output.name))
     done = infer_shapes(copy)
-    types = {x.name: x.type for x in (*done.graph.value_info, *done.graph.input, *done.graph.output)}
+    types = {x.name: x.type for x in (*done.graph.value_info, *done.graph.output, *done.graph.input)}
     for tensor in model.graph.initializer:
         types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
     return types

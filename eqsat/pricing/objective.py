@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eqsat.backends.targets import target_named
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.given import told
 from eqsat.pricing.table import Table, current
 
 
@@ -16,4 +17,7 @@ def table_for(target: str, objective: str | None, prices: Table | None = None) -
     if chosen not in known:
         names = " or ".join(repr(name) for name in known)
         raise EqsatError(f"optimize for {chosen!r}", f"is no objective of target {target!r}", f"{names}")
+    if prices is not None and not isinstance(prices, Table):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = "eqsat.pricing.table.read(path) reads what `eqsat calibrate` keeps"
+        raise EqsatError(f"prices={told(prices)}", "are no table of prices", fix)
     return (prices or current()) if chosen == "time" else None

@@ -134,7 +134,7 @@ class Report:
         better = [r for _, r in self.inside if r.improved]
         if better:
             old, new = sum(r.moves[0] for r in better), sum(r.moves[1] for r in better)
-            return f"better bodies: {_gone(old, new)} in {len(better)} of {len(self.inside)}"
+            return f"better parts: {_gone(old, new)} in {len(better)} of {len(self.inside)}"
         if not self.moves[0] and not self.stopped and not self.refused:
             return "nothing to do: no operator moves data"
         if self.refused:
@@ -252,7 +252,7 @@ class Report:
         yield from self._table()
         yield from self._left()
         yield from (f"  {part}: {r.verdict}; checked: {r.checked.summary()}" for part, r in self.inside)
-        yield f"  checked{', outside of bodies' if self.inside else ''}: {self.checked.summary()}"
+        yield f"  checked{', outside of these' if self.inside else ''}: {self.checked.summary()}"
         optimal = "; the result is the cheapest of the e-graph" if self.gap == 0 else ""
         stop = f" ({self.status})" if self.status != "saturated" else ", to the end"
         yield f"  search: {self.iterations} iterations{stop}, {count(self.e_nodes)} e-nodes{optimal}"

@@ -33,18 +33,19 @@ def optimized(model: ModelProto, values: ModelValues, optimize: Optimize, limits
     better, or there is none. Each may take a quarter of the time that is left."""
     result = Parts(model, "chains of moves over types that programs do not have are shorter")
 
-    def better(share: Limits, nodes: Sequence[NodeProto]) -> ModelProto | None:
+    def better(share: Limits, nodes: Sequence[NodeProto], what: str) -> ModelProto | None:
         own = _model_of(nodes, model, values)
-        after = optimize(own, limits=share).model
+        found = optimize(own, limits=share)
         kind = values.others[nodes[0].output[0]].tensor_type.elem_type
-        if after is own or not all(takes(n, kind, model) for n in after.graph.node):
+        if not all(takes(n, kind, model) for n in found.model.graph.node):
             return None
-        return _put_back(result.model, nodes, after, own)
+        result.results = (*result.results, (what, found))
+        return None if found.model is own else _put_back(result.model, nodes, found.model, own)
 
     for group in list(_chains(model, values.others)):
         nodes = [model.graph.node[k] for k in group]
         what = f"the chain of moves from {nodes[0].name or nodes[0].output[0]!r} on"
-        result.attempt(what, limits, partial(better, nodes=nodes))
+        result.attempt(what, limits, partial(better, nodes=nodes, what=what))
     return result
 
 

@@ -556,3 +556,12 @@ def test_what_is_empty_inside_is_compared() -> None:
         after = model([*cut[:2], N("ReduceProd", ["e"], ["p"], axes=[0], keepdims=0), N(op, ["p", "one"], ["y"])], *ends, z)
         found = check_models(before, after)
         assert (found.difference is not None) == wrong and found.count("neither") == 0
+
+
+def test_an_output_that_is_an_input_is_checked() -> None:
+    """Its type is that of the input, though outputs are inferred anew."""
+    ends = [("x", F, [3, 4])], [("y", F, [3, 4]), ("x", F, [3, 4])]
+    turn, back = (N("Transpose", [a], [b], perm=[1, 0]) for a, b in (("x", "t"), ("t", "y")))
+    found = check_models(model([turn, back], *ends), model([N("Identity", ["x"], ["y"])], *ends))
+    assert found.count("proved") == len(found.regions) == 1
+    assert check_models(model([turn, back], *ends), model([N("Neg", ["x"], ["y"])], *ends)).difference is not None

@@ -133,3 +133,19 @@ def test_only_operators_that_take_the_type_may_move_it() -> None:
     assert [pair for pair, known in taken.items() if known] == [
         ("Transpose", "float8"), ("Transpose", "string"), ("Slice", "string"),
     ]  # fmt: skip
+
+
+def test_what_became_of_moves_is_reported() -> None:
+    """The verdict counts them, and those that stay are listed with the reason."""
+    chain = Chain(TensorProto.BFLOAT16, (5, 6, 7))
+    chain.transposed((1, 2, 0))
+    chain.transposed((2, 0, 1))
+    found = eq.onnx.optimize(chain.model())
+    report = found.reported()
+    assert report.verdict == "better parts: 2 of 2 moves gone in 1 of 1" and "moves from" in report.text()
+    assert not found.left
+    twice = Chain(TensorProto.BFLOAT16, (5, 6, 7))
+    twice.transposed((1, 2, 0))
+    twice.transposed((1, 2, 0))
+    kept = eq.onnx.optimize(twice.model())
+    assert [m.reason for m in kept.left] and all("moves from" in m.inside for m in kept.left)

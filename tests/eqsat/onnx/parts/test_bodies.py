@@ -196,7 +196,7 @@ def test_what_is_done_in_bodies_is_said() -> None:
     model.graph.initializer.append(numpy_helper.from_array(np.array([2, 3, 4, 5]), "shape"))
     found = front.optimize(model, objective="bytes")
     report = found.report
-    assert report.verdict == "better bodies: 3 of 4 moves gone in 2 of 2"
+    assert report.verdict == "better parts: 3 of 4 moves gone in 2 of 2"
     (left,) = found.left
     assert (left.inside, left.moved) == ("else_branch of If 'y'", 2 * 4 * 120)
     assert "is given in its order" in left.reason
