@@ -132,8 +132,8 @@ def _extents(dims: Sequence[object]) -> list[int]:
 
 
 class _Engine:
-    """A model ready to be run: by onnxruntime, here or in a process of its own, or, where that is not installed or asked
-    not to, by onnx.reference."""
+    """A model ready to be run: by onnxruntime, here or in a process of its own, or, where that is not installed or
+    asked not to, by onnx.reference."""
 
     def __init__(self, model: ModelProto, apart: bool, reference: bool = False) -> None:
         self.data = b"" if reference else model.SerializeToString()

@@ -48,6 +48,7 @@ PASSES = 3
 LARGE, WORTH = 400, 0.25
 """E-nodes above which a further search takes as long again and rarely finds more, and the share of the time that one
 must have gained before it."""
+NO_GAIN = "the best that was found takes no less {} once it is written as nodes"
 FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "eqsat.graph.egglog_bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
 
@@ -431,7 +432,8 @@ def _written(
         )
         remark = f"the model is unchanged: {error}"
     if after is before:
-        result = replace(result, program=program, final=result.initial, frozen=source.frozen)
+        notes = _without_sizes(first[0])
+        result = replace(result, program=program, final=result.initial, frozen=source.frozen, notes=notes)
         same = with_model(result, before, source.given, [remark] if remark else [])
         return replace(same, known=(source.own, found))
     if begun is None:
@@ -485,6 +487,8 @@ def _repeated(
                 raise
             break  # what there is is right
         if after.cost > final.cost or (after.picoseconds or 0, cost) >= (final.picoseconds or 0, best):
+            if attempt == 0 and found.program is not current and found.final.rank < found.initial.rank:
+                result = replace(result, refused=NO_GAIN.format("time" if source.table is not None else "bytes"))
             break
         if after.trades(final):
             break
@@ -506,6 +510,14 @@ def _repeated(
         if not worth or clock.left() < 2 * (time.monotonic() - start) / (attempt + 1):
             break
     return result, model, (current, values)
+
+
+def _without_sizes(found: Result) -> list[str]:
+    """The notes of a result that is not taken, without how many bytes it moves at other sizes."""
+    from eqsat.extraction.polynomials import size_notes
+
+    told = [] if found.program is found.original else size_notes(found.original, found.program)[1:]
+    return [note for note in found.notes if note not in told]
 
 
 def _best(initial: Measure, final: Measure) -> str:

@@ -54,8 +54,8 @@ def rules_of_package(name: str) -> tuple[Given, ...]:
 
 
 def asked_for(rules: object, kinds: tuple[type, ...] = ONE) -> list[Any]:
-    """What `rules=` was given, one alone or several, each of one of the kinds; an EqsatError names what is not. A module,
-    alone or among others, stands for what it declares of these kinds.
+    """What `rules=` was given, one alone or several, each of one of the kinds; an EqsatError names what is not. A
+    module, alone or among others, stands for what it declares of these kinds.
 
     >>> asked_for("compose"), asked_for(["compose", "absorb"])
     (['compose'], ['compose', 'absorb'])

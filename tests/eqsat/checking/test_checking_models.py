@@ -547,13 +547,15 @@ def test_a_runtime_may_end_its_process_over_what_is_empty_inside(tmp_path: Path,
 
 
 def test_what_is_empty_inside_is_compared() -> None:
-    """What survives in a process of its own is compared as all else is: a sum of no rows, of which one side is 1 more."""
+    """What survives in a process of its own is compared as all else is: of a sum of no rows, one side is 1 more."""
     ends = [("x", F, [4, 3])], [("y", F, [3])]
     z = {"z": np.array([0]), "one": np.array(1, "float32")}
     cut = [N("Slice", ["x", "z", "z"], ["s"]), N("Exp", ["s"], ["e"]), N("ReduceSum", ["e", "z"], ["r"], keepdims=0)]
     before = model([*cut, N("Identity", ["r"], ["y"])], *ends, z)
     for op, wrong in (("Sub", False), ("Add", True)):
-        after = model([*cut[:2], N("ReduceProd", ["e"], ["p"], axes=[0], keepdims=0), N(op, ["p", "one"], ["y"])], *ends, z)
+        after = model(
+            [*cut[:2], N("ReduceProd", ["e"], ["p"], axes=[0], keepdims=0), N(op, ["p", "one"], ["y"])], *ends, z
+        )
         found = check_models(before, after)
         assert (found.difference is not None) == wrong and found.count("neither") == 0
 

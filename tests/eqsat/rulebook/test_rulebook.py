@@ -305,7 +305,7 @@ def test_the_law_of_a_module_acts() -> None:
     vars(module)["law"] = LAW
     x = eq.input("x", (4, 4), "float32")
     program = eq.compute((4, 4), lambda i, j: eq.where(eq.input("k", (4,), "float32")[i] > 0, x[i, j], x[i, j])).flip(0)
-    alone, several = (eq.optimize(program, rules=given).program for given in (LAW, module))
+    alone, several = (eq.optimize(program, rules=given).program for given in ([LAW], module))
     assert str(alone) == str(several)
 
 
