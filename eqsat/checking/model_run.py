@@ -102,7 +102,7 @@ def small_model(
             raise Impossible("region", f"no values are drawn for element type {kind} of {name!r}")
     for name, source in tensors.items():
         if isinstance(source, Uniform):
-            source = np.ascontiguousarray(array_of(source))
+            source = np.array(array_of(source), order="C")  # of no axes, too
         if isinstance(source, SparseTensorProto):
             graph.sparse_initializer.append(source)
         elif isinstance(source, np.ndarray):
