@@ -105,8 +105,7 @@ def optimize(
     else bytes.
     rules: laws and rules of one's own (`eq.law`, `eq.rule`) to use beside all others, or names of laws to choose from
     ours (default: all; `eqsat rules list` names them); a module stands for all that it declares. What is not proved is
-    refused, with the witness. Also signatures
-    (`eq.operator`), which the result lists in `.assumptions`, and numbers to try as padding (`eq.pad_value`).
+    refused, with the witness. Also signatures (`eq.operator`; see `.assumptions`), and padding to try (`eq.pad_value`).
     freeze: operators that keep their layouts, by the name of the operator (`conv2d`), an output or a node of a model,
     or by a tensor that they make. In a mapping they get others, `{"relu": "NCHW -> NHWC"}`: one for the result (what
     `layout_transform` takes), or one for each operand and result; `laid` counts views at all their edges.
