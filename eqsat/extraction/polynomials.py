@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any
 
 from eqsat.extraction.cost import layout_cells
@@ -108,6 +109,12 @@ def size_notes(before: Program, after: Program | None = None) -> list[str]:
         verdict = "perhaps more at other sizes" if worse is None else f"more at {_shown(worse, names)}"
     shown = [format_term(x, names=names) for x in (old, new)]
     return [*counted, f"bytes: {shown[0]} before, {shown[1]} after, {verdict}"]
+
+
+def without_size_notes(notes: Iterable[str], before: Program, after: Program) -> list[str]:
+    """Notes of a result that is not taken, without those that say how many bytes it moves at other sizes."""
+    told = [] if after is before else size_notes(before, after)[1:]
+    return [note for note in notes if note not in told]
 
 
 def _worse(old: Term, new: Term) -> dict[Term, int] | None:

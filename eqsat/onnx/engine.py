@@ -408,6 +408,7 @@ def _written(
     from eqsat.checking.models import check_and_names
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
+    from eqsat.extraction.polynomials import without_size_notes
     from eqsat.onnx.quantised import lost
     from eqsat.onnx.stand_ins import compared_with_stand_ins
 
@@ -432,7 +433,7 @@ def _written(
         )
         remark = f"the model is unchanged: {error}"
     if after is before:
-        notes = _without_sizes(first[0])
+        notes = without_size_notes(first[0].notes, first[0].original, first[0].program)
         result = replace(result, program=program, final=result.initial, frozen=source.frozen, notes=notes)
         same = with_model(result, before, source.given, [remark] if remark else [])
         return replace(same, known=(source.own, found))
@@ -477,7 +478,7 @@ def _repeated(
     for attempt in range(PASSES):
         try:
             found, spelling = first if attempt == 0 else engine(current)
-            if attempt and _is_unchanged(current, found):
+            if attempt and found.program is current:
                 break  # the first program was read from a model that may be longer than what it says
             spelled = spelling.of(found.program)
             cost = price(spelled.model, spelled.values)
@@ -512,19 +513,7 @@ def _repeated(
     return result, model, (current, values)
 
 
-def _without_sizes(found: Result) -> list[str]:
-    """The notes of a result that is not taken, without how many bytes it moves at other sizes."""
-    from eqsat.extraction.polynomials import size_notes
-
-    told = [] if found.program is found.original else size_notes(found.original, found.program)[1:]
-    return [note for note in found.notes if note not in told]
-
-
 def _best(initial: Measure, final: Measure) -> str:
     """The best so far, for who waits."""
     less = 100 * (1 - final.cost / initial.cost) if initial.cost else 0.0
     return f"best so far: {less:.0f} % less {'bytes' if final.picoseconds is None else 'estimated time'}"
-
-
-def _is_unchanged(program: OnnxProgram, result: Result) -> bool:
-    return result.program is program

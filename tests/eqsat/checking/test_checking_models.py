@@ -571,7 +571,7 @@ def test_an_output_that_is_an_input_is_checked() -> None:
 
 def test_a_constant_of_one_number_may_have_no_axes() -> None:
     """ConstantOfShape of no extents, on one side only: it is no array of one number."""
-    ends: Any = [("x", F, [2])], [("y", F, []), ("z", F, [2])]
+    ends: tuple[Any, Any] = [("x", F, [2])], [("y", F, []), ("z", F, [2])]
     filled = [N("ConstantOfShape", ["none"], ["v"]), N("Mean", ["v"], ["y"]), N("Neg", ["x"], ["z"])]
     before = model(filled, *ends, {"none": np.zeros(0, "int64")})
     after = model([N("Identity", ["c"], ["y"]), N("Neg", ["x"], ["z"])], *ends, {"c": np.array(0, "float32")})
