@@ -23,6 +23,7 @@ from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_size
 from eqsat.ir.tensors.program_text import node_texts
 from eqsat.ir.tensors.tensor import Constant, Input, Program
+from eqsat.ir.terms.shape import static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.read import ModelValues, OnnxProgram, value_types
 from eqsat.pricing.programs import node_prices, program_price
@@ -87,13 +88,17 @@ def price(model: ModelProto, values: ModelValues) -> int:
 
 def time_of(model: ModelProto, program: OnnxProgram, values: ModelValues, table: Table) -> int:
     """The estimated picoseconds of a model, which has been read as a program; nodes that the program does not need
-    (arithmetic of sizes, other names of a value) cost as much as any, unless a runtime computes them ahead."""
+    (arithmetic of sizes, other names of a value) cost as much as any, unless a runtime computes them ahead: constants
+    of shapes that are known."""
     alive = {n.serial for n in program.nodes() if not isinstance(n, (Input, Constant))}
     made = {name for (serial, _), name in program.envelope.names.items() if serial in alive}
     beside = 0
     for node in model.graph.node:
         outputs = [o for o in node.output if o]
-        ahead = node.op_type == "Constant" or values.constants.issuperset(outputs)
+        ahead = node.op_type == "Constant" or all(
+            o in values.constants and o in values.types and static_shape(values.types[o][0]) is not None
+            for o in outputs
+        )
         beside += not ahead and made.isdisjoint(outputs)
     return program_price(program, table) + beside * round(table.operators["node"])
 

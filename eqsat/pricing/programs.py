@@ -10,7 +10,7 @@ from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
-from eqsat.ir.terms.shape import same_dim, same_shape
+from eqsat.ir.terms.shape import same_dim, same_shape, static_shape
 from eqsat.operators.bundles import bundles_of
 from eqsat.operators.forms import is_selection_node
 from eqsat.operators.labels import OpaqueKind, labels_of
@@ -45,7 +45,8 @@ _known: WeakKeyDictionary[Program, tuple[object, int]] = WeakKeyDictionary()
 
 
 def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
-    """The estimated picoseconds of each node; inputs, and what is computed from constants alone, have none."""
+    """The estimated picoseconds of each node; inputs, and what is computed from constants alone, have none; what has
+    symbols in its shape is computed in each call."""
     uses = Counter(x.node.serial for node in program.nodes() for x in node.operands)
     uses.update(x.node.serial for x in program.outputs.values())
     constants, alone = set[int](), {serial for serial, times in uses.items() if times == 1}
@@ -54,7 +55,8 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
     for node in program.nodes():
         if isinstance(node, Input) and not node.parameter:
             continue
-        if is_ahead(node) or (node.operands and all(x.node.serial in constants for x in node.operands)):
+        made = node.operands and all(x.node.serial in constants for x in node.operands)
+        if is_ahead(node) or (made and all(static_shape(shape) is not None for shape, _ in node.outputs)):
             constants.add(node.serial)
             continue
         price = node_price(node, constants, alone, table)
