@@ -248,7 +248,8 @@ class Reduction:
         nest, width, keep = self.nest, self.width, self.keep
         nest.leaves -= 1
         if self.tile.blocks is not None:
-            found = register_leaf(self, self.tile.blocks, roots, deferred)
+            with nest.tiled_within():
+                found = register_leaf(self, self.tile.blocks, roots, deferred)
             if found is not None:
                 return found
         if self.tile.rows_last:

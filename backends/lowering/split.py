@@ -14,7 +14,8 @@ Each is an exact change of index, so any choice is correct; what stays undecided
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier, nonnegative_form
@@ -72,6 +73,15 @@ class Nest:
         """The axis of the order that a digit or a piece is a part of."""
         self.made = 0
         self.leaves = 0
+
+    @contextmanager
+    def tiled_within(self) -> Generator[None]:
+        """Tiles that are set inside of the block are those of one piece, which the next one need not have."""
+        before = dict(self.tiles), dict(self.least), set(self.apart)
+        try:
+            yield
+        finally:
+            self.tiles, self.least, self.apart = before
 
     def fresh(self, like: Term, extent: int) -> Term:
         """A new axis of the same role."""

@@ -156,10 +156,11 @@ def guarded(data: st.DataObject, name: str) -> Tensor:
     times = data.draw(st.sampled_from([1, 7, 20]))
 
     def body(*axes: Term) -> Term:
-        ways = {
-            "here": lambda i: i, "back": lambda i: n - 1 - i, "next": lambda i: (i + 1) % n, "half": lambda i: i // 2,
-        }  # fmt: skip
-        element = x[tuple(ways[way](axes[place]) for place, way in read)]
+        def at(place: int, way: str) -> Term:
+            i = axes[place]
+            return {"here": i, "back": n - 1 - i, "next": (i + 1) % n, "half": i // 2}[way]
+
+        element = x[tuple(at(place, way) for place, way in read)]
         if kind == 0:
             return eq.where(axes[asked] < bound, element, 0)
         return element * eq.cast(axes[asked], x.dtype) if kind == 1 else eq.maximum(element, 0) - 1
@@ -178,6 +179,15 @@ def test_functions_of_elements_and_places(machine: Machine | None, data: st.Data
     want, got = evaluate_outputs(program, arrays), CKernel(program, 1, machine)(arrays)
     for name in want:
         assert_same(got[name], want[name], False, name)
+
+
+# feature: K3
+def test_a_piece_that_reads_nothing() -> None:
+    """The tiles of the piece whose sums are in registers are not those of the piece that a guard cuts off."""
+    x, array = eq.input("x", (4,), "float32"), np.arange(1, 5, dtype=np.float32)
+    chosen = eq.compute((4, 4), lambda i, j, k: eq.where(j < 1, x[i], 0), reduce=(4,), combiner="max")
+    got = CKernel(program_of({"y": chosen}), 1, Machine(vector=32))({"x": array})
+    np.testing.assert_array_equal(got, np.where(np.arange(4) < 1, array[:, None], 0))
 
 
 # feature: K3

@@ -391,7 +391,12 @@ def test_broken_answers_are_noticed(part: str, monkeypatch: pytest.MonkeyPatch) 
 def test_what_was_compared_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is remembered of a match holds for another one only where all is the same that its sides follow from."""
     matches: list[Any] = []
-    monkeypatch.setattr(law_answers, "same_cells", lambda match: matches.append(match) or same_cells(match))
+
+    def kept(match: Any) -> bool:
+        matches.append(match)
+        return same_cells(match)
+
+    monkeypatch.setattr(law_answers, "same_cells", kept)
     x, scale = eq.input("x", (4, 6), "float32"), eq.input("s", (), "float32")
     for program in (*corpus(), (x.pad(1) * scale + 2.0).crop((1, 1), (3, 4)).exp()):
         matched(program)

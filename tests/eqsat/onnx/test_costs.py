@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper  # noqa: E402
 from random_models import random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
+from eqsat.ir.dtypes import NDArray  # noqa: E402
 from eqsat.nets import nhwc_converter_net, transformer  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved, time_of  # noqa: E402
 from eqsat.onnx.check import compare_models  # noqa: E402
@@ -66,7 +67,7 @@ def test_what_reading_alone_shortens_is_written() -> None:  # feature: I1
     assert again.model is found.model or [n.op_type for n in again.model.graph.node] == ["Transpose", "Softmax"]
 
 
-def _model(nodes: list[onnx.NodeProto], constants: dict[str, np.ndarray], x: tuple[int, ...], *outputs: str) -> Any:
+def _model(nodes: list[Any], constants: dict[str, NDArray], x: tuple[int, ...], *outputs: str) -> Any:
     ends = [helper.make_tensor_value_info("x", 1, x)], [helper.make_tensor_value_info(n, 1, None) for n in outputs]
     given = [numpy_helper.from_array(v, n) for n, v in constants.items()]
     graph = helper.make_graph(nodes, "g", *ends, given)
