@@ -131,7 +131,10 @@ def _opencl_function(func: PrimFunc, options: Options) -> Kernel:
 
 GROUP = "eqsat.targets"
 GEMM = ("float16", "float32", "float64")
-VIEWS = {"onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_depth", "onnx:Split": "split"}
+VIEWS = {
+    "onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_depth", "onnx:Split": "split",
+    "onnx:Concat": "concat",
+}  # fmt: skip
 ONNX = Target(
     "onnx", "operators", None, node_bytes=100_000, objective="time", transposed_matrices=GEMM, views=VIEWS,
     commands=("optimize",),

@@ -77,8 +77,11 @@ def written_price(node: View, table: Table) -> int | None:
     shape, dtype = node.outputs[0]
     extents = [sampled(as_size(d)) for d in shape]
     kind, run = kind_of_move(node.tag.name), 1
-    if kind == "split":
-        kind, run = (kind, prod(extents[_cut_axis(node) :])) if len(shape) == len(node.source.shape) else (None, 1)
+    if kind in ("split", "concat"):  # runs of a part, from the axis on along which it is one
+        whole = len(shape) == len(node.source.shape)
+        part = shape if kind == "split" else node.source.shape
+        run = prod(sampled(as_size(d)) for d in part[_cut_axis(node) :]) if whole else 1
+        kind = kind if whole else None
     if kind is not None:
         return table.moved(kind, prod(extents), run, itemsize(dtype)) + round(table.operators["node"])
     maps = maps_of_view(node)
@@ -127,7 +130,7 @@ def is_reshape(node: View) -> bool:
 
 
 def _cut_axis(node: View) -> int:
-    """The last axis in which a View is shorter than its source."""
+    """The last axis in which a View is shorter or longer than its source."""
     axes = enumerate(zip(node.source.shape, node.outputs[0][0], strict=True))
     return max((n for n, (a, b) in axes if not same_dim(a, b)), default=0)
 

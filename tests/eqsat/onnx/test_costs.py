@@ -128,3 +128,14 @@ def test_a_result_that_is_dearer_as_nodes_is_not_spoken_of(monkeypatch: pytest.M
     assert found.model is model and found.initial == found.final
     assert list(found.notes) == ["bytes are counted at n = 64"]
     assert found.reported().verdict.startswith("unchanged: the best that was found takes no less time")
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_a_tensor_joined_to_itself_costs_as_two_tensors_do(axis: int) -> None:
+    """Whether it is read as copies of one tensor or as a choice among several, the runtime has one operator for it."""
+    relu = [helper.make_node("Relu", ["x"], [name]) for name in "ab"]
+    joined = [[*relu[:k], helper.make_node("Concat", ["a", "ab"[k - 1]], ["y"], axis=axis)] for k in (1, 2)]
+    models = [_model(nodes, {}, (6, 4, 8), "y") for nodes in joined]
+    models += [_model(relu[:k], {}, (6, 4, 8), *"ab"[:k]) for k in (1, 2)]
+    costs = [time_of(model, *read_with_types(model), shipped()) for model in models]
+    assert costs[1] - costs[0] == pytest.approx(costs[3] - costs[2], abs=2) and costs[3] > costs[2]
