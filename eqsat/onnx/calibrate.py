@@ -64,6 +64,7 @@ def probes() -> list[Probe]:
     ]
     cells = 680 * 384
     found.append(_one("expand", cells, "Expand", (1, 384), {}, {"d": _ints(680, 384)}, cells))
+    found.append(_one("tile", 4096, "Tile", (64, 4096), {}, {"d": _ints(1, 2)}, 2 * CELLS))
     found += [_repeated(run) for run in (8, 192)]
     found += [*_normalised_sums(), *_torn_apart()]
     found += [*_operators(), *_products()]
@@ -106,6 +107,7 @@ def _in_runs(run: int) -> list[Probe]:
         _one("pad", run, "Pad", (rows, run), {}, {"p": _ints(0, 0, 0, 1)}, rows * (run + 1)),
         Probe(("concat", WORD * run), size, [("Concat", ["x", "z"], {"axis": 1})], halves),
         _split(run, rows),
+        _one("tile", run, "Tile", (rows // 2, run), {}, {"d": _ints(1, 2)}, rows * run),
     ]
     if run > 1:
         outer = round((rows // 4) ** 0.5)

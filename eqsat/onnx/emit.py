@@ -111,6 +111,8 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
             return _shaped(w, "Reshape", name, step.shape, dtype, out, shape)
         case steps.Expand():
             return _shaped(w, "Expand", name, step.shape, dtype, out, shape)
+        case steps.Tile():
+            return w.step("Tile", [name], {"repeats": step.repeats}, dtype, out)
         case steps.Transpose():
             return w.step("Transpose", [name], {"perm": step.perm}, dtype, out)
         case steps.Slice():

@@ -26,11 +26,13 @@ from eqsat.ir.flat.steps import (
     Slice,
     Spelling,
     Step,
+    Tile,
     Transpose,
     is_free,
     shape_after,
 )
 from eqsat.ir.flat.table import Map
+from eqsat.ir.flat.tile import tiled
 from eqsat.pricing.table import Table
 
 MOST_AXES = 8
@@ -56,6 +58,8 @@ def step_price(step: Step, shape: Shape, itemsize: int, table: Table) -> int:
         case Expand():
             grown = [n for n, (a, b) in enumerate(zip(extents, result, strict=True)) if a != b]
             return table.moved("expand", cells, prod(result[max(grown, default=0) :]), itemsize)
+        case Tile():
+            return tile_price(extents, result, itemsize, table)
         case Gather():
             return table.moved("gather", cells, prod(extents[step.axis + 1 :]), itemsize)
         case Mask():
@@ -66,6 +70,12 @@ def step_price(step: Step, shape: Shape, itemsize: int, table: Table) -> int:
 
 def _sampled(shape: Shape) -> Dims:
     return tuple(sampled(d) for d in shape)
+
+
+def tile_price(extents: Dims, result: Dims, itemsize: int, table: Table) -> int:
+    """The picoseconds of a tensor whose axes are repeated whole: in runs from the last of these axes on."""
+    grown = [n for n, (a, b) in enumerate(zip(extents, result, strict=True)) if a != b]
+    return table.moved("tile", prod(result), prod(extents[max(grown, default=0) :]), itemsize)
 
 
 def _slice_price(step: Slice, extents: Dims, result: Dims, itemsize: int, table: Table) -> int:
@@ -175,7 +185,7 @@ def _cheapest_pair(dims: Dims, order: Dims, itemsize: int, table: Table) -> tupl
 
 
 def refined_steps(spelling: Spelling, itemsize: int, table: Table) -> list[Step]:
-    """The steps with dear transposes taken apart, and no reshape after a reshape."""
+    """The steps with dear transposes taken apart, no reshape after a reshape, and axes repeated in the cheaper way."""
     steps: list[Step] = []
     shape = spelling.src_shape
     for step in spelling.steps:
@@ -189,7 +199,22 @@ def refined_steps(spelling: Spelling, itemsize: int, table: Table) -> list[Step]
             continue
         kept.append(step)
         shape = shape_after(step, shape)
-    return kept
+    return _copied(kept, spelling.src_shape, itemsize, table)
+
+
+def _copied(steps: list[Step], shape: Shape, itemsize: int, table: Table) -> list[Step]:
+    """The steps, or the same with tiles, if these cost less or spare the runtime sizes that it has to compute."""
+    other = tiled(steps, shape)
+    if other == steps:
+        return steps
+    fewer = _computed(steps) - _computed(other)
+    cheaper = steps_price(other, shape, itemsize, table) < steps_price(steps, shape, itemsize, table)
+    return other if fewer > 0 or (fewer == 0 and cheaper) else steps
+
+
+def _computed(steps: Sequence[Step]) -> int:
+    """How many steps have a shape whose sizes are not all known."""
+    return sum(isinstance(s, Reshape | Expand) and not all(isinstance(d, int) for d in s.shape) for s in steps)
 
 
 def steps_price(steps: Sequence[Step], shape: Shape, itemsize: int, table: Table, reshapes: bool = True) -> int:
@@ -263,4 +288,4 @@ def chained(
 def fewest_bytes(m: Map, src: Shape, dst: Shape) -> Sequence[Step] | None:
     """The steps of a map that move the fewest bytes."""
     found = spell(m, src, dst)
-    return None if found is None else found.steps
+    return None if found is None else tiled(found.steps, src)

@@ -24,6 +24,7 @@ KINDS = (
     "concat",
     "split",
     "expand",
+    "tile",  # axes are repeated whole
     "gather",
     "mask",
     "depth_to_space",
@@ -36,7 +37,7 @@ KINDS = (
 """How bytes are moved."""
 OPERATORS = ("node", "reshape")
 PRODUCTS = ("work", "constant_left", "transposed_left", "packed")
-FORMAT = 2
+FORMAT = 3
 FILE = "prices.json"
 
 Points = Sequence[tuple[float, float]]

@@ -77,7 +77,7 @@ def written_price(node: View, table: Table) -> int | None:
     shape, dtype = node.outputs[0]
     extents = [sampled(as_size(d)) for d in shape]
     kind, run = kind_of_move(node.tag.name), 1
-    if kind in ("split", "concat"):  # runs of a part, from the axis on along which it is one
+    if kind in ("split", "concat", "tile"):  # runs of a part, from the axis on along which it is one
         whole = len(shape) == len(node.source.shape)
         part = shape if kind == "split" else node.source.shape
         run = prod(sampled(as_size(d)) for d in part[_cut_axis(node) :]) if whole else 1
@@ -102,6 +102,8 @@ def view_price(node: View, table: Table) -> int:
     """The picoseconds of a View, written in the cheaper way."""
     own, steps = written_price(node, table), steps_of(node, table)
     prices = [price for price in (own, steps) if price is not None]
+    if own is not None and _is_joined(node):
+        prices = [own]
     size = itemsize(node.source.dtype)
     cells = prod(sampled(as_size(d)) for d in node.outputs[0][0])
     return min(prices) if prices else table.moved("gather", cells, 1, size) + round(table.operators["node"])
@@ -138,4 +140,9 @@ def _cut_axis(node: View) -> int:
 def in_steps(node: View, table: Table) -> bool:
     """Whether the steps of a View take less time than the operator that it came from."""
     own, steps = written_price(node, table), steps_of(node, table)
-    return own is not None and steps is not None and steps < own
+    return own is not None and steps is not None and steps < own and not _is_joined(node)
+
+
+def _is_joined(node: View) -> bool:
+    """Whether a View is a tensor joined to itself, where it was: one operator is not exchanged for another."""
+    return node.tag is not None and kind_of_move(node.tag.name) == "concat"

@@ -1,4 +1,5 @@
-"""The steps in which a target materialises a flat map: reshape, slice, transpose, expand, pad, gather, mask, fill."""
+"""The steps in which a target materialises a flat map: reshape, slice, transpose, expand, tile, pad, gather, mask,
+fill."""
 
 from __future__ import annotations
 
@@ -50,6 +51,13 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
+class Tile:
+    """Every axis, whole, so many times one after another."""
+
+    repeats: Shape
+
+
+@dataclass(frozen=True, slots=True)
 class Gather:
     """The positions ``indices`` of one axis."""
 
@@ -72,7 +80,7 @@ class Fill:
     shape: Shape
 
 
-Step = Reshape | Transpose | Slice | Pad | Expand | Gather | Mask | Fill
+Step = Reshape | Transpose | Slice | Pad | Expand | Tile | Gather | Mask | Fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,8 @@ def shape_after(step: Step, shape: Shape) -> Shape:
             return tuple(shape[a] for a in step.perm)
         case Pad():
             return tuple(padded(b, e, a) for b, e, a in zip(step.before, shape, step.after, strict=True))
+        case Tile():
+            return tuple(product(pair) for pair in zip(step.repeats, shape, strict=True))
         case Gather():
             return (*shape[: step.axis], len(step.indices), *shape[step.axis + 1 :])
         case Mask():
@@ -126,8 +136,8 @@ def is_free(step: Step, shape: Shape) -> bool:
 def moved_cells(spelling: Spelling) -> tuple[Size, ...]:
     """The cells read and written, one entry per transfer: their sum times the item size is the cost in bytes.
 
-    Transposes, slices, gathers and masks read and write their output; pads and expands read their input and write
-    their output; the rest is free.
+    Transposes, slices, gathers and masks read and write their output; pads, expands and tiles read their input and
+    write their output; the rest is free.
 
     >>> moved_cells(Spelling((2, 3), (Transpose((1, 0)), Pad((0, 1), (0, 1)))))
     (6, 6, 6, 12)
@@ -137,6 +147,6 @@ def moved_cells(spelling: Spelling) -> tuple[Size, ...]:
     for step in spelling.steps:
         result = shape_after(step, shape)
         if not is_free(step, shape):
-            cells += [product(shape if isinstance(step, Pad | Expand) else result), product(result)]
+            cells += [product(shape if isinstance(step, Pad | Expand | Tile) else result), product(result)]
         shape = result
     return tuple(cells)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.sizes import Size, number, numbers
-from eqsat.ir.flat.steps import Expand, Fill, Gather, Mask, Pad, Reshape, Slice, Spelling, Transpose, moved_cells
+from eqsat.ir.flat.steps import Expand, Fill, Gather, Mask, Pad, Reshape, Slice, Spelling, Tile, Transpose, moved_cells
 
 
 def spelled_cost(spelling: Spelling, itemsize: int) -> int:
@@ -44,6 +44,8 @@ def run_steps(spelling: Spelling, array: npt.NDArray[np.generic], fill: object) 
                 x = base
             case Expand():
                 x = np.broadcast_to(x, _ints(step.shape))
+            case Tile():
+                x = np.tile(x, _ints(step.repeats))
             case Gather():
                 x = np.take(x, step.indices.array, axis=step.axis)
             case Mask():

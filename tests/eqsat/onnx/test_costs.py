@@ -67,7 +67,7 @@ def test_what_reading_alone_shortens_is_written() -> None:  # feature: I1
     assert again.model is found.model or [n.op_type for n in again.model.graph.node] == ["Transpose", "Softmax"]
 
 
-def _model(nodes: list[Any], constants: dict[str, NDArray], x: tuple[int, ...], *outputs: str) -> Any:
+def _model(nodes: list[Any], constants: dict[str, NDArray], x: tuple[int | str, ...], *outputs: str) -> Any:
     ends = [helper.make_tensor_value_info("x", 1, x)], [helper.make_tensor_value_info(n, 1, None) for n in outputs]
     given = [numpy_helper.from_array(v, n) for n, v in constants.items()]
     graph = helper.make_graph(nodes, "g", *ends, given)
@@ -83,6 +83,20 @@ def test_a_tensor_joined_to_itself_stays_one_node(axis: int, again: bool) -> Non
     model = _model(nodes, {}, (2, 300), "y", "z")
     found = eq.onnx.optimize(model)
     assert sorted(n.op_type for n in found.model.graph.node) == ["Concat", "Tanh"]
+    assert compare_models(model, found.model).equal
+
+
+@pytest.mark.parametrize("shape", [("n", 3, "m"), (2, 3, 8), (4, 64, 128)])
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize("times", [2, 3])
+def test_a_tensor_joined_to_itself_between_transposes_is_a_tile(shape: tuple[Any, ...], axis: int, times: int) -> None:
+    """As rotary embeddings have it; a Reshape and an Expand would have to compute open sizes."""
+    nodes = [helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 1])]
+    nodes.append(helper.make_node("Concat", ["a"] * times, ["b"], axis=axis))
+    nodes.append(helper.make_node("Transpose", ["b"], ["y"], perm=[0, 2, 1]))
+    model = _model(nodes, {}, shape, "y")
+    found = eq.onnx.optimize(model)
+    assert [n.op_type for n in found.model.graph.node] == ["Tile"] and found.cost_after < found.cost_before
     assert compare_models(model, found.model).equal
 
 
