@@ -22,8 +22,9 @@ LOOKED = 10
 """So many that are looked through take the time of one that is followed."""
 TOGETHER = 64
 """So many are looked through at once."""
-PAYS, PAUSE = 0.8, 8
-"""What is left of them then, at most; where it did not pay, that many nodes are passed before it is tried again."""
+PAYS, REST, PAUSE = 0.8, 2, 8
+"""What is left of them then, at most; where it did not pay, that many nodes are passed before it is tried again, more
+where there are many."""
 
 Trail = tuple["Trail | None", int, Row]
 States = dict[int, tuple[int, Trail | None]]
@@ -39,7 +40,7 @@ def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
     rows = bounds.rows
     states: States = {rows.start: (0, None)}
     answered: Answered = {}
-    pause = 0
+    rest = pause = 0
     for n, ways in enumerate(rows.table):
         after: States = {}
         for mask, (cost, trail) in states.items():
@@ -56,13 +57,13 @@ def cheapest_in(bounds: Bounds, budget: Budget) -> Chosen | None:
                     after[key] = total, (trail, n, row)
         if len(after) > MOST or not budget.spend(len(states) * len(ways)) or not after:
             return None
-        pause -= 1
-        if MANY < len(after) <= (WIDTH if pause >= 0 else WIDEST):
+        rest, pause = rest - 1, pause - 1
+        if rest < 0 and MANY < len(after) <= (WIDTH if pause >= 0 else WIDEST):
             kept = _promising(after, bounds, n + 1, answered, budget)
             if kept is None:
                 return None
             if len(kept) > PAYS * len(after):
-                pause = PAUSE
+                rest, pause = REST, PAUSE
             after = kept
         states = after
     return chosen_of(min(states.values(), key=lambda x: x[0])[1])
