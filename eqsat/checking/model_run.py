@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from math import prod
 from typing import Any, cast
 
@@ -26,6 +25,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, MissingPackage
 from eqsat.models.guarded_runs import ProcessEnded, run_apart
 from eqsat.models.package import session
+from eqsat.models.reference import evaluator
 
 NUMPY: dict[int, str] = {
     TensorProto.FLOAT: "float32", TensorProto.DOUBLE: "float64", TensorProto.FLOAT16: "float16",
@@ -140,8 +140,7 @@ class _Engine:
         self.apart = apart and not reference
         self.live: Any = None
         if reference:
-            made: Any = import_module("onnx.reference")
-            self.live = _tried(lambda: made.ReferenceEvaluator(model))
+            self.live = _tried(lambda: evaluator(model))
         elif apart:
             _tried(lambda: run_apart(self.data, None))
         else:

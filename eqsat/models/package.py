@@ -100,9 +100,10 @@ def run_model(model: ModelProto, feeds: Mapping[str, NDArray]) -> list[Any]:
     try:
         return run_session(session(model), feeds)
     except (MissingPackage, EvaluationError) as first:
-        reference: Any = import_module("onnx.reference")
+        from eqsat.models.reference import evaluator
+
         try:
-            return list(reference.ReferenceEvaluator(model).run(None, dict(feeds)))
+            return list(evaluator(model).run(None, dict(feeds)))
         except Exception as error:
             raise EvaluationError("ONNX operator", f"{first.problem}; onnx.reference: {_first_line(error)}") from error
 
