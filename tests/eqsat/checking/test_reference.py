@@ -49,12 +49,22 @@ def test_the_product_is_that_of_onnxruntime(flags: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("right", [True, False])
 def test_a_result_is_compared_where_onnxruntime_does_not_take_the_original(right: bool) -> None:
-    """There is no kernel that keeps the lower triangle of int8."""
-    taken = [helper.make_node("Cast", ["x"], ["i"], to=3), helper.make_node("Trilu", ["i"], ["l"])]
-    taken.append(helper.make_node("Cast", ["l"], ["a"], to=1))
-    apart = [helper.make_node("Transpose", ["y"], ["t"], perm=[1, 0]), helper.make_node("MatMul", ["a", "t"], ["z"])]
+    """There is no kernel that keeps a triangle of int8."""
+
+    def triangle(name: str, upper: int) -> list[Any]:
+        return [
+            helper.make_node("Trilu", [name], ["l"], upper=upper),
+            helper.make_node("Cast", ["l"], ["a"], to=1),
+        ]
+
+    first, turned = (
+        helper.make_node("Cast", ["x"], ["i"], to=3),
+        helper.make_node("Transpose", ["i"], ["t"], perm=[1, 0]),
+    )
     shapes = {"x": (4, 4), "y": (4, 4)}
-    before, after = (_model([*taken, *some], shapes, (4, 4)) for some in (apart, [_fused("a", "y", transB=int(right))]))
+    product = helper.make_node("MatMul", ["a", "y"], ["z"])
+    before = _model([first, turned, *triangle("t", 0), product], shapes, (4, 4))
+    after = _model([first, *triangle("i", 1), _fused("a", "y", transA=int(right))], shapes, (4, 4))
     found = check_models(before, after)
     assert (found.difference is None) == right and found.count("run") == 1
 
