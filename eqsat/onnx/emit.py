@@ -77,6 +77,12 @@ def spell_view(w: Writer, node: View) -> None:
         w.alias(Tensor(node), name)
 
 
+def is_border(node: View) -> bool:
+    """Whether the steps of a View put a border of its own cells around it."""
+    spelled = _fewest_bytes(node)
+    return spelled is not None and any(isinstance(x, steps.Pad) and x.mode != "constant" for x in spelled)
+
+
 def _is_whole(node: View) -> bool:
     """Whether a view of the shape of its source is that source."""
     shape = node.outputs[0][0]
@@ -132,10 +138,12 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
             return w.step("Slice", [name, *(_sizes(w, row) for row in places)], {}, dtype, out)
         case steps.Pad():
             pads = (*step.before, *step.after)
-            value = {} if fill.tobytes() == bytes(fill.nbytes) else {_pad_value(w, fill): fill.item()}
+            given: dict[str, object] = {} if step.mode == "constant" else {"mode": step.mode}
+            if step.mode == "constant" and fill.tobytes() != bytes(fill.nbytes):
+                given = {_pad_value(w, fill): fill.item()}
             if all(isinstance(v, int) for v in pads):
-                return run_op(w, "Pad", [name], dtype, {"pads": pads, **value}, out=out)
-            return run_op(w, "Pad", [name], dtype, value, out=out, more=[_sizes(w, pads)])
+                return run_op(w, "Pad", [name], dtype, {"pads": pads, **given}, out=out)
+            return run_op(w, "Pad", [name], dtype, given, out=out, more=[_sizes(w, pads)])
         case steps.Gather():
             return w.step("Gather", [name, w.constant(step.indices.array)], {"axis": step.axis}, dtype, out)
         case steps.Mask():

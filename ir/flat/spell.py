@@ -17,6 +17,7 @@ import numpy as np
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.align import common_refinement
 from eqsat.ir.flat.facts import atoms
+from eqsat.ir.flat.border import as_border
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import TABLE_LIMIT, compose
 from eqsat.ir.flat.refine import Part, order_key, refine
@@ -366,17 +367,40 @@ def _gathered(m: FlatMap, src: Shape, dst: Shape) -> _Draft | None:
 
 
 def _spell_tables(m: TableMap, src: Shape, dst: Shape) -> Spelling | None:
-    """One gather of all tables, if that has not too many rows, else a gather for each."""
+    """One gather of all tables, if that has not too many rows, else a gather for each; borders of several axes."""
     core = _core(m)
-    if core is not None:
-        return _finished(_gather_table(_Draft(src), *core), dst)
+    found = None if core is None else _finished(_gather_table(_Draft(src), *core), dst)
+    if found is not None and core is not None and not (_grows(core[1]) and len(m.lookups) > 1):
+        return found
+    apart = _apart(m, src, dst)
+    if found is None or apart is None:
+        return apart or found
+    return apart if all(isinstance(step, Pad | Reshape) for step in apart.steps) else found
+
+
+def _grows(m: Listed) -> bool:
+    """Whether a map may be a border around several axes: it reads each cell, some again."""
+    return m.is_total and number(m.n_out) > number(m.n_in)
+
+
+def _apart(m: TableMap, src: Shape, dst: Shape) -> Spelling | None:
+    """A gather for each table."""
     apart = looked_up_first(m)
     core = None if apart is None else _core(apart[0])
     if apart is None or core is None or compose(*apart) != m:
         return None
     draft = _gather_table(_Draft(src), *core)
     rest = spell(apart[1], draft.shape, dst)
-    return None if rest is None else Spelling(src, (*draft.steps, *rest.steps))
+    if rest is None:
+        return None
+    first, second = draft.steps[-1], next(iter(rest.steps), None)
+    if isinstance(first, Pad) and isinstance(second, Pad) and first.mode == second.mode:  # of different axes
+        before, after = (
+            tuple(map(total, a, b)) for a, b in ((first.before, second.before), (first.after, second.after))
+        )
+        both = Pad(before, after, first.mode)
+        return Spelling(src, (*draft.steps[:-1], both, *rest.steps[1:]))
+    return Spelling(src, (*draft.steps, *rest.steps))
 
 
 def _core(m: Listed) -> tuple[Size, Listed, Size] | None:
@@ -387,13 +411,18 @@ def _core(m: Listed) -> tuple[Size, Listed, Size] | None:
 
 
 def _gather_table(draft: _Draft, outer: Size, core: Listed, inner: Size) -> _Draft:
-    """Gather along the axis of the table, and mask what is invalid."""
+    """Gather along the axis of the table, and mask what is invalid; a border around the axis is a pad."""
     axis = _axis_for(draft.shape, outer, core.n_in)
     if axis is None:
         ends = [e for e in (outer,) if e != 1], [e for e in (inner,) if e != 1]
         draft.reshape((*ends[0], core.n_in, *ends[1]))
         axis = len(ends[0])
-    rows = number(core.n_out)
+    rows, extent = number(core.n_out), number(core.n_in)
+    border = as_border(core.to_array(), extent) if core.is_total and rows > extent else None
+    if border is not None:
+        before, after = ([n if k == axis else 0 for k in range(len(draft.shape))] for n in border[:2])
+        draft.add(Pad(tuple(before), tuple(after), border.mode))
+        return draft
     draft.add(Gather(axis, IntTable.later(rows, lambda: np.maximum(core.to_array(), 0))))
     if not core.is_total:
         draft.add(Mask(axis, IntTable.later(rows, lambda: core.to_array() >= 0)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eqsat.ir.flat.border import Mode
 from eqsat.ir.flat.sizes import Size, product, total
 from eqsat.ir.flat.table import IntTable
 
@@ -37,10 +38,11 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Pad:
-    """Cells of the fill before and after every axis."""
+    """Cells before and after every axis: of the fill, or of the axis itself, reflected at its ends or those there."""
 
     before: Shape
     after: Shape
+    mode: Mode = "constant"
 
 
 @dataclass(frozen=True, slots=True)

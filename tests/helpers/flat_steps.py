@@ -38,6 +38,10 @@ def run_steps(spelling: Spelling, array: npt.NDArray[np.generic], fill: object) 
                 cuts = zip(_ints(step.starts), _ints(step.ends), step.steps, strict=True)
                 x = x[tuple(slice(start, end, stride) for start, end, stride in cuts)]
             case Pad():
+                if step.mode != "constant":
+                    around = list(zip(_ints(step.before), _ints(step.after), strict=True))
+                    x = np.pad(x, around, step.mode)
+                    continue
                 widths = list(zip(_ints(step.before), _ints(step.after), strict=True))
                 base = np.full([b + e + a for (b, a), e in zip(widths, x.shape, strict=True)], fill, dtype=x.dtype)
                 base[tuple(slice(b, b + e) for (b, _), e in zip(widths, x.shape, strict=True))] = x

@@ -100,6 +100,19 @@ def test_a_tensor_joined_to_itself_between_transposes_is_a_tile(shape: tuple[Any
     assert compare_models(model, found.model).equal
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_a_border_between_reshapes_stays_a_pad(mode: str) -> None:
+    """A Gather would read the cells of the border anew, and run one cell at a time."""
+    sizes = {"p": np.array([0, 0, 3, 0, 0, 3]), "s": np.array([2, 1, 5, 4, 9]), "t": np.array([2, 20, 9])}
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["a"]), helper.make_node("Reshape", ["a", "t"], ["b"])]
+    nodes.append(helper.make_node("Pad", ["b", "p"], ["c"], mode=mode))
+    nodes.append(helper.make_node("Unsqueeze", ["c", "axis"], ["y"]))
+    model = _model(nodes, sizes | {"axis": np.array([1])}, (10, 4, 9), "y")
+    found = eq.onnx.optimize(model, objective="bytes")
+    assert sorted(n.op_type for n in found.model.graph.node) == ["Pad", "Reshape", "Reshape"]
+    assert bytes_moved(found.model).total == 4 * 40 * (9 + 15) and compare_models(model, found.model).equal
+
+
 def test_what_constants_make_costs_nothing() -> None:
     """A runtime computes it ahead: a folded constant that is an output is not dearer than what it replaces, and another
     name of what is computed costs a node."""
