@@ -16,8 +16,8 @@ import numpy as np
 
 from eqsat.ir.errors import LayoutError
 from eqsat.ir.flat.align import common_refinement
-from eqsat.ir.flat.facts import atoms
 from eqsat.ir.flat.border import as_border
+from eqsat.ir.flat.facts import atoms
 from eqsat.ir.flat.map import Digit, FlatMap, digit, from_digits
 from eqsat.ir.flat.ops import TABLE_LIMIT, compose
 from eqsat.ir.flat.refine import Part, order_key, refine
