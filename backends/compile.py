@@ -83,10 +83,12 @@ def compile(
 
 
 def _check_function(func: PrimFunc) -> None:
-    """Refuse a function that assumes what can never hold; what tells that is imported where there is a function."""
-    from eqsat.ir.statements.assumed import check_assumptions
+    """Refuse a function that assumes what can never hold, or is led by a hole; what tells that is imported where there
+    is a function."""
+    from eqsat.ir.statements.assumed import check_assumptions, check_holes
 
     check_assumptions(func)
+    check_holes(func)
 
 
 def _check_threads(threads: Any) -> None:

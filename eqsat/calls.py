@@ -27,6 +27,7 @@ from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.run import run_primfunc
 from eqsat.ir.statements.sizes import numbers
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, BufferDecl, For, If, Stmt, Store, seq, statements, stmt_terms
 from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.run import evaluate
@@ -71,7 +72,8 @@ def call(func: PrimFunc, arguments: Mapping[str, Tensor], free: Collection[str] 
     Errors: names, types and shapes that do not fit; a parameter that is needed; strides, offsets, and cells of results
     that are freed, of which a tensor has none.
     """
-    what = f"call of {as_function(func, 'call').name}"
+    func = with_own_names(as_function(func, "call"))
+    what = f"call of {func.name}"
     if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise EqsatError(what, f"arguments {told(arguments)} are no dict of a tensor for each parameter")
     free = [text(name, f"{what} with free={told(free)}") for name in listed(free, what, f"free=[{free!r}]")]

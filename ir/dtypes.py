@@ -128,8 +128,8 @@ def to_bits(value: Any, dtype: str) -> int:
     array = np.zeros((), _type(dtype))
     with np.errstate(all="ignore"):
         array[()] = value
-    if is_float(dtype) and np.isnan(array):
-        array[()] = np.nan
+        if is_float(dtype) and np.isnan(array):  # of bfloat16, a NaN that signals would be reported
+            array[()] = np.nan
     return int.from_bytes(array.astype(array.dtype.newbyteorder("<")).tobytes(), "little")
 
 

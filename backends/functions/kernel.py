@@ -20,6 +20,7 @@ from eqsat.ir.errors import EvaluationError
 from eqsat.ir.shown import card, folded
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.text import symbol_names
 
@@ -41,7 +42,7 @@ class FunctionKernel:
         self.threads = threads
         self.contract = contract
         self.prepared: Prepared = prepare(func)
-        self.written = {n for n in written(func) if n in func.params}
+        self.written = {n for n in written(with_own_names(func)) if n in func.params}
         self.made: CSource = c_source(self.prepared, threads, contract)
         _ = self._function
 

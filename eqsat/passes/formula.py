@@ -12,6 +12,7 @@ from eqsat.ir.decide import decider
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.memory import numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Input, Program, Tensor, View, as_program
@@ -258,7 +259,8 @@ def as_formula(func: PrimFunc) -> Program:
     Errors: ScheduleError where something else happens: floats combined in an order, indices that depend on data, cells
     that are written in another order or not at all, assumptions, holes.
     """
-    what = f"as_formula of {as_function(func, 'as_formula').name}"
+    func = with_own_names(as_function(func, "as_formula"))
+    what = f"as_formula of {func.name}"
     stored = dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store))
     outputs = [name for name in func.params if name in stored]
     odd = next((d for d in func.buffer_map.values() if not d.is_dense or d.lanes > 1 or d.transforms), None)

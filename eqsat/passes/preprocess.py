@@ -8,6 +8,7 @@ from dataclasses import replace
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.given import listed, text
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import Alloc, Assume, Seq, Stmt, Store, has, seq, statements
 from eqsat.passes.mentioned import names_in
 from eqsat.passes.split import split_function
@@ -40,7 +41,8 @@ def hoist_preprocessing(func: PrimFunc, constants: Collection[str]) -> tuple[Pri
     Errors: ScheduleError for a name that no parameter has, where there is nothing to hoist, or a constant is written.
     Source: the layout discussion of Apache TVM's Relax (row G15).
     """
-    what = f"hoist_preprocessing of {as_function(func, 'hoist_preprocessing').name}"
+    func = with_own_names(as_function(func, "hoist_preprocessing"))
+    what = f"hoist_preprocessing of {func.name}"
     constants = [text(c, what, ScheduleError) for c in listed(constants, what, f"[{constants!r}]", ScheduleError)]
     unknown = sorted({*constants} - {*func.params})
     if unknown:

@@ -10,6 +10,7 @@ from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.lane_loops import to_lane_loops
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.primfunc import as_function as checked_function
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import BufferDecl, For, Stmt, Store, statements
 from eqsat.ir.tensors.tensor import Input, Program, Tensor, View, as_program
 from eqsat.ir.tensors.tensor import input as input_tensor
@@ -54,7 +55,8 @@ def as_view(func: PrimFunc) -> Program:
     Errors: ScheduleError where the function has other parameters, or with a cell that is not known to be such a copy,
     or to be one of an element that exists. Source: the layout discussion of Apache TVM's Relax (row G10).
     """
-    what = f"as_view of {checked_function(func, 'as_view').name}"
+    func = with_own_names(checked_function(func, "as_view"))
+    what = f"as_view of {func.name}"
     stored = dict.fromkeys(s.buffer for s in statements(func.body) if isinstance(s, Store))
     outputs = [name for name in func.params if name in stored]
     if len(outputs) != 1 or len(func.params) != 2:

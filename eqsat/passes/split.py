@@ -15,6 +15,7 @@ from eqsat.ir.statements.lane_loops import to_lane_loops
 from eqsat.ir.statements.lanes import has_lanes
 from eqsat.ir.statements.names import cells_of, names_of
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import (
     Alias,
     Alloc,
@@ -85,6 +86,7 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     Errors: ScheduleError where there is nothing to cut, or a buffer that both use has an alias. Source: RFC 77 of
     Apache TVM (row E17).
     """
+    func = with_own_names(as_function(func, "split_function"))
     stages = _stages(func, stage)
     taken, used = names_of(func), names_in(Seq(stages.second))
     freed, assumed = list[Stmt](), list[Stmt]()
@@ -104,7 +106,7 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
 
 
 def _stages(func: PrimFunc, stage: int) -> _Stages:
-    what = f"split_function of {as_function(func, 'split_function').name} at {stage!r}"
+    what = f"split_function of {func.name} at {stage!r}"
     stage = whole(stage, what, "stage", ScheduleError)
     body, found = func.body, list[BufferDecl]()
     while isinstance(body, Alloc):

@@ -11,6 +11,7 @@ from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.buffer import Buffer
 from eqsat.ir.shown import card, folded
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import BufferDecl, For, Store, seq
 from eqsat.ir.terms.term import Term, ax, load, var
 from eqsat.passes.holes import numbered
@@ -47,13 +48,15 @@ class Schedule(WholeFunction):
     vectorize(loop='i_1')
 
     Loops are called by the name of their axis, blocks (the outermost statements) by the buffer that they write last;
-    where several have one name they are `name@0`, `name@1`, ... in order. Memory of different parameters does not
+    where several have one name they are `name@0`, `name@1`, ... in order. Local buffers that have one name get others:
+    `t`, `t_1`, ... Memory of different parameters does not
     overlap. Serial loops fix the order of what they do; only float accumulations along loops marked `reduce` may run in
     another order, which the trace records.
     """
 
     def __init__(self, func: PrimFunc) -> None:
         self._original = as_function(func, "Schedule")
+        self._first = with_own_names(self._original)
         self._done: list[tuple[Step, PrimFunc]] = []
 
     def _repr_html_(self) -> str:
@@ -67,7 +70,7 @@ class Schedule(WholeFunction):
     @property
     def func(self) -> PrimFunc:
         """The function as it is now."""
-        return self._done[-1][1] if self._done else self._original
+        return self._done[-1][1] if self._done else self._first
 
     @property
     def trace(self) -> Trace:
@@ -144,7 +147,7 @@ class Schedule(WholeFunction):
         change = take(name, self.func, given)
         sizes = sizes_of(self.func, given)
         step = Step(name, given, change.made, change.reordered, change.steps, sizes)
-        self._done.append((step, numbered(self.func, change.func)))
+        self._done.append((step, with_own_names(numbered(self.func, change.func))))
         return change.made
 
     def check_loops(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.dtypes import INDEX, NDArray
+from eqsat.ir.dtypes import INDEX, NDArray, as_dtype
 from eqsat.ir.errors import EvaluationError
 from eqsat.ir.statements.apart import is_apart, shared_cells
 from eqsat.ir.statements.sizes import Sizes, number, numbers
@@ -65,7 +65,7 @@ class Allocation:
 
 def numpy_dtype(dtype: str) -> str:
     """The numpy type of a scalar type; indices are int64."""
-    return "int64" if dtype == INDEX else dtype
+    return "int64" if dtype == INDEX else as_dtype(dtype)
 
 
 def region(

@@ -26,6 +26,7 @@ from eqsat.ir.statements.memory import (
 )
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
 from eqsat.ir.statements.sizes import Sizes, number
+from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.statements.unknown import Unknowns
 from eqsat.ir.terms.bindings import Bindings
@@ -253,6 +254,7 @@ def _check_arrays(what: str, func: PrimFunc, buffers: Mapping[str, Any]) -> None
 def _stored(func: PrimFunc) -> set[str]:
     """The parameters that a function writes, by themselves or by an alias."""
     roots: dict[str, str] = {}
+    func = with_own_names(func)
     for stmt in statements(func.body):
         if isinstance(stmt, Alias):
             roots[stmt.buffer.name] = roots.get(stmt.data, stmt.data)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, Transform, children
+from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, Stmt, Store, Transform, children, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import fresh_name, leaf_name
@@ -51,14 +51,42 @@ def to_ssa(func: PrimFunc) -> PrimFunc:
     return replace(func, body=_Names(set(func.params)).stmt(func.body, {}, {}))
 
 
+def with_own_names(func: PrimFunc) -> PrimFunc:
+    """The function with every local buffer and alias named once, loops as they are; itself where that is so already.
+
+    What is known of a buffer is kept by its name, which has to mean one memory.
+
+    >>> f = PrimFunc.parse('''func f(x: int8[2], y: int8[2])
+    ...   alias a: int8[2] = x:
+    ...     a[0] = int8(1)
+    ...   alias a: int8[2] = y
+    ...   a[0] = int8(2)''')
+    >>> print(with_own_names(f))
+    func f(x: int8[2], y: int8[2])
+      alias a: int8[2] = x:
+        a[0] = int8(1)
+      alias a_1: int8[2] = y
+      a_1[0] = int8(2)
+    >>> with_own_names(with_own_names(f)) == with_own_names(f)
+    True
+    """
+    names = [s.buffer.name for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+    if len(set(names)) == len(names):
+        return func
+    return replace(func, body=_Names({*func.params}, loops=False).stmt(func.body, {}, {}))
+
+
 class _Names:
-    def __init__(self, buffers: set[str]) -> None:
+    def __init__(self, buffers: set[str], loops: bool = True) -> None:
         self.buffers = buffers
+        self.loops = loops
         self.axes: set[str] = set()
 
     def axis(self, axis: Term) -> Term:
         """The axis, or one of the same kind and extent that no loop has yet."""
         new, number = axis, 0
+        if not self.loops:
+            return axis
         while leaf_name(new) in self.axes:
             number += 1
             if axis.op == "var":

@@ -117,6 +117,8 @@ def _number(node: Term) -> Printed:
     text = str(value)
     if "." in text and to_bits(float(text), node.dtype) != node.payload:
         text = repr(float(value))
+    if text == "-0":  # of bfloat16, which is read as an integer otherwise
+        text = "-0.0"
     return _ATOM, f"{node.dtype}({text})"
 
 

@@ -361,3 +361,29 @@ def test_what_a_target_does_not_have_is_refused() -> None:  # feature: B9
     y[(m - 1,) * 8] = 1
     with pytest.raises(BackendError, match="may not fit 64 bits"):
         eq.compile(wide.build())
+
+
+LED_BY_HOLES = {
+    "index": "x[cast(hole(1, 'int8'), 'index') % 4] = int8(0)",
+    "read index": "x[0] = x[cast(hole(1, 'int8'), 'index') % 4]",
+    "condition": "if hole(1, 'int8') < int8(2):\n    x[0] = int8(0)",
+}
+
+
+@pytest.mark.parametrize("target", ["c", "numpy"])
+@pytest.mark.parametrize("place", LED_BY_HOLES)
+def test_a_function_that_a_hole_leads_is_refused(place: str, target: str) -> None:
+    # feature: E2
+    func = eq.PrimFunc.parse(f"func f(x: int8[4])\n  {LED_BY_HOLES[place]}")
+    with pytest.raises(EvaluationError, match="depends on a hole, which has no value"):
+        eq.compile(func, target=target)
+    with pytest.raises(EvaluationError, match="depends on a value that is unknown"):
+        eq.run_primfunc(func, {"x": np.zeros(4, "int8")}, track=True)
+
+
+def test_a_value_may_depend_on_a_hole() -> None:
+    text = "func f(x: int8[4])\n  x[0] = where(hole(1, 'int8') < int8(2), int8(1), int8(2))\n  x[0] = hole(2, 'int8')"
+    func = eq.PrimFunc.parse(text + "\n  for i in 0:\n    if hole(1, 'int8') < int8(2):\n      x[1] = int8(0)")
+    x = np.zeros(4, "int8")
+    eq.compile(func)(x=x)
+    assert x[1:].tolist() == [0, 0, 0]

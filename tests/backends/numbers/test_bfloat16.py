@@ -15,6 +15,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import BackendError
 from eqsat.ir.tensors.program_json import program_from_json, program_to_json
 from eqsat.ir.tensors.tensor import Program, as_program
+from eqsat.ir.terms.term import const
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BF16 = np.dtype("bfloat16") if ml_dtypes else np.dtype("V2")
@@ -174,3 +175,27 @@ def test_another_process_reads_it() -> None:
 def test_opencl_says_that_it_has_none() -> None:
     with pytest.raises(BackendError, match="has bfloat16, which target opencl has not"):
         eq.compile(as_program(eq.input("x", (2, 3), "bfloat16") + 1), "opencl")
+
+
+def test_a_constant_as_text_is_the_same_constant() -> None:
+    """The sign of a zero was lost: `bfloat16(-0)` is an integer without one."""
+    for number in ALL.view(BF16):
+        made = const(number, "bfloat16")
+        assert eq.parse_expr(str(made)) is made
+    text = "func f(x: bfloat16[4])\n  x[0] = x[1] * bfloat16(-0.0)"
+    assert eq.PrimFunc.parse(str(eq.PrimFunc.parse(text))) == eq.PrimFunc.parse(text)
+
+
+def test_a_function_runs_where_nothing_has_imported_it() -> None:
+    """numpy knows the name only when the package is there: memory of a local buffer or an alias was none."""
+    code = (
+        "import numpy as np, eqsat as eq\n"
+        "f = eq.PrimFunc.parse('''func f(x: int32[2])\n"
+        "  alias v: bfloat16[4] = x\n"
+        "  v[0] = v[1]''')\n"
+        "x = np.array([65536 * 3, 7], 'int32')\n"
+        "eq.run_primfunc(f, {'x': x}, track=True)\n"
+        "print(x.tolist())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    assert done.stdout.strip() == "[196611, 7]", done.stderr

@@ -1,0 +1,167 @@
+"""Buffers of one name in different places of a function: what is known of one is nothing about another."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from random_primfuncs import random_case
+from random_schedules import attempt, steps, whole_steps
+
+import eqsat as eq
+from eqsat.ir.errors import EvaluationError
+from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.rewrite import with_children, with_terms
+from eqsat.ir.statements.ssa import renamed
+from eqsat.ir.statements.stmt import Alias, Alloc, Stmt, Store, children, statements
+from eqsat.ir.terms.walk import renumber_loads
+from eqsat.scheduling.mapped import same_scheduled
+from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.trace import Trace
+
+TWO_OWNERS = """func f(A: int32[8], B: int32[8], C: int32[8])
+  for i in 1:
+    alias v: int32[8] = A
+    for j in 8:
+      v[j] = C[j]
+  for i in 1:
+    alias v: int32[8] = B
+    for j in 8:
+      v[j] = C[j] + int32(1)"""
+
+TWO_RANKS = """func f(A: int32[4, 6], C: int32[4])
+  for i in 4:
+    alloc T: int32[6]
+    for j in 6:
+      T[j] = A[i, j]
+    C[i] = T[3]
+  alloc T: int32[1, 2]
+  for j in 2:
+    T[0, j] = A[0, j]"""
+
+
+def with_names_again(func: PrimFunc) -> PrimFunc:
+    """The function whose local buffers have the fewest names: one that is out of sight is taken again."""
+
+    def stmt(old: Stmt, names: Mapping[str, str]) -> Stmt:
+        if isinstance(old, (Alloc, Alias)):
+            taken = {*func.params, *names.values()}
+            name = next(n for n in (f"v{k}" for k in range(99)) if n not in taken)
+            body = stmt(old.body, {**names, old.buffer.name: name})
+            decl = renamed(old.buffer, name)
+            if isinstance(old, Alloc):
+                return Alloc(decl, body)
+            return Alias(decl, names.get(old.data, old.data), body, old.offset)
+        new = with_terms(old, lambda term: renumber_loads(term, names))
+        if isinstance(new, Store):
+            return replace(new, buffer=names.get(new.buffer, new.buffer))
+        return with_children(new, [stmt(part, names) for part in children(new)])
+
+    return replace(func, body=stmt(func.body, {}))
+
+
+def locals_of(func: PrimFunc) -> list[str]:
+    return [s.buffer.name for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
+
+
+def kept(seed: int) -> bool:
+    """Whether a random function has a name twice; steps keep its meaning, and their trace is replayed."""
+    case = random_case(seed, without=("vectors",))
+    func = with_names_again(case.func)
+    if len(set(locals_of(func))) == len(locals_of(func)):
+        return False
+    rng = random.Random(seed)
+    s = Schedule(func)
+    for _ in range(4):
+        attempt(s, rng.choice([*steps(s, rng), *whole_steps(s, rng)] if len(func.params) > 1 else steps(s, rng))[1])
+    close = 1e-4 if s.trace.reordered else 0.0
+    same = same_scheduled(func, s.func, case.arguments(seed), case.sizes, close=close)
+    assert same, f"seed {seed}: {same.difference}\n{func}\n{s.trace}\n{s.func}"
+    assert str(Schedule.replay(func, Trace.from_json(s.trace.to_json())).trace) == str(s.trace)
+    return True
+
+
+@pytest.mark.parametrize("first", range(0, 90, 30))
+def test_steps_on_functions_with_a_name_twice(first: int) -> None:
+    assert sum(kept(seed) for seed in range(first, first + 30)) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 2000, 50))
+def test_steps_on_many_functions_with_a_name_twice(first: int) -> None:
+    assert sum(kept(seed) for seed in range(first, first + 50)) >= 5
+
+
+def arrays(func: PrimFunc) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {n: rng.integers(-9, 10, d.shape).astype(d.dtype) for n, d in func.buffer_map.items()}
+
+
+def test_an_alias_of_another_owner_is_another_buffer() -> None:
+    """Stores through `v` of A were taken for stores to B, whose layout changed."""
+    func = PrimFunc.parse(TWO_OWNERS)
+    s = Schedule(func)
+    s.transform_layout("B", "i -> i ^ 1", interface="free")
+    assert same_scheduled(func, s.func, arrays(func))
+    assert locals_of(Schedule(func).func) == ["v", "v_1"]
+
+
+@pytest.mark.parametrize("name", ["remove_no_op", "choose_padding", "optimize_statements", "simplify_statements"])
+def test_a_buffer_of_another_rank_is_another_buffer(name: str) -> None:
+    func = PrimFunc.parse(TWO_RANKS)
+    s = Schedule(func)
+    getattr(s, name)()
+    assert same_scheduled(func, s.func, arrays(func))
+
+
+def test_every_buffer_keeps_a_name_of_its_own_after_a_step() -> None:
+    """A branch that is moved out of a loop copies the buffers that are declared inside."""
+    func = PrimFunc.parse("""func f(n: int32[1], A: int32[8], B: int32[8])
+  for i in 8:
+    alloc T: int32[1]
+    T[0] = A[i]
+    if n[0] < int32(3):
+      B[i] = T[0]""")
+    s = Schedule(func)
+    s.hoist_expression()
+    assert len(set(locals_of(s.func))) == len(locals_of(s.func))
+    assert same_scheduled(func, s.func, arrays(func))
+
+
+def test_functions_cut_at_a_stage_and_formulas_know_them_apart() -> None:
+    func = PrimFunc.parse("""func f(x: int8[4], y: int8[4])
+  alloc t: int8[4]
+  for i in 4:
+    alloc s: int8[1]
+    s[0] = x[i]
+    t[i] = s[0] + int8(1)
+  for i in 4:
+    alloc s: int8[1, 1]
+    s[0, 0] = t[i]
+    y[i] = s[0, 0]""")
+    x = np.arange(4, dtype="int8")
+    first, second = eq.split_function(func, 1)
+    made = {n: np.zeros(4, "int8") for n in {*first.params, *second.params} - {"x"}} | {"x": x}
+    for part in (first, second):
+        eq.run_primfunc(part, {n: made[n] for n in part.params}, track=True)
+    assert made["y"].tolist() == [1, 2, 3, 4]
+    formula = eq.as_formula(func)
+    assert eq.evaluate(formula, {"x": x}).tolist() == [1, 2, 3, 4]
+
+
+def test_only_what_is_written_must_be_writeable() -> None:
+    func = PrimFunc.parse("""func f(A: int32[4], B: int32[4])
+  alias v: int32[4] = A:
+    v[0] = int32(3)
+  alias v: int32[4] = B:
+    A[1] = v[0]""")
+    free, fixed = np.zeros(4, "int32"), np.ones(4, "int32")
+    fixed.flags.writeable = False
+    eq.run_primfunc(func, {"A": free, "B": fixed})
+    assert free.tolist() == [3, 1, 0, 0]
+    eq.compile(func)(A=free, B=fixed)
+    with pytest.raises(EvaluationError, match="A is written, and read-only"):
+        eq.run_primfunc(func, {"A": fixed, "B": free})
