@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from eqsat.accesses.access import accesses
+from eqsat.accesses.access import Context, accesses
 from eqsat.ir.decide import decider
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import EqsatError, ScheduleError
@@ -27,6 +27,7 @@ from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.shape import output_axes, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import free_variables, map_loads, nodes_of, substitute
+from eqsat.passes.fresh import renamed
 from eqsat.scheduling.by_buffer import follow
 from eqsat.scheduling.change import Change, become_one
 from eqsat.scheduling.memory import Declared, declared, family, moved, touches, with_declaration, without_aliases
@@ -74,7 +75,32 @@ def transform_layout(
     step = new.transforms[-1] if new.transforms and new is not old.decl else Transform(m, old.decl.shape)
     body = moved(body, buffer, buffer, lambda index: _mapped(m, index), what)
     func = with_declaration(func, old, new, body)
-    return _with_padding(func, declared(func, buffer, what), step, options, what)
+    made = declared(func, buffer, what)
+    if made.path is None:
+        _require_values(func, made.decl, step, what)
+    return _with_padding(func, made, step, options, what)
+
+
+def _require_values(func: PrimFunc, decl: BufferDecl, step: Transform, what: str) -> None:
+    """Refuse a pad value of a parameter that reads cells which may hold nothing, for the caller would see a copy."""
+    reads = () if step.pad_value is None else nodes_of("load", step.pad_value)
+    if not reads:
+        return
+    own = {axis: renamed(axis) for axis in output_axes(decl.shape)}
+    assuming = substitute(step.predicate, own)
+    freed = [a for a in accesses(func.body, Context.of(func)) if a.write and a.buffer == decl.name and _frees(a.stmt)]
+    for load in reads:
+        index = [substitute(i, own) for i in load.args]
+        for a in freed:
+            met = [t.TRUE if i is None else t.compare("eq", x, i) for x, i in zip(index, a.index, strict=True)]
+            proof = decider().prove(t.logical_not(t.logical_and(*met)), {}, t.logical_and(assuming, *a.guards))
+            if not proof:
+                problem = f"the pad value reads {load}, which may be a cell that holds nothing in particular"
+                raise ScheduleError(what, problem, "give it a value first, or pad by another one", {"load": str(load)})
+
+
+def _frees(stmt: Stmt) -> bool:
+    return isinstance(stmt, Store) and bool(nodes_of("hole", stmt.value))
 
 
 def _mapped(m: IndexMap, index: Sequence[Term]) -> Sequence[Term]:

@@ -198,10 +198,20 @@ def laid(decl: BufferDecl, sizes: Sizes, memory: NDArray) -> NDArray:
 
 
 def owner(array: NDArray) -> NDArray:
-    """The array whose memory a view shows."""
+    """The array whose memory a view shows.
+
+    >>> memory = np.zeros(8, "int8")
+    >>> owner(memory[1:][::2]) is memory, owner(np.lib.stride_tricks.as_strided(memory, (2, 2), (4, 1))) is memory
+    (True, True)
+    """
     root: Any = array
-    while isinstance(root.base, np.ndarray):
-        root = cast(Any, root.base)
+    while root.base is not None:
+        base = root.base
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)  # of what as_strided puts between
+        if not isinstance(base, np.ndarray):
+            break
+        root = cast(Any, base)
     return root
 
 

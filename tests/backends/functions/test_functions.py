@@ -387,3 +387,21 @@ def test_a_value_may_depend_on_a_hole() -> None:
     x = np.zeros(4, "int8")
     eq.compile(func)(x=x)
     assert x[1:].tolist() == [0, 0, 0]
+
+
+def test_a_view_by_as_strided_is_a_view_of_its_memory() -> None:
+    # feature: B13
+    text = "func f(A: int32[2, 3], B: int32[2, 3] strides [8, 2] offset [1])"
+    func = eq.PrimFunc.parse(text + "\n  for i in 2:\n    for j in 3:\n      B[i, j] = A[i, j]")
+    a, memory = np.arange(6, dtype="int32").reshape(2, 3), np.full(16, -1, "int32")
+    b = np.lib.stride_tricks.as_strided(memory[1:], (2, 3), (32, 8))
+    for run in (eq.compile(func), lambda **arrays: run_primfunc(func, arrays)):
+        b[...] = 0
+        run(A=a, B=b)
+        assert b.tolist() == a.tolist() and memory[0] == -1
+    wrong = np.lib.stride_tricks.as_strided(memory[2:], (2, 3), (32, 8))
+    with pytest.raises(EvaluationError, match="begins 8 bytes behind the start of its memory, expected 1 elements"):
+        eq.compile(func)(A=a, B=wrong)
+    inside = np.lib.stride_tricks.as_strided(memory, (2, 3), (12, 4))
+    with pytest.raises(EvaluationError, match="B is written, and shares memory with A"):
+        eq.compile(func)(A=inside, B=b)

@@ -601,3 +601,40 @@ def test_an_alias_that_nothing_uses_goes_with_the_layout() -> None:  # feature: 
     used = Schedule(eq.PrimFunc.parse(text.format("B[i] = W[i // 4, 3 - i % 4]")))
     with pytest.raises(eq.ScheduleError, match="its alias V"):
         used.transform_layout("A", "i -> i//3, i%3", 1, interface="free")
+
+
+FREES_FIRST = """func f(A: int32[5])
+  for i in 5:
+    A[i] = A[i] + int32(1)
+  A[0] = hole(1, 'int32')"""
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_a_pad_value_does_not_show_what_a_freed_cell_holds(first: int) -> None:
+    # feature: D8
+    func = PrimFunc.parse(FREES_FIRST)
+    s = Schedule(func)
+    own = s.buffer("A")
+
+    def pad() -> object:
+        return s.transform_layout("A", "i -> i + 2", lambda p: own[p + first], interface="free")
+
+    if first:
+        pad()
+        assert same_scheduled(func, s.func, {"A": np.arange(5, dtype="int32")})
+        return
+    with pytest.raises(eq.ScheduleError, match="reads A.*, which may be a cell that holds nothing in particular"):
+        pad()
+    assert s.func is func
+
+
+def test_a_pad_value_does_not_show_padding_that_holds_nothing() -> None:
+    # feature: D8, D14
+    func = PrimFunc.parse("func f(A: int32[5])\n  for i in 5:\n    A[i] = A[i] + int32(1)")
+    s = Schedule(func)
+    s.transform_layout("A", "i -> i + 2", eq.UNDEF, interface="free")
+    own = s.buffer("A")
+    with pytest.raises(eq.ScheduleError, match=r"is undefined at the padding cell \(1, 3\)"):
+        s.transform_layout("A", "i -> i//4, i%4", lambda a, b: own[4 * a + b - 7], interface="free")
+    s.transform_layout("A", "i -> i//4, i%4", lambda a, b: own[4 * a + b - 5], interface="free")
+    assert same_scheduled(func, s.func, {"A": np.arange(5, dtype="int32")})
