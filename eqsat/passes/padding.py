@@ -69,7 +69,8 @@ def choose_padding(func: PrimFunc) -> Planned:
     padding of a parameter holds is not the function's to choose: only its assumptions count.
     """
     before = cost(func)
-    raw, best, tried = func, _finished(Planned(func, (), (), (), before, before)), 0
+    unfilled = _finished(Planned(func, (), (), (), before, before))
+    raw, best, tried = func, unfilled, 0
     for buffer in _buffers(func):
         if not _branches(best.func):  # filling costs stores, and pays by branches that go
             break
@@ -81,6 +82,8 @@ def choose_padding(func: PrimFunc) -> Planned:
             candidate = _finished(Planned(filled, (*done, filling), (), (), before, before))
             if cheaper(candidate.cost_after, best.cost_after):
                 raw, best = filled, candidate
+    if len(best.removed) <= len(unfilled.removed):  # no branch went for it: what stores cost does not pay
+        best = unfilled
     done = simplify_statements(_declared(best.func, best.fillings) if best.fillings else best.func)
     return replace(best, func=done, cost_after=cost(done))
 

@@ -299,3 +299,20 @@ func f(A: int32[5, 5], B: int32[1])
     s.choose_padding()
     given = {"A": np.arange(25, dtype="int32").reshape(5, 5), "B": np.zeros(1, "int32")}
     assert same_meaning(func, s.func, given)
+
+
+def test_a_hole_is_left_open_where_no_branch_goes_for_its_value() -> None:
+    # feature: E14
+    func = PrimFunc.parse("""func f(A: float32[12], B: float32[4])
+  alloc T: float32[16]
+  for i in 3:
+    T[ramp(4*i, 1, 4)] = A[ramp(4*i, 1, 4)]
+  T[ramp(12, 1, 4)] = hole(1, 'float32', ramp(0, 1, 4))
+  B[ramp(0, 1, 4)] = broadcast(float32(0.0), 4)
+  for o in 2:
+    for i in 2:
+      if 2*o + i < 3:
+        B[ramp(0, 1, 4)] = B[ramp(0, 1, 4)] + T[ramp(8*o + 4*i, 1, 4)]""")
+    s = eq.Schedule(func)
+    s.choose_padding()
+    assert "holds" not in str(s.trace) and "hole" in str(s.func), s.trace

@@ -616,14 +616,17 @@ def test_a_pad_value_does_not_show_what_a_freed_cell_holds(first: int) -> None:
     s = Schedule(func)
     own = s.buffer("A")
 
+    def shown(p: Term) -> Term:
+        return own[p + first]
+
     def pad() -> object:
-        return s.transform_layout("A", "i -> i + 2", lambda p: own[p + first], interface="free")
+        return s.transform_layout("A", "i -> i + 2", shown, interface="free")
 
     if first:
         pad()
         assert same_scheduled(func, s.func, {"A": np.arange(5, dtype="int32")})
         return
-    with pytest.raises(eq.ScheduleError, match="reads A.*, which may be a cell that holds nothing in particular"):
+    with pytest.raises(eq.ScheduleError, match=r"reads A.*, which may be a cell that holds nothing in particular"):
         pad()
     assert s.func is func
 
@@ -634,7 +637,14 @@ def test_a_pad_value_does_not_show_padding_that_holds_nothing() -> None:
     s = Schedule(func)
     s.transform_layout("A", "i -> i + 2", eq.UNDEF, interface="free")
     own = s.buffer("A")
+
+    def hole(a: Term, b: Term) -> Term:
+        return own[4 * a + b - 7]
+
+    def element(a: Term, b: Term) -> Term:
+        return own[4 * a + b - 5]
+
     with pytest.raises(eq.ScheduleError, match=r"is undefined at the padding cell \(1, 3\)"):
-        s.transform_layout("A", "i -> i//4, i%4", lambda a, b: own[4 * a + b - 7], interface="free")
-    s.transform_layout("A", "i -> i//4, i%4", lambda a, b: own[4 * a + b - 5], interface="free")
+        s.transform_layout("A", "i -> i//4, i%4", hole, interface="free")
+    s.transform_layout("A", "i -> i//4, i%4", element, interface="free")
     assert same_scheduled(func, s.func, {"A": np.arange(5, dtype="int32")})

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from random_primfuncs import random_case
 from random_schedules import attempt, steps, whole_steps
+from scheduled_functions import arrays
 
 import eqsat as eq
 from eqsat.ir.errors import EvaluationError
@@ -93,11 +94,6 @@ def test_steps_on_functions_with_a_name_twice(first: int) -> None:
 @pytest.mark.parametrize("first", range(1000, 2000, 50))
 def test_steps_on_many_functions_with_a_name_twice(first: int) -> None:
     assert sum(kept(seed) for seed in range(first, first + 50)) >= 5
-
-
-def arrays(func: PrimFunc) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {n: rng.integers(-9, 10, d.shape).astype(d.dtype) for n, d in func.buffer_map.items()}
 
 
 def test_an_alias_of_another_owner_is_another_buffer() -> None:
