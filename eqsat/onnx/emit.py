@@ -11,7 +11,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.flat import steps as steps
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import Monomial, Size, div, mul, size_of, total
+from eqsat.ir.flat.sizes import Monomial, Size, div, mul, number, size_of, total
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order
 from eqsat.ir.terms import term as t
@@ -35,6 +35,7 @@ from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_ch
 from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
 from eqsat.onnx.formulas.reduce import Reduction, reduced
 from eqsat.onnx.formulas.run_op import run_op
+from eqsat.onnx.kernels import via
 from eqsat.onnx.recognise import chain
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.slice import BEFORE, BEHIND
@@ -137,6 +138,8 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
                 return out
             return w.step("Slice", [name, *(_sizes(w, row) for row in places)], {}, dtype, out)
         case steps.Pad():
+            if step.mode != "constant" and via("Pad", dtype) != dtype:
+                return _border(w, step, name, shape, dtype, out)
             pads = (*step.before, *step.after)
             given: dict[str, object] = {} if step.mode == "constant" else {"mode": step.mode}
             if step.mode == "constant" and fill.tobytes() != bytes(fill.nbytes):
@@ -151,6 +154,17 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
             return run_op(w, "Where", [w.constant(valid), name, w.constant(fill)], dtype, out=out)
         case steps.Fill():
             return _shaped(w, "Expand", w.constant(fill), step.shape, dtype, out, ())
+
+
+def _border(w: Writer, step: steps.Pad, name: str, shape: steps.Shape, dtype: str, out: str) -> str:
+    """A border of a type that runtimes do not pad: the cells of each axis, gathered."""
+    grown = [n for n, ends in enumerate(zip(step.before, step.after, strict=True)) if ends != (0, 0)]
+    for axis in grown:
+        extent, *ends = (number(x) for x in (shape[axis], step.before[axis], step.after[axis]))
+        rows = np.pad(np.arange(extent), (ends[0], ends[1]), step.mode)
+        last = out if axis == grown[-1] else ""
+        name = w.step("Gather", [name, w.constant(rows)], {"axis": axis}, dtype, last)
+    return name
 
 
 def _cut(step: steps.Slice, n: int, extent: Size) -> tuple[Size, Size]:

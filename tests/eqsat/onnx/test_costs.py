@@ -113,6 +113,20 @@ def test_a_border_between_reshapes_stays_a_pad(mode: str) -> None:
     assert bytes_moved(found.model).total == 4 * 40 * (9 + 15) and compare_models(model, found.model).equal
 
 
+def test_a_border_of_a_type_that_runtimes_do_not_pad_is_gathered() -> None:
+    rows = np.pad(np.arange(5), (2, 3), "reflect")
+    nodes = [helper.make_node("Transpose", ["x"], ["a"], perm=[0, 2, 1]), helper.make_node("Neg", ["a"], ["m"])]
+    nodes.append(helper.make_node("Gather", ["m", "i"], ["g"], axis=2))
+    nodes.append(helper.make_node("Transpose", ["g"], ["y"], perm=[0, 2, 1]))
+    for dtype, wanted in ((5, "Gather"), (6, "Pad")):  # int16, int32
+        model = _model(nodes, {"i": rows}, (4, 5, 30), "y")
+        for end in (*model.graph.input, *model.graph.output):
+            end.type.tensor_type.elem_type = dtype
+        found = eq.onnx.optimize(model)
+        assert sorted(n.op_type for n in found.model.graph.node) == sorted(["Neg", wanted])
+        assert compare_models(model, found.model).equal
+
+
 def test_what_constants_make_costs_nothing() -> None:
     """A runtime computes it ahead: a folded constant that is an output is not dearer than what it replaces, and another
     name of what is computed costs a node."""
