@@ -28,6 +28,8 @@ def positions(b: Builder, shape: Sequence[int], extent: int, negative: bool = Tr
 
 
 def shortest(v: Value, axis: int) -> int:
+    if len({a.ndim for a in v.arrays}) > 1:
+        raise Rejected("its rank depends on data")
     return min(a.shape[axis] for a in v.arrays)
 
 
