@@ -55,11 +55,11 @@ class InterleaveBlock:
         """The function; `row` is the stride of the rows in bytes."""
         count, size, width, separate = self.count, self.size, self.width, self.separate
         if count % 2 == 0:
-            body = _rounds(count, size)
+            body, made = _rounds(count, size)
         elif width == LINE:
-            body = _permuted(count, size, separate)
+            body, made = _permuted(count, size, separate), "y"
         else:
-            body = _separated(count, size, width) if separate else _interleaved(count, size, width)
+            body, made = (_separated if separate else _interleaved)(count, size, width)
         vector, e = vector_type(width, size), width // size
         rows, mixed = ("d", "s") if separate else ("s", "d")
         what = f"{count} rows separated." if separate else f"{count} rows of {width} bytes at s, element by element."
@@ -83,9 +83,10 @@ class InterleaveBlock:
                 "{",
                 guard,
                 f"    {vector} x[{count}], y[{count}];",
-                f"    for (int m = 0; m < {count}; ++m) x[m] = *(const {vector} *)(s + {load} * m);",
+                # No loops: gcc takes one over adjacent vectors for a copy of memory, and puts them there before.
+                *(f"    x[{m}] = *(const {vector} *)(s + {load} * {m});" for m in range(count)),
                 *body,
-                f"    for (int m = 0; m < {count}; ++m) *({vector} *)(d + {store} * m) = x[m];",
+                *(f"    *({vector} *)(d + {store} * {m}) = {made}[{m}];" for m in range(count)),
                 *without,
                 "#else",
                 f"    for (int k = 0; k < {e}; ++k)",
@@ -119,7 +120,7 @@ def _blends(into: str, sources: Sequence[tuple[str, Sequence[int]]], e: int, hal
     return lines
 
 
-def _regrouped(count: int, e: int, gather: bool) -> list[str]:
+def _regrouped(into: str, name: str, count: int, e: int, gather: bool) -> list[str]:
     """Halves of wide vectors from the order in memory, all of the first block and all of the second, or back to it."""
     lines: list[str] = []
     for n in range(count):
@@ -128,12 +129,12 @@ def _regrouped(count: int, e: int, gather: bool) -> list[str]:
         pairs = [divmod(k, 2) for k, _ in halves] if gather else halves
         (a, low), (b, high) = pairs
         taken = [*range(low * e, (low + 1) * e), *range((2 + high) * e, (3 + high) * e)]
-        lines.append(_shuffle(f"y[{n}]", f"x[{a}]", f"x[{b}]", taken))
-    return [*lines, f"    for (int m = 0; m < {count}; ++m) x[m] = y[m];"]
+        lines.append(_shuffle(f"{into}[{n}]", f"{name}[{a}]", f"{name}[{b}]", taken))
+    return lines
 
 
-def _interleaved(count: int, size: int, width: int) -> list[str]:
-    """Interleaving of an odd number of rows."""
+def _interleaved(count: int, size: int, width: int) -> tuple[list[str], str]:
+    """Interleaving of an odd number of rows, and the name of the results."""
     e, halves = BLOCK // size, width // BLOCK
     lines: list[str] = []
     for r in range(count):
@@ -142,20 +143,20 @@ def _interleaved(count: int, size: int, width: int) -> list[str]:
     for q in range(count):
         rows = {r: [p for p in range(e) if (q * e + p) % count == r] for r in range(count)}
         lines += _blends(f"x[{q}]", [(f"y[{r}]", places) for r, places in rows.items() if places], e, halves)
-    return lines if halves == 1 else [*lines, *_regrouped(count, e, gather=False)]
+    return (lines, "x") if halves == 1 else ([*lines, *_regrouped("y", "x", count, e, gather=False)], "y")
 
 
-def _separated(count: int, size: int, width: int) -> list[str]:
-    """Separation of an odd number of rows: the blends first, then the shuffles."""
+def _separated(count: int, size: int, width: int) -> tuple[list[str], str]:
+    """Separation of an odd number of rows: the blends first, then the shuffles. And the name of the results."""
     e, halves = BLOCK // size, width // BLOCK
-    lines = [] if halves == 1 else _regrouped(count, e, gather=True)
+    lines, x, y = ([], "x", "y") if halves == 1 else (_regrouped("y", "x", count, e, gather=True), "y", "x")
     for r in range(count):
         held = {q: [(count * k + r) % e for k in range(e) if (count * k + r) // e == q] for q in range(count)}
-        lines += _blends(f"y[{r}]", [(f"x[{q}]", places) for q, places in held.items() if places], e, halves)
+        lines += _blends(f"{y}[{r}]", [(f"{x}[{q}]", places) for q, places in held.items() if places], e, halves)
     for r in range(count):
         taken = _both([(count * k + r) % e for k in range(e)], e, halves)
-        lines.append(_shuffle(f"x[{r}]", f"y[{r}]", f"y[{r}]", taken))
-    return lines
+        lines.append(_shuffle(f"{x}[{r}]", f"{y}[{r}]", f"{y}[{r}]", taken))
+    return lines, x
 
 
 def _permuted(count: int, size: int, separate: bool) -> list[str]:
@@ -171,11 +172,14 @@ def _permuted(count: int, size: int, separate: bool) -> list[str]:
             taken = [e + k if source == r else place for (source, k), place in zip(whence, places, strict=True)]
             lines.append(_shuffle(f"y[{q}]", last, f"x[{r}]", taken))
             last, places = f"y[{q}]", list(range(e))
-    return [*lines, f"    for (int m = 0; m < {count}; ++m) x[m] = y[m];"]
+    return lines
 
 
-def _rounds(count: int, size: int) -> list[str]:
-    """Interleaving of a power of two: each round moves one bit of the row number into the place in the vector."""
+def _rounds(count: int, size: int) -> tuple[list[str], str]:
+    """Interleaving of a power of two: each round moves one bit of the row number into the place in the vector.
+
+    And the name of the results.
+    """
     vector = vector_type(BLOCK, size)
     now, after, step, half = "x", "y", 1, count // 2
     lines: list[str] = []
@@ -185,6 +189,4 @@ def _rounds(count: int, size: int) -> list[str]:
             low, high = f"{after}[{2 * m}] = LOW_{vector}({pair})", f"{after}[{2 * m + 1}] = HIGH_{vector}({pair})"
             lines.append(f"    {low}, {high};")
         now, after, step = after, now, 2 * step
-    if now == "y":
-        lines.append(f"    for (int m = 0; m < {count}; ++m) x[m] = y[m];")
-    return lines
+    return lines, now

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import platform
+import re
+import subprocess
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kernel_moves import check_bits, leaves_of, parts, small_orders
+from kernel_moves import check_bits, chosen_cases, leaves_of, parts, small_orders
 
+from eqsat.backends.c.cc import find_compiler
+from eqsat.backends.c.unit import print_unit
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.lower import lower
 from eqsat.backends.lowering.xor import digits_of_xor, ones
@@ -93,3 +98,37 @@ def test_an_operand_that_may_be_negative_stays() -> None:
     i = t.ax(0, 8)
     term = t.make("bitxor", (i - 4, t.index_const(3)))
     assert digits_of_xor(term, IndexSimplifier()) is term
+
+
+STORED = re.compile(r"vmov\S+\s+%([xyz])mm\d+, (-?\d*\(%r[sb]p\))")
+LOADED = re.compile(r"vmov\S+\s+(-?\d*\(%r[sb]p\)), %([xyz])mm")
+
+
+def stored_in_parts(text: str) -> set[str]:
+    """Places of the stack from which wider vectors are loaded than were stored there: each such load has to wait."""
+    stored = {place: size for size, place in STORED.findall(text)}
+    return {place for place, size in LOADED.findall(text) if stored.get(place, size) < size}
+
+
+# feature: K1
+@pytest.mark.parametrize(("vector", "flags"), [(32, "-mavx2"), (64, "-mavx512bw -mavx512vl -mavx512vbmi")])
+def test_blocks_stay_in_registers(vector: int, flags: str) -> None:
+    """Also where their results are adjacent: gcc takes loops over such vectors for copies of memory, by wider ones."""
+    compiler = find_compiler()
+    if compiler is None or platform.machine() != "x86_64":
+        pytest.skip("looks at the instructions of one kind of processor")
+    kinds = ("nhwc 16", "blocked", "strips", "woven 5", "woven 7")
+    for name, y in chosen_cases().items():
+        if not name.startswith(kinds):
+            continue
+        low = lower(Program(leaves_of(y), {"y": y}))
+        source = print_unit(low, 1, Machine(vector)).source
+        line = [*compiler, "-std=gnu99", "-O3", "-ffp-contract=off", "-S", "-o", "-", "-xc", "-", *flags.split()]
+        made = subprocess.run(line, input=source, capture_output=True, text=True, check=True).stdout
+        assert "vmov" in made and not stored_in_parts(made), name
+
+
+def test_parts_of_vectors_are_found() -> None:
+    parts = "vmovdqa %ymm5, 40(%rsp)\nvmovdqa %ymm2, 72(%rsp)\nvmovdqu64 {}(%rsp), %{}mm6"
+    assert stored_in_parts(parts.format(40, "z")) == {"40(%rsp)"}
+    assert not stored_in_parts(parts.format(40, "y")) and not stored_in_parts(parts.format(104, "z"))

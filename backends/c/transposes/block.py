@@ -78,21 +78,18 @@ class Block:
         """The address of row c of the result."""
         return f"d + column[{c}]" if self.column_table else f"d + column * ({c})"
 
-    def source(self, m: int | str, lane: int) -> str:
+    def source(self, m: int, lane: int) -> str:
         """The address of row m of one of the blocks in a vector."""
-        if isinstance(m, int):
-            return self.row(str(m + lane * self.columns))
-        return self.row(m if lane == 0 else f"{m} + {lane * self.columns}")
+        return self.row(str(m + lane * self.columns))
 
     def load(self, vector: str) -> list[str]:
         """Lines that fill x[0:E]."""
         half, e = vector_type(BLOCK, self.size), self.columns
         if self.full:
             if self.lanes == 1:
-                value = f"*(const {half} *)({self.source('m', 0)})"
-            else:
-                value = f"JOIN_{vector}({', '.join(self.source('m', k) for k in range(self.lanes))})"
-            return [f"    for (int m = 0; m < {e}; ++m) x[m] = {value};"]
+                return [f"    x[{m}] = *(const {half} *)({self.source(m, 0)});" for m in range(e)]
+            rows = (", ".join(self.source(m, k) for k in range(self.lanes)) for m in range(e))
+            return [f"    x[{m}] = JOIN_{vector}({row});" for m, row in enumerate(rows)]
         splat = ", ".join([f"{self.fill:#x}u{'ll' if self.size == 8 else ''}"] * e)
         lines = [f"    static const {half} fill = {{{splat}}};"]
         if self.low == self.high:
@@ -132,7 +129,8 @@ class Block:
                 lines.append(f"    for (int m = 0; m < {half}; ++m) {body}")
             now, after, step = after, now, step * 2
         lines += [
-            f"    for (int c = 0; c < {e}; ++c) *({vector} *)({self.column('c')}) = {now}[c];",
+            # No loops: gcc takes one over adjacent vectors for a copy of memory, and puts them there before.
+            *(f"    *({vector} *)({self.column(str(c))}) = {now}[{c}];" for c in range(e)),
             "#else",
             f"    for (int c = 0; c < {e}; ++c)",
             f"        for (int r = 0; r < {self.rows}; ++r)",

@@ -21,10 +21,11 @@ static inline void interleave_2_u32(char *restrict d, const char *restrict s, pt
 {
 #ifdef EQSAT_VECTORS
     v16u32 x[2], y[2];
-    for (int m = 0; m < 2; ++m) x[m] = *(const v16u32 *)(s + row * m);
+    x[0] = *(const v16u32 *)(s + row * 0);
+    x[1] = *(const v16u32 *)(s + row * 1);
     y[0] = LOW_v16u32(x[0], x[1]), y[1] = HIGH_v16u32(x[0], x[1]);
-    for (int m = 0; m < 2; ++m) x[m] = y[m];
-    for (int m = 0; m < 2; ++m) *(v16u32 *)(d + 16 * m) = x[m];
+    *(v16u32 *)(d + 16 * 0) = y[0];
+    *(v16u32 *)(d + 16 * 1) = y[1];
 #else
     for (int k = 0; k < 4; ++k)
         for (int m = 0; m < 2; ++m)

@@ -46,10 +46,16 @@ static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char
 {
 #ifdef EQSAT_VECTORS
     v32u32 x[4], y[4];
-    for (int m = 0; m < 4; ++m) x[m] = JOIN_v32u32(s + row * (m), s + row * (m + 4));
+    x[0] = JOIN_v32u32(s + row * (0), s + row * (4));
+    x[1] = JOIN_v32u32(s + row * (1), s + row * (5));
+    x[2] = JOIN_v32u32(s + row * (2), s + row * (6));
+    x[3] = JOIN_v32u32(s + row * (3), s + row * (7));
     for (int m = 0; m < 2; ++m) y[2 * m] = LOW_v32u32(x[m], x[m + 2]), y[2 * m + 1] = HIGH_v32u32(x[m], x[m + 2]);
     for (int m = 0; m < 2; ++m) x[2 * m] = LOW_v32u32(y[m], y[m + 2]), x[2 * m + 1] = HIGH_v32u32(y[m], y[m + 2]);
-    for (int c = 0; c < 4; ++c) *(v32u32 *)(d + column * (c)) = x[c];
+    *(v32u32 *)(d + column * (0)) = x[0];
+    *(v32u32 *)(d + column * (1)) = x[1];
+    *(v32u32 *)(d + column * (2)) = x[2];
+    *(v32u32 *)(d + column * (3)) = x[3];
 #else
     for (int c = 0; c < 4; ++c)
         for (int r = 0; r < 8; ++r)

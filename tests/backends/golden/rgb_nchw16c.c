@@ -42,7 +42,22 @@ static inline void transpose_u8_16x16_0to3or0(const char *restrict s, ptrdiff_t 
     for (int m = 0; m < 8; ++m) x[2 * m] = LOW_v16u8(y[m], y[m + 8]), x[2 * m + 1] = HIGH_v16u8(y[m], y[m + 8]);
     for (int m = 0; m < 8; ++m) y[2 * m] = LOW_v16u8(x[m], x[m + 8]), y[2 * m + 1] = HIGH_v16u8(x[m], x[m + 8]);
     for (int m = 0; m < 8; ++m) x[2 * m] = LOW_v16u8(y[m], y[m + 8]), x[2 * m + 1] = HIGH_v16u8(y[m], y[m + 8]);
-    for (int c = 0; c < 16; ++c) *(v16u8 *)(d + column * (c)) = x[c];
+    *(v16u8 *)(d + column * (0)) = x[0];
+    *(v16u8 *)(d + column * (1)) = x[1];
+    *(v16u8 *)(d + column * (2)) = x[2];
+    *(v16u8 *)(d + column * (3)) = x[3];
+    *(v16u8 *)(d + column * (4)) = x[4];
+    *(v16u8 *)(d + column * (5)) = x[5];
+    *(v16u8 *)(d + column * (6)) = x[6];
+    *(v16u8 *)(d + column * (7)) = x[7];
+    *(v16u8 *)(d + column * (8)) = x[8];
+    *(v16u8 *)(d + column * (9)) = x[9];
+    *(v16u8 *)(d + column * (10)) = x[10];
+    *(v16u8 *)(d + column * (11)) = x[11];
+    *(v16u8 *)(d + column * (12)) = x[12];
+    *(v16u8 *)(d + column * (13)) = x[13];
+    *(v16u8 *)(d + column * (14)) = x[14];
+    *(v16u8 *)(d + column * (15)) = x[15];
 #else
     const uint8_t fill = 0x0u;
     for (int c = 0; c < 16; ++c)

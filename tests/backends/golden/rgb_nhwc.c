@@ -16,7 +16,9 @@ static inline void interleave_3_u8_32(char *restrict d, const char *restrict s, 
 {
 #ifdef EQSAT_VECTORS
     v32u8 x[3], y[3];
-    for (int m = 0; m < 3; ++m) x[m] = *(const v32u8 *)(s + row * m);
+    x[0] = *(const v32u8 *)(s + row * 0);
+    x[1] = *(const v32u8 *)(s + row * 1);
+    x[2] = *(const v32u8 *)(s + row * 2);
     y[0] = __builtin_shufflevector(x[0], x[0], 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10, 5, 16, 27, 22, 17, 28, 23, 18, 29, 24, 19, 30, 25, 20, 31, 26, 21);
     y[1] = __builtin_shufflevector(x[1], x[1], 5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 10, 21, 16, 27, 22, 17, 28, 23, 18, 29, 24, 19, 30, 25, 20, 31, 26);
     y[2] = __builtin_shufflevector(x[2], x[2], 10, 5, 0, 11, 6, 1, 12, 7, 2, 13, 8, 3, 14, 9, 4, 15, 26, 21, 16, 27, 22, 17, 28, 23, 18, 29, 24, 19, 30, 25, 20, 31);
@@ -29,8 +31,9 @@ static inline void interleave_3_u8_32(char *restrict d, const char *restrict s, 
     y[0] = __builtin_shufflevector(x[0], x[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47);
     y[1] = __builtin_shufflevector(x[2], x[0], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63);
     y[2] = __builtin_shufflevector(x[1], x[2], 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63);
-    for (int m = 0; m < 3; ++m) x[m] = y[m];
-    for (int m = 0; m < 3; ++m) *(v32u8 *)(d + 32 * m) = x[m];
+    *(v32u8 *)(d + 32 * 0) = y[0];
+    *(v32u8 *)(d + 32 * 1) = y[1];
+    *(v32u8 *)(d + 32 * 2) = y[2];
 #else
     for (int k = 0; k < 32; ++k)
         for (int m = 0; m < 3; ++m)
