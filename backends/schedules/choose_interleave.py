@@ -19,7 +19,7 @@ POWERS = (2, 4, 8)
 """Even numbers of rows that are interleaved in registers, by rounds that interleave two vectors."""
 WIDE_ROWS = 5
 """So many rows of bytes, or more, an odd number, are interleaved by permutations of whole lines. Three go at the speed
-of the caches either way. Measured."""
+of the first caches either way, and are interleaved so where the second one does not hold them. Measured."""
 TILE_LINES = 8
 """Lines of the result that are written one after the other, in tiles of short rows. Measured."""
 LEAST_STEPS = 4
@@ -69,7 +69,7 @@ def choose_interleave(move: Move, machine: Machine, threads: int, i: int, j: int
     apart = nontemporal and small == j and move.extents[long] <= STEPS
     if apart and not whole_lines(move.out.strides, size, long):
         nontemporal = apart = False
-    many = count % 2 == 1 and count >= WIDE_ROWS and size == 1
+    many = size == 1 and count % 2 == 1 and (count >= WIDE_ROWS or 2 * move.points > machine.second)
     wide = in_registers and many and block >= LINE and machine.vector >= LINE
     tiles = tiles_of(move, long, small, others) if in_registers and small == i else ()
     return Interleave(

@@ -294,13 +294,14 @@ def test_lines_of_bytes_are_interleaved(flags: str, monkeypatch: pytest.MonkeyPa
     """Of few rows, and back, with permutations of bytes in whole lines where there are any, and without."""
     monkeypatch.setenv("EQSAT_CFLAGS", flags)
     cases: dict[str, Tensor] = {}
-    for count in (5, 7):
+    for count in (3, 5, 7):
         for long in (64, 65, 127, 128, 900):
             cases[f"woven {count} {long}"] = input(f"x{count}_{long}", (2, count, long), "int8").permute_dims((0, 2, 1))
             cases[f"apart {count} {long}"] = input(f"y{count}_{long}", (2, long, count), "uint8").permute_dims(
                 (0, 2, 1)
             )
-    for machine, shift in ((Machine(64), 0), (Machine(64), 13), (Machine(64, last=1 << 8), 5)):
+    small = Machine(64, second=1 << 9)  # three rows as well where it does not hold them
+    for machine, shift in ((small, 0), (small, 13), (Machine(64, second=1 << 9, last=1 << 8), 5)):
         low = lower(Program([x for y in cases.values() for x in leaves_of(y)], cases))
         assert all(isinstance(schedule, Interleave) and schedule.wide for _, schedule in parts(low, machine))
         check_bits(cases, 1, machine, shift)
