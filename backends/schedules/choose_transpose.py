@@ -487,8 +487,8 @@ def cached_transpose(it: Transpose, machine: Machine) -> TransposeTiles:
         # A register block has whole lines of the result, which leave from end to end; half of them where rows of the
         # source meet in a set that holds half of them, and of bytes. Measured.
         halves = halves or rows_per_set(abs(it.row_strides[0]), line) >= 2 * (machine.first // PERIOD)
-        block = replace(plain, ti=line // 2, tj=HALVED) if halves else replace(plain, ti=run_i.size, tj=e)
-        block = replace(block, stage=True)
+        ti, tj = (line // 2, min(HALVED, run_j.size)) if halves else (run_i.size, e)
+        block = replace(plain, ti=ti, tj=tj, stage=True)
         return replace(block, order=result_order(move, block))
     least, aliased = TILE_LINES if it.row % LINE else 2 * TILE_LINES, any(aliases(step) for step in it.row_strides)
     beyond = 2 * move.points * size > machine.second

@@ -104,6 +104,25 @@ def test_random_views_bit_by_bit(data: st.DataObject, threads: int, machine: Mac
 
 
 @st.composite
+def corners(draw: st.DrawFn, name: str) -> Tensor:
+    """Columns of a few rows, of a line's worth or any, of an array whose rows meet in few sets of a cache or nearly."""
+    dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64")))
+    size = itemsize(dtype)
+    rows = draw(st.one_of(st.sampled_from([32 // size, 64 // size, 128 // size]), EXTENTS))
+    columns, start = draw(EXTENTS), draw(st.sampled_from([0, 0, 1, 5]))
+    width = draw(st.sampled_from([2048, 4096, 8192])) // size + draw(st.sampled_from([0, 0, 1, 64]))
+    return input(name, (rows, width), dtype).slice((0, start), (rows, columns)).permute_dims((1, 0))
+
+
+# feature: K1
+@settings(max_examples=8, suppress_health_check=ANY)
+@given(st.data(), st.sampled_from([Machine(), Machine(64), Machine(64, first=8 << 10, last=1 << 16)]))
+def test_corners_of_large_arrays(data: st.DataObject, machine: Machine) -> None:
+    """Nothing around their results is written: the tiles that suit the strides are no larger than what is left."""
+    check_bits({f"y{n}": data.draw(corners(f"x{n}")) for n in range(16)}, 1, machine, data.draw(st.integers(0, 15)))
+
+
+@st.composite
 def large_transposes(draw: st.DrawFn) -> Tensor:
     """Rows of 12 lines or more, of one axis or two, that become columns; some of them backwards; or parts of lines."""
     dtype = draw(st.sampled_from(("uint8", "float16", "float32", "float64", "bool")))

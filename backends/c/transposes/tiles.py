@@ -105,6 +105,7 @@ class TransposeTilesPrinter(SchedulePrinter[TransposeTiles]):
         # Of a row that the source has only in part, a tile takes all.
         assert not move.boxed or (move.boxed == i.loops and schedule.ti == i.size and move.fill is not None)
         assert min(schedule.ti, schedule.tj) >= BLOCK // self.size, "a tile is smaller than a register block"
+        assert schedule.ti <= i.size and schedule.tj <= j.size, "a tile exceeds its runs"
         if not i.single:
             define_offsets(text, move, i, self.source, "row")
         if not j.single:
