@@ -115,7 +115,7 @@ def stored_in_parts(text: str) -> set[str]:
 def test_blocks_stay_in_registers(vector: int, flags: str) -> None:
     """Also where their results are adjacent: gcc takes loops over such vectors for copies of memory, by wider ones."""
     compiler = find_compiler()
-    if compiler is None or platform.machine() != "x86_64":
+    if platform.machine() != "x86_64":
         pytest.skip("looks at the instructions of one kind of processor")
     kinds = ("nhwc 16", "blocked", "strips", "woven 5", "woven 7")
     for name, y in chosen_cases().items():
