@@ -95,7 +95,7 @@ def test_a_tensor_joined_to_itself_between_transposes_is_a_tile(shape: tuple[Any
     nodes.append(helper.make_node("Concat", ["a"] * times, ["b"], axis=axis))
     nodes.append(helper.make_node("Transpose", ["b"], ["y"], perm=[0, 2, 1]))
     model = _model(nodes, {}, shape, "y")
-    found = eq.onnx.optimize(model)
+    found = eq.onnx.optimize(model, prices=shipped())
     assert [n.op_type for n in found.model.graph.node] == ["Tile"] and found.cost_after < found.cost_before
     assert compare_models(model, found.model).equal
 
@@ -122,7 +122,7 @@ def test_a_border_of_a_type_that_runtimes_do_not_pad_is_gathered() -> None:
         model = _model(nodes, {"i": rows}, (4, 5, 30), "y")
         for end in (*model.graph.input, *model.graph.output):
             end.type.tensor_type.elem_type = dtype
-        found = eq.onnx.optimize(model)
+        found = eq.onnx.optimize(model, prices=shipped())
         assert sorted(n.op_type for n in found.model.graph.node) == sorted(["Neg", wanted])
         assert compare_models(model, found.model).equal
 
