@@ -68,6 +68,7 @@ def as_dtype(dtype: Any) -> str:
     return name
 
 
+@lru_cache(maxsize=256)
 def split_vector(dtype: str) -> tuple[str, int]:
     """The name of one lane and the number of lanes, of the name of a type.
 

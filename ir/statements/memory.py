@@ -47,8 +47,13 @@ class Allocation:
 
     def place(self, index: Sequence[int]) -> Place | None:
         """Where an index lies among the cells; None where it is out of range."""
-        if not all(0 <= i < n for i, n in zip(index, self.shape, strict=True)):
-            return None
+        at = self.offset
+        for i, n, step in zip(index, self.shape, self.strides, strict=True):
+            if not 0 <= i < n:
+                return None
+            at += i * step
+        if not self.decl.axis_separators:
+            return (at,)
         ends = (0, *self.decl.axis_separators, len(self.shape))
         steps = [i * s for i, s in zip(index, self.strides, strict=True)]
         return tuple(self.offset + sum(steps[a:b]) for a, b in pairwise(ends))

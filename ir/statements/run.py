@@ -25,15 +25,15 @@ from eqsat.ir.statements.memory import (
     region,
 )
 from eqsat.ir.statements.primfunc import PrimFunc, as_function
+from eqsat.ir.statements.scalars import Plan
 from eqsat.ir.statements.sizes import Sizes, number
 from eqsat.ir.statements.ssa import with_own_names
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, Seq, Stmt, Store, statements
 from eqsat.ir.statements.unknown import Unknowns
 from eqsat.ir.terms.bindings import Bindings
-from eqsat.ir.terms.evaluate import Mask, Order, evaluate_masked, order_of
+from eqsat.ir.terms.evaluate import Mask, evaluate_masked
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import nodes_of
 
 NOTHING = np.zeros((), np.uint8)
 """That all is known of a value."""
@@ -46,7 +46,7 @@ class _Machine:
         self.buffers = buffers
         self.sizes = sizes
         self.track = track
-        self.orders: dict[tuple[int, ...], tuple[Order, bool]] = {}
+        self.plans: dict[tuple[int, ...], Plan] = {}
         self.suspect = False  # whether a cell was read of which not all is known, or that must not be read
         self.axes: dict[Term, NDArray] = {s: np.asarray(n, np.int64) for s, n in sizes.items()}
 
@@ -54,6 +54,8 @@ class _Machine:
 
     def places(self, name: str, index: Sequence[NDArray]) -> list[Place | None]:
         """Where each lane of an index lies; None where it is out of range."""
+        if all(i.ndim == 0 for i in index):
+            return [self.buffers[name].place([int(i) for i in index])]
         lanes = max((i.size for i in index), default=1)
         flat = [np.broadcast_to(np.ravel(i), (lanes,)) for i in index]
         found = self.buffers[name]
@@ -97,10 +99,13 @@ class _Machine:
 
     def values(self, terms: Sequence[Term]) -> tuple[list[NDArray], list[NDArray]]:
         """The values of terms, and what is known of each."""
-        order, holes = self.order(terms)
-        if not (self.track and holes):
+        plan = self.plan(terms)
+        if not (self.track and plan.holes):
             self.suspect = False
-            pairs = evaluate_masked(terms, self.axes, self.load, None, order)
+            pairs = plan.evaluate(self.axes, self.buffers, self.load, self.track)
+            if pairs is None:
+                self.suspect = False
+                pairs = evaluate_masked(terms, self.axes, self.load, None, plan.order)
             if not self.suspect:
                 for term, (_, bad) in zip(terms, pairs, strict=True):
                     self.refuse_undefined(term, bad)
@@ -113,12 +118,13 @@ class _Machine:
                 self.refuse_unknown("index of", node, [unknown.states[a] for a in node.args])
         return [unknown.values[term] for term in terms], [unknown.states[term] for term in terms]
 
-    def order(self, terms: Sequence[Term]) -> tuple[Order, bool]:
-        """The order of evaluation, and whether a hole is among the terms; looked up after the first time."""
+    def plan(self, terms: Sequence[Term]) -> Plan:
+        """How terms are evaluated; looked up after the first time."""
         key = tuple(x.serial for x in terms)
-        if key not in self.orders:
-            self.orders[key] = order_of(terms, self.axes), bool(nodes_of("hole", *terms))
-        return self.orders[key]
+        found = self.plans.get(key)
+        if found is None:
+            found = self.plans[key] = Plan(terms, self.axes)
+        return found
 
     def refuse_undefined(self, term: Term, bad: Mask) -> None:
         if bad is not None and bool(np.any(bad)):
@@ -126,7 +132,7 @@ class _Machine:
             raise EvaluationError(f"statement with {term}", f"undefined (out of range or a zero divisor){where}")
 
     def refuse_unknown(self, use: str, term: Term | str, states: Sequence[NDArray]) -> None:
-        if any(s.any() for s in states):
+        if any(s is not NOTHING and s.any() for s in states):
             raise EvaluationError(f"{use} {term}", f"depends on a value that is unknown{self.here()}")
 
     def condition(self, term: Term, use: str) -> bool:
@@ -175,7 +181,8 @@ class _Machine:
         found = self.buffers[stmt.buffer]
         places = self.places(stmt.buffer, index)
         vectors = found.decl.lanes > 1
-        lanes = [value] if vectors else np.broadcast_to(value, (len(places),))
+        one = vectors or (len(places) == 1 and value.ndim == 0)
+        lanes = [value] if one else np.broadcast_to(value, (len(places),))
         for k, place in enumerate(places):
             if place is None:
                 at = tuple(int(np.ravel(i)[min(k, i.size - 1)]) for i in index)

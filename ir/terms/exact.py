@@ -29,6 +29,8 @@ def actual_magnitude(value: NDArray) -> int:
     """
     if not value.size:
         return 0
+    if not value.ndim:
+        return abs(int(value))
     return max(abs(int(value.min())), abs(int(value.max())))
 
 
@@ -79,12 +81,19 @@ def exact_operation(term: Term, values: Sequence[NDArray]) -> NDArray:
     if term.op == "ramp":
         base, stride = np.asarray(values[0], object), np.asarray(values[1], object)
         return narrowed(np.asarray(base[..., None] + stride[..., None] * np.arange(term.lanes).astype(object)))
-    result: Any = np.frompyfunc(_scalar_function(term), len(values), 1)(*values)
+    result: Any = np.frompyfunc(integer_function(term), len(values), 1)(*values)
     return narrowed(np.asarray(result, dtype=object))
 
 
-def _scalar_function(term: Term) -> Callable[..., int]:
-    """The operation on Python integers; numpy hands out its own, which do not grow."""
+def integer_function(term: Term) -> Callable[..., int]:
+    """An index operation as a function of integers, exact at any size; numpy's own, which do not grow, are taken too.
+
+    >>> from eqsat.ir.terms.term import var
+    >>> integer_function(var("i") // 4)(-1, 4)
+    -1
+
+    Raises EvaluationError where the operation is undefined, and TooLarge for a product that is not worth computing.
+    """
     op = term.op
 
     def weighted_sum(*values: Any) -> int:
