@@ -19,11 +19,12 @@ from eqsat.passes.context import Context
 from eqsat.passes.effects import check_term
 from eqsat.passes.flow import context_at
 from eqsat.passes.fresh import renamed
-from eqsat.passes.paths import EMPTY, is_empty, joined, paths, put, tidy, with_body
+from eqsat.passes.paths import EMPTY, Path, is_empty, joined, paths, put, tidy, with_body
+from eqsat.proving.question import definedness
 
 HoistKind = Literal["if", "where", "boolean"]
 ALL: tuple[HoistKind, ...] = ("if", "where", "boolean")
-MOST = 16  # each one writes its loop twice
+MOST = 16  # each one writes its loop twice, outer loops first: so no copy of a loop holds copies made before
 
 
 def hoist_expression(func: PrimFunc, kinds: Collection[HoistKind] = ALL) -> PrimFunc:
@@ -42,10 +43,10 @@ def hoist_expression(func: PrimFunc, kinds: Collection[HoistKind] = ALL) -> Prim
     progress = True
     while progress and hoisted < MOST:
         progress = False
-        for path, stmt in reversed(list(paths(func.body))):
+        for path, stmt in paths(func.body):
             if not isinstance(stmt, For):
                 continue
-            test = _movable(stmt, context_at(func, path), frozenset(wanted))
+            test = _movable(func, path, stmt, frozenset(wanted))
             if test is not None:
                 func = with_body(func, put(func.body, path, _decided_before(stmt, test)))
                 hoisted, progress = hoisted + 1, True
@@ -74,18 +75,24 @@ def _folded(stmt: Stmt) -> Stmt:
     return joined(stmt, parts)
 
 
-def _movable(loop: For, context: Context, kinds: frozenset[str]) -> Term | None:
-    """A condition inside of a loop that can be decided before it."""
+def _movable(func: PrimFunc, path: Path, loop: For, kinds: frozenset[str]) -> Term | None:
+    """A condition inside of a loop that can be decided before it. What is known there is asked for only where a
+    condition reads memory or may be undefined."""
     bound = {loop.axis, *(s.axis for s in statements(loop.body) if isinstance(s, For))}
-    writes = [a for a in accesses(loop) if a.changes]
     local = {s.buffer.name for s in statements(loop.body) if isinstance(s, (Alloc, Alias))}
-    for test in _tests(loop.body, kinds):
+    for test in dict.fromkeys(_tests(loop.body, kinds)):
         if any(leaf in bound for leaf in (*nodes_of("axis", test), *nodes_of("var", test))) or test.op == "const":
             continue
         if any(str(load.payload) in local for load in nodes_of("load", test)) or nodes_of("hole", test):
             continue
-        if reads_of(test) and not ((t.int_value(loop.axis.args[0]) or 0) > 0 and _certain(loop.body, test)):
+        if not reads_of(test):
+            if definedness([test])[0] is t.TRUE or check_term(test, context_at(func, path)) is None:
+                return test
             continue
+        if not ((t.int_value(loop.axis.args[0]) or 0) > 0 and _certain(loop.body, test)):
+            continue
+        context = context_at(func, path)
+        writes = (a for a in accesses(loop) if a.changes)
         if all(untouched(test, w, context, loop) for w in writes) and check_term(test, context) is None:
             return test
     return None

@@ -8,11 +8,15 @@ from small_functions import check_same, function, loops, put, when
 import eqsat as eq
 from eqsat.ir.errors import ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import For, If, seq
+from eqsat.ir.statements.stmt import For, If, seq, statements
 from eqsat.ir.terms import term as t
+from eqsat.passes import hoist
+from eqsat.passes.context import Context
 from eqsat.passes.extents import reduce_loop_extents
-from eqsat.passes.hoist import hoist_expression
+from eqsat.passes.flow import context_at
+from eqsat.passes.hoist import MOST, hoist_expression
 from eqsat.passes.merge_loops import merge_adjacent_loops
+from eqsat.passes.paths import Path
 
 I32, F32 = "int32", "float32"
 i, j, n = eq.axis("i", 4), eq.axis("j", 4), eq.axis("n", 16)
@@ -80,6 +84,45 @@ def test_a_condition_that_is_not_defined_before_the_loop_stays() -> None:
         {"F": ((2,), I32), **GRID}, loops([i, j], when(t.logical_and(i < 2, inside), put("A", [i, j], c(1))))
     )
     check_same(guarded, hoist_expression(guarded))
+
+
+def nested(depth: int) -> PrimFunc:
+    """Loops in loops, in each a branch on the axis around it."""
+    lines = ["func f(A: int32[4])", "  for i0 in 2:"]
+    for k in range(1, depth + 1):
+        ind = "  " * (k + 1)
+        lines += [f"{ind}for i{k} in 2:", f"{ind}  if i{k - 1} < 1:", f"{ind}    A[{k % 4}] = A[{(k + 1) % 4}] + int32({k})"]
+    return PrimFunc.parse("\n".join(lines))
+
+
+# feature: E9
+@pytest.mark.parametrize("depth", [1, 3, 6, 9])
+def test_each_condition_that_moves_copies_the_function_once(depth: int) -> None:
+    before = nested(depth)
+    after = hoist_expression(before)
+    size = len(list(statements(before.body)))
+    assert len(list(statements(after.body))) <= (MOST + 1) * size
+    if depth < 9:
+        check_same(before, after)
+    if depth < 4:  # more than that and some conditions are left
+        with pytest.raises(ScheduleError, match="no condition"):
+            hoist_expression(after)
+
+
+# feature: E9
+def test_conditions_that_are_defined_everywhere_ask_nothing_of_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[PrimFunc] = []
+
+    def recorded(func: PrimFunc, path: Path) -> Context:
+        asked.append(func)
+        return context_at(func, path)
+
+    monkeypatch.setattr(hoist, "context_at", recorded)
+    hoist_expression(nested(4))
+    assert not asked
+    inside = t.compare("eq", t.load("F", [i], I32), c(1))
+    hoist_expression(function({"F": ((4,), I32), **GRID}, loops([i, j], when(inside, put("A", [i, j], c(1))))))
+    assert asked
 
 
 # feature: E10
