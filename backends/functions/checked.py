@@ -122,15 +122,16 @@ class _Checks:
             reached = guards(term)
             for node in nodes_of("load", term):
                 if isinstance(node.payload, str):
-                    for index, reach in self.lanes(node.args, reached[node], str(node), decls):
-                        shape = decls[node.payload].shape
+                    shape = decls[node.payload].shape
+                    for index, reach in self.lanes(node.args, reached[node], str(node), decls, shape, context):
                         found = self.needed(str(node), index, shape, t.logical_and(context, reach))
                         shown = shown or (str(node) if found else "")
                         parts += [t.logical_or(t.logical_not(reach), claim) for claim in found]
         if isinstance(stmt, Store):
             text = f"{stmt.buffer}[{', '.join(map(str, stmt.index))}]"
-            for index, _ in self.lanes(stmt.index, t.TRUE, text, decls):
-                found = self.needed(text, index, decls[stmt.buffer].shape, context)
+            shape = decls[stmt.buffer].shape
+            for index, _ in self.lanes(stmt.index, t.TRUE, text, decls, shape, context):
+                found = self.needed(text, index, shape, context)
                 shown = shown or (text if found else "")
                 parts += found
         if parts:
@@ -138,19 +139,36 @@ class _Checks:
         return t.logical_and(*parts)
 
     def lanes(
-        self, index: Sequence[Term], reach: Term, text: str, decls: Mapping[str, BufferDecl]
+        self,
+        index: Sequence[Term],
+        reach: Term,
+        text: str,
+        decls: Mapping[str, BufferDecl],
+        shape: Sequence[Dim],
+        context: Term,
     ) -> list[tuple[Sequence[Term], Term]]:
         """An access and the condition under which it happens: as they are for scalars and for ramps, of which the ends
-        tell; else lane by lane."""
+        tell; else lane by lane. Nothing where vectors decide, and it is inside whatever they say."""
         if reach.lanes == 1 and all(i.lanes == 1 or i.op == "ramp" for i in index):
             return [(index, reach)]
         if any(decls[n.payload].lanes > 1 for n in nodes_of("load", *index, reach) if isinstance(n.payload, str)):
+            if reach.lanes > 1 and self.inside(index, text, shape, context):
+                return []
             problem = "it depends, lane by lane, on elements that are vectors"
             raise BoundsError(
                 f"{self.what}: access {text}", problem, "declare the buffer that it depends on in scalars"
             )
         count = max(x.lanes for x in (*index, reach))
         return [([lane(i, k, {}) for i in index], lane(reach, k, {})) for k in range(count)]
+
+    def inside(self, index: Sequence[Term], text: str, shape: Sequence[Dim], context: Term) -> bool:
+        """Whether an access stays in its buffer, also in lanes where it does not happen."""
+        if any(i.lanes > 1 and i.op != "ramp" for i in index):
+            return False
+        outside, self.exact = self.exact, False
+        found = self.needed(text, index, shape, context)
+        self.exact = outside
+        return not found
 
     def needed(self, text: str, index: Sequence[Term], shape: Sequence[Dim], guard: Term) -> list[Term]:
         """The claims that are not shown of one access."""

@@ -8,8 +8,7 @@ from eqsat.backends.functions.c_printer import StatementPrinter
 from eqsat.backends.functions.prepare import Prepared
 from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
 from eqsat.backends.opencl.profile import Profile
-from eqsat.ir.errors import BackendError
-from eqsat.ir.statements.stmt import Alias, For, Seq, Stmt, statements, stmt_terms
+from eqsat.ir.statements.stmt import Alias, Alloc, For, Seq, Stmt, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
@@ -22,11 +21,10 @@ class ClStatementPrinter(StatementPrinter):
 
     def __init__(self, prepared: Prepared, profile: Profile) -> None:
         super().__init__(prepared, 1)
-        held = [d.scalar for d in self.func.buffer_map.values()]
+        local = [s.buffer.scalar for s in statements(prepared.body) if isinstance(s, (Alloc, Alias))]
+        held = [*(d.scalar for d in self.func.buffer_map.values()), *local]
         held += [n.dtype for s in statements(prepared.body) for n in postorder(*stmt_terms(s))]
-        if "float64" in held and not profile.double:
-            problem = f"needs float64, which {profile.name} has not (cl_khr_fp64)"
-            raise BackendError(f"function {self.func.name}", problem, "cast, or choose another device")
+        profile.require(f"function {self.func.name}", held)
         names = self.signature.names
         self.expressions = ClExpressions(names, prepared.index, prepared.simplifier, {}, profile.exact_division)
         self.expressions.axes.update(prepared.names)

@@ -16,7 +16,6 @@ from eqsat.backends.opencl.expr import ClExpressions, helper_texts, spell
 from eqsat.backends.opencl.grid import GROUP, WIDE_GROUP, Grid, grids, positions_each
 from eqsat.backends.opencl.image import Image, PixelStore, pixel_loads, row_and_column
 from eqsat.backends.opencl.profile import Profile
-from eqsat.ir.dtypes import BFLOAT16, COMPLEX
 from eqsat.ir.errors import BackendError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.stmt import Alias, Alloc, For, Stmt, Store, statements, stmt_terms
@@ -52,7 +51,9 @@ class KernelPrinter(FunctionPrinter):
         _check_ranks(func)
         self.images = {n: images[n] for n in func.params if n in images}
         super().__init__(func, 1, simplifier, 0)
-        _check_types(func, [x for s in statements(func.body) for x in self.terms(s)], profile)
+        terms = postorder(*(x for s in statements(func.body) for x in self.terms(s)))
+        held = [*(d.dtype for d in func.buffer_map.values()), *(n.dtype for n in terms)]
+        profile.require(f"kernel of {plain(func.note) or func.name}", held)
         self.grids = grids(func, simplifier, profile.kind, profile.units)
         self.items = sum(g.items for g in self.grids)
         self.group, self.each = 1, 1
@@ -190,17 +191,6 @@ def _check_ranks(func: PrimFunc) -> None:
         if len(decl.shape) != 1:
             problem = f"has {len(decl.shape)} physical axes; target opencl takes flat buffers, and images as arguments"
             raise BackendError(f"buffer {name} of function {func.name}", problem, "flatten it")
-
-
-def _check_types(func: PrimFunc, terms: Sequence[Term], profile: Profile) -> None:
-    held = [d.dtype for d in func.buffer_map.values()] + [n.dtype for n in postorder(*terms)]
-    strange = next((d for d in held if d == BFLOAT16 or d in COMPLEX), None)
-    if strange is not None:
-        what = f"kernel of {plain(func.note) or func.name}"
-        raise BackendError(what, f"has {strange}, which target opencl has not", "use target c")
-    if "float64" in held and not profile.double:
-        problem = f"needs float64, which {profile.name} has not (cl_khr_fp64)"
-        raise BackendError(f"kernel of {plain(func.note) or func.name}", problem, "cast, or choose another device")
 
 
 def print_cl(printers: Sequence[KernelPrinter | HostCall], lowered: Lowered) -> ClUnit:

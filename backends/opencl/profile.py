@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+
+from eqsat.ir.dtypes import BFLOAT16, COMPLEX
+from eqsat.ir.errors import BackendError
 
 
 @dataclass(frozen=True)
@@ -30,3 +34,12 @@ class Profile:
     """Bytes of the largest buffer."""
     tile: str = "padded"
     """Where the cells of a transposed tile lie in local memory: one of `local_tiles.LAYOUTS`."""
+
+    def require(self, what: str, held: Collection[str]) -> None:
+        """BackendError where a kernel holds a type that OpenCL C, or this device, has not."""
+        strange = next((d for d in held if d == BFLOAT16 or d in COMPLEX), None)
+        if strange is not None:
+            raise BackendError(what, f"has {strange}, which target opencl has not", "use target c")
+        if "float64" in held and not self.double:
+            problem = f"needs float64, which {self.name} has not (cl_khr_fp64)"
+            raise BackendError(what, problem, "cast, or choose another device")

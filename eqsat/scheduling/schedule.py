@@ -353,7 +353,8 @@ class Schedule(WholeFunction):
     def assume(self, condition: Term | str, block: str | None = None) -> None:
         """Assume a condition at the start, or before a block; a promise of the caller, which the trace keeps.
 
-        As text it speaks of loops by their names, which stand for all of their iterations.
+        As text it speaks of loops by their names, which stand for all of their iterations; where loops over different
+        extents are called `i`, `i_0` is the first of them, `i_1` the next, and `i` is an error.
 
         >>> from eqsat.ir.terms.term import const, load
         >>> s = example()

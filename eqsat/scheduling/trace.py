@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -10,19 +12,21 @@ from eqsat.ir.errors import ParseError
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.term_json import term_from_json, term_to_json
+from eqsat.ir.statements.names import names_of
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import For, statements
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import UNDEF
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name, symbol_names
-from eqsat.ir.terms.walk import substitute, symbols
+from eqsat.ir.terms.walk import free_variables, substitute, symbols
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
     """One primitive: its arguments, the names that it made, the float accumulations that it reordered, and the smaller
-    steps that it consists of. `sizes` are symbols of the arguments that the function shows by another name than theirs,
-    since several have that."""
+    steps that it consists of. `sizes` are symbols and loops of the arguments that the function shows by another name
+    than theirs, since several have that."""
 
     name: str
     args: Mapping[str, Any]
@@ -94,19 +98,21 @@ class Trace:
             name = reader.string(reader.field(data, "name"), "name")
             named = reader.mapping(data.get("sizes", {}), "sizes")
             sizes = {shown: term_from_json(reader.string(size, "size")) for shown, size in named.items()}
-            if any(size.op != "sym" for size in sizes.values()):
-                raise ParseError("JSON of trace", "a size is no symbol")
+            if any(size.op not in ("sym", "var", "axis") for size in sizes.values()):
+                raise ParseError("JSON of trace", "a size is neither a symbol nor a loop")
             steps.append(Step(name, {k: _decode(v) for k, v in args.items()}, *lists, sizes=sizes))
         return Trace(tuple(steps))
 
 
 def _called(name: str, size: Term) -> Term:
+    if size.op != "sym":
+        return t.var(name, *size.args)
     facts = t.symbol_facts(size)
     return t.sym(name, facts.lower, facts.upper, facts.multiple_of)
 
 
 def sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Term]:
-    """The symbols in the arguments of a step that its function shows by another name than theirs.
+    """The symbols and loops in the arguments of a step that its function shows by another name than theirs.
 
     >>> import eqsat as eq
     >>> f = eq.primfunc("f")
@@ -118,12 +124,33 @@ def sizes_of(func: PrimFunc, args: Mapping[str, Any]) -> dict[str, Term]:
     used: set[Term] = set()
 
     def note(term: Term) -> dict[Term, Term]:
-        used.update(symbols(term))
+        used.update(symbols(term), free_variables(term))
         return {}
 
     for value in args.values():
         _moved(value, note)
-    return {name: x for x, name in symbol_names(func.symbols).items() if name != leaf_name(x) and x in used}
+    shown = {**symbol_names(func.symbols), **axis_names(func)}
+    return {name: x for x, name in shown.items() if name != leaf_name(x) and x in used}
+
+
+def axis_names(func: PrimFunc) -> dict[Term, str]:
+    """What the text of a step calls the loops of a function: loops over different extents that share a name are
+    numbered.
+
+    >>> text = "func f(A: int8[6])\\n  for i in 4:\\n    A[i] = int8(1)\\n  for i in 6:\\n    A[i] = int8(2)"
+    >>> list(axis_names(PrimFunc.parse(text)).values())
+    ['i_0', 'i_1']
+    """
+    axes = list(dict.fromkeys(s.axis for s in statements(func.body) if isinstance(s, For)))
+    count = Counter(map(leaf_name, axes))
+    taken, found = {*count, *names_of(func)}, dict[Term, str]()
+    for axis in axes:
+        name = leaf_name(axis)
+        if count[name] > 1:
+            name = next(n for k in itertools.count() if (n := f"{name}_{k}") not in taken)
+            taken.add(name)
+        found[axis] = name
+    return found
 
 
 def at_sizes_of(func: PrimFunc, args: Mapping[str, Any], sizes: Mapping[str, Term] | None = None) -> dict[str, Any]:

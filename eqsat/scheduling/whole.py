@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,11 +10,12 @@ from eqsat.ir.errors import EqsatError, ScheduleError
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.statements.decl import with_lanes
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.stmt import Alias, Alloc, For, statements
+from eqsat.ir.statements.stmt import Alias, Alloc, statements
 from eqsat.ir.terms.parse import parse_expr
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name, symbol_names
 from eqsat.passes.hoist import HoistKind
+from eqsat.scheduling.trace import axis_names
 
 
 @keyword_methods
@@ -199,8 +201,14 @@ class WholeFunction:
         """A condition that a user gives: a term, or text over the function's loops, sizes and buffers."""
         if not isinstance(given, str):
             return given
-        loops = {leaf_name(s.axis): s.axis for s in statements(self.func.body) if isinstance(s, For)}
-        return self._term(given, loops)
+        shown = axis_names(self.func)
+        for word in re.findall(r"\w+", given):
+            alike = {name: axis for axis, name in shown.items() if leaf_name(axis) == word != name}
+            if alike:
+                several = ", ".join(f"{name} over {axis.args[0]}" for name, axis in alike.items())
+                problem = f"{word} is the name of {len(alike)} loops"
+                raise ScheduleError(f"term {given!r}", problem, f"write {several}, or use rename_loop")
+        return self._term(given, {name: axis for axis, name in shown.items()})
 
     def _term(self, text: str, names: Mapping[str, Term]) -> Term:
         """The term of a text over these names, the function's sizes and its buffers."""

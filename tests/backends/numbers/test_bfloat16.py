@@ -175,6 +175,11 @@ def test_another_process_reads_it() -> None:
 def test_opencl_says_that_it_has_none() -> None:
     with pytest.raises(BackendError, match="has bfloat16, which target opencl has not"):
         eq.compile(as_program(eq.input("x", (2, 3), "bfloat16") + 1), "opencl")
+    for inner in ("x[0] = x[1]", "alloc t: bfloat16[4]", "alias t: bfloat16[2] = y"):
+        dtype = "bfloat16" if inner.startswith("x") else "float32"
+        func = eq.PrimFunc.parse(f"func f(x: {dtype}[4], y: float32[1])\n  {inner}\n  y[0] = float32(1.0)")
+        with pytest.raises(BackendError, match="function f: has bfloat16, which target opencl has not"):
+            eq.compile(func, "opencl")
 
 
 def test_a_constant_as_text_is_the_same_constant() -> None:

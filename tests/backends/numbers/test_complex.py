@@ -139,3 +139,5 @@ def test_nothing_is_computed(number: int) -> None:
 def test_opencl_says_that_it_has_none() -> None:
     with pytest.raises(BackendError, match="has complex64, which target opencl has not"):
         eq.compile(as_program(eq.input("x", (2, 3), "complex64").permute_dims((1, 0))), "opencl")
+    with pytest.raises(BackendError, match="function f: has complex64, which target opencl has not"):
+        eq.compile(eq.PrimFunc.parse("func f(x: complex64[4])\n  x[0] = x[1]"), "opencl")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from names_again import with_loops_again, with_names_again
 from padded_functions import PaddedFunctions
 from random_primfuncs import random_case
 from random_schedules import attempt, draw, kept_steps, steps, whole_steps, widened
@@ -53,9 +54,13 @@ func vectors(A: float32[16], B: float32[16])
 
 def subject(seed: int, rng: random.Random) -> Subject:
     """A random function with room around its local buffers; some have no meaning on their arguments, the loops of some
-    have names that the library gives to what it makes."""
+    have names that the library gives to what it makes, and in a fifth buffers share names, and loops theirs."""
     made = drawn(seed, rng)
-    return made if seed % 3 else replace(made, func=with_known_names(made.func, random.Random(seed)))
+    if seed % 3 == 0:
+        made = replace(made, func=with_known_names(made.func, random.Random(seed)))
+    if seed % 5 == 2:
+        made = replace(made, func=with_loops_again(with_names_again(made.func), random.Random(seed)))
+    return made
 
 
 def with_known_names(func: PrimFunc, rng: random.Random) -> PrimFunc:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from names_again import with_loops_again, with_names_again
 from random_primfuncs import random_case
 from random_schedules import attempt, steps, whole_steps
 from scheduled_functions import arrays
 
 import eqsat as eq
-from eqsat.ir.errors import EvaluationError
+from eqsat.ir.errors import EvaluationError, ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.rewrite import with_children, with_terms
-from eqsat.ir.statements.ssa import renamed
-from eqsat.ir.statements.stmt import Alias, Alloc, Stmt, Store, children, statements
-from eqsat.ir.terms.walk import renumber_loads
+from eqsat.ir.statements.stmt import Alias, Alloc, statements
 from eqsat.scheduling.mapped import same_scheduled
 from eqsat.scheduling.schedule import Schedule
+from eqsat.scheduling.script import take_steps
 from eqsat.scheduling.trace import Trace
 
 TWO_OWNERS = """func f(A: int32[8], B: int32[8], C: int32[8])
@@ -44,26 +41,6 @@ TWO_RANKS = """func f(A: int32[4, 6], C: int32[4])
     T[0, j] = A[0, j]"""
 
 
-def with_names_again(func: PrimFunc) -> PrimFunc:
-    """The function whose local buffers have the fewest names: one that is out of sight is taken again."""
-
-    def stmt(old: Stmt, names: Mapping[str, str]) -> Stmt:
-        if isinstance(old, (Alloc, Alias)):
-            taken = {*func.params, *names.values()}
-            name = next(n for n in (f"v{k}" for k in range(99)) if n not in taken)
-            body = stmt(old.body, {**names, old.buffer.name: name})
-            decl = renamed(old.buffer, name)
-            if isinstance(old, Alloc):
-                return Alloc(decl, body)
-            return Alias(decl, names.get(old.data, old.data), body, old.offset)
-        new = with_terms(old, lambda term: renumber_loads(term, names))
-        if isinstance(new, Store):
-            return replace(new, buffer=names.get(new.buffer, new.buffer))
-        return with_children(new, [stmt(part, names) for part in children(new)])
-
-    return replace(func, body=stmt(func.body, {}))
-
-
 def locals_of(func: PrimFunc) -> list[str]:
     return [s.buffer.name for s in statements(func.body) if isinstance(s, (Alloc, Alias))]
 
@@ -71,7 +48,7 @@ def locals_of(func: PrimFunc) -> list[str]:
 def kept(seed: int) -> bool:
     """Whether a random function has a name twice; steps keep its meaning, and their trace is replayed."""
     case = random_case(seed, without=("vectors",))
-    func = with_names_again(case.func)
+    func = with_loops_again(with_names_again(case.func), random.Random(seed))
     if len(set(locals_of(func))) == len(locals_of(func)):
         return False
     rng = random.Random(seed)
@@ -146,6 +123,27 @@ def test_functions_cut_at_a_stage_and_formulas_know_them_apart() -> None:
     assert made["y"].tolist() == [1, 2, 3, 4]
     formula = eq.as_formula(func)
     assert eq.evaluate(formula, {"x": x}).tolist() == [1, 2, 3, 4]
+
+
+def test_conditions_say_which_of_the_loops_of_one_name_they_mean() -> None:
+    """The text of a trace spoke of whichever loop came last: a promise for 4 iterations became one for 6."""
+    func = PrimFunc.parse("""func f(A: int32[6])
+  for i in 4:
+    A[i] = int32(1)
+  for i in 6:
+    A[i] = A[i] + int32(2)""")
+    short, long = (eq.axis("i", n) for n in (4, 6))
+    for axis, name in ((short, "i_0"), (long, "i_1")):
+        s = Schedule(func)
+        s.assume(axis % 2 < 2)
+        assert f"{name} % 2 < 2" in str(s.trace)
+        for trace in (str(s.trace), s.trace.to_json()):
+            again = Schedule(PrimFunc.parse(str(func)))
+            take_steps(again, trace)
+            assert str(again.func) == str(s.func)
+    for step in ("assume", "remove_branching_through_overcompute", "remove_overcompute_through_branching"):
+        with pytest.raises(ScheduleError, match=r"i is the name of 2 loops \(write i_0 over 4, i_1 over 6"):
+            getattr(Schedule(func), step)("i < 3")
 
 
 def test_only_what_is_written_must_be_writeable() -> None:
