@@ -34,12 +34,14 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import new_hole
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
-from eqsat.ir.terms.walk import substitute
-from eqsat.passes.cells import accesses, has_loads, written
+from eqsat.ir.terms.walk import nodes_of, substitute
+from eqsat.passes.cells import CellAccess, accesses, has_loads, written
 from eqsat.passes.facts import Fact, no_negative_zero
 from eqsat.passes.flow import after, entry
 from eqsat.passes.holes import numbered
+from eqsat.passes.liveness import cell_at
 from eqsat.passes.mentioned import names_in
+from eqsat.passes.open_cells import cell_axes, may_mean, unknown_cells
 from eqsat.passes.paths import tidy
 from eqsat.simplifying.simplify import simplify_term
 
@@ -79,30 +81,55 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
 
     Local buffers that both use become parameters of both. At the cut, the first function frees (stores undef to) the
     cells of these that it surely does not write, and the second begins with assumptions: what is known there about the
-    cells that it uses, each proved from the first. So a branch that could go before can still go afterwards.
+    cells that it uses, each proved from the first. So a branch that could go before can still go afterwards. Cells that
+    may hold what was computed from a hole are freed, too: where the second function reads none of them, and at its end.
 
     Vectors stay what they are, and their lanes are cells like others; of buffers of vectors nothing is said at the cut.
 
-    Errors: ScheduleError where there is nothing to cut, or a buffer that both use has an alias. Source: RFC 77 of
-    Apache TVM (row E17).
+    Errors: ScheduleError where there is nothing to cut, a buffer that both use has an alias, or the second part reads a
+    cell that may hold what the first one computed from a hole. Source: RFC 77 of Apache TVM (row E17).
     """
     func = with_own_names(as_function(func, "split_function"))
     stages = _stages(func, stage)
     taken, used = names_of(func), names_in(Seq(stages.second))
     freed, assumed = list[Stmt](), list[Stmt]()
     left_open: dict[str, _Open] = {}
-    scalars = _in_scalars(func, stages)
+    scalars = _in_scalars(func, stages, stages.first)
     if scalars is not None:
         seen, first = scalars
         known = after(first, entry(seen))
         left_open = {decl.name: _left_open(decl, first, taken) for decl in stages.crossing}
+        unknown = unknown_cells(first, seen.buffer_map, stages.locals)
+        for decl in stages.crossing:
+            if decl.name in unknown:
+                found = left_open[decl.name]
+                more = _unused(func, decl, unknown[decl.name], stages.second)
+                where = substitute(more, dict(zip(cell_axes(decl), found.axes, strict=True)))
+                known = known.after_writes([CellAccess(decl.name, found.axes, where, found.axes, "free")])
+                left_open[decl.name] = replace(found, where=simplify_term(t.logical_or(found.where, where), {}))
         freed = [stmt for decl in stages.crossing for stmt in _freed(decl, left_open[decl.name])]
         assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, used, taken)) is not None]
+    left = _left_unknown(func, stages, taken)
     crossing = [_as_left(decl, left_open.get(decl.name)) for decl in stages.crossing]
     return (
         numbered(func, _function(func, f"{func.name}_0", stages, [*stages.first, *freed], crossing)),
-        _function(func, f"{func.name}_1", stages, [*assumed, *stages.second], stages.crossing),
+        numbered(func, _function(func, f"{func.name}_1", stages, [*assumed, *stages.second, *left], stages.crossing)),
     )
+
+
+def _left_unknown(func: PrimFunc, stages: _Stages, taken: set[str]) -> list[Stmt]:
+    """Undef stores for what the second part computes from holes in buffers of both, which nobody reads afterwards."""
+    scalars = _in_scalars(func, stages, stages.second)
+    if scalars is None:
+        return []
+    known = {**func.buffer_map, **{d.name: d for d in stages.crossing}}
+    found = unknown_cells(scalars[1], known, [d for d in stages.locals if d.name not in known])
+    stmts: list[Stmt] = []
+    for decl in stages.crossing:
+        axes = cells_of(decl.name, decl.shape, taken)
+        where = substitute(found.get(decl.name, t.FALSE), dict(zip(cell_axes(decl), axes, strict=True)))
+        stmts += _freed(decl, _Open(axes, simplify_term(where, {}), new_hole(decl.dtype, axes)))
+    return stmts
 
 
 def _stages(func: PrimFunc, stage: int) -> _Stages:
@@ -122,10 +149,10 @@ def _stages(func: PrimFunc, stage: int) -> _Stages:
     return _Stages(tuple(found), body.parts[:stage], body.parts[stage:])
 
 
-def _in_scalars(func: PrimFunc, stages: _Stages) -> tuple[PrimFunc, Stmt] | None:
-    """The function up to the cut with its vectors as loops over lanes, and its statements; None where vectors stay, and
-    nothing is said of them."""
-    body = seq(stages.first)
+def _in_scalars(func: PrimFunc, stages: _Stages, parts: Sequence[Stmt]) -> tuple[PrimFunc, Stmt] | None:
+    """The function with one side of the cut, vectors as loops over lanes, and its statements; None where vectors stay,
+    and nothing is said of them."""
+    body = seq(parts)
     for decl in reversed(stages.locals):
         body = Alloc(decl, body)
     seen = to_lane_loops(replace(func, body=body)).func
@@ -173,6 +200,21 @@ def _left_open(decl: BufferDecl, first: Stmt, taken: set[str]) -> _Open:
     return _Open(axes, simplify_term(t.logical_not(t.logical_or(*reached)), {}), hole)
 
 
+def _unused(func: PrimFunc, decl: BufferDecl, unknown: Term, second: Sequence[Stmt]) -> Term:
+    """The cells that may hold what was computed from a hole, none of which the second part reads."""
+    cells, read = cell_axes(decl), list[Term]()
+    for access in accesses(Seq(tuple(second))):
+        if not access.changes and access.buffer == decl.name:
+            read.append(may_mean(access, cells))
+    proof = decider().prove(t.logical_not(t.logical_and(unknown, t.logical_or(*read))), {})
+    if not proof:
+        what = f"split_function of {func.name}"
+        problem = f"{decl.name} may hold what was computed from a hole, in a cell that the second part reads"
+        witness = {"buffer": decl.name, "cell": cell_at(cells, proof.witness or {})}
+        raise ScheduleError(what, problem, "cut elsewhere, or give the hole a value (choose_padding)", witness)
+    return unknown
+
+
 def _freed(decl: BufferDecl, left: _Open) -> list[Stmt]:
     """Undef stores for the cells that are left open."""
     if left.where is t.FALSE:
@@ -205,7 +247,7 @@ def _assumed(fact: Fact, used: frozenset[str], taken: set[str]) -> Stmt | None:
     """A fact about memory that the second part uses, as a statement; None where it cannot be said."""
     cells = fact.cells
     claim = _claim(fact.claim)
-    if claim is None or not all(str(load.payload) in used for load in cells):
+    if claim is None or nodes_of("hole", claim) or not all(str(load.payload) in used for load in cells):
         return None
     axes = cells_of(str(cells[0].payload), [axis.args[0] for axis in fact.axes], taken)
     table = dict(zip(fact.axes, axes, strict=True))

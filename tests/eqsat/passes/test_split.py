@@ -3,6 +3,8 @@
 # feature: E17
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from random_primfuncs import Case, random_case
@@ -103,3 +105,73 @@ func f(A: int32[14], B: int32[14])
     assert f'{layout}"int32(7)"' in str(second)
     for part in eq.split_function(s.func, 2):
         assert f'{layout}"int32(7)"' in str(part)
+
+
+OPEN = """func f(A: int32[5], B: int32[5])
+  alloc t: int32[5]
+  for i in 5:
+    t[i] = A[i]
+  {}
+  for i in 4:
+    B[i] = t[i] + int32(1)"""
+
+
+@pytest.mark.parametrize(
+    "store",
+    ["t[4] = hole(1, 'int32') + int32(1)", "t[4] = hole(1, 'int32')\n  t[4] = t[4]",
+     "t[4] = where(hole(1, 'bool'), A[0], A[1])", "if A[0] < int32(3):\n    t[4] = hole(1, 'int32') * int32(2)"],
+)  # fmt: skip
+def test_cells_computed_from_a_hole_are_freed_at_the_cut_or_refused(store: str) -> None:
+    """The first part left a value that nobody knows, and the second assumed it to be `hole(1, 'int32') + 1`."""
+    func = PrimFunc.parse(OPEN.format(store))
+    cut = stages(func) - 1
+    first, second = eq.split_function(func, cut)
+    assert "hole" not in str(second) and "if 4 <= t_0" in str(first)
+    assert run_primfunc(first, {"A": np.zeros(5, "int32"), "t": np.zeros(5, "int32")}, track=True)["t"].any()
+    with pytest.raises(ScheduleError, match="computed from a hole, in a cell that the second part reads") as raised:
+        eq.split_function(PrimFunc.parse(OPEN.format(store).replace("t[i] + int32(1)", "t[i + 1]")), cut)
+    assert raised.value.witness == {"buffer": "t", "cell": (4,)}
+
+
+def with_open_cells(rng: random.Random) -> tuple[PrimFunc, int]:
+    """Stages that copy, shift and select cells of two local buffers, some of which hold nothing; and a cut."""
+
+    def value(depth: int) -> str:
+        kind = rng.randrange(7 if depth else 4)
+        if kind < 3:
+            return ["A[i]", "hole(1, 'int32', i)", "int32(3)"][kind]
+        if kind == 3:
+            return f"{rng.choice('tu')}[{rng.choice(['i', '4 - i', '(i + 1) % 5', '0'])}]"
+        if kind == 4:
+            return f"{value(depth - 1)} + {value(depth - 1)}"
+        test = rng.choice([f"i < {rng.randrange(1, 5)}", f"i == {rng.randrange(5)}", "A[i] < int32(0)"])
+        return f"where({test}, {value(depth - 1)}, {value(depth - 1)})"
+
+    lines = ["func f(A: int32[5], B: int32[5])", "  alloc t: int32[5]", "  alloc u: int32[5]"]
+    count = rng.randrange(2, 5)
+    for _ in range(count):
+        guard = rng.choice(["", "", f"if i < {rng.randrange(1, 5)}:", "if A[0] < int32(0):"])
+        lines += ["  for i in 5:", *([f"    {guard}"] if guard else [])]
+        lines.append(f"    {'  ' if guard else ''}{rng.choice('tu')}[{rng.choice(['i', '4 - i', '2'])}] = {value(2)}")
+    low = rng.randrange(5)
+    lines += ["  for i in 5:", f"    B[i] = where(i == {low}, {rng.choice('tu')}[i], A[i])"]
+    return PrimFunc.parse("\n".join(lines)), rng.randrange(1, count + 1)
+
+
+@pytest.mark.parametrize("first", range(0, 300, 100))
+def test_each_part_has_a_meaning_where_the_function_has_one(first: int) -> None:
+    cuts = refused = 0
+    for seed in range(first, first + 100):
+        func, cut = with_open_cells(random.Random(seed))
+        try:
+            for k in range(3):
+                given = np.random.default_rng(k).integers(-3, 3, 5).astype("int32")
+                run_primfunc(func, {"A": given, "B": np.zeros(5, "int32")}, track=True)
+        except EvaluationError:
+            continue
+        try:
+            cuts += require_cut(Case(func, {}), cut)
+        except ScheduleError as error:
+            assert "computed from a hole" in str(error)
+            refused += 1
+    assert cuts >= 10 and refused <= cuts, (cuts, refused)
