@@ -1,4 +1,4 @@
-"""Cells that may hold what was computed from a hole: which value that is nobody may see, and no store of a hole says so.
+"""Cells that may hold what was computed from a hole: nobody may see that value, and no store of a hole says so.
 
 A cell without a value is free (a hole was stored there, or nothing) or unknown (something was computed from such a
 cell). Both are followed through a statement as predicates of the cell, each too wide rather than too narrow.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from eqsat.ir.statements.stmt import Alloc, Assume, BufferDecl, For, If, Seq, Stmt, Store
+from eqsat.ir.statements.stmt import Assume, BufferDecl, For, If, Seq, Stmt, Store
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
@@ -20,6 +20,7 @@ from eqsat.passes.cells import CellAccess, certain_writes, frozen, guarded_parts
 from eqsat.passes.fresh import renamed
 
 Kind = Literal["free", "unknown"]
+_KINDS: tuple[Kind, Kind] = ("free", "unknown")
 Opened = tuple[Kind, CellAccess]
 Regions = Mapping[tuple[str, Kind], Term]
 
@@ -86,7 +87,7 @@ class _Flow:
         """What iterations leave, where each may read what others have left."""
 
         def once(opened: Sequence[Opened]) -> list[Opened]:
-            other = [(kind, _moved(access, stmt.axis)) for kind, access in opened]
+            other: list[Opened] = [(kind, _moved(access, stmt.axis)) for kind, access in opened]
             _, inside = self.run(stmt.body, self.also(before, other), guard)
             return [(kind, replace(access, axes=(stmt.axis, *access.axes))) for kind, access in inside]
 
@@ -138,8 +139,7 @@ class _Flow:
         for load, reach in guarded_parts(term):
             cells = cell_axes(self.decls[str(load.payload)])
             here = dict(zip(cells, map(frozen, load.args), strict=True))
-            kinds: tuple[Kind, Kind] = ("free", "unknown")
-            region = t.logical_or(*(before.get((str(load.payload), kind), t.FALSE) for kind in kinds))
+            region = t.logical_or(*(before.get((str(load.payload), kind), t.FALSE) for kind in _KINDS))
             reads = substitute(region, here)
             if reads is not t.FALSE and not CELLS.prove(t.logical_not(reads), t.logical_and(guard, frozen(reach))):
                 found.append(t.TRUE if self.wide or has_loads(reads) else reads)
@@ -162,10 +162,10 @@ class _Flow:
                 continue
             cells = cell_axes(self.decls[access.buffer])
             region = written(access, cells) if len(access.index) == len(cells) else None
-            kinds: tuple[Kind, Kind] = ("free", "unknown")
-            for key in ((access.buffer, kind) for kind in kinds):
-                if region is not None and key in left:
-                    left[key] = t.logical_and(left[key], t.logical_not(region))
+            if region is not None:
+                for kind in _KINDS:
+                    old = left.get((access.buffer, kind), t.FALSE)
+                    left[access.buffer, kind] = t.logical_and(old, t.logical_not(region))
         return self.also(left, opened)
 
 

@@ -35,7 +35,7 @@ from eqsat.ir.terms.holes import new_hole
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, substitute
-from eqsat.passes.cells import CellAccess, accesses, has_loads, written
+from eqsat.passes.cells import CellAccess, accesses, certain_writes, has_loads, written
 from eqsat.passes.facts import Fact, no_negative_zero
 from eqsat.passes.flow import after, entry
 from eqsat.passes.holes import numbered
@@ -94,22 +94,22 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     taken, used = names_of(func), names_in(Seq(stages.second))
     freed, assumed = list[Stmt](), list[Stmt]()
     left_open: dict[str, _Open] = {}
-    scalars = _in_scalars(func, stages, stages.first)
+    scalars, later = (_in_scalars(func, stages, parts) for parts in (stages.first, stages.second))
     if scalars is not None:
         seen, first = scalars
         known = after(first, entry(seen))
         left_open = {decl.name: _left_open(decl, first, taken) for decl in stages.crossing}
-        unknown = unknown_cells(first, seen.buffer_map, stages.locals)
-        for decl in stages.crossing:
-            if decl.name in unknown:
-                found = left_open[decl.name]
-                more = _unused(func, decl, unknown[decl.name], stages.second)
-                where = substitute(more, dict(zip(cell_axes(decl), found.axes, strict=True)))
-                known = known.after_writes([CellAccess(decl.name, found.axes, where, found.axes, "free")])
-                left_open[decl.name] = replace(found, where=simplify_term(t.logical_or(found.where, where), {}))
-        freed = [stmt for decl in stages.crossing for stmt in _freed(decl, left_open[decl.name])]
+        decls = {**func.buffer_map, **{d.name: d for d in stages.crossing}}
+        for name, region in unknown_cells(first, seen.buffer_map, stages.locals).items():
+            if name in decls:
+                where = _unused(func, decls[name], region, later)
+                found = left_open.get(name) or _open(decls[name], t.FALSE, taken)
+                where = substitute(where, dict(zip(cell_axes(decls[name]), found.axes, strict=True)))
+                known = known.after_writes([CellAccess(name, found.axes, where, found.axes, "free")])
+                left_open[name] = replace(found, where=simplify_term(t.logical_or(found.where, where), {}))
+        freed = [stmt for name, found in left_open.items() for stmt in _freed(decls[name], found)]
         assumed = [stmt for fact in known.facts if (stmt := _assumed(fact, used, taken)) is not None]
-    left = _left_unknown(func, stages, taken)
+    left = [] if later is None else _left_unknown(func, stages, later[1], taken)
     crossing = [_as_left(decl, left_open.get(decl.name)) for decl in stages.crossing]
     return (
         numbered(func, _function(func, f"{func.name}_0", stages, [*stages.first, *freed], crossing)),
@@ -117,18 +117,15 @@ def split_function(func: PrimFunc, stage: int) -> tuple[PrimFunc, PrimFunc]:
     )
 
 
-def _left_unknown(func: PrimFunc, stages: _Stages, taken: set[str]) -> list[Stmt]:
+def _left_unknown(func: PrimFunc, stages: _Stages, second: Stmt, taken: set[str]) -> list[Stmt]:
     """Undef stores for what the second part computes from holes in buffers of both, which nobody reads afterwards."""
-    scalars = _in_scalars(func, stages, stages.second)
-    if scalars is None:
-        return []
     known = {**func.buffer_map, **{d.name: d for d in stages.crossing}}
-    found = unknown_cells(scalars[1], known, [d for d in stages.locals if d.name not in known])
+    found = unknown_cells(second, known, [d for d in stages.locals if d.name not in known])
     stmts: list[Stmt] = []
     for decl in stages.crossing:
-        axes = cells_of(decl.name, decl.shape, taken)
-        where = substitute(found.get(decl.name, t.FALSE), dict(zip(cell_axes(decl), axes, strict=True)))
-        stmts += _freed(decl, _Open(axes, simplify_term(where, {}), new_hole(decl.dtype, axes)))
+        opened = _open(decl, t.FALSE, taken)
+        where = substitute(found.get(decl.name, t.FALSE), dict(zip(cell_axes(decl), opened.axes, strict=True)))
+        stmts += _freed(decl, replace(opened, where=simplify_term(where, {})))
     return stmts
 
 
@@ -187,29 +184,45 @@ class _Open:
     hole: Term
 
 
-def _left_open(decl: BufferDecl, first: Stmt, taken: set[str]) -> _Open:
+def _open(decl: BufferDecl, where: Term, taken: set[str]) -> _Open:
     axes = cells_of(decl.name, decl.shape, taken)
-    hole = new_hole(decl.dtype, axes)
+    return _Open(axes, where, new_hole(decl.dtype, axes))
+
+
+def _left_open(decl: BufferDecl, first: Stmt, taken: set[str]) -> _Open:
+    found = _open(decl, t.FALSE, taken)
     reached: list[Term] = []
     for access in accesses(first):
         if access.changes and access.buffer == decl.name:
-            region = written(access, axes, exactly=True)
+            region = written(access, found.axes, exactly=True)
             if region is None:
-                return _Open(axes, t.FALSE, hole)
+                return found
             reached.append(region)
-    return _Open(axes, simplify_term(t.logical_not(t.logical_or(*reached)), {}), hole)
+    return replace(found, where=simplify_term(t.logical_not(t.logical_or(*reached)), {}))
 
 
-def _unused(func: PrimFunc, decl: BufferDecl, unknown: Term, second: Sequence[Stmt]) -> Term:
-    """The cells that may hold what was computed from a hole, none of which the second part reads."""
-    cells, read = cell_axes(decl), list[Term]()
-    for access in accesses(Seq(tuple(second))):
-        if not access.changes and access.buffer == decl.name:
-            read.append(may_mean(access, cells))
-    proof = decider().prove(t.logical_not(t.logical_and(unknown, t.logical_or(*read))), {})
+def _unused(func: PrimFunc, decl: BufferDecl, unknown: Term, later: tuple[PrimFunc, Stmt] | None) -> Term:
+    """The cells to free of those that may hold what was computed from a hole. The second part must read none of them;
+    of a parameter's, those count that it may write (others hold a value, or the function has no meaning), and it must
+    write them all."""
+    cells, read, touched, surely = cell_axes(decl), [t.TRUE], [t.TRUE], list[Term]()
+    if later is not None:
+        own = [a for a in accesses(later[1]) if a.buffer == decl.name]
+        read = [may_mean(a, cells) for a in own if not a.changes]
+        touched = [may_mean(a, cells) for a in own if a.changes]
+        certain = [a for a in certain_writes(later[1]) if a.buffer == decl.name and len(a.index) == len(cells)]
+        surely = [region for a in certain if (region := written(a, cells)) is not None]
+    harmless = t.logical_not(t.logical_or(*read))
+    if decl.name in func.buffer_map:
+        unknown, harmless = (
+            t.logical_and(unknown, t.logical_or(*touched)),
+            t.logical_and(harmless, t.logical_or(*surely)),
+        )
+    proof = decider().prove(t.logical_or(t.logical_not(unknown), harmless), {})
     if not proof:
         what = f"split_function of {func.name}"
         problem = f"{decl.name} may hold what was computed from a hole, in a cell that the second part reads"
+        problem += " or may write" if decl.name in func.buffer_map else ""
         witness = {"buffer": decl.name, "cell": cell_at(cells, proof.witness or {})}
         raise ScheduleError(what, problem, "cut elsewhere, or give the hole a value (choose_padding)", witness)
     return unknown

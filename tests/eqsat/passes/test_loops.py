@@ -91,7 +91,8 @@ def nested(depth: int) -> PrimFunc:
     lines = ["func f(A: int32[4])", "  for i0 in 2:"]
     for k in range(1, depth + 1):
         ind = "  " * (k + 1)
-        lines += [f"{ind}for i{k} in 2:", f"{ind}  if i{k - 1} < 1:", f"{ind}    A[{k % 4}] = A[{(k + 1) % 4}] + int32({k})"]
+        store = f"A[{k % 4}] = A[{(k + 1) % 4}] + int32({k})"
+        lines += [f"{ind}for i{k} in 2:", f"{ind}  if i{k - 1} < 1:", f"{ind}    {store}"]
     return PrimFunc.parse("\n".join(lines))
 
 

@@ -154,6 +154,9 @@ def with_open_cells(rng: random.Random) -> tuple[PrimFunc, int]:
         lines += ["  for i in 5:", *([f"    {guard}"] if guard else [])]
         lines.append(f"    {'  ' if guard else ''}{rng.choice('tu')}[{rng.choice(['i', '4 - i', '2'])}] = {value(2)}")
     low = rng.randrange(5)
+    if rng.randrange(3) == 0:
+        count += 1
+        lines += ["  for i in 5:", f"    {rng.choice(['', 'if i < 4: '])}B[i] = {value(1)}".replace(": ", ":\n      ")]
     lines += ["  for i in 5:", f"    B[i] = where(i == {low}, {rng.choice('tu')}[i], A[i])"]
     return PrimFunc.parse("\n".join(lines)), rng.randrange(1, count + 1)
 
