@@ -10,7 +10,7 @@ import pytest
 
 import eqsat as eq
 from eqsat.ir.dtypes import NDArray
-from eqsat.ir.errors import EvaluationError
+from eqsat.ir.errors import BoundsError, EvaluationError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.run import run_primfunc
 
@@ -67,3 +67,23 @@ def test_lanes_that_depend_on_elements_that_are_vectors_are_refused() -> None:
     text = "func f(A: int32[8], B: int32[8], V: int32x4[1])\n  B[ramp(0, 1, 4)] = A[cast(V[0], 'index')]"
     with pytest.raises(eq.EqsatError, match=r"elements that are vectors"):
         eq.compile(PrimFunc.parse(text), target="c")
+
+
+LANES = """func f(A: int32[16], B: int32[16])
+  alias a: int32x4[4] = A
+  alias b: int32x4[4] = B
+  for i in 4:
+    b[i] = where(a[i] < int32(2), b[i], {})"""
+
+
+@pytest.mark.parametrize("target", ["c", pytest.param("opencl", marks=[pytest.mark.opencl, opencl])])
+def test_vectors_decide_by_lanes_between_accesses_that_stay_inside(target: str) -> None:
+    """Such kernels were refused, also those that `vectorize_buffers` makes of functions that are compiled."""
+    func = PrimFunc.parse(LANES.format("a[3 - i]"))
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 5, 16).astype("int32") for _ in range(2))
+    want = np.where(a < 2, b, a.reshape(4, 4)[::-1].reshape(16))
+    eq.compile(func, target=target)(A=a, B=b)
+    assert b.tolist() == want.tolist()
+    with pytest.raises(BoundsError, match="depends, lane by lane, on elements that are vectors"):
+        eq.compile(PrimFunc.parse(LANES.format("a[i + 1]")), target=target)
