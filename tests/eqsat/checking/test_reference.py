@@ -26,7 +26,7 @@ def _model(
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def _fused(*operands: str, **attrs: float) -> Any:
+def _fused(*operands: str, **attrs: Any) -> Any:
     return helper.make_node("FusedMatMul", operands, ["z"], domain="com.microsoft", **attrs)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,16 +11,15 @@ from flat_steps import run_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsat.ir.flat.border import as_border
+from eqsat.ir.dtypes import NDArray
+from eqsat.ir.flat.border import Mode, as_border
 from eqsat.ir.flat.spell import spell
 from eqsat.ir.flat.steps import Pad
 from eqsat.ir.flat.tabled import from_array
 
 
-def _bordered(
-    shape: list[int], ends: list[tuple[int, int]], mode: str
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return np.pad(np.arange(prod(shape)).reshape(shape), ends, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]
+def _bordered(shape: list[int], ends: list[tuple[int, int]], mode: Any) -> NDArray:
+    return np.pad(np.arange(prod(shape)).reshape(shape), ends, mode)
 
 
 @settings(max_examples=300, deadline=None)
@@ -56,10 +56,10 @@ def test_a_border_of_several_axes_is_one_pad(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
-def test_a_border_of_the_axes_of_images(mode: str) -> None:
+def test_a_border_of_the_axes_of_images(mode: Mode) -> None:
     shape, ends = (2, 3, 8, 9), [(0, 0), (0, 0), (2, 1), (0, 3)]
     cells = _bordered(list(shape), ends, mode)
     found = spell(from_array(cells.reshape(-1), prod(shape)), shape, cells.shape)
     assert found is not None
     before, after = zip(*ends, strict=True)
-    assert found.steps == (Pad(before, after, mode),)  # pyright: ignore[reportArgumentType]
+    assert found.steps == (Pad(before, after, mode),)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 from flat_steps import run_steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from eqsat.ir.flat.sizes import number
 from eqsat.ir.flat.steps import Expand, Reshape, Spelling, Step, Tile
 from eqsat.ir.flat.tile import tiled
 
@@ -25,11 +27,11 @@ def _factors(n: int, draw: st.DrawFn) -> Iterator[int]:
 def _repetitions(draw: st.DrawFn) -> Spelling:
     """A tensor of which axes of extent 1 are repeated, under another shape before and after."""
     shape = draw(st.lists(st.integers(1, 4), max_size=4))
-    units = draw(st.sampled_from([shape, list(_factors(int(np.prod(shape)), draw))])).copy()
+    units = draw(st.sampled_from([shape, list(_factors(prod(shape), draw))])).copy()
     for _ in range(draw(st.integers(1, 2))):
         units.insert(draw(st.integers(0, len(units))), 1)
     grown = [draw(st.integers(1, 3)) if d == 1 else d for d in units]
-    result = draw(st.sampled_from([grown, list(_factors(int(np.prod(grown)), draw))]))
+    result = draw(st.sampled_from([grown, list(_factors(prod(grown), draw))]))
     steps: list[Step] = [Reshape(tuple(units)), Expand(tuple(grown)), Reshape(tuple(result))]
     return Spelling(tuple(shape), tuple(steps[: None if result != grown else 2]))
 
@@ -37,8 +39,8 @@ def _repetitions(draw: st.DrawFn) -> Spelling:
 @settings(max_examples=400, deadline=None)
 @given(_repetitions())
 def test_the_cells_are_those_of_the_expand(spelling: Spelling) -> None:
-    found = tiled(spelling.steps, spelling.src_shape)
-    x = np.arange(np.prod(spelling.src_shape)).reshape(spelling.src_shape)  # pyright: ignore[reportArgumentType]
+    found, shape = tiled(spelling.steps, spelling.src_shape), [number(d) for d in spelling.src_shape]
+    x = np.arange(prod(shape)).reshape(shape)
     other = Spelling(spelling.src_shape, tuple(found))
     assert np.array_equal(run_steps(spelling, x, 0), run_steps(other, x, 0)) and len(found) <= len(spelling.steps)
     assert other.dst_shape == spelling.dst_shape
