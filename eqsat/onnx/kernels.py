@@ -43,6 +43,40 @@ _MISSING: Mapping[str, Collection[str]] = {
     **dict.fromkeys(
         ("DepthToSpace", "SpaceToDepth"), ("bool", "int16", "int32", "int64", "uint16", "uint32", "uint64")
     ),
+    **dict.fromkeys(
+        (
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "Cosh",
+            "Elu",
+            "Erf",
+            "Gelu",
+            "GlobalAveragePool",
+            "GlobalMaxPool",
+            "HardSigmoid",
+            "HardSwish",
+            "LeakyRelu",
+            "Mean",
+            "Mish",
+            "Selu",
+            "Sinh",
+            "Softplus",
+            "Softsign",
+            "Tan",
+            "ThresholdedRelu",
+        ),
+        ("float64",),
+    ),
+    "PRelu": ("float64", "int32", "int64", "uint32", "uint64"),
+    "Relu": ("int16", "int64"),
+    **dict.fromkeys(
+        ("ReduceL1", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
+        ("uint32", "uint64"),
+    ),
 }
 """Types that the schema of an operator allows and for which there is no kernel at all."""
 _FLOATS = ("float16", "float32", "float64")

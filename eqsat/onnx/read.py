@@ -17,6 +17,7 @@ from onnx import (
     numpy_helper,
     shape_inference,
 )
+from onnx.defs import OpSchema
 
 from eqsat.ir import clock
 from eqsat.ir.dtypes import NDArray
@@ -37,6 +38,7 @@ from eqsat.onnx.sizes import Sizes, as_parameter, size_array, sizes_of
 from eqsat.onnx.slice import cleared, settled
 from eqsat.onnx.trust import inferred_in, unfit
 
+VARIADIC = OpSchema.FormalParameterOption.Variadic
 FOLD = 64
 """Integer constants of up to this many elements are computed while reading."""
 TOKEN: Type = ((), "uint8")
@@ -297,8 +299,9 @@ class _Reader:
         while operands and operands[-1] is None:
             operands.pop()
         last = max((k + 1 for k, o in enumerate(node.output) if o in self.used), default=0)
-        count = max(1, last, int(spec.min_output))
         own, listed = self.types.open(types) - self.told, len(node.output)
+        several = spec.outputs[-1].option == VARIADIC  # and none may be missing
+        count = listed if several else max(1, last, int(spec.min_output))
         return Call(node.op_type, tuple(operands), attrs, opset, domain, tuple(types), count, listed, own)
 
     def custom(self, node: NodeProto, domain: str, opset: int, types: list[Type | None]) -> Call:
