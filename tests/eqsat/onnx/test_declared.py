@@ -23,11 +23,14 @@ import eqsat.onnx as front  # noqa: E402
 from eqsat.ir.errors import EqsatError  # noqa: E402
 from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque, Tensor, input  # noqa: E402
-from eqsat.models.package import run_session, session  # noqa: E402
-from eqsat.onnx.call import Call, Declined  # noqa: E402
+from eqsat.models.package import element_type, run_session, session  # noqa: E402
+from eqsat.onnx.call import Call, Declined, schema  # noqa: E402
+from eqsat.onnx.kernels import runs  # noqa: E402
 from eqsat.onnx.ops import declare as onnx_declare  # noqa: E402
 from eqsat.onnx.ops import table as onnx_ops  # noqa: E402
 from eqsat.onnx.ops.declare import NEWEST_OPSET, Declared, declare  # noqa: E402
+from eqsat.onnx.ops.math import REDUCTIONS  # noqa: E402
+from eqsat.onnx.ops.pointwise import FORMULAS  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 
@@ -319,3 +322,48 @@ def test_ranks_that_no_model_has_are_declined(opset: int) -> None:
             for attrs in ({}, {"auto_pad": "SAME_UPPER"}, {"kernel_shape": taps}, {"output_shape": taps}, {"axis": 3}):
                 with contextlib.suppress(EqsatError):
                     onnx_ops.apply(Call(op, operands, attrs, opset))
+
+
+FLOATS, WHOLE = ("float16", "float32", "float64"), ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64")
+
+
+@pytest.mark.parametrize("op", sorted({*FORMULAS, *REDUCTIONS}))
+def test_an_operator_that_is_brought_in_has_a_kernel(op: str) -> None:
+    """In every type that the schema has and `runs` does not rule out."""
+    opset = 17
+    known = schema(op, opset)
+    if known is None or len({x.type_str for x in known.inputs[: known.min_input]}) > 1:
+        pytest.skip(f"opset {opset} has none over operands of one type")
+    attrs = {"direction": "LEFT"} if op == "BitShift" else {}
+    for dtype in (*FLOATS, *WHOLE, "bool"):
+        if f"tensor({helper.tensor_dtype_to_string(element_type(dtype))[12:].lower()})" not in known.inputs[0].types:
+            continue
+        shape = (1, 4, 2, 2) if op.startswith("Global") else (2, 4)
+        names = [f"x{k}" for k in range(max(known.min_input, 1))]
+        ends = [helper.make_tensor_value_info(name, element_type(dtype), shape) for name in names]
+        node = helper.make_node(op, names, ["y"], **attrs)
+        graph = helper.make_graph([node], "g", ends, [helper.make_empty_tensor_value_info("y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+        if runs(op, dtype):
+            session(model)
+
+
+@pytest.mark.parametrize("used", [1, 2, 3])
+@pytest.mark.parametrize("opset", [13, 18])
+def test_a_split_of_unknown_size_keeps_its_outputs(used: int, opset: int) -> None:
+    """Without those that nobody reads, it would be another Split."""
+    ends = [helper.make_tensor_value_info("x", 1, ("n", "m", 6))]
+    ends += [helper.make_tensor_value_info(f"y{k}", 1, (None, None, 6)) for k in range(used)]
+    count = {"num_outputs": 3} if opset >= 18 else {}
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1])]
+    nodes.append(helper.make_node("Split", ["t"], ["a0", "a1", "a2"], axis=2, **count))
+    nodes += [helper.make_node("Transpose", [f"a{k}"], [f"y{k}"], perm=[0, 2, 1]) for k in range(used)]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", opset)], ir_version=8
+    )
+    assert len(read(model).nodes()[2].outputs) == 3
+    feeds = {"x": np.arange(2 * 6 * 6, dtype=np.float32).reshape(2, 6, 6)}
+    wanted = run_session(session(model), feeds)
+    for made in (write(read(model)), front.optimize(model, checked=False).model):
+        found = run_session(session(made), feeds)
+        assert all(np.array_equal(a, b) for a, b in zip(wanted, found, strict=True)) and len(found) == used
