@@ -24,7 +24,8 @@ from eqsat.ir.errors import EqsatError  # noqa: E402
 from eqsat.ir.tensors.run import evaluate_outputs  # noqa: E402
 from eqsat.ir.tensors.tensor import Opaque, Tensor, input  # noqa: E402
 from eqsat.models.package import element_type, run_session, session  # noqa: E402
-from eqsat.onnx.call import Call, Declined, schema  # noqa: E402
+from eqsat.onnx.call import Call, Declined  # noqa: E402
+from eqsat.onnx.call import schema as schema_of  # noqa: E402
 from eqsat.onnx.kernels import runs  # noqa: E402
 from eqsat.onnx.ops import declare as onnx_declare  # noqa: E402
 from eqsat.onnx.ops import table as onnx_ops  # noqa: E402
@@ -331,7 +332,7 @@ FLOATS, WHOLE = ("float16", "float32", "float64"), ("int8", "int16", "int32", "i
 def test_an_operator_that_is_brought_in_has_a_kernel(op: str) -> None:
     """In every type that the schema has and `runs` does not rule out."""
     opset = 17
-    known = schema(op, opset)
+    known = schema_of(op, opset)
     if known is None or len({x.type_str for x in known.inputs[: known.min_input]}) > 1:
         pytest.skip(f"opset {opset} has none over operands of one type")
     attrs = {"direction": "LEFT"} if op == "BitShift" else {}
