@@ -355,7 +355,7 @@ def test_a_split_of_unknown_size_keeps_its_outputs(used: int, opset: int) -> Non
     """Without those that nobody reads, it would be another Split."""
     ends = [helper.make_tensor_value_info("x", 1, ("n", "m", 6))]
     ends += [helper.make_tensor_value_info(f"y{k}", 1, (None, None, 6)) for k in range(used)]
-    count = {"num_outputs": 3} if opset >= 18 else {}
+    count: dict[str, Any] = {"num_outputs": 3} if opset >= 18 else {}
     nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1])]
     nodes.append(helper.make_node("Split", ["t"], ["a0", "a1", "a2"], axis=2, **count))
     nodes += [helper.make_node("Transpose", [f"a{k}"], [f"y{k}"], perm=[0, 2, 1]) for k in range(used)]
