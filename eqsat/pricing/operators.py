@@ -130,7 +130,8 @@ def _copied(extents: Sequence[int], operands: Orders, output: Sequence[int], siz
     """An operator that writes cells more than once: the runtime has that for the last axis, and cell by cell."""
     order = [label for label in output if extents[label] != 1]
     copies = {label for label in order if not any(label in operand for operand in operands)}
-    if not copies or order[-1] in copies:
+    read = max((prod(extents[label] for label in operand) for operand in operands), default=0)
+    if not copies or order[-1] in copies or prod(extents[label] for label in order) <= read:
         return 0
     return table.moved("broadcast", prod(extents[label] for label in order), 1, size)
 
