@@ -10,7 +10,7 @@ from threading import Lock
 
 from eqsat.ir.locks import fork_safe
 
-RARELY = 100_000
+RARELY = 1_000_000
 """So many new objects before the collector looks at them; by default a few hundred."""
 
 _lock = fork_safe(Lock())

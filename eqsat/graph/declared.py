@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from eqsat.graph.egglog_adapter import EGraph
 from eqsat.ir.law import Law
@@ -15,6 +15,7 @@ from eqsat.operators.interned import Interned
 from eqsat.operators.labels import CanonicalOp
 from eqsat.operators.moves import varying
 from eqsat.operators.selections import is_selection
+from eqsat.workers.later import afterwards, do_what_is_left
 
 MOST_KEPT = 8
 """So many graphs are kept by a process."""
@@ -244,8 +245,10 @@ _kept: dict[tuple[object, ...], Declared] = {}
 def declared(laws: Iterable[Law], interned: Interned) -> Generator[Declared]:
     """A graph for one search over interned operators. One that fails is never used again.
 
-    A graph belongs to its thread, so only those of a process's first thread are kept.
+    A graph belongs to its thread, so only those of a process's first thread are kept. What a search put into one is
+    taken out after the answer: that takes as long as a tenth of the search.
     """
+    do_what_is_left()
     operators = interned.operators.items
     arities = frozenset(len(x.operands) for x in operators)
     shapes = frozenset(shape for x in operators for shape in shapes_of(x))
@@ -258,14 +261,21 @@ def declared(laws: Iterable[Law], interned: Interned) -> Generator[Declared]:
             found.need_arity(arity)
         for shape in sorted(shapes, key=lambda x: (x.arity, x.varying)):
             found.need_shape(shape)
-    with found.scratch():
-        yield found
-    if _keeps():
-        _kept[key] = found
-        while len(_kept) > MOST_KEPT:
-            _kept.pop(next(iter(_kept))).graph.close()
-    else:
+    within = ExitStack()
+    within.enter_context(found.scratch())
+    yield found
+    afterwards(lambda: _put_back(key, found, within))
+
+
+def _put_back(key: tuple[object, ...], found: Declared, within: ExitStack) -> None:
+    """Keep a graph for the next search like it, without what the last one put in; those used longest ago go."""
+    if not _keeps():
         found.graph.close()
+        return
+    within.close()
+    _kept[key] = found
+    while len(_kept) > MOST_KEPT:
+        _kept.pop(next(iter(_kept))).graph.close()
 
 
 def _keeps() -> bool:

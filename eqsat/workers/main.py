@@ -18,9 +18,10 @@ from typing import Any, NoReturn
 from eqsat.backends import cache
 from eqsat.ir.errors import EqsatError
 from eqsat.workers.frames import HEADER, PIECE, pieces
+from eqsat.workers.later import do_what_is_left
 from eqsat.workers.limits import address_limit, become_worker, is_about_memory
 
-RARELY = 100_000, 50, 50
+RARELY = 1_000_000, 50, 50
 """When garbage is looked for: terms have no cycles, and looking among millions takes a twentieth of a search."""
 SPARE = 5.0  # seconds after its limit in which the parent ends a task; then the system does
 
@@ -41,6 +42,7 @@ def serve(tasks: int, answers: int) -> NoReturn:
     threading.Thread(target=_read, args=(tasks, frames), daemon=True).start()
     while True:
         _run(frames.get(), answers)
+        do_what_is_left()
 
 
 def _read(pipe: int, frames: queue.SimpleQueue[bytes]) -> NoReturn:

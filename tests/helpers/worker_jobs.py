@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eqsat.ir.errors import EqsatError, ShapeError
+from eqsat.workers.later import afterwards, do_what_is_left
 
 Report = Callable[[Any], None]
 
@@ -111,3 +112,18 @@ def nested(argument: int, report: Report) -> int:
     from eqsat.workers.call import call
 
     return call("worker_jobs:add", (argument, 1), seconds=20, memory_mb=500)
+
+
+def leave_for_later(folder: str, report: Report) -> list[str]:
+    """Write a file once the answer is sent: the names of what is there before."""
+    there = sorted(os.listdir(folder))
+    later = Path(folder) / f"later{len(there)}"
+    afterwards(lambda: (time.sleep(0.5), later.write_text("done")))
+    return there
+
+
+def do_at_once(folder: str, report: Report) -> list[str]:
+    """The same, where the job needs that itself."""
+    leave_for_later(folder, report)
+    do_what_is_left()
+    return sorted(os.listdir(folder))

@@ -55,6 +55,12 @@ def test_answers_and_reports() -> None:
     assert do("pid") == do("pid") != os.getpid(), "a worker is kept for the next task"
 
 
+def test_what_a_job_leaves_for_later_is_done_after_its_answer_and_before_the_next_task(tmp_path: Path) -> None:
+    assert do("leave_for_later", str(tmp_path)) == [] == list(tmp_path.iterdir()), "the answer does not wait for it"
+    assert do("leave_for_later", str(tmp_path)) == ["later0"], "the next task does"
+    assert do("do_at_once", str(tmp_path)) == ["later0", "later1", "later2"]
+
+
 @pytest.mark.parametrize(
     ("job", "argument", "error", "text"),
     [
