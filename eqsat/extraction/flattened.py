@@ -154,6 +154,8 @@ class _Told:
         """Tell apart in all values of an operator what is told apart in one of them; what is new of which values."""
         known = tuple(map(self.known.get, x.values))
         found = x.spelled.told(known)
+        if found == known:
+            return []
         new = {x.values[found]: ()} if isinstance(found, int) else dict(zip(x.values, found, strict=True))
         changed = [c for c, extents in new.items() if extents != self.known.get(c)]
         self.known.update(new)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
 
 from eqsat.ir.dtypes import BOOL, as_dtype
-from eqsat.ir.errors import ShapeError, TypeMismatch
-from eqsat.ir.tensors.tensor import Tag, Tensor, constant, from_body
+from eqsat.ir.errors import EqsatError, ShapeError, TypeMismatch
+from eqsat.ir.tensors.tensor import Compute, Tag, Tensor, constant, from_body
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Dim, Shape, format_dims, format_shapes, one_symbol, output_axes, same_dim
 from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
 
 Attrs = tuple[tuple[str, Any], ...]
 
@@ -41,8 +43,15 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 def broadcast_load(x: Tensor, axes: tuple[Term, ...]) -> Term:
     """The load of an operand at the output index, extents of 1 read at 0."""
+    return _load_at(x, x, axes)
+
+
+def _load_at(source: Any, x: Tensor, axes: tuple[Term, ...]) -> Term:
+    """The same, which names the operand by some source."""
     own = axes[len(axes) - x.rank :]
-    return x[tuple(t.index_const(0) if same_dim(d, 1) else i for d, i in zip(x.shape, own, strict=True))]
+    return t.load(
+        source, [t.index_const(0) if same_dim(d, 1) else i for d, i in zip(x.shape, own, strict=True)], x.dtype
+    )
 
 
 @overload
@@ -60,9 +69,28 @@ def pointwise(name: str, fn: Callable[..., Term], /, *operands: Tensor, attrs: A
     (2, 3)
     """
     shape = broadcast_shapes(*(x.shape for x in operands))
-    axes = output_axes(shape)
-    body = fn(*(broadcast_load(x, axes) for x in operands))
-    return Tensor(from_body(body, shape, tag=Tag(name, attrs)))
+    axes, tag = output_axes(shape), Tag(name, attrs)
+    made = _by_numbers(fn, operands, shape, axes, tag)
+    return Tensor(made or from_body(fn(*(broadcast_load(x, axes) for x in operands)), shape, tag=tag))
+
+
+def _by_numbers(
+    fn: Callable[..., Term], operands: Sequence[Tensor], shape: Shape, axes: tuple[Term, ...], tag: Tag
+) -> Compute | None:
+    """What `from_body` makes, of loads that name operands by number: equal operators of a model share their bodies,
+    which are looked at once. None where a body reads anything else, or is refused: then tensors are to be named."""
+    numbers: dict[Tensor, int] = {}
+    try:
+        body = fn(*(_load_at(numbers.setdefault(x, len(numbers)), x, axes) for x in operands))
+    except EqsatError:
+        return None
+    return Compute(list(numbers), shape, body, tag=tag) if _reads(body) == tuple(range(len(numbers))) else None
+
+
+@lru_cache(maxsize=4096)
+def _reads(body: Term) -> tuple[Any, ...]:
+    """The sources of the loads of a body, in order of appearance."""
+    return tuple(dict.fromkeys(x.payload for x in nodes_of("load", body)))
 
 
 def as_operands(name: str, *values: Any) -> list[Tensor]:
