@@ -12,7 +12,7 @@ from eqsat.extraction.beams import Chosen, chosen_of
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.needless import Bounds
 from eqsat.extraction.rows import Row, places_of
-from eqsat.ir.dtypes import NDArray
+from eqsat.extraction.subsets import TOGETHER, bits_of, numbers_of
 
 MANY, MOST = 60, 16_000
 """From how many frontiers on those are looked for that cannot win, and how many are followed at most."""
@@ -20,8 +20,6 @@ WIDTH, WIDEST = 400, 2_000
 """So many are looked through at each node; so many at most, and only where that has paid, for it takes their square."""
 LOOKED = 10
 """So many that are looked through take the time of one that is followed."""
-TOGETHER = 64
-"""So many are looked through at once."""
 PAYS, REST, PAUSE = 0.8, 2, 8
 """What is left of them then, at most; where it did not pay, that many nodes are passed before it is tried again, more
 where there are many."""
@@ -100,7 +98,7 @@ def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> lis
     the other costs is a product of matrices.
     """
     masks, prices = [mask for mask, _ in costs], np.array([cost for _, cost in costs])
-    bits = _bits(masks, max((place.bit_length() for place in views), default=1))
+    bits = bits_of(masks, max((place.bit_length() for place in views), default=1))
     columns = [place.bit_length() - 1 for place in views]
     exact = np.float64 if (costs[-1][1] + 1) * bits.shape[1] < 1 << 53 else object
     adding = np.zeros((len(masks), len(columns)), exact)
@@ -119,23 +117,9 @@ def _kept(costs: Sequence[tuple[int, int]], views: Views, budget: Budget) -> lis
         more = np.einsum("ib,jb->ij", has[beside], adding[here])
         enough = more <= prices[here] - prices[beside][:, None]
         needless, old, fresh = enough[: len(kept)].any(axis=0).tolist(), len(kept), 0
-        by = _numbers(enough[old:].T)
+        by = numbers_of(enough[old:].T)
         for k in range(len(some)):
             if not needless[k] and not by[k] & fresh:
                 fresh |= 1 << k
                 kept.append(some[k])
     return [masks[n] for n in kept]
-
-
-def _numbers(rows: NDArray) -> list[int]:
-    """Rows of booleans as masks, the first the lowest bit."""
-    packed = np.packbits(rows, axis=1, bitorder="little")
-    return [int.from_bytes(row.tobytes(), "little") for row in packed]
-
-
-def _bits(masks: Sequence[int], width: int) -> NDArray:
-    """Masks as rows of booleans, the lowest bit first."""
-    size = -(-width // 8)
-    data = b"".join(mask.to_bytes(size, "little") for mask in masks)
-    rows = np.frombuffer(data, np.uint8).reshape(len(masks), size)
-    return np.unpackbits(rows, axis=1, bitorder="little").astype(bool)

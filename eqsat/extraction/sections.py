@@ -11,9 +11,13 @@ from eqsat.extraction.beams import Chosen
 from eqsat.extraction.budget import Budget
 from eqsat.extraction.rows import Row, places_of
 from eqsat.extraction.stages import Crossing, Stage, Stages, Through
+from eqsat.extraction.subsets import holding_no_other
 
 MOST = 60_000
 """How many frontiers are followed at most."""
+MANY, MORE, LOOKED = 300, 2, 100
+"""From so many on those are left out that need all that another one needs and cost no less; again when there are so
+many times more than were left. So many that are looked through take the time of one that is followed."""
 SMALL = 12
 """So many stages are asked without halves."""
 MIDDLE = 0.3, 0.7
@@ -174,12 +178,16 @@ class _Search:
         """The cheapest choice, or that none costs less than the limit; None where they are too many to be followed."""
         start = self.stages.rows.start >> self.start & (1 << self.end - self.start) - 1
         states: States = {start: (0, sum(self.priced), None)}
+        many = MANY
         for k in range(self.first, self.last):
             after = self._next(states, k, budget)
             if after is None:
                 return None
             if not after:
                 return _End(self.limit, None)
+            if len(after) > many:
+                after = _least(after, budget)
+                many = max(MANY, MORE * len(after))
             if self.width is not None and len(after) > self.width:
                 kept = sorted(after.items(), key=lambda x: x[1][0] + x[1][1])[: self.width]
                 after = dict(kept)
@@ -239,3 +247,11 @@ class _Search:
         needs, cost, rows = way
         prices = sum(self.priced[x] for x in places_of(needs, base))
         return needs, cost, prices, rows
+
+
+def _least(states: States, budget: Budget) -> States:
+    """The states without those that need all that a cheaper one needs: whatever goes on from them goes on from that."""
+    ranked = sorted(states.items(), key=lambda item: (item[1][0], item[0].bit_count()))
+    kept = holding_no_other([mask for mask, _ in ranked])
+    budget.spend(len(ranked) * (1 + len(kept) / LOOKED))
+    return dict(ranked[n] for n in kept)

@@ -16,6 +16,7 @@ from eqsat.extraction.parts import Component, take_apart
 from eqsat.extraction.rows import Rows, rows_of
 from eqsat.extraction.sections import cheapest_by_stages
 from eqsat.extraction.stages import Stages, stages_of
+from eqsat.extraction.subsets import holding_no_other
 from eqsat.extraction.values import Values, values_of
 from eqsat.graph.nodes import ClassId, UseForm
 
@@ -91,19 +92,25 @@ def _prices(part: Component, rows: Rows, values: Values) -> Least:
     return found
 
 
+@pytest.mark.parametrize("many", [0, 300])
 @pytest.mark.parametrize("small", [1, 2, 12])
-def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    """In sections of any size."""  # feature: G12
+def test_the_cheapest_of_all_choices_is_found(monkeypatch: pytest.MonkeyPatch, small: int, many: int) -> None:
+    """In sections of any size, also where what needs more for no less is left out at each stage."""  # feature: G12
     monkeypatch.setattr(sections, "SMALL", small)
+    monkeypatch.setattr(sections, "MANY", many)
+    monkeypatch.setattr(sections, "MORE", min(many, sections.MORE))
     for part, rows, values, least in _questions(small, 300):
         staged = _staged(part, rows, values, _prices(part, rows, values))
         bound, found = cheapest_by_stages(staged, Budget(1e9, time.monotonic() + 60))
         assert found is not None and bound == least == found.cost
 
 
-def test_prices_of_any_kind_bound_all_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("many", [0, 300])
+def test_prices_of_any_kind_bound_all_choices(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     """What wrong prices claim too much is counted: the answer stays what it is."""  # feature: G12
     monkeypatch.setattr(sections, "SMALL", 1)
+    monkeypatch.setattr(sections, "MANY", many)
+    monkeypatch.setattr(sections, "MORE", min(many, sections.MORE))
     rng = Random(7)
     for part, rows, values, least in _questions(5, 300):
         right = _prices(part, rows, values)
@@ -132,3 +139,17 @@ def test_where_there_are_too_many_a_bound_is_left(monkeypatch: pytest.MonkeyPatc
         assert hasty <= least
         near += bound < least
     assert near > 0 or most > 1
+
+
+def test_sets_that_hold_one_before_them_are_found() -> None:  # feature: G12
+    rng = Random(3)
+    for bits, count in ((1, 3), (5, 40), (9, 200), (70, 150), (140, 300)):
+        for _ in range(20):
+            dense = [rng.getrandbits(bits) & rng.getrandbits(bits) for _ in range(count)]
+            masks = dense + [a | b for a, b in zip(dense[:20], rng.sample(dense, len(dense)), strict=False)]
+            rng.shuffle(masks)
+            kept: list[int] = []
+            for n, mask in enumerate(masks):
+                if not any(masks[k] & ~mask == 0 for k in kept):
+                    kept.append(n)
+            assert holding_no_other(masks) == kept
