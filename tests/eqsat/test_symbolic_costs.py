@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,14 @@ def test_a_crossing_is_said_with_a_size_where_the_result_is_worse() -> None:
     before, after = Program([wide, long], {"y": turned(long)}), Program([wide, long], {"y": turned(wide)})
     assert size_notes(before, after)[1] == "bytes: 16*N before, 640 after, more at N = 1"
     assert size_notes(after, before)[1].endswith("more at N = 1048576")
+
+
+def test_what_only_grows_is_told_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sympy takes longer to load than a model to be optimised."""
+    n, c = eq.symbol("N"), eq.symbol("C", lower=1)
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    assert (
+        never_more(c * 8, (n + 1) * c * 8) and never_more(n, n * n + n) and never_more((n + c) * 2, (n + c) * (n + 2))
+    )
+    with pytest.raises(ImportError):
+        never_more(n * 64, n * n)
