@@ -33,7 +33,7 @@ from eqsat.ir.terms.walk import transform
 from eqsat.operators.interned import Form, Reindex
 from eqsat.operators.labels import ComputeKind, Coordinate, Label, Name, OpaqueKind, Slot
 from eqsat.operators.permutable import has_any_rank
-from eqsat.operators.turning import turned_form
+from eqsat.operators.turning import Turned, turned_form
 
 
 class NoSpelling(EqsatError):
@@ -150,7 +150,10 @@ class Decoder:
                 self._note_source(c, spell, form)
             written = self.encoded.spelled(form.operator)
             turned = self.turned(spell.form)
-            written = written if turned is None else replace(written, node=turned[2])
+            if turned is not None:
+                places = turned.turn.operands
+                accesses = tuple(places.index(n) for n in range(len(places)))
+                written = replace(written, node=turned.node, accesses=accesses)
         elif self._may_change(written):
             self._note_source(c, spell, form)
         follows = self.wanted.get(c) if self._may_fit(written, form) else None
@@ -164,11 +167,13 @@ class Decoder:
         """The shape of what an operator without a formula reads first, if it moves along with that of its result."""
         kind, origin = self.interned.operators[form.operator].kind, self.encoded.spelled(form.operator).node
         turned = self.turned(spell.form)
-        form, kind, origin = (form, kind, origin) if turned is None else turned
+        first = 0
+        if turned is not None:
+            form, kind, origin, first = turned.form, turned.kind, turned.node, turned.turn.operands[0]
         if c in self.wanted and spell.operands and isinstance(kind, OpaqueKind) and isinstance(origin, Opaque):
             shape = Respelling(form, kind, origin).source(self.wanted[c], spell.output)
             if shape is not None:
-                self.wanted.setdefault(spell.operands[0], shape)
+                self.wanted.setdefault(spell.operands[first], shape)
 
     def _written(self, spell: UseForm) -> Written | None:
         """A node of the program in this form: the one over these very operands, else any."""
@@ -269,7 +274,8 @@ class Decoder:
         assert isinstance(kind, OpaqueKind) and isinstance(origin, Opaque)
         cut, turned = self.encoded.is_cut(form.operator), self.turned(spell.form)
         if turned is not None:
-            form, kind, origin = turned
+            form, kind, origin = turned.form, turned.kind, turned.node
+            operands = [operands[n] for n in turned.turn.operands]
         stays = turned is None and self.encoded.in_place(form) and not cut
         same = stays and same_shape(operands[0].shape, origin.operands[0].shape)
         known = origin.definition is not None or isinstance(origin.impl, OperatorImpl)
@@ -284,7 +290,7 @@ class Decoder:
             return Opaque(origin.op, (), [((as_extent(x),), d) for x, d in zip(sizes, kind.dtypes, strict=True)])
         return self._as_written(written, operands) if made is None else made
 
-    def _turned(self, number: int) -> tuple[Form, OpaqueKind, Opaque] | None:
+    def _turned(self, number: int) -> Turned | None:
         """A form in which dimensions of an operator have changed places, as one of the operator that has them so."""
         form = self.interned.forms[number]
         kind, origin = self.interned.operators[form.operator].kind, self.encoded.spelled(form.operator).node

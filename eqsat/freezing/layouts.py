@@ -76,12 +76,12 @@ def form_in(forms: FormMaker, form: int, accesses: Sequence[int], places: Places
         return None
     number = spelled.operator
     if follow:
-        return forms.for_output(number, 0, maps[count])
+        return next(iter(forms.for_output(number, 0, maps[count])), None)
     made = _arranged(forms, number, maps)
     if made in (None, form) or forms.freedom(number) == "any":
         return made
     known = {f for k in range(count) for f in forms.for_operand(number, k, maps[k])}
-    known |= {forms.for_output(number, o, m) for o, m in enumerate(maps[count:])}
+    known |= {f for o, m in enumerate(maps[count:]) for f in forms.for_output(number, o, m)}
     return made if made in known else None
 
 

@@ -63,11 +63,11 @@ class Layouts:
         return facts
 
     def output_form(self, s: int, o: int, m: int) -> list[Fact]:
-        """The target form that produces this layout directly."""
+        """The target forms that produce this layout directly."""
         if not self._within_cap(s, -1 - o):
             return []
-        f = self.forms.for_output(s, o, self.interned.reindexes[m].map)
-        return [] if f is None else self.form_facts(s, f)
+        found = self.forms.for_output(s, o, self.interned.reindexes[m].map)
+        return [fact for f in found for fact in self.form_facts(s, f)]
 
     def operand_form(self, s: int, k: int, m: int) -> list[Fact]:
         """The target forms that read an operand in this layout."""

@@ -197,12 +197,13 @@ class _ProgramWriter(Writer):
             if self.opsets.get(call.domain) != call.opset:
                 raise FrontendError(f"operator {node.op}", f"needs opset {call.opset} of {call.domain}")
             return call
-        ours, theirs = schema(call.op, self.opset), schema(call.op, call.opset)
+        opset = self.opsets.get(call.domain, 1) if call.domain else self.opset
+        ours, theirs = schema(call.op, opset, call.domain), schema(call.op, call.opset, call.domain)
         if ours is None or theirs is None or ours.since_version != theirs.since_version:
             raise FrontendError(
-                f"operator {node.op}", f"was read in opset {call.opset}, which differs in opset {self.opset}"
+                f"operator {node.op}", f"was read in opset {call.opset}, which differs in opset {opset}"
             )
-        return replace(call, opset=self.opset)
+        return replace(call, opset=opset)
 
     # -- carried nodes -------------------------------------------------------------------------------------------------
 

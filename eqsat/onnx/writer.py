@@ -24,6 +24,7 @@ from eqsat.onnx.nested import subgraphs
 from eqsat.onnx.ops.custom import SEPARATOR, custom_node, is_custom
 from eqsat.onnx.ops.table import OPSET, PREFIX, domain_of
 from eqsat.onnx.read import Envelope, OnnxProgram
+from eqsat.operators.forms import operator_name
 from eqsat.pricing.table import Table
 
 DEFAULT_OPSET, BITS_OPSET, DEFAULT_IR = 17, 18, 8
@@ -57,9 +58,9 @@ class Writer(ABC):
         self.table = table
         self.envelope = envelope = None if source is None else source.envelope
         self.native = {
-            (n.tag.name.removeprefix(PREFIX), n.operands[-1].dtype)
+            (name.removeprefix(PREFIX), n.operands[-1].dtype)
             for n in (program if source is None else source).nodes()
-            if isinstance(n, (View, Compute)) and n.tag is not None and n.operands
+            if n.operands and (name := operator_name(n))
         }
         self.opsets = _opsets(program, envelope)
         self.domains = {*domains, *(domain_of(op) for op, _ in self.native)}
@@ -257,7 +258,8 @@ def _opsets(program: Program, envelope: Envelope | None) -> dict[str, int]:
     result: dict[str, int] = {}
     for node in program.nodes():
         if isinstance(node, Opaque) and node.op.startswith(PREFIX):
-            for domain, version in node.attrs.get(OPSETS, (("", node.attrs.get(OPSET, DEFAULT_OPSET)),)):
+            own = domain_of(node.op.removeprefix(PREFIX)), node.attrs.get(OPSET, DEFAULT_OPSET)
+            for domain, version in node.attrs.get(OPSETS, (own,)):
                 domain = "" if domain == "ai.onnx" else domain
                 result[domain] = max(version, result.get(domain, 0))
     result.setdefault("", DEFAULT_OPSET)

@@ -21,7 +21,7 @@ from eqsat.ir.tensors.tensor import Opaque
 from eqsat.ir.terms.shape import Dim, Shape, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder, Order, remembered
-from eqsat.operators.window_impl import WindowImpl
+from eqsat.operators.window_impl import Turn, WindowImpl
 
 
 def tied_axes(attrs: Mapping[str, Any], rank: int) -> tuple[str, tuple[int, ...]]:
@@ -62,8 +62,10 @@ def signature_bundles(node: Opaque) -> tuple[Signature, dict[str, Dim], dict[str
     extents: dict[str, Dim] = signature.check(shapes[0], shapes[1], node.op)
     first = signature.operands[0] if signature.operands else ()
     tied = {x for n in tied_axes(node.attrs, len(first))[1] for x in first[n]}
-    sides, windows = _sides(signature), _windows(node)
-    inside = {x for dims, places in zip(sides, windows, strict=False) for n in places for x in dims[n]}
+    sides = _sides(signature)
+    inside = {
+        x for dims, places in zip(sides, moving(_turns(node)[1], sides), strict=True) for n in places for x in dims[n]
+    }
     parts = {x for dims in sides for d in dims if len(d) > 1 for x in d if x in inside}
     return signature, extents, _bundles(signature, extents, tied, parts)
 
@@ -72,9 +74,11 @@ def of_opaque(node: Opaque) -> OpBuilder:
     """The bundles of an operator by its signature, each one label; without one, every axis is fixed."""
     signature, extents, names = signature_bundles(node)
     dims = tuple(tuple(tuple(dict.fromkeys(names[x] for x in d if x in names)) for d in t) for t in _sides(signature))
+    windows, turns = _turns(node)
+    turns = tuple(turn for turn in turns if _is_apart(turn, dims))
     kind = OpaqueKind(
         node.op, _meaning(node), tuple(d for _, d in node.outputs), tuple(x.dtype for x in node.operands), dims,
-        0 if node.pure else node.serial, _apart(_windows(node), dims),
+        0 if node.pure else node.serial, windows if turns else (), turns,
     )  # fmt: skip
     sizes: dict[Name, Size] = {}
     roles: dict[Name, str] = {}
@@ -93,23 +97,39 @@ def bundles_of(node: Opaque) -> OpBuilder:
     if not node.pure:
         return of_opaque(node)
     types = tuple((x.shape, x.dtype) for x in node.operands)
-    key = node.op, _meaning(node), node.signature, types, node.outputs, _windows(node)
+    key = node.op, _meaning(node), node.signature, types, node.outputs, _turns(node)
     return remembered(key, lambda: of_opaque(node))
 
 
-def _windows(node: Opaque) -> tuple[tuple[int, ...], ...]:
-    """The dimensions of each tensor that may change places."""
-    return node.impl.windows(node) if isinstance(node.impl, WindowImpl) and node.pure else ()
+def _turns(node: Opaque) -> tuple[tuple[tuple[int, ...], ...], tuple[Turn, ...]]:
+    """The dimensions of each tensor along which there are windows, and the other orders of dimensions."""
+    return (
+        (node.impl.windows(node), node.impl.turns(node))
+        if isinstance(node.impl, WindowImpl) and node.pure
+        else ((), ())
+    )
 
 
-def _apart(windows: tuple[tuple[int, ...], ...], sides: Sequence[Dims]) -> tuple[tuple[int, ...], ...]:
-    """The dimensions that may change places, if each has bundles of its own."""
-    for places, dims in zip(windows, sides, strict=bool(windows)):
+def moving(turns: Sequence[Turn], sides: Sequence[Dims]) -> list[list[int]]:
+    """The dimensions of each operand, then output, that change places in some of its other orders."""
+    orders = [turn.here(turn.dims) for turn in turns]
+    kept = [tuple(range(len(dims))) for dims in sides]
+    return [
+        [n for n in place if any(order[t].index(n) != n for order in orders)]
+        if any(o[t] != place for o in orders)
+        else []
+        for t, place in enumerate(kept)
+    ]
+
+
+def _is_apart(turn: Turn, sides: Sequence[Dims]) -> bool:
+    """Whether each dimension that changes places has bundles of its own."""
+    for places, dims in zip(moving([turn], sides), sides, strict=True):
         held = [x for n, d in enumerate(dims) for x in d if n not in places]
         own = [x for n in places for x in dims[n]]
         if len(set(own)) != len(own) or not set(own).isdisjoint(held):
-            return ()
-    return windows
+            return False
+    return True
 
 
 def _barrier(operands: Sequence[Shape], outputs: Sequence[Shape]) -> Signature:

@@ -144,15 +144,18 @@ class FormMaker:
         if origin in self.definitions:
             self.definitions.setdefault(number, self.definitions[origin])
 
-    def for_output(self, number: int, output: int, layout: Map) -> int | None:
-        """The form that produces output `output` directly in a layout (View(hub, layout)), or None."""
+    def for_output(self, number: int, output: int, layout: Map) -> list[int]:
+        """The forms that produce output `output` directly in a layout (View(hub, layout)), the nearest first."""
         operator = self.interned.operators[number]
         op = _builder(operator)
         back = inverse(layout)
         order = None if back is None else op.arrange(op.outputs[output], back)
-        if order is not None and isinstance(op.kind, OpaqueKind):
+        if order is None:
+            return []
+        if isinstance(op.kind, OpaqueKind):
             return self._placed(number, op, len(op.operands) + output, order)
-        return None if order is None else self._complete(number, op, order)
+        found = self._complete(number, op, order)
+        return [] if found is None else [found]
 
     def for_operand(self, number: int, operand: int, layout: Map) -> list[int]:
         """The forms that read operand `operand` in a layout (View(x, layout))."""
@@ -163,8 +166,7 @@ class FormMaker:
         if order is None:
             return []
         if isinstance(op.kind, OpaqueKind):
-            form = self._placed(number, op, operand, order, turns=operand == 0 and self._may_turn(op.kind))
-            return [] if form is None else [form]
+            return self._placed(number, op, operand, order)
         if len(op.outputs) != 1:
             return []
         mode = self.freedom(number)
@@ -190,24 +192,28 @@ class FormMaker:
             orders = [known.get(k) or _induced(op, base, order) for k, base in enumerate(op.operands)]
         return self.intern(number, op, orders, [order])
 
-    def _may_turn(self, kind: OpaqueKind) -> bool:
-        """Whether dimensions of an operator may change places: in a large program not those of one with weights, where
-        all between two of them could be had in either order, and the cheapest choice would no longer be found."""
+    def _kinds(self, kind: OpaqueKind, place: int) -> list[OpaqueKind]:
+        """An operator's kind with its dimensions in the orders that an operand, or output (counted after them), may ask
+        for. Those of images change places for what the operator reads first, so that an order goes on with the images
+        that have it, and none comes back through all that made them; in a large program not those of an operator with
+        weights, where all between two of them could be had in either order, and the cheapest choice would no longer be
+        found."""
         weights = sum(len(places) > 0 for places in kind.windows[:-1]) > 1
-        return not weights or len(self.interned.operators) <= FEW
+        if kind.windows and (place or (weights and len(self.interned.operators) > FEW)):
+            return [kind]
+        return [kind, *turned_kinds(kind)]
 
-    def _placed(self, number: int, op: OpBuilder, place: int, order: list[int], turns: bool = False) -> int | None:
-        """The form of an operator without a formula in which one operand, or output (counted after them), has an
-        order. turns: whether dimensions may change places for that: they do for what an operator reads, so that an
-        order goes on with the images that have it, and none comes back through all that made them."""
+    def _placed(self, number: int, op: OpBuilder, place: int, order: list[int]) -> list[int]:
+        """The forms of an operator without a formula in which one operand, or output (counted after them), has an
+        order; of one over images the first."""
         mode, count = self.freedom(number), len(op.operands)
         assert isinstance(op.kind, OpaqueKind)
-        orders = None
-        for kind in () if mode == "written" else (op.kind, *(turned_kinds(op.kind) if turns else ())):
+        found: list[int] = []
+        for kind in () if mode == "written" else self._kinds(op.kind, place):
             orders = (permuted if mode == "axis" else _bundled)(replace(op, kind=kind), place, order)
-            if orders is not None:
-                break
-        return None if orders is None else self.intern(number, op, orders[:count], orders[count:])
+            if orders is not None and not (found and kind.windows):
+                found.append(self.intern(number, op, orders[:count], orders[count:]))
+        return list(dict.fromkeys(found))
 
     def intern(self, number: int, op: OpBuilder, operands: Sequence[list[int]], outputs: Sequence[list[int]]) -> int:
         u = self.interned

@@ -29,6 +29,7 @@ from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, same_dim
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import nodes_of, postorder
+from eqsat.operators.window_impl import Turn
 
 SPLITTABLE = ("map", "equivariant", "reduce")
 """Roles of axes whose positions may stand in any order, as long as it is the same everywhere."""
@@ -95,7 +96,8 @@ class OpaqueKind:
     """An operator without a formula: each dimension of its operands, then outputs, holds labels of the bundles named.
 
     `identity` is its own for impure ones, so that they are never merged. `windows`: the dimensions, of each tensor,
-    that may change places with what the operator's parameters say of each (`turning`).
+    along which there are windows. `turns`: other orders of dimensions and operands, with the parameters that the
+    operator has then (`turning`).
     """
 
     op: str
@@ -105,6 +107,7 @@ class OpaqueKind:
     dims: tuple[Dims, ...] = ()
     identity: int = 0
     windows: tuple[tuple[int, ...], ...] = ()
+    turns: tuple[Turn, ...] = ()
 
 
 Kind = ComputeKind | OpaqueKind

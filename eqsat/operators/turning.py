@@ -1,78 +1,81 @@
-"""Operators without a formula with some of their dimensions in another order, and what their parameters say of each.
+"""Operators without a formula with some of their dimensions, or operands, in another order, and with the parameters
+that they have then.
 
     max_pool(x.permute_dims((0, 1, 3, 2)), kernel=(2, 3)) = max_pool(x, kernel=(3, 2)).permute_dims((0, 1, 3, 2))
+    gemm(a.permute_dims((1, 0)), b, alpha=2) = gemm(a, b, alpha=2, transA=1)
 
-Which dimensions these are is said by the operator's table (`WindowImpl`), which also makes it anew.
+Which orders there are is said by the operator's table (`WindowImpl`), which also makes it anew.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import permutations
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.tensors.signature import Dims
 from eqsat.ir.tensors.tensor import Opaque
-from eqsat.ir.terms.shape import same_shape
-from eqsat.operators.bundles import bundle_order, bundles_of
+from eqsat.ir.terms.shape import Shape, same_shape
+from eqsat.operators.bundles import bundle_order, bundles_of, moving
 from eqsat.operators.interned import Form
 from eqsat.operators.labels import Name, OpaqueKind, Order
-from eqsat.operators.window_impl import WindowImpl
+from eqsat.operators.window_impl import Turn, WindowImpl
 
-T = TypeVar("T")
-MOST = 3
-"""More dimensions than that keep their order."""
+
+@dataclass(frozen=True)
+class Turned:
+    """A form as one of an operator of the table that has its dimensions and operands in the order of a turn."""
+
+    turn: Turn
+    form: Form
+    kind: OpaqueKind
+    node: Opaque
 
 
 def turned_kinds(kind: OpaqueKind) -> Iterator[OpaqueKind]:
-    """An operator's kind with its dimensions in each other order."""
-    for order in _orders(kind):
-        yield replace(kind, dims=_turned(kind, order))
+    """An operator's kind with its dimensions in each other order; operands have their numbers."""
+    for turn in kind.turns:
+        yield replace(kind, dims=_dims(kind, turn))
 
 
-def turned_form(form: Form, kind: OpaqueKind, origin: Opaque) -> tuple[Form, OpaqueKind, Opaque] | None:
+def turned_form(form: Form, kind: OpaqueKind, origin: Opaque) -> Turned | None:
     """A form in which dimensions have changed places, as one in which they have not, of the operator that the table has
     with these dimensions in that order; None where a form is no such, or the table has none."""
     orders = (*form.operands, *form.outputs)
-    if not kind.windows or _lies(kind, form, orders, kind.dims):
+    if not kind.turns or _lies(kind, form, orders, kind.dims):
         return None
-    order = next((p for p in _orders(kind) if _lies(kind, form, orders, _turned(kind, p))), None)
-    made = None if order is None else turned(origin, order)
-    if order is None or made is None:
+    turn = next((x for x in kind.turns if _lies(kind, form, orders, _dims(kind, x))), None)
+    made = None if turn is None else turned(origin, turn)
+    if turn is None or made is None:
         return None
     own = bundles_of(made).kind
     assert isinstance(own, OpaqueKind)
     names: dict[Name, Name] = {}
-    for mine, theirs in zip(_turned(kind, order), own.dims, strict=True):
+    for mine, theirs in zip(turn.moved(kind.dims, ()), own.dims, strict=True):
         for d, e in zip(mine, theirs, strict=True):
             if len(d) != len(e) or any(names.setdefault(x, y) != y for x, y in zip(d, e, strict=True)):
                 return None
     labels = tuple(replace(x, name=names.get(x.name, x.name)) for x in form.labels)
-    return replace(form, labels=labels), own, made
+    operands, maps = (tuple(rows[n] for n in turn.operands) for rows in (form.operands, form.operand_maps))
+    return Turned(turn, replace(form, labels=labels, operands=operands, operand_maps=maps), own, made)
 
 
-def turned(node: Opaque, order: Sequence[int]) -> Opaque | None:
-    """The operator of a node over operands whose dimensions have changed places, if that has the same signature but for
-    that.
-
-    order: for each place the number of the dimension that stands there, among those that may change places.
-    """
+def turned(node: Opaque, turn: Turn) -> Opaque | None:
+    """The operator of a node in another order, if that has the same signature but for that."""
     if not isinstance(node.impl, WindowImpl) or node.signature is None:
         return None
-    windows, signature = node.impl.windows(node), node.signature
+    signature = node.signature
     try:
-        made = node.impl.turned(node, order)
+        made = node.impl.turned(node, turn)
     except EqsatError:
         return None
     count = len(node.operands)
-    sides = (*signature.operands, *signature.outputs)
-    dims = [_moved(d, places, order) for d, places in zip(sides, windows, strict=True)]
+    dims = turn.moved((*signature.operands, *signature.outputs), ())
     wanted = replace(signature, operands=tuple(dims[:count]), outputs=tuple(dims[count:]))
-    old = [*(x.shape for x in node.operands), *(s for s, _ in node.outputs)]
-    shapes = [_moved(s, places, order) for s, places in zip(old, windows, strict=True)]
+    shapes: list[Shape] = turn.moved([*(x.shape for x in node.operands), *(s for s, _ in node.outputs)], 1)
     new = [*(x.shape for x in made.operands), *(s for s, _ in made.outputs)]
-    alike = [d for _, d in made.outputs] == [d for _, d in node.outputs] and len(new) == len(old)
+    alike = [d for _, d in made.outputs] == [d for _, d in node.outputs] and len(new) == len(shapes)
+    alike = alike and [x.dtype for x in made.operands] == [node.operands[n].dtype for n in turn.operands]
     if not alike or not all(same_shape(a, b) for a, b in zip(new, shapes, strict=True)):
         return None
     if (node.definition is None) != (made.definition is None) or made.signature is None:
@@ -80,28 +83,16 @@ def turned(node: Opaque, order: Sequence[int]) -> Opaque | None:
     return made if made.signature.matches(wanted, shapes) else None
 
 
-def _orders(kind: OpaqueKind) -> Iterator[tuple[int, ...]]:
-    count = max(map(len, kind.windows), default=0)
-    if 1 < count <= MOST:
-        yield from (p for p in permutations(range(count)) if p != tuple(range(count)))
+def _dims(kind: OpaqueKind, turn: Turn) -> tuple[Dims, ...]:
+    """The dimensions of an operator's operands, by their numbers, and outputs in another order."""
+    return tuple(turn.here(turn.moved(kind.dims, ())))
 
 
-def _turned(kind: OpaqueKind, order: Sequence[int]) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    return tuple(_moved(dims, places, order) for dims, places in zip(kind.dims, kind.windows, strict=True))
-
-
-def _moved(row: Sequence[T], places: Sequence[int], order: Sequence[int]) -> tuple[T, ...]:
-    """A row with what stands at some places in another order."""
-    found = list(row)
-    for place, n in zip(places, order, strict=bool(places)):
-        found[place] = row[places[n]]
-    return tuple(found)
-
-
-def _lies(kind: OpaqueKind, form: Form, orders: Sequence[Order], dims: Sequence[tuple[tuple[str, ...], ...]]) -> bool:
+def _lies(kind: OpaqueKind, form: Form, orders: Sequence[Order], dims: Sequence[Dims]) -> bool:
     """Whether the dimensions that may change places lie as in `dims`, in every tensor."""
-    for order, own, places in zip(orders, dims, kind.windows, strict=True):
-        wanted = bundle_order(tuple(own[n] for n in places))
+    for order, own, places, lying in zip(orders, kind.dims, moving(kind.turns, kind.dims), dims, strict=True):
+        held = {x for n in places for x in own[n]}
+        wanted = [x for x in bundle_order(lying) if x in held]
         if [x for x in dict.fromkeys(form.labels[i].name for i in order) if x in wanted] != wanted:
             return False
     return True

@@ -26,6 +26,23 @@ def is_product(kind: Kind, operands: Orders) -> bool:
     return isinstance(kind, ComputeKind) and kind.combiner == "sum" and kind.body.op == "mul" and len(operands) == 2
 
 
+def multiplies(labels: Sequence[Label], operands: Orders, outputs: Orders) -> bool:
+    """Whether an operator without a formula sums over what its first two operands share, at each position of the others
+    by itself, and reads nothing else along that.
+
+    >>> rows, columns, inner = Label("map", 4), Label("map", 6), Label("reduce", 8)
+    >>> multiplies([rows, columns, inner], [(0, 2), (2, 1), (1,)], [(0, 1)])
+    True
+    >>> multiplies([rows, columns, Label("fixed", 8)], [(0, 2), (2, 1)], [(0, 1)])
+    False
+    """
+    if len(operands) < 2 or len(outputs) != 1 or any(x.role not in ("map", "reduce") for x in labels):
+        return False
+    summed = {n for n, x in enumerate(labels) if x.role == "reduce"}
+    both = all(summed <= set(order) for order in operands[:2])
+    return bool(summed) and both and not any(summed & set(order) for order in operands[2:])
+
+
 def may_add(kind: Kind, labels: Sequence[Label], operands: Orders, outputs: Orders) -> bool:
     """Whether a runtime may add a row to what an operator makes as it makes it: a product with one matrix on the
     right."""
@@ -49,6 +66,8 @@ def operator_price(
     if not isinstance(kind, ComputeKind):
         price += _along_axis(labels, extents, operands, outputs, size, table)
         price += _in_blocks(kind, labels, extents, operands, outputs, summed, size, table)
+        if multiplies(labels, operands, outputs):
+            price += _product(extents, operands, outputs[0], origins, table)
         return price if kind.windows else price + _copied(extents, operands, outputs[0], size, table)
     if is_product(kind, operands):
         return price + _product(extents, operands, outputs[0], origins, table)

@@ -180,7 +180,7 @@ def test_every_form_is_the_operator(data: st.DataObject) -> None:
         if k < len(inputs):
             found.update(maker.for_operand(number, k, layout))
         else:
-            found.update(f for f in (maker.for_output(number, k - len(inputs), layout),) if f is not None)
+            found.update(maker.for_output(number, k - len(inputs), layout))
     for f in found:
         form = u.forms[f]
         made = results([u.reindexes[m].map for m in form.operand_maps], [u.reindexes[m].map for m in form.output_maps])

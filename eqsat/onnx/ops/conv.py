@@ -83,7 +83,7 @@ def window_axes(c: Call, x: Tensor, w: Tensor) -> int:
     return x.rank - 2
 
 
-@node("Conv", "x w b?", f"{WINDOW} group", leading=1, slot=Slot(zero), windows=Windows((0, 1)))
+@node("Conv", "x w b?", f"{WINDOW} group", leading=1, slot=Slot(zero), turning=Windows((0, 1)))
 def convolution(c: Call) -> Tensor:
     x, w, *bias = c.tensors
     count = window_axes(c, x, w)
@@ -92,7 +92,7 @@ def convolution(c: Call) -> Tensor:
     return _with_bias(conv(x, w, strides, 0, apart, int(c.get("group", 1))), bias)
 
 
-@node("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape", leading=1, windows=Windows((0, 1)))
+@node("ConvTranspose", "x w b?", f"{WINDOW} group output_padding output_shape", leading=1, turning=Windows((0, 1)))
 def transposed(c: Call) -> Tensor:
     x, w, *bias = c.tensors
     count, mode = window_axes(c, x, w), c.get("auto_pad", "NOTSET")

@@ -53,7 +53,7 @@ def matmul_integer(c: Call) -> Tensor:
     f"{WINDOW} group",
     wide=False,
     leading=1,
-    windows=Windows((0, 1)),
+    turning=Windows((0, 1)),
 )
 def conv_integer(c: Call) -> Tensor:
     """What is around the operand is its zero point."""
@@ -76,7 +76,7 @@ def _scales(c: Call, slot: int, whole: str) -> str:
     "QLinearConv",
     "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point b?",
     f"{WINDOW} group",
-    windows=Windows((0, 3)),
+    turning=Windows((0, 3)),
 )
 def qlinear_conv(c: Call) -> Signature:
     """Rows of a batch, and without groups the output channels, are independent; the sum over channels is exact."""

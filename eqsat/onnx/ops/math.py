@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.pointwise import broadcast_shapes
+from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Tag, Tensor, from_body
 from eqsat.ir.tensors.views import permute_dims
 from eqsat.ir.terms import term as t
@@ -17,7 +18,9 @@ from eqsat.onnx.added import MICROSOFT
 from eqsat.onnx.call import Call, Declined, reduced_axes
 from eqsat.onnx.ops.declare import PRODUCT, REDUCTION
 from eqsat.onnx.ops.nodes import Formula
+from eqsat.onnx.ops.signatures import spelled
 from eqsat.onnx.ops.table import PREFIX, define
+from eqsat.onnx.ops.turns import Matrices
 
 Scalar = Callable[[Term, Term], Term]
 """What is combined, from an element and the number of elements."""
@@ -81,18 +84,19 @@ def matmul(c: Call) -> Tensor:
     return reductions.matmul(a, b)
 
 
-@define("Gemm", "a b c?", PRODUCT)
+@define("Gemm", "a b c?", PRODUCT, turning=Matrices())
 def gemm(c: Call) -> Tensor:
     a, b, *rest = c.tensors
     if c.get("alpha", 1.0) != 1.0 or (rest and c.get("beta", 1.0) != 1.0):
-        return Formula(_scaled)(c)[0]
+        return Formula(_scaled, otherwise=_scaled_signature)(c)[0]
     product = _product(c, a, b, Tag(PREFIX + c.op, tuple(sorted(c.attrs.items()))))
     if not rest:
         return product
     return pointwise.pointwise("Add", lambda p, q: p + q, product, rest[0])
 
 
-@define("FusedMatMul", "A B", "alpha transA=0|1 transB=0|1 transBatchA=0|1 transBatchB=0|1", domain=MICROSOFT)
+@define("FusedMatMul", "A B", "alpha transA=0|1 transB=0|1 transBatchA=0|1 transBatchB=0|1", domain=MICROSOFT,
+        turning=Matrices(first=("transBatchA", "transBatchB")))  # fmt: skip
 def fused_matmul(c: Call) -> Tensor:
     if c.get("alpha", 1.0) != 1.0:
         return Formula(_scaled)(c)[0]
@@ -135,10 +139,20 @@ def _scaled(c: Call) -> Tensor:
     if not is_float(a.dtype):
         raise Declined(c.op, "integers are scaled")
     product = _product(c, a, b, Tag("Gemm")) if c.op == "Gemm" else _batched(c)
-    alpha, beta = float(c.parameter("alpha")), float(c.parameter("beta"))
+    alpha = float(c.parameter("alpha"))
     if not rest:
         return pointwise.pointwise("Mul", lambda p: p * alpha, product)
+    beta = float(c.parameter("beta"))
     return pointwise.pointwise("Add", lambda p, q: p * alpha + q * beta, product, rest[0])
+
+
+def _scaled_signature(c: Call) -> Signature:
+    """Integers are rounded somehow as they are scaled."""
+    rows, columns = ("k m" if c.get("transA", 0) else "m k"), ("n k" if c.get("transB", 0) else "k n")
+    rank = c.tensors[2].rank if len(c.tensors) > 2 else 0
+    if rank > 2:
+        raise Declined(c.op, f"adds a tensor of rank {rank}")
+    return spelled(c, f"{rows}, {columns}, {('()', 'n', 'm n')[rank]} -> m n", map="m n", reduce="k")
 
 
 def _product(c: Call, a: Tensor, b: Tensor, tag: Tag) -> Tensor:

@@ -23,7 +23,7 @@ from eqsat.ir.terms.term import Term, sym
 from eqsat.onnx.call import Call, Declined, Type
 from eqsat.onnx.ops.slots import Slot
 from eqsat.onnx.ops.table import BySignature, define, lookup, merged, opaque, operator_names
-from eqsat.onnx.ops.turns import Windows
+from eqsat.onnx.ops.turns import Turning
 
 Build = Callable[[Call], "Tensor | Sequence[Tensor]"]
 NEVER = 1 << 30
@@ -116,13 +116,13 @@ def node(
     constants: str = "",
     *,
     slot: Slot | None = None,
-    windows: Windows | None = None,
+    turning: Turning | None = None,
     **how: Unpack[How],
 ) -> Callable[[Build], Build]:
     """Register the formula of operators that stay one node, with all that it understands (see `declare`)."""
 
     def register(build: Build) -> Build:
-        define(names, inputs, attributes, constants, slot=slot, windows=windows)(Formula(build, **how))
+        define(names, inputs, attributes, constants, slot=slot, turning=turning)(Formula(build, **how))
         return build
 
     return register

@@ -56,7 +56,7 @@ def pooled(x: Tensor, windows: Sequence[Window], combiner: str, element: Callabl
     wide=False,
     leading=2,
     slot=Slot(least, short=True),
-    windows=Windows(),
+    turning=Windows(),
 )
 def max_pool(c: Call) -> Tensor:
     x = c.one()
@@ -69,7 +69,7 @@ def max_pool(c: Call) -> Tensor:
     f"{POOLING} count_include_pad=0|1",
     leading=2,
     slot=Slot(zero, "count_include_pad", short=True),
-    windows=Windows(),
+    turning=Windows(),
 )
 def average_pool(c: Call) -> Tensor:
     x = c.one()
@@ -99,7 +99,7 @@ def _root(x: Tensor, p: int) -> Tensor:
     return pointwise("Pow", lambda a: t.binary("pow", a, 1.0 / p), x)
 
 
-@node("LpPool", "x", f"{POOLING} p", leading=2, slot=Slot(zero, short=True), windows=Windows())
+@node("LpPool", "x", f"{POOLING} p", leading=2, slot=Slot(zero, short=True), turning=Windows())
 def lp_pool(c: Call) -> Tensor:
     x, p = c.one(), ints(c.get("p", 2), c.op)[0]
     return _root(pooled(x, windows_of(c, x), "sum", _power(p)), p)

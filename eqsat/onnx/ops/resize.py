@@ -300,7 +300,7 @@ def untouched(c: Call) -> Signature:
     parameters=(1, 2, 3),
     otherwise=untouched,
     normal=by_axes,
-    windows=Windows(named=True),
+    turning=Windows(named=True),
 )
 @node("Upsample", "x scales", "mode=nearest|linear scales", parameters=(1,), otherwise=untouched)
 def resize(c: Call) -> Tensor:

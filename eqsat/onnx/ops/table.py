@@ -23,8 +23,8 @@ from eqsat.onnx.ops import custom
 from eqsat.onnx.ops.custom import is_custom, signature_and_types
 from eqsat.onnx.ops.declare import Declared, declare
 from eqsat.onnx.ops.slots import Slot
-from eqsat.onnx.ops.turns import RESULT, Windows
-from eqsat.operators.window_impl import WindowImpl
+from eqsat.onnx.ops.turns import RESULT, Turning
+from eqsat.operators.window_impl import Turn, WindowImpl
 
 PREFIX = "onnx:"
 OPSET, SLOTS, OUTPUT, LISTED = "onnx.opset", "onnx.slots", "onnx.output", "onnx.listed"
@@ -51,7 +51,7 @@ class Operator:
     declared: Declared
     domain: str = ""
     slot: Slot | None = None
-    windows: Windows | None = None
+    turning: Turning | None = None
 
 
 _operators: dict[str, Operator] = {}
@@ -64,16 +64,16 @@ def define(
     constants: str = "",
     domain: str = "",
     slot: Slot | None = None,
-    windows: Windows | None = None,
+    turning: Turning | None = None,
 ) -> Callable[[Entry], Entry]:
     """Register one entry for operators of a domain, with all that it understands (see `declare`), how they pad their
-    first operand, if they do, and which of their axes may change places."""
+    first operand, if they do, and in which other orders they are there."""
 
     def register(entry: Entry) -> Entry:
         for name in names.split():
             if name in _operators:
                 raise EqsatError(f"ONNX operator {name}", "is defined twice")
-            _operators[name] = Operator(entry, declare(inputs, attributes, constants), domain, slot, windows)
+            _operators[name] = Operator(entry, declare(inputs, attributes, constants), domain, slot, turning)
         return entry
 
     return register
@@ -247,22 +247,28 @@ class OnnxImpl(WindowImpl):
         return made
 
     def windows(self, node: Opaque) -> tuple[tuple[int, ...], ...]:
-        found = lookup(self.call.op, self.call.domain)
-        if found is None or found.windows is None or self.loose or len(node.outputs) != 1:
-            return ()
-        places = found.windows.places(opaque_call(node))
+        turning = self._turning(node)
+        places = None if turning is None else turning.places(opaque_call(node))
         if not places:
             return ()
         return *(places.get(slot, ()) for slot in node.attrs[SLOTS]), places[RESULT]
 
-    def turned(self, node: Opaque, order: Sequence[int]) -> Opaque:
-        found = lookup(self.call.op, self.call.domain)
-        if found is None or found.windows is None or not self.windows(node):
-            raise Declined(node.op, "has no axes that may change places")
-        made = apply(found.windows.turned(opaque_call(node), order))[0].node
+    def turns(self, node: Opaque) -> tuple[Turn, ...]:
+        turning = self._turning(node)
+        return () if turning is None else turning.turns(opaque_call(node))
+
+    def turned(self, node: Opaque, turn: Turn) -> Opaque:
+        turning = self._turning(node)
+        if turning is None:
+            raise Declined(node.op, "is there in one order")
+        made = apply(turning.turned(opaque_call(node), turn))[0].node
         if not isinstance(made, Opaque):
-            raise Declined(node.op, "is no single node with its axes in another order")
+            raise Declined(node.op, "is no single node in another order")
         return made
+
+    def _turning(self, node: Opaque) -> Turning | None:
+        found = lookup(self.call.op, self.call.domain)
+        return None if found is None or self.loose or len(node.outputs) != 1 else found.turning
 
 
 @dataclass(frozen=True)
@@ -322,12 +328,12 @@ def by_signature(
     constants: str = "",
     *,
     axis: int | None = None,
-    windows: Windows | None = None,
+    turning: Turning | None = None,
 ) -> Callable[[Callable[[Call], Signature]], Callable[[Call], Signature]]:
     """Register the signature of operators that have no formula, with all that it understands (see `declare`)."""
 
     def register(build: Callable[[Call], Signature]) -> Callable[[Call], Signature]:
-        define(names, inputs, attributes, constants, windows=windows)(BySignature(build, axis))
+        define(names, inputs, attributes, constants, turning=turning)(BySignature(build, axis))
         return build
 
     return register
