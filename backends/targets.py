@@ -133,7 +133,7 @@ GROUP = "eqsat.targets"
 GEMM = ("float16", "float32", "float64")
 VIEWS = {
     "onnx:DepthToSpace": "depth_to_space", "onnx:SpaceToDepth": "space_to_depth", "onnx:Split": "split",
-    "onnx:Concat": "concat", "onnx:Tile": "tile",
+    "onnx:Concat": "concat", "onnx:Tile": "tile", "onnx:Gather": "gather",
 }  # fmt: skip
 ONNX = Target(
     "onnx", "operators", None, node_bytes=100_000, objective="time", transposed_matrices=GEMM, views=VIEWS,

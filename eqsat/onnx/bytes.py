@@ -184,7 +184,18 @@ def _node(node: NodeProto, values: ModelValues, sizes: Mapping[Term, int]) -> in
         return 0 if _keeps_order(perm, source) else 2 * written * size
     if op == "Einsum":
         return _einsum(node, values, sizes) * size
-    return (prod(source) + written if op in INPUT_AND_OUTPUT else 2 * written) * size
+    return cells_moved(op, prod(source), written) * size
+
+
+def cells_moved(op: str, read: int, written: int) -> int:
+    """The cells that an operator moves which reads and writes so many; none where it moves nothing.
+
+    >>> cells_moved("Slice", 10, 4), cells_moved("Pad", 10, 14), cells_moved("Reshape", 10, 10)
+    (8, 24, 0)
+    """
+    if op in INPUT_AND_OUTPUT:
+        return read + written
+    return 2 * written if op in (*TWICE_OUTPUT, *JOINS) else 0
 
 
 def _keeps_order(perm: list[int], shape: list[int]) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from eqsat.backends.targets import ONNX
 from eqsat.extraction.cost import spelled_maps
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.flat import steps as steps
+from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import Monomial, Size, div, mul, number, size_of, total
+from eqsat.ir.flat.sizes import Monomial, Size, div, mul, number, product, size_of, total
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order
 from eqsat.ir.terms import term as t
@@ -28,6 +30,7 @@ from eqsat.ir.terms.shape import (
 from eqsat.ir.terms.sums import unclipped
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, transform
+from eqsat.onnx.bytes import cells_moved
 from eqsat.onnx.call import Call
 from eqsat.onnx.formulas.contract import as_convolution, as_matmul, operand
 from eqsat.onnx.formulas.data_terms import zero_of
@@ -41,7 +44,8 @@ from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.slice import BEFORE, BEHIND
 from eqsat.onnx.writer import Cut, Writer
 from eqsat.pricing.steps import chained, fewest_bytes
-from eqsat.pricing.views import timed_steps
+from eqsat.pricing.table import Table
+from eqsat.pricing.views import gather_price, steps_of, timed_steps
 
 # -- views -----------------------------------------------------------------------------------------------------------
 
@@ -78,10 +82,27 @@ def spell_view(w: Writer, node: View) -> None:
         w.alias(Tensor(node), name)
 
 
-def is_border(node: View) -> bool:
-    """Whether the steps of a View put a border of its own cells around it."""
+def costs_less_in_steps(node: View, call: Call, table: Table | None) -> bool:
+    """Whether the steps of a View cost less than one call that it is: in time by a table of prices, else in bytes moved
+    and nodes."""
+    dtype = node.outputs[0][1]
+    if table is not None:
+        if call.op != "Gather":  # what the view came from, which is compared already, or another shape
+            return False
+        price = steps_of(node, table)
+        return price is not None and price < gather_price(node, int(call.get("axis", 0)), table)
     spelled = _fewest_bytes(node)
-    return spelled is not None and any(isinstance(x, steps.Pad) and x.mode != "constant" for x in spelled)
+    if spelled is None or any(_is_gathered(step, dtype) for step in spelled):
+        return False
+    source, shape = (tuple(as_size(d) for d in dims) for dims in (node.source.shape, node.outputs[0][0]))
+    cells = [sampled(x) for x in steps.moved_cells(steps.Spelling(source, tuple(spelled)))]
+    moved = cells_moved(call.op, sampled(product(source)), sampled(product(shape)))
+    return sum(cells) * itemsize(dtype) + len(spelled) * ONNX.node_bytes < moved * itemsize(dtype) + ONNX.node_bytes
+
+
+def _is_gathered(step: steps.Step, dtype: str) -> bool:
+    """Whether a step is a border of a type that runtimes do not pad."""
+    return isinstance(step, steps.Pad) and step.mode != "constant" and via("Pad", dtype) != dtype
 
 
 def _is_whole(node: View) -> bool:
@@ -138,7 +159,7 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
                 return out
             return w.step("Slice", [name, *(_sizes(w, row) for row in places)], {}, dtype, out)
         case steps.Pad():
-            if step.mode != "constant" and via("Pad", dtype) != dtype:
+            if _is_gathered(step, dtype):
                 return _border(w, step, name, shape, dtype, out)
             pads = (*step.before, *step.after)
             given: dict[str, object] = {} if step.mode == "constant" else {"mode": step.mode}

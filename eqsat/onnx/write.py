@@ -21,7 +21,7 @@ from eqsat.models.package import element_type
 from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
 from eqsat.onnx.blocks import as_blocks
 from eqsat.onnx.call import Call, schema, symbolic
-from eqsat.onnx.emit import is_border, spell_compute, spell_sizes, spell_view
+from eqsat.onnx.emit import costs_less_in_steps, spell_compute, spell_sizes, spell_view
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
 from eqsat.onnx.kernels import means_the_formula
@@ -115,7 +115,7 @@ class _ProgramWriter(Writer):
     def recognised(self, node: View | Compute) -> Call | None:
         """The call to write for a node whose operands are written; of a program of our own, one that means the same."""
         found = recognise(node, self.opset, self.domains)
-        if found is not None and found.op == "Gather" and isinstance(node, View) and is_border(node):
+        if found is not None and isinstance(node, View) and costs_less_in_steps(node, found, self.table):
             return None
         if found is not None and found.tensors:
             runs = self.runs(found.op, found.tensors[-1].dtype)

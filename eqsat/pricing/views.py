@@ -77,6 +77,8 @@ def written_price(node: View, table: Table) -> int | None:
     shape, dtype = node.outputs[0]
     extents = [sampled(as_size(d)) for d in shape]
     kind, run = kind_of_move(node.tag.name), 1
+    if kind == "gather":
+        return gather_price(node, node.tag.get("axis", 0), table)
     if kind in ("split", "concat", "tile"):  # runs of a part, from the axis on along which it is one
         whole = len(shape) == len(node.source.shape)
         part = shape if kind == "split" else node.source.shape
@@ -96,6 +98,14 @@ def written_price(node: View, table: Table) -> int | None:
         moving = moving or not is_free(step, reached)
         reached = shape_after(step, reached)
     return price + round(table.operators["node" if moving else "reshape"])
+
+
+def gather_price(node: View, axis: int, table: Table) -> int:
+    """The picoseconds of a View as positions that are picked along an axis of its source."""
+    (shape, dtype), size = node.outputs[0], node.source.shape
+    run = prod(sampled(as_size(d)) for d in size[axis % len(size) + 1 :])
+    cells = prod(sampled(as_size(d)) for d in shape)
+    return table.moved("gather", cells, run, itemsize(dtype)) + round(table.operators["node"])
 
 
 def view_price(node: View, table: Table) -> int:

@@ -1,5 +1,6 @@
 """What results say they cost: what the objective counts, of models as they are written, and never more than before."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -14,11 +15,14 @@ from random_models import random_model  # noqa: E402
 
 import eqsat as eq  # noqa: E402
 from eqsat.ir.dtypes import NDArray  # noqa: E402
+from eqsat.ir.tensors.tensor import View  # noqa: E402
 from eqsat.nets import nhwc_converter_net, transformer  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved, time_of  # noqa: E402
 from eqsat.onnx.check import compare_models  # noqa: E402
 from eqsat.onnx.read import read_with_types  # noqa: E402
+from eqsat.onnx.write import write_with_owners  # noqa: E402
 from eqsat.pricing.table import shipped  # noqa: E402
+from eqsat.pricing.views import gather_price, steps_of  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -125,6 +129,46 @@ def test_a_border_of_a_type_that_runtimes_do_not_pad_is_gathered() -> None:
         found = eq.onnx.optimize(model, prices=shipped())
         assert sorted(n.op_type for n in found.model.graph.node) == sorted(["Neg", wanted])
         assert compare_models(model, found.model).equal
+
+
+PICKED = {
+    "neighbours": [2, 3, 4, 5], "every second one": [0, 2, 4, 6], "from the last on": [9, 8, 7, 6, 5, 4, 3, 2, 1, 0],
+    "a border": [1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 8], "anything": [3, 1, 4, 0, 5, 9, 2, 6], "one twice": [4, 4, 5, 6],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("objective", ["time", "bytes"])
+@pytest.mark.parametrize(("shape", "axis"), [((40, 10), 1), (("n", 10), 1), ((10, 2, 3), 0), ((2, 10, 3), -2)])
+@pytest.mark.parametrize("picked", PICKED)
+def test_what_is_picked_is_written_in_the_cheaper_way(
+    picked: str, shape: tuple[int | str, ...], axis: int, objective: str
+) -> None:
+    """Neighbours that are picked one by one are a Slice, in less time and with as many bytes."""
+    turned = [*range(1, len(shape)), 0]
+    nodes = [helper.make_node("Transpose", ["x"], ["a"], perm=turned), helper.make_node("Tanh", ["a"], ["b"])]
+    nodes.append(helper.make_node("Transpose", ["b"], ["c"], perm=np.argsort(turned).tolist()))
+    nodes += [helper.make_node("Gather", ["c", "i"], ["d"], axis=axis), helper.make_node("Neg", ["d"], ["y"])]
+    model = _model(nodes, {"i": np.array(PICKED[picked])}, shape, "y")
+    program, table = eq.onnx.load(model), shipped() if objective == "time" else None
+    (view,) = (n for n in program.nodes() if isinstance(n, View) and n.tag is not None and n.tag.name == "onnx:Gather")
+    written = [n.op_type for n in write_with_owners(program, program, table=table)[0].graph.node]
+    (kind,) = {"Gather", "Slice", "Pad"} & set(written)
+    if table is not None:
+        steps = steps_of(view, table)
+        assert steps is not None and (kind == "Gather") == (gather_price(view, axis, table) <= steps)
+    assert (kind == "Pad") == (picked == "a border")
+    assert (kind == "Gather") == (picked in ("anything", "one twice") or (objective == "bytes" and kind != "Pad"))
+    found = eq.onnx.optimize(model, objective=objective, prices=table)
+    assert kind in [n.op_type for n in found.model.graph.node] and compare_models(model, found.model).equal
+
+
+@pytest.mark.parametrize(("pad", "kind"), [(1.0, "Pad"), (1e6, "Gather")])
+def test_prices_say_how_a_border_is_written(pad: float, kind: str) -> None:
+    x = eq.input("x", (40, 10), "float32")
+    program = eq.Program([x], {"y": eq.abs(x[:, PICKED["a border"]])})
+    table = replace(shipped(), moves={**shipped().moves, "pad": [(4, pad)]})
+    written = write_with_owners(program, table=table)[0]
+    assert [n.op_type for n in written.graph.node] == [kind, "Abs"]
 
 
 def test_what_constants_make_costs_nothing() -> None:
