@@ -42,7 +42,7 @@ from eqsat.onnx.kernels import via
 from eqsat.onnx.recognise import chain
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.slice import BEFORE, BEHIND
-from eqsat.onnx.writer import Cut, Writer
+from eqsat.onnx.writer import Cut, Writer, is_whole
 from eqsat.pricing.steps import chained, fewest_bytes
 from eqsat.pricing.table import Table
 from eqsat.pricing.views import gather_price, steps_of, timed_steps
@@ -53,7 +53,7 @@ from eqsat.pricing.views import gather_price, steps_of, timed_steps
 def spell_view(w: Writer, node: View) -> None:
     """Write a View as reshapes, slices, transposes, pads and gathers; one with a computed fill as a choice."""
     shape, dtype = node.outputs[0]
-    if node.valid is t.TRUE and same_shape(shape, node.source.shape) and _is_whole(node):
+    if is_whole(node):
         w.alias(Tensor(node), w.name(node.source))
         return
     fill = node.fill
@@ -103,13 +103,6 @@ def costs_less_in_steps(node: View, call: Call, table: Table | None) -> bool:
 def _is_gathered(step: steps.Step, dtype: str) -> bool:
     """Whether a step is a border of a type that runtimes do not pad."""
     return isinstance(step, steps.Pad) and step.mode != "constant" and via("Pad", dtype) != dtype
-
-
-def _is_whole(node: View) -> bool:
-    """Whether a view of the shape of its source is that source."""
-    shape = node.outputs[0][0]
-    pairs = zip(node.gather, output_axes(shape), shape, strict=True)
-    return all(i is a or (same_dim(d, 1) and t.is_const(i, 0)) for i, a, d in pairs)
 
 
 def _fewest_bytes(node: View) -> list[steps.Step] | None:

@@ -14,7 +14,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Opaque, Program, Tensor, View
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Dim, Shape
+from eqsat.ir.terms.shape import Dim, Shape, output_axes, same_dim, same_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder
 from eqsat.onnx.barrier import GRAPH, OPSETS, unpack
@@ -75,9 +75,11 @@ class Writer(ABC):
         self.counts: dict[str, int] = {}
         self.reserved = _reserved(program, envelope)
         self.ends: dict[tuple[int, int], str] = {}
-        for name, x in program.outputs.items():
+        ends = {name: (x, original(x)) for name, x in program.outputs.items()}
+        for name, (x, source) in sorted(ends.items(), key=lambda end: end[1][0] != end[1][1]):
+            free = source.key not in self.ends and not isinstance(source.node, (Input, Constant))
             if not isinstance(x.node, (Input, Constant)):
-                self.ends.setdefault(x.key, name)
+                self.ends.setdefault(source.key if free else x.key, name)
         self.done: set[str] = set()
         self.symbols: dict[object, tuple[str, int]] = {}
         self.claimed: dict[str, Shape] = {}
@@ -250,6 +252,28 @@ class Writer(ABC):
             self.views[key] = Tensor(View(source, shape, gather, valid, None if valid is t.TRUE else fill))
             self.tensors([self.views[key]])
         return self.views[key]
+
+
+def is_whole(node: View) -> bool:
+    """Whether a View is its source as it stands.
+
+    >>> from eqsat.ir.tensors.tensor import input
+    >>> x = input("x", (1, 1, 5), "float32")
+    >>> [is_whole(x.permute_dims(p).node) for p in ((1, 0, 2), (0, 2, 1))]
+    [True, False]
+    """
+    shape = node.outputs[0][0]
+    if node.valid is not t.TRUE or not same_shape(shape, node.source.shape):
+        return False
+    pairs = zip(node.gather, output_axes(shape), shape, strict=True)
+    return all(i is a or same_dim(d, 1) for i, a, d in pairs)  # along an axis of one cell there is no other
+
+
+def original(x: Tensor) -> Tensor:
+    """The tensor that a tensor is, behind Views that are their source as it stands."""
+    while isinstance(x.node, View) and is_whole(x.node):
+        x = x.node.source
+    return x
 
 
 def _opsets(program: Program, envelope: Envelope | None) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 from onnx_fuzz import differences
 from onnx_wrapped import wrapped
+from random_models import random_model
 
 import eqsat as eq
 from eqsat.onnx.check import compare_models
 from eqsat.onnx.tidy import tidy
+from eqsat.onnx.write import write
 
 pytestmark = pytest.mark.onnx
 
@@ -210,3 +213,50 @@ def test_random_models_between_reshapes() -> None:
             counts = [sum(n.op_type == "Reshape" for n in m.graph.node) for m in (drawn.model, found)]
             fewer += counts[1] < counts[0]
     assert fewer > 10
+
+
+def needless(model: onnx.ModelProto) -> list[str]:
+    """The outputs that are another name of what a node makes, which is no output itself."""
+    made, ends = {o for n in model.graph.node for o in n.output}, {o.name for o in model.graph.output}
+    copies = [n for n in model.graph.node if n.op_type == "Identity" and n.output[0] in ends]
+    return [n.output[0] for n in copies if n.input[0] in made - ends]
+
+
+KEPT = ([0, 1, 2], [1, 0, 2])
+
+
+@pytest.mark.parametrize("opset", [13, 17])
+@pytest.mark.parametrize("perm", KEPT)
+@pytest.mark.parametrize("made", ["Relu", "Softmax", "Split", "If"])
+def test_an_output_that_a_transpose_leaves_as_it_is_has_no_node(made: str, perm: list[int], opset: int) -> None:
+    """The value has the name of the output, whoever else reads it; a second output and an input are copied."""
+    then = helper.make_graph([helper.make_node("Abs", ["x"], ["u"])], "then", [], [_end("u")])
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["v"])], "other", [], [_end("v")])
+    first = {
+        "Split": [helper.make_node("Split", ["x"], ["r", "rest"], axis=2)],
+        "If": [helper.make_node("If", ["c"], ["r"], then_branch=then, else_branch=other)],
+    }.get(made, [helper.make_node(made, ["x"], ["r"])])
+    more = [helper.make_node("Transpose", [i], [o], perm=perm) for i, o in (("r", "y"), ("r", "again"), ("x", "z"))]
+    nodes = [*first, *more, helper.make_node("Neg", ["r"], ["n"])]
+    ends = [_end(n, None, None, None) for n in ("n", "y", "again", "z")]
+    graph = helper.make_graph(nodes, "g", [_end("x")], ends, [numpy_helper.from_array(np.array(True), "c")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    for found in (write(eq.onnx.load(model)), eq.onnx.optimize(model).model):
+        copies = {n.output[0]: n.input[0] for n in found.graph.node if n.op_type == "Identity"}
+        assert copies == {"again": "y", "z": "x"} and "Transpose" not in [n.op_type for n in found.graph.node]
+        assert compare_models(model, found).equal
+
+
+def _end(name: str, *shape: int | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape or (1, 1, 6))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_output_is_a_needless_copy(seed: int) -> None:
+    model = random_model(Random(f"copies {seed}"))
+    (end,) = model.graph.output
+    rank = len(end.type.tensor_type.shape.dim)
+    model.graph.node.append(helper.make_node("Transpose", [end.name], ["kept"], perm=list(range(rank))))
+    end.name = "kept"
+    for found in (write(eq.onnx.load(model)), eq.onnx.optimize(model).model):
+        assert not needless(found) and compare_models(model, found).equal
