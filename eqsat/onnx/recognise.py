@@ -26,6 +26,7 @@ from eqsat.ir.terms.walk import nodes_of, postorder, substitute, transform
 from eqsat.models.package import element_type
 from eqsat.onnx.added import MICROSOFT
 from eqsat.onnx.call import Call, TensorAttr, accepts
+from eqsat.onnx.formulas.windows import never_empty
 from eqsat.onnx.ops.math import REDUCTIONS
 from eqsat.onnx.ops.nodes import node_names
 from eqsat.onnx.ops.pointwise import FORMULAS
@@ -175,6 +176,8 @@ def proposals(node: View | Compute, opset: int, domains: Collection[str] = ()) -
         yield from _gathers(node, opset)
         return
     yield from _concats(node, opset)
+    if tagged is not None and tagged.op == "Einsum":
+        yield from _einsums(node, opset)
     if node.combiner is not None:
         yield from _reductions(node, opset)
         yield from _products(node, opset, tagged)
@@ -316,8 +319,6 @@ def _reductions(node: Compute, opset: int) -> Iterator[Call]:
 def _products(node: Compute, opset: int, tagged: Call | None) -> Iterator[Call]:
     if not node.operands or len(node.operands) > 2:
         return
-    if tagged is not None and tagged.op == "Einsum":
-        yield from _einsums(node, opset)
     order = ["Gemm", "MatMul"] if tagged is not None and tagged.op == "Gemm" else ["MatMul", "Gemm"]
     for name in order:
         for a, b in itertools.permutations(_pair(node)):
@@ -350,15 +351,27 @@ def _turned_products(node: Compute, opset: int) -> Iterator[Call]:
 
 
 def _einsums(node: Compute, opset: int) -> Iterator[Call]:
-    """The contraction by labels."""
+    """The contraction by labels; dimensions of extent 1 that no axis indexes have labels of their own."""
     letters: dict[Term, str] = {}
+    units = itertools.count()
 
     def label(i: Term) -> str:
-        return letters.setdefault(i, chr(ord("a") + len(letters)))
+        key = t.var(f"unit{next(units)}", 1) if t.is_const(i, 0) else i
+        return letters.setdefault(key, chr(ord("a") + len(letters)))
 
     loads = [x for x in postorder(node.body) if x.op == "load" and isinstance(x.payload, int)]
-    if any(i.op != "axis" for x in loads for i in x.args) or len(node.shape) + len(node.reduce) > 26:
+    if any(i.op != "axis" and not t.is_const(i, 0) for x in loads for i in x.args):
         return
-    left = ",".join("".join(label(i) for i in x.args) for x in loads)
+    parts = ["".join(label(i) for i in x.args) for x in loads]
+    if any(_is_apart(part) for part in parts) and not never_empty((*node.shape, *node.reduce)):
+        return  # a kernel of onnxruntime divides by the number of cells
+    left = ",".join(parts)
     result = "".join(label(i) for i in output_axes(node.shape))
-    yield Call("Einsum", tuple(node.operands[int(x.payload)] for x in loads), {"equation": f"{left}->{result}"}, opset)
+    if len(letters) <= 26:
+        operands = tuple(node.operands[int(x.payload)] for x in loads)
+        yield Call("Einsum", operands, {"equation": f"{left}->{result}"}, opset)
+
+
+def _is_apart(labels: str) -> bool:
+    """Whether a label occurs again behind another one."""
+    return any(x in labels[n + 2 :] and labels[n + 1] != x for n, x in enumerate(labels))

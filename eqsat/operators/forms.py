@@ -67,7 +67,7 @@ def freedom(operator: CanonicalOp, node: Node, target: str) -> Freedom:
         return "transposed" if kind.dtypes[0] in known else "contract"
     if plain and (node.combiner is None or len(operator.operands) == 1):
         return "any"
-    return "any" if node.combiner is None and _is_selection(operator) else "written"
+    return "any" if _is_diagonal(operator) or (node.combiner is None and _is_selection(operator)) else "written"
 
 
 def operator_name(node: Node) -> str:
@@ -94,6 +94,16 @@ def _is_selection(operator: CanonicalOp) -> bool:
     """Whether the body only selects between loads by position, as a concatenation."""
     assert isinstance(operator.kind, ComputeKind)
     return selects(operator.kind.body)
+
+
+def _is_diagonal(operator: CanonicalOp) -> bool:
+    """Whether an operator reads or combines cells of one operand, some of whose dimensions have one index together."""
+    body = operator.kind.body if isinstance(operator.kind, ComputeKind) else None
+    return body is not None and body.op == "load" and len(operator.operands) == 1 and _all_axes(body)
+
+
+def _all_axes(load: Term) -> bool:
+    return all(index.op == "axis" for index in load.args)
 
 
 def is_selection_node(node: Compute) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -323,3 +324,64 @@ def test_weights_are_matrices() -> None:
     ranks = {x.name: len(x.dims) for x in written.initializer}
     weights = [ranks[n.input[1]] for n in written.node if n.op_type == "MatMul" and n.input[1] in ranks]
     assert len(weights) > 1 and set(weights) == {2}
+
+
+# -- diagonals --------------------------------------------------------------------------------------------------------
+
+
+def diagonal(
+    equation: str, extents: Mapping[str, int | str], perm: Sequence[int] = (), back: Sequence[int] = ()
+) -> ModelProto:
+    """An Einsum of one operand between Transposes: `perm` is the order of its axes there, `back` that of the result."""
+    left, _, right = equation.partition("->")
+    shape = [extents[x] for x in left]
+    given = [shape[list(perm).index(n)] for n in range(len(shape))] if perm else shape
+    nodes = [helper.make_node("Abs", ["x"], ["a"])]
+    nodes += [helper.make_node("Transpose", ["a"], ["t"], perm=perm)] if perm else []
+    nodes.append(helper.make_node("Einsum", ["t" if perm else "a"], ["e"], equation=equation))
+    nodes += [helper.make_node("Transpose", ["e"], ["r"], perm=back)] if back else []
+    nodes.append(helper.make_node("Neg", ["r" if back else "e"], ["y"]))
+    graph = helper.make_graph(
+        nodes, "diagonal", [info("x", *given)], [info("y", *[f"y{n}" for n in range(len(right))])]
+    )
+    return model_of(graph)
+
+
+DIAGONALS = {
+    "ii->i": ([1, 0], []), "bii->b": ([0, 2, 1], []), "bii->bi": ([2, 0, 1], [1, 0]), "iji->ij": ([2, 1, 0], [1, 0]),
+    "iji->j": ([2, 1, 0], []), "ii->": ([1, 0], []), "bijij->ij": ([0, 2, 1, 4, 3], [1, 0]), "iii->i": ([2, 0, 1], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime"])
+@pytest.mark.parametrize("equation", DIAGONALS)
+def test_transposes_go_through_diagonals(equation: str, target: str) -> None:
+    perm, back = DIAGONALS[equation]
+    model = diagonal(equation, {"b": 3, "i": 5, "j": 4}, perm, back)
+    for checked in (False, True):
+        found = eq.onnx.optimize(model, objective="bytes", target=target, checked=checked)
+        assert operators(found.model) == {"Abs": 1, "Einsum": 1, "Neg": 1}, found.notes
+        assert compare_models(model, found.model).equal
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_diagonals(seed: int) -> None:
+    """Whole numbers, whose sums are exact: bit for bit as before."""
+    r = Random(f"diagonal {seed}")
+    labels = "ijkb"[: r.randint(1, 4)]
+    left = [*labels, *(r.choice(labels) for _ in range(r.randint(1, 3)))][:6]
+    r.shuffle(left)
+    right = r.sample(sorted(set(left)), r.randint(0, len(set(left))))
+    sizes = {x: r.choice([1, 2, 3, 4]) for x in labels}
+    perm, back = r.sample(range(len(left)), len(left)), r.sample(range(len(right)), len(right))
+    open_ = {x: x if r.random() < 0.3 else d for x, d in sizes.items()}
+    model = diagonal(f"{''.join(left)}->{''.join(right)}", open_, perm, back if r.random() < 0.7 else ())
+    shape = [sizes[left[perm.index(n)]] for n in range(len(left))]
+    feeds = {"x": np.random.default_rng(seed).integers(-9, 9, shape).astype(np.float32)}
+    (wanted,) = run_session(session(model), feeds)
+    for target in ("onnx", "onnxruntime"):
+        for objective in ("bytes", "time"):
+            for checked in (False, True):
+                found = eq.onnx.optimize(model, target=target, objective=objective, checked=checked)
+                assert np.array_equal(run_session(session(found.model), feeds)[0], wanted)
+                assert found.cost_after <= found.cost_before
