@@ -13,16 +13,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from eqsat.checking.equal import tolerance_of
+from eqsat.checking.model_run import BY_CAST
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.terms.shape import static_shape
+from eqsat.ir.terms.text import fresh_name
 from eqsat.models.guarded import MOST_SECONDS
 from eqsat.models.guarded_runs import run_apart
 from eqsat.models.package import dtype_name, element_type, run_session, session
-from eqsat.onnx.nested import subgraphs
+from eqsat.onnx.nested import nested_nodes, subgraphs
 from eqsat.onnx.read import ModelValues, value_types
 from eqsat.workers.call import UNLIMITED
 
@@ -79,15 +81,18 @@ def compare_models(
     True
     """
     notes: list[str] = []
+    names = [o.name for o in before.graph.output]
+    names = [n for n in names if n in {o.name for o in after.graph.output}]
+    if len(names) != len(before.graph.output):
+        return Comparison(False, np.inf, np.inf, (0, 0), tolerance, ("the outputs have other names",))
+    before, after, cast = with_casts(before, after)
+    names = [cast.get(n, (n, ""))[0] for n in names]
+    tolerances = {name: tolerance_of(kind, tolerance) if tolerance else 0.0 for name, kind in cast.values()}
     known, too = value_types(before), value_types(after)
     pairs = softmax_inputs(before, after)
     pairs = [(a, b) for a, b in pairs if a in known.types and b in too.types]
     first = with_outputs(before, [a for a, _ in pairs], known)
     second = with_outputs(after, [b for _, b in pairs], too)
-    names = [o.name for o in before.graph.output]
-    names = [n for n in names if n in {o.name for o in after.graph.output}]
-    if len(names) != len(before.graph.output):
-        return Comparison(False, np.inf, np.inf, (0, 0), tolerance, ("the outputs have other names",))
     left, right = [*names, *(a for a, _ in pairs)], [*names, *(b for _, b in pairs)]
     feeds = [random_inputs(before, seed, sizes) for seed in seeds]
     feeds.append(random_inputs(before, max(seeds, default=0) + 1, sizes, scale=4.0))
@@ -97,16 +102,17 @@ def compare_models(
     worst, differences, allowed = 0.0, list[str](), tolerance
     for f, expected in zip(feeds[:-1], results, strict=False):
         for name, a, b in zip(left, expected, run_session(other, f, right), strict=True):
-            gap, own = distance(a, b), _allowed(a, tolerance)
+            gap, own = distance(a, b), tolerances.get(name, _allowed(a, tolerance))
             worst, allowed = max(worst, gap), max(allowed, own)
             if not gap <= own:
                 differences.append(f"{name}: max|a-b| is {gap:.3g} of max|a|")
     sensitivity = max((distance(a, b) for a, b in zip(results[0], results[-1], strict=True)), default=0.0)
     if sensitivity <= _needed(allowed):
         notes.append("another input hardly changes the outputs: give the model other weights (reseed_weights)")
-    mutants = _try_mutants(second, too, feeds[0], right, results[0], tolerance)
+    limits = [tolerances.get(name, _allowed(a, tolerance)) for name, a in zip(left, results[0], strict=True)]
+    mutants = _try_mutants(second, too, feeds[0], right, results[0], limits)
     if mutants[0] == 0:  # no Transpose is left
-        mutants = _try_mutants(first, known, feeds[0], left, results[0], tolerance)
+        mutants = _try_mutants(first, known, feeds[0], left, results[0], limits)
     if mutants[0] == 0:
         notes.append("no Transpose of known shape to replace")
     return Comparison(not differences, worst, sensitivity, mutants, allowed, tuple(differences), tuple(notes))
@@ -136,6 +142,41 @@ def distance(a: Any, b: Any) -> float:
     gap = float(np.max(np.abs(np.subtract(x, y, where=finite, out=np.zeros_like(x))), initial=0.0))
     scale = float(np.max(np.abs(x), initial=0.0, where=finite))
     return gap / scale if scale else (0.0 if gap == 0 else np.inf)
+
+
+def with_casts(*models: ModelProto) -> tuple[ModelProto, ModelProto, dict[str, tuple[str, str]]]:
+    """Two models as they can be fed and read: inputs and outputs of types that numpy has not (bfloat16) are float32
+    ones, cast inside; with the new name of each such output, and the type whose tolerance it gets."""
+    taken = {name for m in models for name in (*_names(m.graph), *(o.name for o in m.graph.output))}
+    cast: dict[str, tuple[str, str]] = {}
+    made: list[ModelProto] = []
+    table: dict[str, str] = {}
+    for model in models:
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        graph, constants = copy.graph, {x.name for x in model.graph.initializer}
+        for ends, reads in ((graph.input, True), (graph.output, False)):
+            for end in ends:
+                kind, name = end.type.tensor_type, end.name
+                element = kind.elem_type
+                if element not in BY_CAST or (reads and name in constants):
+                    continue
+                side = f"{name} {'read' if reads else 'made'}"
+                table[side] = table.get(side) or fresh_name(f"{name}_float", taken)
+                taken.add(table[side])
+                end.name, kind.elem_type = table[side], BY_CAST[element][0]
+                if reads:
+                    graph.node.insert(0, helper.make_node("Cast", [end.name], [name], to=element))
+                else:
+                    graph.node.append(helper.make_node("Cast", [name], [end.name], to=kind.elem_type))
+                    cast[name] = end.name, BY_CAST[element][1]
+        made.append(copy)
+    return made[0], made[-1], cast
+
+
+def _names(graph: GraphProto) -> Iterator[str]:
+    yield from (x.name for x in (*graph.input, *graph.initializer))
+    yield from (name for node in nested_nodes(graph.node) for name in (*node.input, *node.output))
 
 
 def random_inputs(
@@ -233,11 +274,11 @@ def with_outputs(model: ModelProto, names: Sequence[str], values: ModelValues) -
 
 def transpose_mutants(model: ModelProto, values: ModelValues | None = None) -> Iterator[ModelProto]:
     """Copies of a model in which one Transpose that moves data is a Reshape to the same shape."""
-    types = (values or value_types(model)).types
+    known = values or value_types(model)
     for place, node in enumerate(model.graph.node):
-        if node.op_type != "Transpose" or node.input[0] not in types:
+        if node.op_type != "Transpose":
             continue
-        shape = static_shape(types[node.input[0]][0])
+        shape = _extents(known, node.input[0])
         perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
         if shape is None:
             continue
@@ -253,13 +294,23 @@ def transpose_mutants(model: ModelProto, values: ModelValues | None = None) -> I
         yield copy
 
 
+def _extents(known: ModelValues, name: str) -> tuple[int, ...] | None:
+    """The shape of a value, of a type that programs have or not, if it is known and in numbers."""
+    if name in known.types:
+        return static_shape(known.types[name][0])
+    kind = known.others[name].tensor_type if name in known.others else None
+    if kind is None or not kind.HasField("shape") or not all(d.HasField("dim_value") for d in kind.shape.dim):
+        return None
+    return tuple(d.dim_value for d in kind.shape.dim)
+
+
 def _try_mutants(
     model: ModelProto,
     values: ModelValues,
     feed: Mapping[str, NDArray],
     names: Sequence[str],
     expected: Sequence[Any],
-    tolerance: float,
+    limits: Sequence[float],
 ) -> tuple[int, int]:
     """How many mutants were tried until one was noticed, and 1 if one was."""
     tried = 0
@@ -269,7 +320,7 @@ def _try_mutants(
             made = run_session(session(mutant), feed, names)
         except EqsatError:
             return tried, 1  # a model that does not run is noticed
-        if any(not distance(a, b) <= _allowed(a, tolerance) for a, b in zip(expected, made, strict=True)):
+        if any(not distance(a, b) <= most for a, b, most in zip(expected, made, limits, strict=True)):
             return tried, 1
         if tried == MUTANTS:
             break

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from eqsat.ir import clock
 from eqsat.models.package import require, run_session, session
-from eqsat.onnx.check import random_inputs, tried_apart
+from eqsat.onnx.check import random_inputs, tried_apart, with_casts
 from eqsat.onnx.read import value_types
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def confirm(
     Errors: MissingPackage without onnxruntime; EvaluationError or FrontendError for models that do not run.
     """
     require("onnxruntime")
+    before, after, _ = with_casts(before, after)
     feeds = random_inputs(before, 0)
     tried_apart([(model, value_types(model)) for model in (before, after)], feeds, optimize=True)
     live = [session(model, optimize=True) for model in (before, after)]

@@ -116,9 +116,15 @@ def _put_back(model: ModelProto, nodes: Sequence[NodeProto], after: ModelProto, 
     constants = [x for x in after.graph.initializer if have.get(x.name) != x.SerializeToString()]
     table = free_names(graph, after, constants, kept)
     left = [n for n in graph.node if not gone & set(n.output)]
-    placed = [*left, *(renamed(n, table) for n in after.graph.node)]
-    for node in placed[len(left) :]:
+    inside = [renamed(n, table) for n in after.graph.node]
+    ends = {x.name for x in graph.output}
+    copies = [n for n in inside if n.op_type == "Identity" and n.output[0] not in ends]
+    same: dict[str, str] = {}
+    for node in copies:  # in an order that can be run
+        same[node.output[0]] = same.get(node.input[0], node.input[0])
+    for node in inside:
         node.name = ""
+    placed = [renamed(n, same) for n in (*left, *inside) if n not in copies]
     ordered = [placed[k] for (k,) in islands(placed, lambda name: True)]
     nodes_in_order = [n.SerializeToString() for n in ordered]
     del graph.node[:]
@@ -126,7 +132,7 @@ def _put_back(model: ModelProto, nodes: Sequence[NodeProto], after: ModelProto, 
     for x in constants:
         x.name = table[x.name]
     graph.initializer.extend(constants)
-    stay = [v for v in graph.value_info if v.name not in gone - kept]
+    stay = [v for v in graph.value_info if v.name not in {*(gone - kept), *same}]
     del graph.value_info[:]
     graph.value_info.extend(stay)
     return made

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from graph_suite.reseed import reseed_weights  # noqa: E402
-from onnx import ModelProto, numpy_helper  # noqa: E402
+from onnx import ModelProto, TensorProto, helper, numpy_helper  # noqa: E402
 
+from eqsat.cli import main  # noqa: E402
 from eqsat.nets import Net, channel_shuffle, conv_chain, nhwc_converter_net, window_partition  # noqa: E402
 from eqsat.onnx.bytes import bytes_moved  # noqa: E402
 from eqsat.onnx.check import compare_models, distance, transpose_mutants  # noqa: E402
+from eqsat.onnx.confirm import confirm  # noqa: E402
 from eqsat.onnx.read import read  # noqa: E402
 from eqsat.onnx.write import write  # noqa: E402
 
@@ -110,3 +113,39 @@ def test_distance() -> None:
     assert distance(np.zeros(2, np.int64), np.zeros(2, np.int32)) == inf
     assert distance(np.zeros(2), np.zeros(3)) == inf
     assert distance(np.array([1, 2]), np.array([1, 3])) == inf
+
+
+def narrow(kind: int, perm: list[int], name: str = "x_float") -> ModelProto:
+    """A model over elements of a type that numpy has not; a value of its has the name that a feed might get."""
+    ends = [helper.make_tensor_value_info(n, kind, [4, 6]) for n in ("x", "y")]
+    ends[1].type.tensor_type.shape.dim[0].dim_value, ends[1].type.tensor_type.shape.dim[1].dim_value = 6, 4
+    nodes = [helper.make_node("Identity", ["x"], [name]), helper.make_node("Transpose", [name], ["y"], perm=perm)]
+    if perm == [0, 1]:
+        nodes[1] = helper.make_node("Reshape", [name, "s"], ["y"])
+    sizes = numpy_helper.from_array(np.array([6, 4]), "s")
+    graph = helper.make_graph(nodes, "narrow", ends[:1], ends[1:], [sizes])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.BFLOAT16, TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E5M2])
+def test_types_that_numpy_has_not_are_fed_and_read_by_casts(kind: int) -> None:
+    before = narrow(kind, [1, 0])
+    same = compare_models(before, narrow(kind, [1, 0], "other"))
+    assert same.ok and same.worst == 0.0 and same.mutants == (1, 1) and same.tolerance == 5e-2
+    assert [x.name for x in before.graph.input] == ["x"] and before.graph.input[0].type.tensor_type.elem_type == kind
+    assert not compare_models(before, narrow(kind, [0, 1])).equal
+
+
+def test_a_result_over_bfloat16_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [helper.make_node("Transpose", [a], [b], perm=p) for a, b, p in (("x", "t", [1, 0]), ("t", "u", [1, 0]))]
+    nodes += [helper.make_node("Transpose", ["u"], ["y"], perm=[1, 0]), helper.make_node("Cast", ["u"], ["z"], to=1)]
+    kinds = {"x": (TensorProto.BFLOAT16, [4, "n"]), "y": (TensorProto.BFLOAT16, ["n", 4]), "z": (1, [4, "n"])}
+    ends = [helper.make_tensor_value_info(n, k, s) for n, (k, s) in kinds.items()]
+    graph = helper.make_graph(nodes, "verified", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert main(["optimize", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "o.onnx"), "--verify"]) == 0
+    assert "outputs equal" in capsys.readouterr().out
+    assert sorted(n.op_type for n in onnx.load(tmp_path / "o.onnx").graph.node) == ["Cast", "Transpose"]
+    confirmed = confirm(model, onnx.load(tmp_path / "o.onnx"), seconds=0.05)
+    assert confirmed.before > 0 and confirmed.after > 0
