@@ -19,14 +19,15 @@ from eqsat.operators.labels import Label, Name, OpaqueKind, OpBuilder
 
 
 def followers(kind: OpaqueKind, operands: int) -> list[int]:
-    """The further operands whose dimensions are, one by one, those of the first: the same labels, none (extent 1), or
-    labels of their own, as positions along an axis have (GatherElements)."""
+    """The further operands whose dimensions are, one by one, those of the first: the same labels, none (extent 1), some
+    of them, as a parameter of each block has (QuantizeLinear), or labels of their own, as positions along an axis have
+    (GatherElements)."""
     first = kind.dims[0] if operands else ()
     names = set(bundle_order(first))
 
     def follows(dims: Dims) -> bool:
         pairs = zip(dims, first, strict=False)
-        return len(dims) == len(first) and all(a in ((), b) or names.isdisjoint(a) for a, b in pairs)
+        return len(dims) == len(first) and all(set(a) <= set(b) or names.isdisjoint(a) for a, b in pairs)
 
     return [t for t in range(1, operands) if follows(kind.dims[t])]
 
@@ -39,10 +40,16 @@ def free_bundles(kind: OpaqueKind, labels: Sequence[Label], operands: int) -> se
     held = [set(bundle_order(d)) for d in kind.dims]
     moving, along = held[0].intersection(*held[operands:]), followers(kind, operands)
     grown = {x for d in kind.dims[0] for x in d if any(x in e and e != d for t in kind.dims[operands:] for e in t)}
-    moving -= grown
+    moving -= grown | _divided(kind, along)
     roles = {x.name: x.role for x in labels}
     fixed = [held[t] for t in range(1, operands) if t not in along]
     return {x for x in moving if roles.get(x) == "map" and not any(x in other for other in fixed)}
+
+
+def _divided(kind: OpaqueKind, along: Iterable[int]) -> set[Name]:
+    """The bundles of dimensions of the first operand of which a follower has a part: they stay together."""
+    pairs = [pair for t in along for pair in zip(kind.dims[t], kind.dims[0], strict=True)]
+    return {x for a, b in pairs if a and set(a) < set(b) for x in b}
 
 
 def is_permutable(node: Opaque) -> bool:
@@ -58,7 +65,8 @@ def is_permutable(node: Opaque) -> bool:
     count = len(op.operands)
     free, first = free_bundles(op.kind, op.labels, count), op.kind.dims[0]
     _, tied = tied_axes(node.attrs, len(first))
-    if any(len(first[n]) > 1 for n in tied):
+    whole = _divided(op.kind, followers(op.kind, count))
+    if any(len(first[n]) > 1 and not whole.issuperset(first[n]) for n in tied):
         return False
     rest = [d for n, d in enumerate(first) if n not in tied]
     if any(x not in free for d in rest for x in d):

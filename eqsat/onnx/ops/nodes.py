@@ -74,7 +74,8 @@ class Formula:
 
     def _axis(self, call: Call) -> int | None:
         """The axis as a number from 0; None where a parameter along it is one number, the same for all axes."""
-        if self.scaled is not None and all(same_dim(d, 1) for d in call.tensors[self.scaled].shape):
+        scale = None if self.scaled is None else call.tensors[self.scaled]
+        if scale is not None and scale.rank < 2 and all(same_dim(d, 1) for d in scale.shape):
             return None
         return normalize_axis(int(call.parameter("axis")), call.tensors[0].rank, call.op)
 

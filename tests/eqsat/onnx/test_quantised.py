@@ -1,14 +1,18 @@
 """Operators between DequantizeLinear and QuantizeLinear stay there: runtimes compute them on quantised numbers."""
 
+from random import Random
+
 import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from onnx import ModelProto, numpy_helper, parser
+from onnx import ModelProto, TensorProto, helper, numpy_helper, parser
 
 import eqsat as eq
+from eqsat.ir.dtypes import NDArray
+from eqsat.models.package import run_session, session
 from eqsat.nets import conv_chain
 from eqsat.onnx import quantised
 from eqsat.onnx.quantised import lost
@@ -119,3 +123,85 @@ def test_a_result_that_breaks_groups_is_not_taken(monkeypatch: pytest.MonkeyPatc
     found = eq.onnx.optimize(source)
     assert found.model is source and any("1 Relu in floats" in note for note in found.notes)
     assert "1 Relu in floats" in found.summary().splitlines()[0]
+
+
+# -- by blocks --------------------------------------------------------------------------------------------------------
+
+
+def in_blocks(seed: int) -> tuple[ModelProto, dict[str, NDArray]]:
+    """A model that quantises or dequantises by blocks between moves, and what is fed to it: scales are powers of 2, so
+    that nothing is rounded twice."""
+    r = Random(f"blocks {seed}")
+    rank = r.randint(2, 4)
+    shape = [r.choice([1, 2, 3, 4, 6, 8]) for _ in range(rank)]
+    axis, block = r.randrange(rank), r.choice([1, 2, 3, 4, 8])
+    cells = [-(-d // block) if n == axis else d for n, d in enumerate(shape)]
+    rows = np.random.default_rng(seed)
+    narrow, dtype = r.choice([(TensorProto.UINT8, "uint8"), (TensorProto.INT8, "int8")])
+    given = {"s": (2.0 ** rows.integers(-3, 2, cells)).astype("float32"), "z": rows.integers(0, 9, cells).astype(dtype)}
+    if r.random() < 0.3:
+        del given["z"]
+        narrow, dtype = TensorProto.UINT8, "uint8"
+    op = r.choice(["QuantizeLinear", "DequantizeLinear"])
+    kind, made = (TensorProto.FLOAT, narrow) if op == "QuantizeLinear" else (narrow, TensorProto.FLOAT)
+    perm, back = r.sample(range(rank), rank), r.sample(range(rank), rank)
+    source = [shape[perm.index(n)] for n in range(rank)]
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=perm)]
+    attrs = {"axis": axis - rank if r.random() < 0.3 else axis, "block_size": block}
+    nodes.append(helper.make_node(op, ["t", *given], ["q"], **attrs))
+    nodes.append(helper.make_node("Transpose", ["q"], ["r"], perm=back))
+    flat = numpy_helper.from_array(np.array([-1, *(shape[n] for n in back[1:])]), "flat")
+    nodes.append(helper.make_node("Reshape", ["r", "flat"], ["f"]) if r.random() < 0.3 else nodes.pop())
+    nodes[-1].output[0] = "y"
+    feeds = {"x": rows.integers(0, 60, source).astype("float32" if op == "QuantizeLinear" else dtype)}
+    open_ = [f"d{n}" if r.random() < 0.2 else d for n, d in enumerate(source)]
+    inputs = [helper.make_tensor_value_info("x", kind, open_)]
+    weights = [flat]
+    for name, array in given.items():
+        if r.random() < 0.3:
+            feeds[name] = array
+            inputs.append(helper.make_tensor_value_info(name, 1 if name == "s" else narrow, cells))
+        else:
+            weights.append(numpy_helper.from_array(array, name))
+    end = helper.make_tensor_value_info("y", made, [f"y{n}" for n in range(rank)])
+    graph = helper.make_graph(nodes, "blocks", inputs, [end], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), feeds
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_blocks(seed: int) -> None:
+    model, feeds = in_blocks(seed)
+    (wanted,) = run_session(session(model), feeds)
+    assert np.array_equal(eq.evaluate(eq.onnx.load(model), feeds), wanted)
+    for target in ("onnx", "onnxruntime"):
+        for objective in ("bytes", "time"):
+            for checked in (False, True):
+                found = eq.onnx.optimize(model, target=target, objective=objective, checked=checked)
+                (made,) = run_session(session(found.model), feeds)
+                assert made.dtype == wanted.dtype and np.array_equal(made, wanted)
+                assert found.cost_after <= found.cost_before
+
+
+@pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
+@pytest.mark.parametrize(("extent", "block"), [(8, 4), (6, 4), (4, 4)])
+@pytest.mark.parametrize("open_", [False, True])
+def test_transposes_go_through_blocks(op: str, extent: int, block: int, open_: bool) -> None:
+    """The axis follows, and scales and zero points, which are constants, are laid out anew."""
+    kinds = [TensorProto.FLOAT, TensorProto.UINT8][:: 1 if op == "QuantizeLinear" else -1]
+    rows = np.random.default_rng(block)
+    cells = (3, 5, -(-extent // block))
+    weights = [numpy_helper.from_array((2.0 ** rows.integers(-3, 2, cells)).astype("float32"), "s")]
+    weights.append(numpy_helper.from_array(rows.integers(0, 9, cells).astype("uint8"), "z"))
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 2, 0])]
+    nodes.append(helper.make_node(op, ["t", "s", "z"], ["q"], axis=2, block_size=block))
+    nodes.append(helper.make_node("Transpose", ["q"], ["y"], perm=[2, 0, 1]))
+    shape = ["n" if open_ else extent, 3, 5]
+    ends = [helper.make_tensor_value_info(name, kind, shape) for name, kind in zip("xy", kinds, strict=True)]
+    graph = helper.make_graph(nodes, "blocks", ends[:1], ends[1:], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    found = eq.onnx.optimize(model, objective="bytes")
+    assert [n.op_type for n in found.model.graph.node] == [op], found.notes
+    assert {a.name: a.i for a in found.model.graph.node[0].attribute} == {"axis": 0, "block_size": block}
+    feeds = {"x": rows.integers(0, 60, (extent, 3, 5)).astype("float32" if op == "QuantizeLinear" else "uint8")}
+    one, two = (run_session(session(m), feeds)[0] for m in (model, found.model))
+    assert np.array_equal(one, two)
