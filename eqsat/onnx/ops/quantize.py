@@ -50,9 +50,8 @@ def each_by_itself(c: Call) -> Signature:
     blocks = bool(c.get("block_size", 0))
     texts = [" ".join(names)]
     for p in given:
-        if (
-            blocks and p.rank == x.rank and (x.rank > 1 or not same_dim(p.shape[0], 1))
-        ):  # runtimes take one for a number
+        alone = p.rank == 1 and same_dim(p.shape[0], 1)  # of one axis: runtimes take it for a number
+        if blocks and p.rank == x.rank and not alone:
             texts.append(" ".join("block" if n == axis else a for n, a in enumerate(names)))
         elif p.rank < 2 and not blocks:
             texts.append(names[axis] if p.rank else "()")
