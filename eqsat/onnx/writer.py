@@ -76,10 +76,10 @@ class Writer(ABC):
         self.reserved = _reserved(program, envelope)
         self.ends: dict[tuple[int, int], str] = {}
         ends = {name: (x, original(x)) for name, x in program.outputs.items()}
-        for name, (x, source) in sorted(ends.items(), key=lambda end: end[1][0] != end[1][1]):
-            free = source.key not in self.ends and not isinstance(source.node, (Input, Constant))
+        for name, (x, first) in sorted(ends.items(), key=lambda end: end[1][0] != end[1][1]):
+            free = first.key not in self.ends and not isinstance(first.node, (Input, Constant))
             if not isinstance(x.node, (Input, Constant)):
-                self.ends.setdefault(source.key if free else x.key, name)
+                self.ends.setdefault(first.key if free else x.key, name)
         self.done: set[str] = set()
         self.symbols: dict[object, tuple[str, int]] = {}
         self.claimed: dict[str, Shape] = {}

@@ -347,7 +347,7 @@ def diagonal(
     return model_of(graph)
 
 
-DIAGONALS = {
+DIAGONALS: dict[str, tuple[list[int], list[int]]] = {
     "ii->i": ([1, 0], []), "bii->b": ([0, 2, 1], []), "bii->bi": ([2, 0, 1], [1, 0]), "iji->ij": ([2, 1, 0], [1, 0]),
     "iji->j": ([2, 1, 0], []), "ii->": ([1, 0], []), "bijij->ij": ([0, 2, 1, 4, 3], [1, 0]), "iii->i": ([2, 0, 1], []),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Operators between DequantizeLinear and QuantizeLinear stay there: runtimes compute them on quantised numbers."""
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,7 +148,7 @@ def in_blocks(seed: int) -> tuple[ModelProto, dict[str, NDArray]]:
     perm, back = r.sample(range(rank), rank), r.sample(range(rank), rank)
     source = [shape[perm.index(n)] for n in range(rank)]
     nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=perm)]
-    attrs = {"axis": axis - rank if r.random() < 0.3 else axis, "block_size": block}
+    attrs: dict[str, Any] = {"axis": axis - rank if r.random() < 0.3 else axis, "block_size": block}
     nodes.append(helper.make_node(op, ["t", *given], ["q"], **attrs))
     nodes.append(helper.make_node("Transpose", ["q"], ["r"], perm=back))
     flat = numpy_helper.from_array(np.array([-1, *(shape[n] for n in back[1:])]), "flat")
