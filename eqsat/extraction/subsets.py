@@ -49,11 +49,11 @@ def holding_no_other(masks: Sequence[int]) -> list[int]:
     for first in range(0, len(masks), TOGETHER):
         here = np.arange(first, min(first + TOGETHER, len(masks)))
         beside = np.array([*kept, *here])
-        lacking = np.zeros((len(beside), len(here)), bool)
+        held = np.ones((len(beside), len(here)), bool)
         for word in sets.T:
-            lacking |= (word[beside][:, None] & ~word[here]) != 0
+            held = np.logical_and(held, np.equal(word[beside][:, None] & ~word[here], 0))
         old, fresh = len(kept), 0
-        needless, by = (~lacking[:old]).any(axis=0).tolist(), numbers_of(~lacking[old:].T)
+        needless, by = held[:old].any(axis=0).tolist(), numbers_of(held[old:].T)
         for k, place in enumerate(here.tolist()):
             if not needless[k] and not by[k] & fresh:
                 fresh |= 1 << k
