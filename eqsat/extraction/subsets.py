@@ -49,9 +49,9 @@ def holding_no_other(masks: Sequence[int]) -> list[int]:
     for first in range(0, len(masks), TOGETHER):
         here = np.arange(first, min(first + TOGETHER, len(masks)))
         beside = np.array([*kept, *here])
-        held = np.ones((len(beside), len(here)), bool)
+        held: NDArray = np.ones((len(beside), len(here)), bool)
         for word in sets.T:
-            held = np.logical_and(held, np.equal(word[beside][:, None] & ~word[here], 0))
+            np.logical_and(held, np.equal(word[beside][:, None] & ~word[here], 0), out=held)
         old, fresh = len(kept), 0
         needless, by = held[:old].any(axis=0).tolist(), numbers_of(held[old:].T)
         for k, place in enumerate(here.tolist()):
