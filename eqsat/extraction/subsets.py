@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -53,7 +54,8 @@ def holding_no_other(masks: Sequence[int]) -> list[int]:
         for word in sets.T:
             np.logical_and(held, np.equal(word[beside][:, None] & ~word[here], 0), out=held)
         old, fresh = len(kept), 0
-        needless, by = held[:old].any(axis=0).tolist(), numbers_of(held[old:].T)
+        needless: list[bool] = cast(NDArray, held[:old].any(axis=0)).tolist()
+        by = numbers_of(held[old:].T)
         for k, place in enumerate(here.tolist()):
             if not needless[k] and not by[k] & fresh:
                 fresh |= 1 << k
