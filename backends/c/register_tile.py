@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from eqsat.backends.c.expr import Expressions, Scope
 from eqsat.backends.c.types import c_type, literal
+from eqsat.backends.c.vector import every_lane
 from eqsat.backends.lowering.index_simplifier import IndexSimplifier
 from eqsat.backends.lowering.registers import APART, EXTREMES, lane_step, rounded_half
 from eqsat.backends.machine import BLOCK
@@ -126,8 +127,9 @@ def define_extreme(op: str, dtype: str, width: int) -> str:
         fast = f"__builtin_ia32_blendv{letters}256({extreme}, (a), {unordered})"
     elif width == 4 * BLOCK:
         feature, end = "defined(__AVX512F__) && !defined(__clang__)", f"{letters}512_mask"
-        extreme = f"__builtin_ia32_{op}{end}((a), (b), ({kind}){{0}}, -1, 4)"
-        unordered = f"__builtin_ia32_cmp{end}((a), (a), 3, -1, 4)"
+        every = every_lane(itemsize(dtype))
+        extreme = f"__builtin_ia32_{op}{end}((a), (b), ({kind}){{0}}, {every}, 4)"
+        unordered = f"__builtin_ia32_cmp{end}((a), (a), 3, {every}, 4)"
         fast = f"__builtin_ia32_blendm{letters}_512_mask({extreme}, (a), {unordered})"
     else:
         feature = fast = ""
@@ -148,12 +150,13 @@ def define_round(width: int) -> str:
     """HALF: by the processor's conversions where it has them; else the bits that a half has no room for are rounded."""
     floats, bits, name = vector_name("float32", width), vector_name("uint32", width), round_name(width)
     halves = f"{name}_bits __attribute__((vector_size({width // 2}), may_alias))"
+    every = every_lane(itemsize("float32"))
     gcc = {
         2 * BLOCK: ("", "__builtin_ia32_vcvtph2ps256(__builtin_ia32_vcvtps2ph256(x, 0))"),
         4 * BLOCK: (
             " && defined(__AVX512F__)",
-            f"__builtin_ia32_vcvtph2ps512_mask(__builtin_ia32_vcvtps2ph512_mask(x, 0, ({name}_bits){{0}}, -1), "
-            f"({floats}){{0}}, -1, 4)",
+            f"__builtin_ia32_vcvtph2ps512_mask(__builtin_ia32_vcvtps2ph512_mask(x, 0, ({name}_bits){{0}}, {every}), "
+            f"({floats}){{0}}, {every}, 4)",
         ),
     }.get(width, (" && 0", "x"))
     clang = f"__builtin_convertvector(__builtin_convertvector(x, {name}_bits), {floats})"

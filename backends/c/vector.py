@@ -119,6 +119,15 @@ def define_interleave(width: int, size: int) -> str:
     return "\n".join(lines)
 
 
+def every_lane(size: int) -> str:
+    """The mask of a 64-byte vector's lanes, all of them taken: a number that its type holds, or a compiler may warn.
+
+    >>> every_lane(8)
+    '0xff'
+    """
+    return hex((1 << 4 * BLOCK // size) - 1)
+
+
 def define_join(width: int, size: int) -> str:
     """JOIN: vectors of 16 bytes from memory, side by side.
 
@@ -136,7 +145,7 @@ def define_join(width: int, size: int) -> str:
         feature, params = "__AVX512F__", "a, b, c, d"
         plain = f"__builtin_shufflevector({pair.format('a', 'b')}, \\\n    {pair.format('c', 'd')}, \\\n    {both})"
         begin = "__builtin_ia32_si512_si(INT4(a))"
-        insert = "__builtin_ia32_inserti32x4_mask({0}, INT4({1}), {2}, NO_INTS, -1)"
+        insert = f"__builtin_ia32_inserti32x4_mask({{0}}, INT4({{1}}), {{2}}, NO_INTS, {every_lane(4)})"
     value = begin
     for k, param in enumerate(params.split(", ")[1:], 1):
         value = insert.format(value, param, k)
