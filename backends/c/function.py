@@ -22,7 +22,7 @@ from eqsat.backends.c.inner_loops import (
 from eqsat.backends.c.library import plain
 from eqsat.backends.c.parallel import Variable, outlined, run_parts, share
 from eqsat.backends.c.register_tile import HEADER as TILES
-from eqsat.backends.c.register_tile import Tile
+from eqsat.backends.c.register_tile import Tile, copies_name, round_name
 from eqsat.backends.c.row_prefetch import DEFINITION as PREFETCH
 from eqsat.backends.c.row_prefetch import NextRow, find_next_rows
 from eqsat.backends.c.types import c_type
@@ -188,7 +188,8 @@ class FunctionPrinter:
         inner = self.in_tile(stmt.body, tile, depth + 1, loops + 1)
         few = "ROLLED " if stmt.extent <= SHORT else ""
         if stmt.extent <= COPIED and isinstance(stmt.body, For) and stmt.body.kind != "serial" and tile.named["v"]:
-            few = f"COPIES({stmt.extent}) "
+            rounds = round_name(self.vector) in tile.pieces
+            few = f"{copies_name(self.vector) if rounds else 'COPIES'}({stmt.extent}) "
         head = f"{indent}{few}for ({self.index} {name} = 0; {name} < {stmt.extent}; ++{name}) {{"
         return [head, *inner, f"{indent}}}"]
 

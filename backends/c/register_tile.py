@@ -146,8 +146,16 @@ def round_name(width: int) -> str:
     return f"HALF{width}"
 
 
+def copies_name(width: int) -> str:
+    """The macro for COPIES of a step that rounds vectors of so many bytes to halves."""
+    return f"{round_name(width)}_COPIES"
+
+
 def define_round(width: int) -> str:
-    """HALF: by the processor's conversions where it has them; else the bits that a half has no room for are rounded."""
+    """HALF: by the processor's conversions where it has them; else the bits that a half has no room for are rounded.
+
+    That takes some 25 operations, of which copies of a step would be thousands: longer to compile, not faster.
+    """
     floats, bits, name = vector_name("float32", width), vector_name("uint32", width), round_name(width)
     halves = f"{name}_bits __attribute__((vector_size({width // 2}), may_alias))"
     every = every_lane(itemsize("float32"))
@@ -165,10 +173,10 @@ def define_round(width: int) -> str:
         ("#if defined(__F16C__) && defined(__clang__)", "__fp16", clang),
         (f"#elif defined(__F16C__) && !defined(__clang__){gcc[0]}", "short", gcc[1]),
     ):
-        lines += [head, f"typedef {kind} {halves};"]
+        lines += [head, f"#define {copies_name(width)}(n) COPIES(n)", f"typedef {kind} {halves};"]
         lines += [f"static inline {floats} {name}({floats} x)", "{", f"    return ({floats}){text};", "}"]
     choose = "({0} & {1}) | (~{0} & {2})"
-    lines += ["#else", f"static inline {floats} {name}({floats} x)", "{"]
+    lines += ["#else", f"#define {copies_name(width)}(n) ROLLED", f"static inline {floats} {name}({floats} x)", "{"]
     lines += [
         f"    const {bits} all = ({bits})x, a = all & 0x7fffffffu, usual = (a + 0x0fffu + (a >> 13 & 1u)) & ~0x1fffu;",
         f"    const {bits} least = ({bits})((({floats})a + 0.5f) - 0.5f); /* the sum is rounded at 2^-24 */",
