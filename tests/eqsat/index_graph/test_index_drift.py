@@ -13,6 +13,7 @@ from eqsat.ir.rule import Instance, Kind, Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
+from eqsat.rewriting.context import Context
 from eqsat.rewriting.rewrite import BESIDE, Rewriter, RuleStep, Session
 from eqsat.rules import scalar_rules, tagged
 
@@ -97,11 +98,10 @@ def test_every_rule_acts_in_the_graph(rule: Rule) -> None:
     fired = 0
     for instance in (rule.instances[0], rule.instances[-1]):
         for left in instances(source, rule, instance):
+            if rewriter.match(left, Context({}, {})) is None:  # in the open, as in the graph
+                continue
+            fired += 1
             with IndexGraph([rule]) as graph:
-                found = rewriter.match(left, graph.loader.places.top.facts)
-                if found is None:
-                    continue
-                fired += 1
                 guard = source.choice(AXES) < 3
                 other = t.load(5, [AXES[0]], left.dtype) if left.dtype not in (INDEX, BOOL) else AXES[0]
                 graph.add(left)
