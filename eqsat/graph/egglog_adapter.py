@@ -18,6 +18,7 @@ from eqsat.graph.bulk import FEW, Call, Expression, Kind, is_readable, kind_of, 
 from eqsat.ir.errors import EqsatError
 
 CHUNK = 8
+MOST_EXPRESSIONS = 20_000  # that a graph keeps as egglog has them
 
 
 class EngineFailure(EqsatError):
@@ -63,6 +64,7 @@ class EGraph:
         self._graph: Any = bindings.EGraph()
         self._span: Any = bindings.RustSpan("eqsat", 0, 0)
         self._bulks: dict[tuple[str, tuple[Kind, ...]], str] = {}
+        self._expressions: dict[Expression, Any] = {}
 
     def _guard(self, action: Any) -> Any:
         if self._home != _here():
@@ -78,6 +80,7 @@ class EGraph:
         """Give up the graph now, in its own thread: one that another thread collects is never freed."""
         self._guard(lambda: None)
         self._graph = None
+        self._expressions.clear()
 
     def run(self, text: str) -> Any:
         """Run commands, separated by blank lines; parsed in small pieces, because 13.2 keeps the text per node."""
@@ -91,10 +94,18 @@ class EGraph:
         return report
 
     def _expression(self, e: Expression) -> Any:
-        b, s = self._b, self._span
-        if isinstance(e, int):
-            return b.Lit(s, b.Int(e))
-        return b.Call(s, e.function, [self._expression(a) for a in e.args])
+        """An expression as egglog has it. Most come again, many times: to find one is cheaper than to make it."""
+        found = self._expressions.get(e)
+        if found is None:
+            b, s = self._b, self._span
+            if isinstance(e, int):
+                found = b.Lit(s, b.Int(e))
+            else:
+                found = b.Call(s, e.function, [self._expression(a) for a in e.args])
+            if len(self._expressions) >= MOST_EXPRESSIONS:
+                self._expressions.clear()
+            self._expressions[e] = found
+        return found
 
     def insert(self, facts: Sequence[Call]) -> None:
         """Add facts (relation rows) or expressions."""

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from eqsat.graph.egglog_adapter import EGraph, EngineFailure
+from eqsat.graph.egglog_adapter import Call, EGraph, EngineFailure
 
 FORKED = """
 import os
@@ -49,6 +49,24 @@ def test_a_fork_of_a_process_that_used_egglog_is_told() -> None:
     done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60)
     assert done.stdout.count("egglog: ") == 2, done.stderr
     assert "belongs to another" in done.stdout and "before this process was forked" in done.stdout
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_expressions_that_come_again_are_the_same(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are kept; none is another graph's or another number's."""
+    monkeypatch.setattr("eqsat.graph.egglog_adapter.MOST_EXPRESSIONS", most)
+    wanted = [(n, m, n + m) for n in range(3) for m in range(3)]
+    for _ in range(2):
+        graph = EGraph()
+        graph.run("(datatype T (A i64) (P T T))\n\n(function sum (T) i64 :no-merge)")
+        pairs = [Call("P", (Call("A", (n,)), Call("A", (m,)))) for n, m, _ in wanted]
+        for pair, (_, _, total) in zip(pairs, wanted, strict=True):
+            graph.set([(Call("sum", (pair,)), total)])
+        rows = graph.rows(["sum"])["sum"]
+        assert {row.args[0]: row.output for row in rows} == {
+            graph.find(p): w[2] for p, w in zip(pairs, wanted, strict=True)
+        }
+        assert len(rows) == 9 and graph.find(pairs[1]) != graph.find(pairs[3])
 
 
 FRONT_END = """
