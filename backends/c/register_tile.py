@@ -128,7 +128,8 @@ def define_extreme(op: str, dtype: str, width: int) -> str:
     elif width == 4 * BLOCK:
         feature, end = "defined(__AVX512F__) && !defined(__clang__)", f"{letters}512_mask"
         every = every_lane(itemsize(dtype))
-        extreme = f"__builtin_ia32_{op}{end}((a), (b), ({kind}){{0}}, {every}, 4)"
+        taken = "-1" if dtype == "float32" else every  # gcc has a signed mask there
+        extreme = f"__builtin_ia32_{op}{end}((a), (b), ({kind}){{0}}, {taken}, 4)"
         unordered = f"__builtin_ia32_cmp{end}((a), (a), 3, {every}, 4)"
         fast = f"__builtin_ia32_blendm{letters}_512_mask({extreme}, (a), {unordered})"
     else:
