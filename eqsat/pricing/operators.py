@@ -26,16 +26,21 @@ def is_product(kind: Kind, operands: Orders) -> bool:
     return isinstance(kind, ComputeKind) and kind.combiner == "sum" and kind.body.op == "mul" and len(operands) == 2
 
 
-def multiplies(labels: Sequence[Label], operands: Orders, outputs: Orders) -> bool:
+def multiplies(kind: OpaqueKind, labels: Sequence[Label], operands: Orders, outputs: Orders) -> bool:
     """Whether an operator without a formula sums over what its first two operands share, at each position of the others
-    by itself, and reads nothing else along that.
+    by itself, and reads nothing else along that; and is there for matrices in other orders, which one over images, of
+    windows of one cell, is not.
 
     >>> rows, columns, inner = Label("map", 4), Label("map", 6), Label("reduce", 8)
-    >>> multiplies([rows, columns, inner], [(0, 2), (2, 1), (1,)], [(0, 1)])
-    True
-    >>> multiplies([rows, columns, Label("fixed", 8)], [(0, 2), (2, 1)], [(0, 1)])
-    False
+    >>> from eqsat.operators.window_impl import Turn
+    >>> exchanged = Turn((1, 0), ((1, 0), (1, 0), (1, 0)))
+    >>> gemm, conv = (OpaqueKind("", "", (), (), turns=turns) for turns in ((exchanged,), ()))
+    >>> product = [rows, columns, inner], [(0, 2), (2, 1), (1,)], [(0, 1)]
+    >>> multiplies(gemm, *product), multiplies(conv, *product)
+    (True, False)
     """
+    if kind.windows or not kind.turns:
+        return False
     if len(operands) < 2 or len(outputs) != 1 or any(x.role not in ("map", "reduce") for x in labels):
         return False
     summed = {n for n, x in enumerate(labels) if x.role == "reduce"}
@@ -66,7 +71,7 @@ def operator_price(
     if not isinstance(kind, ComputeKind):
         price += _along_axis(labels, extents, operands, outputs, size, table)
         price += _in_blocks(kind, labels, extents, operands, outputs, summed, size, table)
-        if multiplies(labels, operands, outputs):
+        if isinstance(kind, OpaqueKind) and multiplies(kind, labels, operands, outputs):
             price += _product(extents, operands, outputs[0], origins, table)
         return price if kind.windows else price + _copied(extents, operands, outputs[0], size, table)
     if is_product(kind, operands):

@@ -224,3 +224,17 @@ def test_a_tensor_joined_to_itself_costs_as_two_tensors_do(axis: int) -> None:
     models += [_model(relu[:k], {}, (6, 4, 8), *"ab"[:k]) for k in (1, 2)]
     costs = [time_of(model, *read_with_types(model), shipped()) for model in models]
     assert costs[1] - costs[0] == pytest.approx(costs[3] - costs[2], abs=2) and costs[3] > costs[2]
+
+
+def test_a_convolution_of_one_cell_is_no_product_of_matrices() -> None:
+    """It costs what it computes, whatever the windows are: what operands of a product in the wrong order cost, no."""
+
+    def price(kernel: int) -> int:
+        shape, weights = [1, 64, 28, 28], np.ones((64, 64, kernel, kernel), np.float32)
+        node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[kernel // 2] * 4)
+        ends = [helper.make_tensor_value_info(name, 1, shape) for name in "xy"]
+        graph = helper.make_graph([node], "one", ends[:1], ends[1:], [numpy_helper.from_array(weights, "w")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        return time_of(model, *read_with_types(model), shipped())
+
+    assert 8.5 < price(3) / price(1) < 9.5
