@@ -71,7 +71,7 @@ def operator_price(
     if not isinstance(kind, ComputeKind):
         price += _along_axis(labels, extents, operands, outputs, size, table)
         price += _in_blocks(kind, labels, extents, operands, outputs, summed, size, table)
-        if isinstance(kind, OpaqueKind) and multiplies(kind, labels, operands, outputs):
+        if multiplies(kind, labels, operands, outputs):
             price += _product(extents, operands, outputs[0], origins, table)
         return price if kind.windows else price + _copied(extents, operands, outputs[0], size, table)
     if is_product(kind, operands):
