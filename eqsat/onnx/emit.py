@@ -31,7 +31,7 @@ from eqsat.ir.terms.sums import unclipped
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import substitute, transform
 from eqsat.onnx.bytes import cells_moved
-from eqsat.onnx.call import Call
+from eqsat.onnx.call import Call, schema
 from eqsat.onnx.formulas.contract import as_convolution, as_matmul, operand
 from eqsat.onnx.formulas.data_terms import zero_of
 from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_checks, view_of
@@ -44,8 +44,10 @@ from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.slice import BEFORE, BEHIND
 from eqsat.onnx.writer import Cut, Writer, is_whole
 from eqsat.pricing.steps import chained, fewest_bytes
-from eqsat.pricing.table import Table
 from eqsat.pricing.views import gather_price, steps_of, timed_steps
+
+STRIDED = 10
+"""The opset from which on a Slice has steps."""
 
 # -- views -----------------------------------------------------------------------------------------------------------
 
@@ -82,22 +84,32 @@ def spell_view(w: Writer, node: View) -> None:
         w.alias(Tensor(node), name)
 
 
-def costs_less_in_steps(node: View, call: Call, table: Table | None) -> bool:
-    """Whether the steps of a View cost less than one call that it is: in time by a table of prices, else in bytes moved
-    and nodes."""
+def costs_less_in_steps(w: Writer, node: View, call: Call) -> bool:
+    """Whether the steps of a View are there and cost less than one call that it is: in time by a table of prices, else
+    in bytes moved and nodes."""
     dtype = node.outputs[0][1]
-    if table is not None:
-        if call.op != "Gather":  # what the view came from, which is compared already, or another shape
-            return False
-        price = steps_of(node, table)
-        return price is not None and price < gather_price(node, int(call.get("axis", 0)), table)
-    spelled = _fewest_bytes(node)
-    if spelled is None or any(_is_gathered(step, dtype) for step in spelled):
+    if w.table is not None and call.op != "Gather":  # what the view came from, which is compared, or another shape
+        return False
+    spelled = _fewest_bytes(node) if w.table is None else timed_steps(node, w.table)
+    if spelled is None or not all(_is_there(step, w.opset) for step in spelled):
+        return False
+    if w.table is not None:
+        price = steps_of(node, w.table)
+        return price is not None and price < gather_price(node, int(call.get("axis", 0)), w.table)
+    if any(_is_gathered(step, dtype) for step in spelled):
         return False
     source, shape = (tuple(as_size(d) for d in dims) for dims in (node.source.shape, node.outputs[0][0]))
     cells = [sampled(x) for x in steps.moved_cells(steps.Spelling(source, tuple(spelled)))]
     moved = cells_moved(call.op, sampled(product(source)), sampled(product(shape)))
     return sum(cells) * itemsize(dtype) + len(spelled) * ONNX.node_bytes < moved * itemsize(dtype) + ONNX.node_bytes
+
+
+def _is_there(step: steps.Step, opset: int) -> bool:
+    """Whether a version of ONNX has the operator of a step, as the step needs it."""
+    known = type(step).__name__
+    op = "Expand" if isinstance(step, steps.Fill) else "Where" if isinstance(step, steps.Mask) else known
+    strided = isinstance(step, steps.Slice) and any(n != 1 for n in step.steps)
+    return schema(op, opset) is not None and (opset >= STRIDED or not strided)
 
 
 def _is_gathered(step: steps.Step, dtype: str) -> bool:

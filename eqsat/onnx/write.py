@@ -115,7 +115,7 @@ class _ProgramWriter(Writer):
     def recognised(self, node: View | Compute) -> Call | None:
         """The call to write for a node whose operands are written; of a program of our own, one that means the same."""
         found = recognise(node, self.opset, self.domains)
-        if found is not None and isinstance(node, View) and costs_less_in_steps(node, found, self.table):
+        if found is not None and isinstance(node, View) and costs_less_in_steps(self, node, found):
             return None
         if found is not None and found.tensors:
             runs = self.runs(found.op, found.tensors[-1].dtype)
