@@ -79,6 +79,13 @@ _MISSING: Mapping[str, Collection[str]] = {
     ),
 }
 """Types that the schema of an operator allows and for which there is no kernel at all."""
+_BROADCAST = ("Add", "Sub", "Mul", "Div", "Pow", "PRelu", "And", "Or", "Xor", "Greater", "Less", "Equal")
+_LATER: Mapping[str, tuple[int, Collection[str]]] = {
+    **dict.fromkeys((*_BROADCAST, "Gemm", "Dropout", "BatchNormalization"), (7, ())),
+    **dict.fromkeys(("Max", "Min"), (8, ("float64",))),
+    "Erf": (13, ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")),
+}
+"""The opset from which on operators that are older have kernels for some types; none named: for all."""
 _FLOATS = ("float16", "float32", "float64")
 _NATIVE: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("MatMul",), ("int32", "int64", *_FLOATS)),
@@ -97,13 +104,15 @@ _SINGLE = ("Celu", "Mean", "ReduceL1", "ReduceSumSquare", "ReduceMean", "PRelu",
 _FUNCTIONS = ("Erf", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh")
 
 
-def runs(op: str, dtype: str) -> bool:
+def runs(op: str, dtype: str, opset: int) -> bool:
     """Whether onnxruntime has an operator for a data type that the schema allows: no rewrite may bring in another.
 
-    >>> runs("Pad", "int32"), runs("Pad", "int16")
-    (True, False)
+    >>> runs("Pad", "int32", 17), runs("Pad", "int16", 17), runs("Mul", "float32", 6)
+    (True, False, False)
     """
-    return dtype not in _MISSING.get(op, ())
+    first, types = _LATER.get(op, (0, ()))
+    late = opset < first and (not types or dtype in types)
+    return not late and dtype not in _MISSING.get(op, ())
 
 
 def means_the_formula(call: Call) -> bool:

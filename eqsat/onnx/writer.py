@@ -180,7 +180,7 @@ class Writer(ABC):
 
     def runs(self, op: str, dtype: str) -> bool:
         """Whether there is a kernel for an operator, or at least the model had it before."""
-        return runs(op, dtype) or (op, dtype) in self.native
+        return runs(op, dtype, self.opset) or (op, dtype) in self.native
 
     def written(self, names: Iterable[str]) -> None:
         """From here on, nodes may read the sizes of these values."""

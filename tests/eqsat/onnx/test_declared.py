@@ -329,10 +329,10 @@ def test_ranks_that_no_model_has_are_declined(opset: int) -> None:
 FLOATS, WHOLE = ("float16", "float32", "float64"), ("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64")
 
 
+@pytest.mark.parametrize("opset", [6, 7, 12, 17])
 @pytest.mark.parametrize("op", sorted({*FORMULAS, *REDUCTIONS}))
-def test_an_operator_that_is_brought_in_has_a_kernel(op: str) -> None:
+def test_an_operator_that_is_brought_in_has_a_kernel(op: str, opset: int) -> None:
     """In every type that the schema has and `runs` does not rule out."""
-    opset = 17
     known = schema_of(op, opset)
     if known is None or len({x.type_str for x in known.inputs[: known.min_input]}) > 1:
         pytest.skip(f"opset {opset} has none over operands of one type")
@@ -346,7 +346,7 @@ def test_an_operator_that_is_brought_in_has_a_kernel(op: str) -> None:
         node = helper.make_node(op, names, ["y"], **attrs)
         graph = helper.make_graph([node], "g", ends, [helper.make_empty_tensor_value_info("y")])
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
-        if runs(op, dtype):
+        if runs(op, dtype, opset):
             session(model)
 
 
