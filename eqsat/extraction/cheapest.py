@@ -130,7 +130,7 @@ def _taken_apart(table: Table, roots: Sequence[ClassId]) -> tuple[dict[ClassId, 
 
 
 def _needless(rows: Rows, bounds: Bounds) -> set[tuple[ClassId, int]]:
-    """The ways whose steps are all needless."""
+    """The ways whose steps are all needless; what only passes on to the other node of its class is no way."""
     steps = {(n, id(step)) for n, step in bounds.needless()}
     needed = {
         (node[0], id(step.way))
@@ -138,7 +138,12 @@ def _needless(rows: Rows, bounds: Bounds) -> set[tuple[ClassId, int]]:
         for _, _, step in rows.table[n]
         if (n, id(step)) not in steps
     }
-    ways = {(rows.order[n][0], id(step.way)) for n, some in enumerate(rows.table) for _, _, step in some}
+    ways = {
+        (rows.order[n][0], id(step.way))
+        for n, some in enumerate(rows.table)
+        for _, _, step in some
+        if step.way is not None
+    }
     return ways - needed
 
 

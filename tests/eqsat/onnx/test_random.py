@@ -136,6 +136,12 @@ def test_a_pool_may_have_no_windows() -> None:
     assert drawn is not None and _meant(drawn) == [] == _optimized(drawn)
 
 
+def test_a_choice_comes_to_an_end() -> None:
+    """Found by the long run: a step that only passes on was left out as needless, again and again."""
+    drawn = draw(1086)
+    assert drawn is not None and _optimized(drawn) == []
+
+
 def test_steps_are_cheaper_only_where_they_are_there() -> None:
     """Found by the long run: an Expand of no cells costs less than the Pad that makes none; opset 6 has none."""
     drawn = draw(92_500_530)
