@@ -19,6 +19,7 @@ from eqsat.extraction.several import Steps, good_choice, steps_at
 from eqsat.extraction.stages import stages_of
 from eqsat.extraction.values import values_of
 from eqsat.graph.nodes import ClassId
+from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 
 WORK = 8_000_000
@@ -110,6 +111,7 @@ class Question:
 def _taken_apart(table: Table, roots: Sequence[ClassId]) -> tuple[dict[ClassId, Alternative], list[Question]] | None:
     """What is settled, and the parts in question, without ways that no cheapest choice takes."""
     while True:
+        clock.check()
         apart = take_apart(table, roots)
         if apart is None:
             return None
