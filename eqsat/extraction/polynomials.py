@@ -70,10 +70,12 @@ def never_more(a: Term, b: Term) -> bool:
 
 
 def _sums_up(term: Term) -> bool:
-    """Whether a term is a sum of products of what is never negative."""
+    """Whether a term is a sum of products of sizes that are never negative; where sums are left as factors, no."""
     constant, parts = t.linear_parts(term)
-    factors = dict.fromkeys(f for n, part in parts for f in (part.args if part.op == "prod" else (part,)) if n > 0)
-    return constant >= 0 and all(n >= 0 for n, _ in parts) and all((Bounds().of(f)[0] or 0) >= 0 for f in factors)
+    factors = dict.fromkeys(f for _, part in parts for f in (part.args if part.op == "prod" else (part,)))
+    if constant < 0 or any(n < 0 for n, _ in parts) or any(f.op == "sum" for f in factors):
+        return False
+    return all((Bounds().of(f)[0] or 0) >= 0 for f in factors)
 
 
 def _as_sympy(term: Term, sizes: dict[Term, Any]) -> Any:

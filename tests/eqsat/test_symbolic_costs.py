@@ -89,3 +89,9 @@ def test_what_only_grows_is_told_without_a_solver(monkeypatch: pytest.MonkeyPatc
     )
     with pytest.raises(ImportError):
         never_more(n * 64, n * n)
+
+
+def test_a_long_sum_that_may_be_negative_is_no_size() -> None:
+    """Products of long sums are not multiplied out, so a factor may still be a difference."""
+    n, less, *many = (eq.symbol(f"S{k}") for k in range(60))
+    assert not never_more(n, (sum(many, n) - less) * (sum(many, n) + 1) + n)
