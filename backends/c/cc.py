@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import sys
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
@@ -50,6 +51,10 @@ SHOWN_CHARACTERS = 200
 ROOM = 1 << 20
 """Bytes for which there must be room after a compiler has failed: else that was why."""
 FULL = re.compile(r"No space left|NoSpaceLeft|quota exceeded|File too large|File size limit", re.IGNORECASE)
+
+
+class CompilerWarning(UserWarning):
+    """A compiler made less than it was asked for; the text says what, and the compiler's own words."""
 
 
 def extra_flags() -> tuple[str, ...]:
@@ -173,9 +178,13 @@ def build(source: str, made: Path, command: tuple[str, ...], flags: tuple[str, .
     units = [made.parent / f"unit{n}.c" for n in range(len(texts))]
     for unit, text in zip(units, texts, strict=True):
         write_private(unit, text.encode())
-    done = _compile((*command, *FLAGS, NATIVE, *flags), units, made)
-    if done.returncode != 0:
+    done = native = _compile((*command, *FLAGS, NATIVE, *flags), units, made)
+    if native.returncode != 0:
         done = _compile((*command, *FLAGS, *flags), units, made)
+        if done.returncode == 0 and _knows_native(command, made.parent):
+            words = elided(native.stderr or native.stdout)
+            problem = f"compiler {' '.join(command)} failed for this processor, so that what it made for any is used"
+            warnings.warn(f"{problem}, which is slower; {_advice()}:\n{words}", CompilerWarning, stacklevel=2)
     if done.returncode != 0 or not made.is_file():
         words = elided(done.stderr or done.stdout) or f"it said nothing, and left with status {done.returncode}"
         failure = BackendError(f"compiler {' '.join(command)}", f"failed:\n{words}", _advice())
@@ -183,6 +192,13 @@ def build(source: str, made: Path, command: tuple[str, ...], flags: tuple[str, .
         raise failure if full is None else full from failure
     # Nobody else may write it, whatever the umask is: it would not be loaded again.
     made.chmod(0o700)
+
+
+def _knows_native(command: tuple[str, ...], folder: Path) -> bool:
+    """Whether a compiler takes the flag at all: some have none for their processor."""
+    nothing = folder / "nothing.c"
+    write_private(nothing, b"typedef int nothing;\n")
+    return _run((*command, NATIVE, "-c", "-o", str(nothing.with_suffix(".o")), str(nothing)), folder).returncode == 0
 
 
 def _full(folder: Path, words: str) -> OSError | None:

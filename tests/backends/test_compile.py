@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
@@ -355,6 +357,36 @@ def test_missing_and_broken_compilers(monkeypatch: pytest.MonkeyPatch, tmp_path:
     with pytest.raises(BackendError, match=r"line 12\n\.\.\. 3 more lines"):
         compile(double())
     assert not list((tmp_path / "objects").iterdir())
+
+
+NO_ARROW = """#!/bin/sh
+for word; do
+  if [ "$word" = -march=native ]; then
+    for other; do case "$other" in *%s*) echo "no such arrow" >&2; exit 1;; esac; done
+  fi
+done
+exec %s "$@"
+"""
+"""A compiler that fails for this processor where an argument holds some text."""
+
+
+@pytest.mark.parametrize(("where", "said"), [("unit", True), (".c", False)])
+def test_what_fails_for_this_processor_is_told(
+    where: str, said: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A compiler without the flag is asked without it, and nobody needs to know; one that fails is slow, and told."""
+    real = " ".join(cc.find_compiler())
+    compiler = tmp_path / "compiler"
+    compiler.write_text(NO_ARROW % (where, real))
+    compiler.chmod(0o700)
+    monkeypatch.setenv("EQSAT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CC", str(compiler))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        made = compile(double())
+    np.testing.assert_array_equal(made(x=np.ones((3, 4), "float32")), np.full((3, 4), 2, "float32"))
+    assert [w.category for w in found] == [cc.CompilerWarning] * said
+    assert not said or re.search(r"for this processor.*slower; check CC.*\n.*no such arrow", str(found[0].message))
 
 
 def test_objects_are_cached_and_corrupt_ones_rebuilt(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
