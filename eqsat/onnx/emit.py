@@ -179,7 +179,19 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
             valid = (step.valid.array != 0).reshape((-1,) + (1,) * (len(shape) - step.axis - 1))
             return run_op(w, "Where", [w.constant(valid), name, w.constant(fill)], dtype, out=out)
         case steps.Fill():
-            return _shaped(w, "Expand", w.constant(fill), step.shape, dtype, out, ())
+            return _filled(w, fill, step.shape, out)
+
+
+def _filled(w: Writer, fill: NDArray, target: steps.Shape, out: str) -> str:
+    """A tensor of one value, of as many cells as a step needs."""
+    dtype = fill.dtype.name
+    if schema("Expand", w.opset) is not None:
+        return _shaped(w, "Expand", w.constant(fill), target, dtype, out, ())
+    one = w.constant(fill.reshape((1,) * len(target)))
+    sizes = [d for d in target if isinstance(d, int)]
+    if len(sizes) == len(target):
+        return w.step("Tile", [one], {"repeats": tuple(sizes)}, dtype, out)
+    return w.step("Tile", [one, _sizes(w, target)], {}, dtype, out)
 
 
 def _border(w: Writer, step: steps.Pad, name: str, shape: steps.Shape, dtype: str, out: str) -> str:
@@ -253,8 +265,7 @@ def _shaped(w: Writer, op: str, name: str, target: steps.Shape, dtype: str, out:
     open_ = [n for n, d in enumerate(target) if not isinstance(d, int)]
     if op == "Reshape" and 0 in target and w.opset < 14:
         # There 0 means: as long as the same axis of the operand. Nothing of the operand is in the result.
-        empty = w.constant(np.zeros([0 if d == 0 else 1 for d in target], dtype))
-        return _shaped(w, "Expand", empty, target, dtype, out, ())
+        return _filled(w, np.zeros((), dtype), target, out)
     if not open_:
         zero = {"allowzero": 1} if op == "Reshape" and 0 in target else {}
         return w.step(op, [name], {"shape": tuple(target), **zero}, dtype, out)

@@ -318,6 +318,32 @@ def test_a_grid_of_known_size_has_no_symbols() -> None:  # feature: I3
     assert np.array_equal(wanted, got)
 
 
+@pytest.mark.parametrize("opset", [7, 8, 13])
+@pytest.mark.parametrize("shape", [(0, 4), (2, 4), ("N", 4)], ids=str)
+def test_opset_7_has_tensors_of_one_value(shape: tuple[str | int, int], opset: int) -> None:
+    """Nothing but a border remains; the first versions of ONNX have no Expand."""
+    cut = {"axes": [1], "starts": [5], "ends": [7]} if opset < 10 else {}
+    pads = {"pads": [0, 0, 0, 3], "value": 2.0} if opset < 11 else {}
+    more = ([] if pads else ["pads", "two"]), ([] if cut else ["start", "end", "one"])
+    given = {"pads": [0, 0, 0, 3], "start": [5], "end": [7], "one": [1], "two": np.float32(2)}
+    constants = [numpy_helper.from_array(np.asarray(given[n]), n) for names in more for n in names]
+    nodes = [
+        helper.make_node("Pad", ["x", *more[0]], ["p"], **pads),
+        helper.make_node("Slice", ["p", *more[1]], ["y"], **cut),
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("Transpose", ["t"], ["z"], perm=[1, 0]),
+    ]
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", shape), ("y", [None] * 2), ("z", [None] * 2))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = front.optimize(model)
+    assert not {"Pad", "Slice", "Transpose"} & {n.op_type for n in found.model.graph.node}, found.notes
+    for rows in (3, 0) if shape[0] == "N" else shape[:1]:
+        x = np.ones((int(rows), 4), np.float32)
+        y, z = run_session(session(found.model), {"x": x})
+        assert np.array_equal(y, np.full((len(x), 2), 2, np.float32)) and np.array_equal(z, x)
+
+
 @pytest.mark.parametrize("opset", [11, 19, 20, 22])
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("late", [False, True])
