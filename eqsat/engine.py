@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -19,7 +20,7 @@ from eqsat.extraction.decode import Decoder, NoSpelling
 from eqsat.extraction.extract import Alternatives, Choice, Prices
 from eqsat.extraction.flattened import Flattened
 from eqsat.extraction.polynomials import size_notes
-from eqsat.extraction.prices import BYTE
+from eqsat.extraction.prices import BYTE, NODE
 from eqsat.extraction.prices import prices as prices_of
 from eqsat.extraction.slots import Slots
 from eqsat.freezing.formulas import Formulas, with_formulas
@@ -65,7 +66,10 @@ OUT_OF_MEMORY = "memory was over before a result could be made"
 OUT_OF_TIME = "the {:g} s were over before a result could be made"
 
 Beyond = Callable[[Program], Mapping[int, int]]
-"""The nodes of a program, by their serials, that move more bytes as a target spells them than as they stand."""
+"""The nodes of a program, by their serials, that cost more as a target spells them than as they stand, in bytes, or in
+picoseconds where programs are chosen by time; UNSPELLED: those that it cannot spell."""
+UNSPELLED = 1 << 50
+"""More than any node costs."""
 
 
 def measure(program: Program, table: Table | None = None) -> Measure:
@@ -328,9 +332,9 @@ def extract_program(
     dearer: dict[int | Reindex, int] = {}
     excluded: set[int] = set()
     own_prices = prices_of(encoded, target, table)
-    attempt = 0
+    attempt, spare = 0, list[Extracted]()
     while True:
-        priced = _dearer(own_prices, dearer)
+        priced = _dearer(own_prices, dearer, BYTE if table is None else NODE)
         slots, time_for = Slots(encoded), PRICING_SHARE * clock.left()
         takes, apart = slots.takes, slots.apart
         ways = Alternatives(snapshot.nodes, encoded.interned, priced, constant, takes, apart, excluded, time_for)
@@ -340,16 +344,30 @@ def extract_program(
         if found is None:
             return Extracted(None, None)
         try:
-            decoder, program = _decoded(encoded, snapshot, found.choices, target, growth, table)
+            (decoder, program), *others = _decoded(encoded, snapshot, found.choices, target, growth, table)
         except NoSpelling as error:
             excluded |= error.forms
             continue
-        extra = {} if beyond is None else decoder.chosen(beyond(program))
-        if attempt == RETRIES or all(dearer.get(choice) == moved for choice, moved in extra.items()):
-            own = sum(moved for choice, moved in extra.items() if choice not in encoded.written)
-            return Extracted(program, found.gap, own, decoder.frozen())
+        moving: Mapping[int, int] = {} if beyond is None else beyond(program)
+        spelled = UNSPELLED not in moving.values()
+        if not spelled and beyond is not None:
+            spare += _spelled(others, beyond)
+        extra = decoder.chosen(program, moving)
+        if attempt == RETRIES or all(dearer.get(choice) == more for choice, more in extra.items()):
+            own = sum(more for choice, more in extra.items() if choice not in encoded.written and table is None)
+            made = Extracted(program, found.gap, own, decoder.frozen())
+            choice = [made, *spare] if spelled else spare or [made]
+            return min(choice, key=lambda x: measure(x.program or encoded.program, table).rank)
         dearer.update(extra)
         attempt += 1
+
+
+def _spelled(ways: Iterable[tuple[Decoder, Program]], beyond: Beyond) -> list[Extracted]:
+    """The first of some programs that a target can spell, if there is one."""
+    for decoder, program in ways:
+        if UNSPELLED not in beyond(program).values():
+            return [Extracted(program, None, 0, decoder.frozen())]
+    return []
 
 
 def _decoded(
@@ -359,45 +377,40 @@ def _decoded(
     target: str,
     growth: float,
     table: Table | None,
-) -> tuple[Decoder, Program]:
-    """The program of some choices, with what made it: of those with formulas as the program has them, over the shapes
-    that are there, and in the fewest dimensions, the cheapest one."""
+) -> list[tuple[Decoder, Program]]:
+    """The programs of some choices, with what made them, the cheapest first: of those with formulas as the program has
+    them, over the shapes that are there, and in the fewest dimensions."""
     decoder = Decoder(encoded, snapshot, dict(choices), target, growth)
     program = decoder.program(snapshot.roots)
-    best = measure(program, table).rank
+    found = [(decoder, program)]
     reshapes = any(isinstance(node, View) and is_reshape(node) for node in program.nodes())
     ways: list[Mapping[ClassId, Shape]] = [{}] if reshapes else []
     if decoder.operators:
         ways += Flattened(encoded, choices).shapes()
     for shapes in ways:
         other = Decoder(encoded, snapshot, dict(choices), target, growth, fitting=True, shapes=shapes)
-        try:
-            fitted = other.program(snapshot.roots)
-        except NoSpelling:
-            continue
-        rank = measure(fitted, table).rank
-        if rank < best:
-            best, decoder, program = rank, other, fitted
-    return decoder, program
+        with suppress(NoSpelling):
+            found.append((other, other.program(snapshot.roots)))
+    return sorted(found, key=lambda way: measure(way[1], table).rank)
 
 
-def _dearer(own: Prices, extra: Mapping[int | Reindex, int]) -> Prices:
-    """Prices with what forms and views cost beyond them, in bytes."""
+def _dearer(own: Prices, extra: Mapping[int | Reindex, int], unit: int) -> Prices:
+    """Prices with what forms and views cost beyond them, in a unit."""
     if not extra:
         return own
 
     def pair(first: Reindex, second: Reindex) -> int | None:
         cost = own.pair(first, second)
-        return None if cost is None else cost + extra.get(second, 0) * BYTE
+        return None if cost is None else cost + extra.get(second, 0) * unit
 
     def form(number: int, origins: tuple[Origin, ...]) -> int:
-        return own.form(number, origins) + extra.get(number, 0) * BYTE
+        return own.form(number, origins) + extra.get(number, 0) * unit
 
     return Prices(
-        lambda view: own.view(view) + extra.get(view, 0) * BYTE,
+        lambda view: own.view(view) + extra.get(view, 0) * unit,
         pair,
         form,
-        lambda view: own.rough(view) + extra.get(view, 0) * BYTE,
+        lambda view: own.rough(view) + extra.get(view, 0) * unit,
     )
 
 

@@ -113,9 +113,15 @@ class Decoder:
         }
         return Program(original.inputs, outputs, original.name)
 
-    def chosen(self, found: Mapping[int, int]) -> dict[int | Reindex, int]:
-        """What is known of nodes, by their serials, as known of the forms and views that they were made of."""
+    def chosen(self, program: Program, known: Mapping[int, int]) -> dict[int | Reindex, int]:
+        """What is known of nodes of the program, by their serials, as known of the forms and views that they were made
+        of; what only gives one of these its shape belongs to it."""
         result: dict[int | Reindex, int] = {}
+        found, made = dict(known), {self.done[c].node.serial for c in self.choices}
+        for node in reversed(list(program.nodes())) if known else ():
+            if isinstance(node, View) and node.serial in found and node.serial not in made:
+                source = node.source.node.serial
+                found[source] = found.get(source, 0) + found[node.serial]
         for c, way in self.choices.items():
             number = found.get(self.done[c].node.serial)
             choice = way.spell if isinstance(way, (UsePadded, UseSum)) else way

@@ -15,7 +15,7 @@ from eqsat.ir.flat.sizes import Size, at_most, div, mul, product
 from eqsat.ir.flat.table import Map, TableMap, narrowed, surroundings
 from eqsat.ir.flat.term_map import TermMap
 from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View, constant
-from eqsat.ir.tensors.views import flatten, reshape, unflatten, view
+from eqsat.ir.tensors.views import broadcast_to, flatten, reshape, unflatten, view
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import Shape, output_axes, same_dim, same_shape, static_shape
 from eqsat.ir.terms.term import Term
@@ -33,6 +33,8 @@ def reshaped(x: Tensor, shape: Shape) -> Tensor:
     numbers = static_shape(shape)
     if isinstance(node, Constant) and numbers is not None:
         return constant(node.array.reshape(numbers), name=node.name)
+    if isinstance(node, View) and not node.source.shape and node.fill is None:  # one value, of as many cells
+        return broadcast_to(node.source, shape)
     return reshape(x, shape)
 
 

@@ -87,20 +87,25 @@ def price(model: ModelProto, values: ModelValues) -> int:
 
 
 def time_of(model: ModelProto, program: OnnxProgram, values: ModelValues, table: Table) -> int:
-    """The estimated picoseconds of a model, which has been read as a program; nodes that the program does not need
-    (arithmetic of sizes, other names of a value) cost as much as any, unless a runtime computes them ahead: constants
-    of shapes that are known."""
+    """The estimated picoseconds of a model, which has been read as a program; nodes beside it cost as much as any."""
+    return program_price(program, table) + len(beside(model, program, values)) * round(table.operators["node"])
+
+
+def beside(model: ModelProto, program: OnnxProgram, values: ModelValues) -> list[NodeProto]:
+    """The nodes of a model that the program read from it does not need (arithmetic of sizes, other names of a value),
+    but those that a runtime computes ahead: constants of shapes that are known."""
     alive = {n.serial for n in program.nodes() if not isinstance(n, (Input, Constant))}
     made = {name for (serial, _), name in program.envelope.names.items() if serial in alive}
-    beside = 0
+    found: list[NodeProto] = []
     for node in model.graph.node:
         outputs = [o for o in node.output if o]
         ahead = node.op_type == "Constant" or all(
             o in values.constants and o in values.types and static_shape(values.types[o][0]) is not None
             for o in outputs
         )
-        beside += not ahead and made.isdisjoint(outputs)
-    return program_price(program, table) + beside * round(table.operators["node"])
+        if not ahead and made.isdisjoint(outputs):
+            found.append(node)
+    return found
 
 
 def side_of_model(

@@ -12,15 +12,14 @@ from eqsat.ir.dtypes import NDArray, itemsize
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.flat import steps as steps
 from eqsat.ir.flat.size_samples import sampled
-from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import Monomial, Size, div, mul, number, product, size_of, total
+from eqsat.ir.flat.size_terms import as_size
+from eqsat.ir.flat.sizes import Monomial, Size, mul, number, product, size_of, total
 from eqsat.ir.tensors.run import neutral
 from eqsat.ir.tensors.tensor import Compute, Tensor, View, node_order
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.shape import (
     Shape,
     as_dim,
-    format_shape,
     output_axes,
     reduce_axes,
     same_dim,
@@ -38,13 +37,14 @@ from eqsat.onnx.formulas.formula import Formula, Value, guarded_load, outside_ch
 from eqsat.onnx.formulas.pool import as_average_pool, as_max_pool
 from eqsat.onnx.formulas.reduce import Reduction, reduced
 from eqsat.onnx.formulas.run_op import run_op
+from eqsat.onnx.formulas.shaped import expanded, filled, open_sizes, reshaped, sizes_of, sizes_read
 from eqsat.onnx.kernels import via
 from eqsat.onnx.recognise import chain
 from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.slice import BEFORE, BEHIND
 from eqsat.onnx.writer import Cut, Writer, is_whole
 from eqsat.pricing.steps import chained, fewest_bytes
-from eqsat.pricing.views import gather_price, steps_of, timed_steps
+from eqsat.pricing.views import gather_price, in_steps, steps_of, timed_steps
 
 STRIDED = 10
 """The opset from which on a Slice has steps."""
@@ -71,6 +71,8 @@ def spell_view(w: Writer, node: View) -> None:
     spelled = timed_steps(node, w.table) if w.table is not None else _fewest_bytes(node)
     if spelled is None and w.split(node, alone=True):
         return
+    if spelled is None and any(same_dim(d, 0) for d in shape):
+        spelled = [steps.Fill(tuple(as_size(d) for d in shape))]
     if spelled is None:
         spell_gather(w, node, fill)
         return
@@ -91,7 +93,7 @@ def costs_less_in_steps(w: Writer, node: View, call: Call) -> bool:
     if w.table is not None and call.op != "Gather":  # what the view came from, which is compared, or another shape
         return False
     spelled = _fewest_bytes(node) if w.table is None else timed_steps(node, w.table)
-    if spelled is None or not all(_is_there(step, w.opset) for step in spelled):
+    if spelled is None or _sizes_read(spelled, node, w.opset) is None:
         return False
     if w.table is not None:
         price = steps_of(node, w.table)
@@ -104,12 +106,40 @@ def costs_less_in_steps(w: Writer, node: View, call: Call) -> bool:
     return sum(cells) * itemsize(dtype) + len(spelled) * ONNX.node_bytes < moved * itemsize(dtype) + ONNX.node_bytes
 
 
-def _is_there(step: steps.Step, opset: int) -> bool:
-    """Whether a version of ONNX has the operator of a step, as the step needs it."""
-    known = type(step).__name__
-    op = "Expand" if isinstance(step, steps.Fill) else "Where" if isinstance(step, steps.Mask) else known
-    strided = isinstance(step, steps.Slice) and any(n != 1 for n in step.steps)
-    return schema(op, opset) is not None and (opset >= STRIDED or not strided)
+def takes_steps(w: Writer, node: View) -> bool:
+    """Whether a View is written in its quickest steps, which are there and cost less than the operator that it came
+    from: with the arithmetic of sizes, a Shape and a Gather for each that is read, and what joins them."""
+    read = None if w.table is None else _sizes_read(timed_steps(node, w.table) or (), node, w.opset)
+    if w.table is None or read is None:
+        return False
+    return in_steps(node, w.table, sum(2 * n + 1 for n in read if n) * round(w.table.operators["node"]))
+
+
+def _sizes_read(spelled: Sequence[steps.Step], node: View, opset: int) -> list[int] | None:
+    """How many sizes each of the steps of a View reads while the model runs; None where a version of ONNX has not got
+    the operators, as the steps need them."""
+    reached: steps.Shape = tuple(as_size(d) for d in node.source.shape)
+    found: list[int] = []
+    for step in spelled:
+        read = _read(step, reached, opset)
+        if read is None:
+            return None
+        found.append(read)
+        reached = steps.shape_after(step, reached)
+    return found
+
+
+def _read(step: steps.Step, source: steps.Shape, opset: int) -> int | None:
+    match step:
+        case steps.Reshape():
+            return sizes_read(source, step.shape, opset)
+        case steps.Expand() | steps.Fill():
+            return open_sizes(step.shape)
+        case steps.Slice() if opset < STRIDED and any(n != 1 for n in step.steps):
+            return None
+        case _:
+            op = "Where" if isinstance(step, steps.Mask) else type(step).__name__
+            return 0 if schema(op, opset) is not None else None
 
 
 def _is_gathered(step: steps.Step, dtype: str) -> bool:
@@ -128,7 +158,11 @@ def spell_sizes(w: Writer, node: View | Compute, call: Call) -> None:
     """Write a Reshape or Expand whose target has symbolic sizes."""
     (x,) = call.tensors
     target, source = (tuple(as_size(d) for d in shape) for shape in (node.outputs[0][0], x.shape))
-    _shaped(w, call.op, w.name(x), target, x.dtype, w.claim(Tensor(node), call.op.lower()), source)
+    name, out = w.name(x), w.claim(Tensor(node), call.op.lower())
+    if call.op == "Reshape":
+        reshaped(w, name, source, target, x.dtype, out)
+    else:
+        expanded(w, name, source, target, x.dtype, out)
 
 
 def _shift_loads(fill: Term) -> Term:
@@ -141,9 +175,9 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
     dtype = fill.dtype.name
     match step:
         case steps.Reshape():
-            return _shaped(w, "Reshape", name, step.shape, dtype, out, shape)
+            return reshaped(w, name, shape, step.shape, dtype, out)
         case steps.Expand():
-            return _shaped(w, "Expand", name, step.shape, dtype, out, shape)
+            return expanded(w, name, shape, step.shape, dtype, out)
         case steps.Tile():
             return w.step("Tile", [name], {"repeats": step.repeats}, dtype, out)
         case steps.Transpose():
@@ -162,7 +196,7 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
                 if isinstance(extent, int):
                     w.cuts.append(Cut(w.nodes[-1], name, dtype, cut[0], rows[0], rows[1], extent))
                 return out
-            return w.step("Slice", [name, *(_sizes(w, row) for row in places)], {}, dtype, out)
+            return w.step("Slice", [name, *(sizes_of(w, row) for row in places)], {}, dtype, out)
         case steps.Pad():
             if _is_gathered(step, dtype):
                 return _border(w, step, name, shape, dtype, out)
@@ -172,26 +206,14 @@ def _step(w: Writer, step: steps.Step, name: str, shape: steps.Shape, fill: NDAr
                 given = {_pad_value(w, fill): fill.item()}
             if all(isinstance(v, int) for v in pads):
                 return run_op(w, "Pad", [name], dtype, {"pads": pads, **given}, out=out)
-            return run_op(w, "Pad", [name], dtype, given, out=out, more=[_sizes(w, pads)])
+            return run_op(w, "Pad", [name], dtype, given, out=out, more=[sizes_of(w, pads)])
         case steps.Gather():
             return w.step("Gather", [name, w.constant(step.indices.array)], {"axis": step.axis}, dtype, out)
         case steps.Mask():
             valid = (step.valid.array != 0).reshape((-1,) + (1,) * (len(shape) - step.axis - 1))
             return run_op(w, "Where", [w.constant(valid), name, w.constant(fill)], dtype, out=out)
         case steps.Fill():
-            return _filled(w, fill, step.shape, out)
-
-
-def _filled(w: Writer, fill: NDArray, target: steps.Shape, out: str) -> str:
-    """A tensor of one value, of as many cells as a step needs."""
-    dtype = fill.dtype.name
-    if schema("Expand", w.opset) is not None:
-        return _shaped(w, "Expand", w.constant(fill), target, dtype, out, ())
-    one = w.constant(fill.reshape((1,) * len(target)))
-    sizes = [d for d in target if isinstance(d, int)]
-    if len(sizes) == len(target):
-        return w.step("Tile", [one], {"repeats": tuple(sizes)}, dtype, out)
-    return w.step("Tile", [one, _sizes(w, target)], {}, dtype, out)
+            return filled(w, fill, step.shape, out)
 
 
 def _border(w: Writer, step: steps.Pad, name: str, shape: steps.Shape, dtype: str, out: str) -> str:
@@ -253,50 +275,6 @@ def _pad_value(w: Writer, fill: NDArray) -> str:
     if fill.dtype.name == "float64" and float(np.float32(fill)) != float(fill):
         raise FrontendError("Pad", f"{fill} needs opset 11: it is no float32")
     return "value"
-
-
-def _sizes(w: Writer, sizes: Sequence[Size]) -> str:
-    """Sizes, some of them symbolic, as a vector."""
-    return size_vector(w, tuple(as_extent(v) for v in sizes))
-
-
-def _shaped(w: Writer, op: str, name: str, target: steps.Shape, dtype: str, out: str, source: steps.Shape) -> str:
-    """A Reshape or Expand to sizes that may be symbolic: copied, inferred, or read from a tensor that has them."""
-    open_ = [n for n, d in enumerate(target) if not isinstance(d, int)]
-    if op == "Reshape" and 0 in target and w.opset < 14:
-        # There 0 means: as long as the same axis of the operand. Nothing of the operand is in the result.
-        return _filled(w, np.zeros((), dtype), target, out)
-    if not open_:
-        zero = {"allowzero": 1} if op == "Reshape" and 0 in target else {}
-        return w.step(op, [name], {"shape": tuple(target), **zero}, dtype, out)
-    if op == "Reshape" and 0 not in target:
-        copied = {n for n in open_ if n < len(source) and source[n] == target[n]}
-        rest = [n for n in open_ if n not in copied]
-        units = _moved_units(source, target)
-        # -1 has no value where a copied extent is 0.
-        if not rest or (len(rest) == 1 and not copied):
-            dims = tuple(0 if n in copied else -1 if n in rest else d for n, d in enumerate(target))
-            return w.step(op, [name], {"shape": dims}, dtype, out)
-        if units is not None:
-            gone, new = units
-            squeezed = w.step("Squeeze", [name], {"axes": gone}, dtype, "" if new else out) if gone else name
-            return w.step("Unsqueeze", [squeezed], {"axes": new}, dtype, out) if new else squeezed
-    if op == "Reshape" and w.opset < 14 and not all(n < len(source) and _reaches(source[n], target[n]) for n in open_):
-        # There 0 means: as long as the same axis of the operand.
-        raise FrontendError("Reshape", f"to {format_shape(tuple(as_extent(d) for d in target))} needs opset 14")
-    return w.step(op, [name, _sizes(w, target)], {"allowzero": 1} if op == "Reshape" and w.opset >= 14 else {}, "", out)
-
-
-def _reaches(source: Size, target: Size) -> bool:
-    """Whether an extent is 0 wherever another one is."""
-    return div(source, target) is not None
-
-
-def _moved_units(source: steps.Shape, target: steps.Shape) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """The axes of extent 1 that a reshape takes away and adds, if it does nothing else."""
-    gone, new = ([n for n, d in enumerate(s) if d == 1] for s in (source, target))
-    same = [d for d in source if d != 1] == [d for d in target if d != 1]
-    return (tuple(gone), tuple(new)) if same and gone != new else None
 
 
 # -- formulas --------------------------------------------------------------------------------------------------------

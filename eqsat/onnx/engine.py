@@ -281,7 +281,7 @@ class _Run:
                 kept = frozen_in(spelled.of(before.program), before.frozen)
             asked: dict[str, Any] = {
                 "growth": self.growth if current is first else 0.0,  # of what has grown already
-                "beyond": spelling.beyond if self.table is None else None,
+                "beyond": spelling.beyond,
                 "prices": self.table,
                 "limits": self.limits,
             }

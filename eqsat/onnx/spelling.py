@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from onnx import ModelProto
 
 from eqsat.checking.verdict import CheckFailure
+from eqsat.engine import UNSPELLED
 from eqsat.extraction.cost import layout_nodes
 from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.tensor import Program
-from eqsat.onnx.bytes import bytes_of_outputs
+from eqsat.onnx.bytes import beside, bytes_of_outputs
 from eqsat.onnx.read import ModelValues, OnnxProgram, read_with_types
-from eqsat.onnx.write import write_with_owners
+from eqsat.onnx.write import NotWritten, write_with_owners
 from eqsat.pricing.table import Table
 
 
@@ -50,14 +52,22 @@ class Spelling:
         return found
 
     def beyond(self, program: Program) -> Mapping[int, int]:
-        """The nodes of a program, by their serials, that move more bytes as they are spelled than as they stand.
+        """The nodes of a program, by their serials, that cost more as they are spelled than as they stand: in bytes
+        that they move, or by prices, which know all but the arithmetic of sizes.
 
-        Of a program that cannot be written nothing is known here: who writes it meets the error.
+        Of a program that cannot be written, that is the node for which it fails. Where it is no single node, nothing is
+        known here: who writes it meets the error.
         """
         try:
             spelled = self.of(program)
+        except NotWritten as error:
+            return {error.node.serial: UNSPELLED}
         except EqsatError:
             return {}
+        if self.table is not None:
+            nodes = beside(spelled.model, spelled.program, spelled.values)
+            owners = Counter(spelled.owners[n.output[0]] for n in nodes if n.output[0] in spelled.owners)
+            return {owner: count * round(self.table.operators["node"]) for owner, count in owners.items()}
         claimed = {node.serial: moved for node, moved in layout_nodes(program)}
         written: dict[int, int] = {}
         for node in spelled.model.graph.node:

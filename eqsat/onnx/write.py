@@ -21,7 +21,7 @@ from eqsat.models.package import element_type
 from eqsat.onnx.barrier import GRAPH, INPUTS, OPSETS, OUTPUTS, functions_of, unpack
 from eqsat.onnx.blocks import as_blocks
 from eqsat.onnx.call import Call, schema, symbolic
-from eqsat.onnx.emit import costs_less_in_steps, spell_compute, spell_sizes, spell_view
+from eqsat.onnx.emit import costs_less_in_steps, spell_compute, spell_sizes, spell_view, takes_steps
 from eqsat.onnx.formulas.formula import Formula
 from eqsat.onnx.formulas.pool import as_average_pool, quotient_of_sum
 from eqsat.onnx.kernels import means_the_formula
@@ -34,7 +34,15 @@ from eqsat.onnx.size_names import size_vector
 from eqsat.onnx.tidy import joined, tidy
 from eqsat.onnx.writer import DEFAULT_IR, Writer
 from eqsat.pricing.table import Table
-from eqsat.pricing.views import in_steps, is_quick
+from eqsat.pricing.views import is_quick
+
+
+class NotWritten(FrontendError):
+    """A `node` of a program that cannot be written in a model's opset."""
+
+    def __init__(self, error: FrontendError, node: Node) -> None:
+        super().__init__(error.operation, error.problem, error.fix, error.witness)
+        self.node = node
 
 
 def write(program: Program, like: OnnxProgram | None = None, domains: Collection[str] = ()) -> ModelProto:
@@ -76,7 +84,10 @@ class _ProgramWriter(Writer):
                 continue
             clock.check()
             start = len(self.nodes)
-            self.node(node)
+            try:
+                self.node(node)
+            except FrontendError as error:
+                raise NotWritten(error, node) from error
             for made in self.nodes[start:]:  # the outputs of a Split are nodes of their own
                 own = [o for o in made.output if len(made.output) == 1 or o not in self.owners]
                 self.owners.update(dict.fromkeys(own, node.serial))
@@ -91,7 +102,7 @@ class _ProgramWriter(Writer):
             return
         if isinstance(node, View) and self.split(node):
             return
-        steps = isinstance(node, View) and self.table is not None and in_steps(node, self.table)
+        steps = isinstance(node, View) and takes_steps(self, node)
         found = None if steps or node.serial in self.averages else self.recognised(node)
         if found is not None and symbolic(found.attrs.get("shape")):
             spell_sizes(self, node, found)

@@ -56,8 +56,9 @@ def step_price(step: Step, shape: Shape, itemsize: int, table: Table) -> int:
             grown = [n for n, (a, b) in enumerate(zip(extents, result, strict=True)) if a != b]
             return table.moved("pad", cells, prod(extents[max(grown, default=0) :]), itemsize)
         case Expand():
-            grown = [n for n, (a, b) in enumerate(zip(extents, result, strict=True)) if a != b]
-            return table.moved("expand", cells, prod(result[max(grown, default=0) :]), itemsize)
+            grown = max((n for n, (a, b) in enumerate(zip(extents, result, strict=True)) if a != b), default=0)
+            first = next((n + 1 for n in reversed(range(grown)) if extents[n] != 1), 0)  # axes side by side are one
+            return table.moved("expand", cells, prod(result[first:]), itemsize)
         case Tile():
             return tile_price(extents, result, itemsize, table)
         case Gather():

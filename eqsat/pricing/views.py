@@ -147,10 +147,10 @@ def _cut_axis(node: View) -> int:
     return max((n for n, (a, b) in axes if not same_dim(a, b)), default=0)
 
 
-def in_steps(node: View, table: Table) -> bool:
-    """Whether the steps of a View take less time than the operator that it came from."""
+def in_steps(node: View, table: Table, beside: int) -> bool:
+    """Whether the steps of a View take less time than the operator that it came from; beside: what else they take."""
     own, steps = written_price(node, table), steps_of(node, table)
-    return own is not None and steps is not None and steps < own and not _is_joined(node)
+    return own is not None and steps is not None and steps + beside < own and not _is_joined(node)
 
 
 def _is_joined(node: View) -> bool:

@@ -344,6 +344,57 @@ def test_opset_7_has_tensors_of_one_value(shape: tuple[str | int, int], opset: i
         assert np.array_equal(y, np.full((len(x), 2), 2, np.float32)) and np.array_equal(z, x)
 
 
+@pytest.mark.parametrize("opset", [7, 13])
+@pytest.mark.parametrize(
+    ("shape", "first", "middle", "last"),
+    [
+        (["N", 6, "M"], [0, 2, 1], [0, 0, 2, 3], [0, 2, 3, 1]),  # (N, 2, 3, M) of (N, 6, M): another axis before M
+        ([2, 3, "N", "M"], [2, 3, 0, 1], [0, 0, 6], [2, 0, 1]),  # (6, N, M) of (2, 3, N, M): one too many before N
+        (["N", 6, "M"], [2, 0, 1], [0, 0, 2, 3], [1, 0, 2, 3]),  # a Transpose remains
+    ],
+)
+def test_sizes_that_may_be_0_are_copied(
+    shape: list[str | int], first: list[int], middle: list[int], last: list[int], opset: int
+) -> None:
+    """Before opset 14 a Reshape takes a size 0 from the same axis of its operand."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["a"], perm=first),
+        helper.make_node("Reshape", ["a", "shape"], ["b"]),
+        helper.make_node("Transpose", ["b"], ["y"], perm=last),
+    ]
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", shape), ("y", [None] * len(last)))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(np.array(middle), "shape")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = front.optimize(model)
+    ops = [n.op_type for n in found.model.graph.node]
+    assert ops.count("Transpose") <= (last[0] == 1) and found.final.rank < found.initial.rank, (ops, found.notes)
+    for n, m in ((4, 5), (0, 5), (4, 0), (0, 0), (1, 1)):
+        sizes = [{"N": n, "M": m}.get(str(d), d) for d in shape]
+        x = np.random.default_rng(0).standard_normal([int(d) for d in sizes]).astype(np.float32)
+        (wanted,), (made,) = (run_session(session(each), {"x": x}) for each in (model, found.model))
+        assert made.shape == wanted.shape and np.array_equal(made, wanted)
+
+
+def test_what_an_opset_cannot_say_is_another_choice() -> None:
+    """A border on one long row is the cheapest, but before opset 11 its width is a number: the rest is done anyway."""
+    nodes = [
+        helper.make_node("Pad", ["x"], ["y"], pads=[0, 0, 0, 0, 1, 1], value=-1.0),
+        helper.make_node("Transpose", ["x"], ["t"], perm=[2, 1, 0]),
+        helper.make_node("Neg", ["t"], ["n"]),
+        helper.make_node("Transpose", ["n"], ["z"], perm=[2, 1, 0]),
+    ]
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", "MM1"), ("y", [None] * 3), ("z", "MM1"))]
+    for end in (ends[0], ends[2]):
+        end.type.tensor_type.shape.dim[2].dim_value = 1
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 10)], ir_version=8)
+    found = front.optimize(model)
+    assert [n.op_type for n in found.model.graph.node if n.op_type != "Neg"] == ["Pad"], found.notes
+    x = np.random.default_rng(0).standard_normal((3, 3, 1)).astype(np.float32)
+    for wanted, made in zip(*(run_session(session(each), {"x": x}) for each in (model, found.model)), strict=True):
+        assert np.array_equal(wanted, made)
+
+
 @pytest.mark.parametrize("opset", [11, 19, 20, 22])
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("late", [False, True])
