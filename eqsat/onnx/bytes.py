@@ -88,7 +88,7 @@ def price(model: ModelProto, values: ModelValues) -> int:
 
 def time_of(model: ModelProto, program: OnnxProgram, values: ModelValues, table: Table) -> int:
     """The estimated picoseconds of a model, which has been read as a program; nodes beside it cost as much as any."""
-    return program_price(program, table) + len(beside(model, program, values)) * round(table.operators["node"])
+    return program_price(program, table, True) + len(beside(model, program, values)) * round(table.operators["node"])
 
 
 def beside(model: ModelProto, program: OnnxProgram, values: ModelValues) -> list[NodeProto]:
@@ -140,7 +140,7 @@ def _prices(program: Program, names: Mapping[tuple[int, int], str], table: Table
     """The picoseconds of each value of a model: those of the nodes that it was read as."""
     owners = owners_of(program, names)
     found: dict[str, int] = {}
-    for node, price in node_prices(program, table):
+    for node, price in node_prices(program, table, True):
         found[owners[node.serial]] = found.get(owners[node.serial], 0) + price
     return found
 

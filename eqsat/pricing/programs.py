@@ -23,8 +23,8 @@ LONGEST = 8
 """So many operators of a function are looked at."""
 
 
-def program_price(program: Program, table: Table) -> int:
-    """The estimated picoseconds of a program.
+def program_price(program: Program, table: Table, stands: bool = False) -> int:
+    """The estimated picoseconds of a program; stands: as the model that it was read from, not written anew.
 
     >>> from eqsat.ir.tensors.tensor import input
     >>> from eqsat.pricing.table import shipped
@@ -33,10 +33,10 @@ def program_price(program: Program, table: Table) -> int:
     >>> program_price(plain, shipped()) < program_price(turned, shipped())
     True
     """
-    key = table, tuple(x.key for x in program.outputs.values())
+    key = table, stands, tuple(x.key for x in program.outputs.values())
     known = _known.get(program)
     if known is None or known[0] != key:
-        known = _known[program] = key, sum(price for _, price in node_prices(program, table))
+        known = _known[program] = key, sum(price for _, price in node_prices(program, table, stands))
     return known[1]
 
 
@@ -44,7 +44,7 @@ _known: WeakKeyDictionary[Program, tuple[object, int]] = WeakKeyDictionary()
 """Of the programs that are in use: each is asked for where it is made, compared and reported."""
 
 
-def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
+def node_prices(program: Program, table: Table, stands: bool = False) -> Iterator[tuple[Node, int]]:
     """The estimated picoseconds of each node; inputs, and what is computed from constants alone, have none; what has
     symbols in its shape is computed in each call."""
     uses = Counter(x.node.serial for node in program.nodes() for x in node.operands)
@@ -59,7 +59,7 @@ def node_prices(program: Program, table: Table) -> Iterator[tuple[Node, int]]:
         if is_ahead(node) or (made and all(static_shape(shape) is not None for shape, _ in node.outputs)):
             constants.add(node.serial)
             continue
-        price = node_price(node, constants, alone, table)
+        price = node_price(node, constants, alone, table, stands)
         if functions.is_torn_apart(node):
             shape, dtype = node.outputs[0]
             price += table.moved("apart", sampled(shape_size(shape)), 1, itemsize(dtype))
@@ -130,10 +130,10 @@ class _Functions:
         return (*self.paths.get(source, ((source, False),)), (own, reshapes))[-LONGEST:]
 
 
-def node_price(node: Node, constants: set[int], alone: set[int], table: Table) -> int:
-    """The picoseconds of a node; constants, and nodes with one user, are known."""
+def node_price(node: Node, constants: set[int], alone: set[int], table: Table, stands: bool = False) -> int:
+    """The picoseconds of a node; constants, and nodes with one user, are known; stands: as what it was read from."""
     if isinstance(node, View):
-        return round(table.operators["reshape"]) if is_reshape(node) else view_price(node, table)
+        return round(table.operators["reshape"]) if is_reshape(node) else view_price(node, table, stands)
     if not isinstance(node, (Compute, Opaque)):
         return round(table.operators["node"])
     op = labels_of(node) if isinstance(node, Compute) else bundles_of(node)

@@ -108,9 +108,10 @@ def gather_price(node: View, axis: int, table: Table) -> int:
     return table.moved("gather", cells, run, itemsize(dtype)) + round(table.operators["node"])
 
 
-def view_price(node: View, table: Table) -> int:
-    """The picoseconds of a View, written in the cheaper way."""
-    own, steps = written_price(node, table), steps_of(node, table)
+def view_price(node: View, table: Table, stands: bool = False) -> int:
+    """The picoseconds of a View, written in the cheaper way; stands: as the operator that it came from, if it did."""
+    own = written_price(node, table)
+    steps = None if stands and own is not None else steps_of(node, table)
     prices = [price for price in (own, steps) if price is not None]
     if own is not None and _is_joined(node):
         prices = [own]

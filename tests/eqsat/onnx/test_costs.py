@@ -189,6 +189,22 @@ def test_what_constants_make_costs_nothing() -> None:
     assert costs[0] == costs[1] == costs[2] < costs[3]
 
 
+def test_a_model_costs_what_its_own_nodes_cost() -> None:
+    """Neighbours are picked as a Slice, and a Transpose is done in two, where that is all there is to gain."""
+    picked = {"rows": np.arange(3, 13)}
+    gather = _model([helper.make_node("Gather", ["x", "rows"], ["y"], axis=1)], picked, (20_000, 16), "y")
+    turned = _model(
+        [helper.make_node("Transpose", ["x"], ["y"], perm=[0, 1, 4, 2, 5, 3])], {}, (1, 64, 2, 2, 90, 90), "y"
+    )
+    for model, least, written in ((gather, 0.5, ["Slice"]), (turned, 0.05, ["Transpose", "Transpose"])):
+        found = eq.onnx.optimize(model, prices=shipped())
+        assert [n.op_type for n in found.model.graph.node if n.op_type != "Reshape"] == written
+        assert found.initial.picoseconds is not None and found.final.picoseconds is not None
+        assert found.final.picoseconds < (1 - least) * found.initial.picoseconds
+        again = eq.onnx.optimize(found.model, prices=shipped())
+        assert again.initial.picoseconds == found.final.picoseconds == again.final.picoseconds
+
+
 def test_a_result_that_is_dearer_as_nodes_is_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """As nodes the mask needs the sizes of x: where those are dear, that takes longer than what was there."""
 
