@@ -27,6 +27,13 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
 # A run holds millions of terms, without cycles: looking for garbage among them as often as usual takes a tenth of it.
 gc.set_threshold(100_000, 50, 50)
 
+
+def pytest_collection_finish() -> None:
+    """Nor through what is there for the whole run: a twentieth of its time."""
+    gc.collect()
+    gc.freeze()
+
+
 PACKAGE_OF_MARKER = {"onnx": "onnx", "opencl": "pyopencl", "tvm": "tvm"}
 
 # In CI the examples are the same on every run; `--hypothesis-profile=long` searches further.

@@ -69,6 +69,8 @@ class Types:
     symbols: dict[str, Term] = field(default_factory=dict[str, Term])
     taken: set[str] = field(default_factory=set[str])
     unknown: set[str] = field(default_factory=set[str])
+    inhabited: frozenset[str] = frozenset()
+    """The names of dimensions that are at least 1."""
 
     def modelled(self, name: str) -> tuple[Shape, str] | None:
         """The shape and dtype of a value, or None where programs do not model its type or its rank is unknown."""
@@ -93,7 +95,7 @@ class Types:
                     if not d.dim_param and (not d.HasField("dim_value") or d.dim_value < 0):
                         name = self._free("u")
                         d.dim_param = name
-                        self.symbols[name] = t.sym(name, lower=0)
+                        self.symbols[name] = self._symbol(name, name)
                         self.unknown.add(name)
 
     def open(self, known: Iterable[tuple[Shape, str] | None]) -> frozenset[int]:
@@ -149,8 +151,11 @@ class Types:
             plain = re.sub(r"\W+", "_", d.dim_param, flags=re.ASCII).strip("_") or "d"
             plain = plain if not plain[0].isdigit() else f"d{plain}"
             name = plain if plain == d.dim_param else self._free(plain[:40])
-            self.symbols[d.dim_param] = t.sym(name, lower=0)
+            self.symbols[d.dim_param] = self._symbol(d.dim_param, name)
         return self.symbols[d.dim_param]
+
+    def _symbol(self, dimension: str, name: str) -> Term:
+        return t.sym(name, lower=int(dimension in self.inhabited))
 
     def _free(self, wish: str) -> str:
         name, number = wish, 0
@@ -161,11 +166,10 @@ class Types:
         return name
 
 
-def infer(model: ModelProto) -> Types:
+def infer(model: ModelProto, positive: frozenset[str] = frozenset()) -> Types:
     """The types of all values; FrontendError where the model is not valid ONNX.
 
-    A dimension that a graph input names is taken to be at least 1; an unnamed unknown one gets a symbol of its own and
-    may be 0.
+    An unnamed unknown dimension gets a symbol of its own. Symbols may be 0, but those of some dimensions, by name.
     """
     check_functions(model)
     inferred, protos, without = _inferred(model, ()), dict[str, TypeProto](), set[str]()
@@ -180,7 +184,7 @@ def infer(model: ModelProto) -> Types:
     for tensor in model.graph.initializer:
         protos[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
     named = {d.dim_param for x in model.graph.input for d in x.type.tensor_type.shape.dim}
-    types = Types(protos)
+    types = Types(protos, inhabited=positive)
     # Names that inference (ours, or an exporter's) made up mark equal extents, but not known ones.
     types.unknown.update(
         d.dim_param for p in protos.values() for d in p.tensor_type.shape.dim if d.dim_param not in named

@@ -25,7 +25,7 @@ from eqsat.ir.errors import EqsatError, FrontendError
 from eqsat.ir.tensors.run import evaluate
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, constant, node_order
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import Shape, static_shape
+from eqsat.ir.terms.shape import Dim, Shape, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.models.package import dtype_name
 from eqsat.onnx.barrier import BarrierImpl, barrier_attrs, is_pure
@@ -34,7 +34,7 @@ from eqsat.onnx.infer import Types, infer
 from eqsat.onnx.islands import islands, node_inputs
 from eqsat.onnx.ops.custom import SEPARATOR, told
 from eqsat.onnx.ops.table import PREFIX, apply, lookup
-from eqsat.onnx.sizes import Sizes, as_parameter, size_array, sizes_of
+from eqsat.onnx.sizes import Sizes, as_parameter, asked_for, inhabited, size_array, sizes_of
 from eqsat.onnx.slice import cleared, settled
 from eqsat.onnx.trust import inferred_in, unfit
 
@@ -55,6 +55,8 @@ class Envelope:
     """What was made of each node, by its name, its operator, and the names of its values."""
     defaults: tuple[TensorProto, ...] = ()
     carried: tuple[TensorProto | SparseTensorProto, ...] = ()
+    inhabited: frozenset[str] = frozenset()
+    """The names of dimensions that are at least 1, as the model does not do what it says where they are 0."""
 
 
 class OnnxProgram(Program):
@@ -79,7 +81,7 @@ def read(model: ModelProto, fold_inputs: bool = False) -> OnnxProgram:
     An initialiser that is also a graph input is an input with a default, unless `fold_inputs` or ir_version < 4 make it
     a constant. An output of a type that programs do not model reads as the scalar 0 and is written back as it was.
     """
-    return _Reader(model, fold_inputs).program()
+    return _read(model, fold_inputs)[1]
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,14 @@ def value_types(model: ModelProto) -> ModelValues:
     return read_with_types(model, True)[1]
 
 
-def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxProgram, ModelValues]:
-    """The program of a model, and what became known of the model's values while it was read."""
-    reader = _Reader(model, fold_inputs)
-    program = reader.program()
+def read_with_types(
+    model: ModelProto, fold_inputs: bool = False, like: OnnxProgram | None = None
+) -> tuple[OnnxProgram, ModelValues]:
+    """The program of a model, and what became known of the model's values while it was read.
+
+    like: a program with the same dimensions, which may be 0 where they may be 0 there.
+    """
+    reader, program = _read(model, fold_inputs, like)
     types = {name: known for name in reader.types.protos if (known := reader.types.modelled(name)) is not None}
     types.update({name: (x.shape, x.dtype) for name, x in reader.env.items()})
     fixed: set[int] = set()
@@ -116,10 +122,24 @@ def read_with_types(model: ModelProto, fold_inputs: bool = False) -> tuple[OnnxP
     return program, ModelValues(types, constants, names, reader.types.not_modelled())
 
 
+def _read(model: ModelProto, fold_inputs: bool, like: OnnxProgram | None = None) -> tuple[_Reader, OnnxProgram]:
+    """A model, read again where that tells of dimensions that they are at least 1."""
+    known = frozenset[str]() if like is None else like.envelope.inhabited
+    reader = _Reader(model, fold_inputs, known)
+    program = reader.program()
+    found = inhabited(reader.asked) if like is None and reader.asked else set[Term]()
+    names = frozenset(name for name, symbol in reader.types.symbols.items() if symbol in found)
+    if names:
+        reader = _Reader(model, fold_inputs, names)
+        program = reader.program()
+    return reader, program
+
+
 class _Reader:
-    def __init__(self, model: ModelProto, fold_inputs: bool) -> None:
+    def __init__(self, model: ModelProto, fold_inputs: bool, positive: frozenset[str] = frozenset()) -> None:
         self.model = model
-        self.types: Types = infer(model)
+        self.types: Types = infer(model, positive)
+        self.asked: list[tuple[Dim, Dim]] = []  # extents that are asked for, and what is made instead where they are 0
         self.opsets = {("" if o.domain == "ai.onnx" else o.domain): int(o.version) for o in model.opset_import}
         self.functions = {(f.domain, f.name): f for f in model.functions}
         self.env: dict[str, Tensor] = {}
@@ -154,6 +174,10 @@ class _Reader:
             for name in node_inputs(node):
                 uses[name] = uses.get(name, 0) + 1
         self.used = {*uses, *(o.name for o in graph.output)}
+        self.needed = {o.name for o in graph.output}
+        for node in reversed(nodes):
+            if any(o in self.needed for o in node.output):
+                self.needed.update(node_inputs(node))
         if any(self.types.modelled(o) is None for n in nodes for o in n.output if o in self.used):
             self.scout(nodes)
         for group in islands(nodes, self.modelled):
@@ -224,6 +248,8 @@ class _Reader:
             if carry:
                 self.island([node])
             return
+        if carry and any(o in self.needed for o in node.output):
+            self.asked += asked_for(call)
         for name, x, known in zip(node.output, made, types, strict=False):
             if name:
                 self.env[name] = x
@@ -393,7 +419,7 @@ class _Reader:
         shell.graph.input.extend(inputs)
         defaults = tuple(x for x in self.model.graph.initializer if x.name in self.overridable)
         names = {x.key: name for name, x in self.env.items()}
-        return Envelope(shell, names, self.named, defaults, tuple(self.loose.values()))
+        return Envelope(shell, names, self.named, defaults, tuple(self.loose.values()), self.types.inhabited)
 
 
 def _extents(x: Tensor) -> set[int]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.flat.size_terms import as_extent, as_size
-from eqsat.ir.flat.sizes import div
+from eqsat.ir.flat.sizes import div, least
 from eqsat.ir.terms import term as t
-from eqsat.ir.terms.shape import as_dim
+from eqsat.ir.terms.shape import Dim, as_dim
 from eqsat.ir.terms.term import Term
 from eqsat.onnx.call import Call, Declined
+from eqsat.onnx.ops.views import extents
 from eqsat.onnx.slice import taken
 
 Sizes = np.ndarray[Any, np.dtype[np.object_]]
@@ -86,3 +87,50 @@ def _plain(v: Any) -> Any:
 def as_parameter(value: Sizes) -> Any:
     """Sizes as a parameter of a call: numbers where they are numbers."""
     return _plain(value.reshape(-1)[0]) if value.ndim == 0 else tuple(_plain(v) for v in value)
+
+
+def asked_for(call: Call) -> Iterator[tuple[Dim, Dim]]:
+    """The extents that a Reshape is asked for while the model runs, each with what it makes instead of 0: the extent of
+    its operand there, or 1 where it makes nothing at all.
+
+    >>> from eqsat.ir.tensors.tensor import input
+    >>> n, m = t.sym("N", lower=0), t.sym("M", lower=0)
+    >>> x = input("x", (n, m, 6), "float32")
+    >>> [(str(a), str(b)) for a, b in asked_for(Call("Reshape", (x,), {"shape": (n, 2, m * 3)}, 13))]
+    [('N', 'N'), ('3*M', '6')]
+    >>> [(str(a), str(b)) for a, b in asked_for(Call("Reshape", (x,), {"shape": (0, -1)}, 13))]
+    [('N', '1')]
+    """
+    if call.op != "Reshape" or call.domain or call.get("allowzero", 0) or call.get("shape") is None:
+        return
+    source, wanted = call.tensors[0].shape, extents(call.attrs["shape"])
+    for n, d in enumerate(wanted):
+        if isinstance(d, Term):
+            yield d, source[n] if n < len(source) else 1
+    if any(isinstance(d, int) and d == -1 for d in wanted):  # of nothing, no extent can be counted
+        made = (source[n] if isinstance(d, int) and d == 0 and n < len(source) else d for n, d in enumerate(wanted))
+        yield from ((d, 1) for d in made if isinstance(d, Term))
+
+
+def inhabited(asked: Collection[tuple[Dim, Dim]]) -> set[Term]:
+    """The symbols that are at least 1 wherever each extent is what is asked for.
+
+    >>> n, m, k = (t.sym(name, lower=0) for name in "NMK")
+    >>> sorted(str(x) for x in inhabited([(n, n), (k, m), (m, 6)]))  # M: nothing is 0 there; so is K, as M is not
+    ['K', 'M']
+    """
+    found: set[Term] = set()
+
+    def never_zero(d: Dim) -> bool:
+        size = as_size(d)
+        if isinstance(size, int):
+            return size > 0
+        return all(f in found or (least(f) or 0) > 0 for f in size.factors)
+
+    known = -1
+    while known < len(found):
+        known = len(found)
+        for d, otherwise in asked:
+            if never_zero(otherwise) and not isinstance(size := as_size(d), int):
+                found |= {f for f in size.factors if f.op == "sym"}
+    return found

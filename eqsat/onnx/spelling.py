@@ -45,7 +45,7 @@ class Spelling:
                 return spelled
         model, owners = write_with_owners(program, self.like, self.domains, self.table)
         try:
-            found = Spelled(model, *read_with_types(model), owners)
+            found = Spelled(model, *read_with_types(model, like=self.like), owners)
         except FrontendError as error:
             raise CheckFailure("the written model", str(error)) from error
         self._known.append((program, found))

@@ -28,7 +28,8 @@ ALLOWZERO = 14
 @dataclass(frozen=True)
 class Asked:
     """What a Reshape is asked for once its operand has the axes `new` of extent 1 more; the axes `gone` of extent 1 of
-    its result are too many. Without `sizes`, these axes are all that changes. `flat`: it is a Flatten at that axis."""
+    its result are too many. Without `sizes`, these axes are all that changes. `flat`: a Flatten at that axis is done
+    before all this, whose extents are products."""
 
     sizes: Shape = ()
     new: tuple[int, ...] = ()
@@ -73,7 +74,7 @@ def reshaped(w: Writer, name: str, source: Shape, target: Shape, dtype: str, out
     if asked is None:
         raise FrontendError("Reshape", f"to {format_shape(tuple(map(as_extent, target)))} needs opset {ALLOWZERO}")
     if asked.flat is not None:
-        return w.step("Flatten", [name], {"axis": asked.flat}, dtype, out)
+        name = w.step("Flatten", [name], {"axis": asked.flat}, dtype, out if asked == Asked(flat=asked.flat) else "")
     if asked.gone and not asked.sizes:
         name = w.step("Squeeze", [name], {"axes": asked.gone}, dtype, "" if asked.new else out)
     if asked.new:
@@ -115,6 +116,9 @@ def asked_for(source: Shape, target: Shape, opset: int) -> Asked | None:
     Asked(sizes=(2, 3, -1), new=(), gone=(), flat=None)
     >>> asked_for((n, 6, m), (n, as_size(6 * as_extent(m))), 13).flat
     1
+    >>> found = asked_for((n, m, m, 4), (n, as_size(as_extent(m) * as_extent(m)), 4), 13)  # of shape (N, 4*M*M)
+    >>> found.flat, [str(d) for d in found.sizes]
+    (1, ['0', 'M*M', '4'])
     >>> asked_for((as_size(as_extent(n) * as_extent(m)), 6), (n, m, 6), 13) is None  # M may be 0 where N is not
     True
     """
@@ -137,10 +141,12 @@ def asked_for(source: Shape, target: Shape, opset: int) -> Asked | None:
         return None
     if all(_reaches(source[n] if n < len(source) else 1, target[n]) for n in open_):
         return Asked(target)
-    return _aligned(source, target, open_)
+    flat = ((product(source[:n]), product(source[n:]), n) for n in range(1, len(source)))
+    ways = (_aligned(source, target, open_), *(_aligned((a, b), target, open_, n) for a, b, n in flat))
+    return next((way for way in ways if way is not None), None)
 
 
-def _aligned(source: Shape, target: Shape, open_: Sequence[int]) -> Asked | None:
+def _aligned(source: Shape, target: Shape, open_: Sequence[int], flat: int | None = None) -> Asked | None:
     """What is asked for with axes of extent 1 put in, until each extent that may be 0 meets one that is 0 then."""
     have: list[Size] = []
     want: list[Size] = []
@@ -163,7 +169,7 @@ def _aligned(source: Shape, target: Shape, open_: Sequence[int]) -> Asked | None
         i, k = match + 1, n + 1
     have += source[i:]
     sizes = [0 if n < len(have) and not isinstance(d, int) and have[n] == d else d for n, d in enumerate(want)]
-    return Asked((*sizes, *target[k:]), tuple(new), tuple(gone))
+    return Asked((*sizes, *target[k:]), tuple(new), tuple(gone), flat)
 
 
 def _reaches(source: Size, target: Size) -> bool:

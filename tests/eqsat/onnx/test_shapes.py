@@ -375,6 +375,58 @@ def test_sizes_that_may_be_0_are_copied(
         assert made.shape == wanted.shape and np.array_equal(made, wanted)
 
 
+@pytest.mark.parametrize("opset", [11, 17])
+def test_sizes_that_are_multiplied_may_be_0(opset: int) -> None:
+    """Exporters compute the sizes that a Reshape is asked for; of W alone being 0, it makes something else."""
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", ["B", 4, "H", "W"]), ("y", [None] * 3))]
+    axes, more = ([], {"axes": [0]}) if opset < 13 else (["first"], {})
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        *(helper.make_node("Gather", ["s", f"at{k}"], [f"d{k}"]) for k in (0, 2, 3)),
+        helper.make_node("Mul", ["d2", "d3"], ["cells"]),
+        *(helper.make_node("Unsqueeze", [d, *axes], [f"{d}1"], **more) for d in ("d0", "cells")),
+        helper.make_node("Concat", ["d01", "cells1", "four"], ["shape"], axis=0),
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Reshape", ["t", "shape"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["u"], perm=[0, 2, 1]),
+        helper.make_node("Neg", ["u"], ["y"]),
+    ]
+    given = {"first": [0], "four": [4], **{f"at{k}": k for k in (0, 2, 3)}}
+    constants = [numpy_helper.from_array(np.array(v), n) for n, v in given.items()]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    assert not read(model).envelope.inhabited
+    found = front.optimize(model)
+    assert "Transpose" not in {n.op_type for n in found.model.graph.node}, found.notes
+    for sizes in ((2, 4, 3, 5), (1, 4, 1, 1), (0, 4, 3, 5), (2, 4, 0, 5), (0, 4, 0, 0)):
+        x = np.random.default_rng(0).standard_normal(sizes).astype(np.float32)
+        (wanted,), (made,) = (run_session(session(each), {"x": x}) for each in (model, found.model))
+        assert made.shape == wanted.shape and np.array_equal(made, wanted)
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_a_reshape_tells_what_is_not_0(needed: bool) -> None:
+    """Of nothing, -1 is no number: where all of the model fails for a size 0, another Reshape may, too."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Reshape", ["t", "shape"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["u"], perm=[0, 2, 1]),
+        helper.make_node("Neg" if needed else "Abs", ["u" if needed else "x"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", ["B", 4, "H", "W"]), ("y", None))]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(np.array([0, -1, 4]), "shape")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    assert read(model).envelope.inhabited == ({"B"} if needed else set())
+    found = front.optimize(model).model.graph
+    assert sorted(n.op_type for n in found.node) == (["Neg", "Reshape"] if needed else ["Abs"])
+    x = np.random.default_rng(0).standard_normal((2, 4, 3, 5)).astype(np.float32)
+    (wanted,), (made,) = (run_session(session(each), {"x": x}) for each in (model, front.optimize(model).model))
+    assert made.shape == wanted.shape and np.array_equal(made, wanted)
+    if needed:
+        with pytest.raises(Exception, match="Reshape"):
+            run_session(session(model), {"x": x[:0]})
+
+
 def test_what_an_opset_cannot_say_is_another_choice() -> None:
     """A border on one long row is the cheapest, but before opset 11 its width is a number: the rest is done anyway."""
     nodes = [
