@@ -10,7 +10,8 @@ from eqsat.ir.dtypes import itemsize
 from eqsat.ir.flat.size_samples import sampled
 from eqsat.ir.flat.size_terms import shape_size
 from eqsat.ir.tensors.tensor import Compute, Input, Node, Opaque, Program, Tensor, View, is_ahead
-from eqsat.ir.terms.shape import same_dim, same_shape, static_shape
+from eqsat.ir.terms.shape import output_axes, reduce_axes, same_dim, same_shape, static_shape
+from eqsat.ir.terms.walk import nodes_of
 from eqsat.operators.bundles import bundles_of
 from eqsat.operators.forms import is_selection_node
 from eqsat.operators.labels import OpaqueKind, labels_of
@@ -51,7 +52,7 @@ def node_prices(program: Program, table: Table, stands: bool = False) -> Iterato
     uses.update(x.node.serial for x in program.outputs.values())
     constants, alone = set[int](), {serial for serial, times in uses.items() if times == 1}
     splits: set[object] = set()
-    functions = _Functions(constants)
+    functions, prices = _Functions(constants), dict[int, int]()
     for node in program.nodes():
         if isinstance(node, Input) and not node.parameter:
             continue
@@ -60,9 +61,12 @@ def node_prices(program: Program, table: Table, stands: bool = False) -> Iterato
             constants.add(node.serial)
             continue
         price = node_price(node, constants, alone, table, stands)
+        prices[node.serial] = price
         if functions.is_torn_apart(node):
             shape, dtype = node.outputs[0]
             price += table.moved("apart", sampled(shape_size(shape)), 1, itemsize(dtype))
+            # With a sum, all of its operators would be one, of about the price of the last.
+            price += sum(prices.get(serial, 0) for serial in functions.summed.get(node.serial, ()))
         if isinstance(node, View) and node.tag is not None and kind_of_move(node.tag.name) == "split":
             # Names with a dot are notes of a front end, as the number of the output: views of one split differ in it.
             attrs = tuple(item for item in node.tag.attrs if "." not in item[0])
@@ -74,7 +78,8 @@ def node_prices(program: Program, table: Table, stands: bool = False) -> Iterato
 
 class _Functions:
     """Functions that are written as several element-wise operators over one tensor, which they read more than once: a
-    runtime makes one operator of all, as of x * sigmoid(x), unless a reshape stands inside."""
+    runtime makes one operator of all, as of x * sigmoid(x), unless a reshape stands inside. So it does where a tensor
+    is divided by a root of a sum over it, along the last axis, which stays."""
 
     def __init__(self, constants: set[int]) -> None:
         self.constants = constants
@@ -84,6 +89,10 @@ class _Functions:
         """The first of all reshapes that are one."""
         self.whole: set[int] = set()
         """The nodes that end such a function, further operators with numbers included."""
+        self.sums: set[int] = set()
+        self.roots: set[int] = set()
+        self.summed: dict[int, set[int]] = {}
+        """The operators inside of functions with a sum that are torn apart, by their last ones."""
 
     def is_torn_apart(self, node: Node) -> bool:
         """Whether a node is the first that has a reshape behind it in such a function; asked of all, operands first."""
@@ -92,8 +101,13 @@ class _Functions:
             first = self.reshapes.setdefault((node.source.key, shape), node.serial)
             self.paths[node.serial] = self._path(node.source.node.serial, first, True)
             return False
+        if isinstance(node, Compute) and node.combiner == "sum" and len(node.operands) == 1:
+            self.sums.add(node.serial)
+            self.paths[node.serial] = self._path(node.operands[0].node.serial, node.serial, not _keeps_last(node))
         if not isinstance(node, Compute) or node.combiner is not None or is_selection_node(node):
             return False
+        if node.body.op == "sqrt":
+            self.roots.add(node.serial)
         numbers = [x for x in node.operands if x.node.serial in self.constants]
         given = [x for x in node.operands if x.node.serial not in self.constants]
         if not given or any(not same_dim(d, 1) for x in numbers for d in x.shape):
@@ -118,9 +132,11 @@ class _Functions:
         shared = 0
         while all(len(path) > shared and path[shared] == paths[0][shared] for path in paths):
             shared += 1
-        if not shared:
+        inside = {serial for path in paths for serial, _ in path[shared:]}
+        if not shared or (inside & self.sums and not inside & self.roots):
             return False
         if any(reshapes for path in paths for _, reshapes in path[shared:]):
+            self.summed[node.serial] = inside if inside & self.sums else set()
             return True
         self.paths[node.serial] = (*paths[0][:shared], (node.serial, False))[-LONGEST:]
         self.whole.add(node.serial)
@@ -128,6 +144,14 @@ class _Functions:
 
     def _path(self, source: int, own: int, reshapes: bool) -> Path:
         return (*self.paths.get(source, ((source, False),)), (own, reshapes))[-LONGEST:]
+
+
+def _keeps_last(node: Compute) -> bool:
+    """Whether a reduction is one along the last axis, which it keeps."""
+    loads, wanted = nodes_of("load", node.body), (*output_axes(node.shape)[:-1], *reduce_axes(node.reduce))
+    if len(loads) != 1 or len(node.reduce) != 1 or len(loads[0].args) != len(wanted):
+        return False
+    return all(a.same(b) for a, b in zip(loads[0].args, wanted, strict=True))
 
 
 def node_price(node: Node, constants: set[int], alone: set[int], table: Table, stands: bool = False) -> int:

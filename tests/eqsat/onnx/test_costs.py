@@ -205,6 +205,40 @@ def test_a_model_costs_what_its_own_nodes_cost() -> None:
         assert again.initial.picoseconds == found.final.picoseconds == again.final.picoseconds
 
 
+def test_a_normalisation_in_parts_stays_whole() -> None:
+    """Before opset 17 it is several operators, which a runtime makes one along the last axis alone: to normalise along
+    another one would save both Transposes here, and take longer."""
+
+    def normalised(axis: int) -> list[Any]:
+        return [
+            helper.make_node("ReduceMean", ["a"], ["mean"], axes=[axis]),
+            helper.make_node("Sub", ["a", "mean"], ["d"]),
+            helper.make_node("Pow", ["d", "two"], ["square"]),
+            helper.make_node("ReduceMean", ["square"], ["variance"], axes=[axis]),
+            helper.make_node("Add", ["variance", "least"], ["sum"]),
+            helper.make_node("Sqrt", ["sum"], ["root"]),
+            helper.make_node("Div", ["d", "root"], ["n"]),
+        ]
+
+    given: dict[str, NDArray] = {"two": np.array(2, np.float32), "least": np.array(1e-5, np.float32)}
+    ends = [
+        helper.make_node("Transpose", [x], [y], perm=p) for x, y, p in (("x", "a", [0, 2, 1]), ("n", "y", [0, 2, 1]))
+    ]
+    last = _model([ends[0], *normalised(-1), ends[1]], given, (2, 32, 50), "y")
+    middle = _model([helper.make_node("Relu", ["x"], ["a"]), *normalised(1), helper.make_node("Neg", ["n"], ["y"])],
+                    given, (2, 32, 50), "y")  # fmt: skip
+    for model in (last, middle):
+        model.opset_import[0].version = 13
+    whole = _model([helper.make_node("Relu", ["x"], ["a"]), *normalised(-1), helper.make_node("Neg", ["n"], ["y"])],
+                   given, (2, 50, 32), "y")  # fmt: skip
+    whole.opset_import[0].version = 13
+    costs = [time_of(m, *read_with_types(m), shipped()) for m in (whole, middle)]
+    assert costs[0] < costs[1]
+    found = eq.onnx.optimize(last, prices=shipped()).model
+    axes = [list(n.attribute[0].ints) for n in found.graph.node if n.op_type == "ReduceMean"]
+    assert axes == [[-1], [-1]] or axes == [[2], [2]]
+
+
 def test_a_result_that_is_dearer_as_nodes_is_not_spoken_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """As nodes the mask needs the sizes of x: where those are dear, that takes longer than what was there."""
 

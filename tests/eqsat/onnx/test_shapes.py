@@ -322,8 +322,8 @@ def test_a_grid_of_known_size_has_no_symbols() -> None:  # feature: I3
 @pytest.mark.parametrize("shape", [(0, 4), (2, 4), ("N", 4)], ids=str)
 def test_opset_7_has_tensors_of_one_value(shape: tuple[str | int, int], opset: int) -> None:
     """Nothing but a border remains; the first versions of ONNX have no Expand."""
-    cut = {"axes": [1], "starts": [5], "ends": [7]} if opset < 10 else {}
-    pads = {"pads": [0, 0, 0, 3], "value": 2.0} if opset < 11 else {}
+    cut: dict[str, Any] = {"axes": [1], "starts": [5], "ends": [7]} if opset < 10 else {}
+    pads: dict[str, Any] = {"pads": [0, 0, 0, 3], "value": 2.0} if opset < 11 else {}
     more = ([] if pads else ["pads", "two"]), ([] if cut else ["start", "end", "one"])
     given = {"pads": [0, 0, 0, 3], "start": [5], "end": [7], "one": [1], "two": np.float32(2)}
     constants = [numpy_helper.from_array(np.asarray(given[n]), n) for names in more for n in names]
@@ -379,7 +379,8 @@ def test_sizes_that_may_be_0_are_copied(
 def test_sizes_that_are_multiplied_may_be_0(opset: int) -> None:
     """Exporters compute the sizes that a Reshape is asked for; of W alone being 0, it makes something else."""
     ends = [helper.make_tensor_value_info(n, FLOAT, s) for n, s in (("x", ["B", 4, "H", "W"]), ("y", [None] * 3))]
-    axes, more = ([], {"axes": [0]}) if opset < 13 else (["first"], {})
+    axes = [] if opset < 13 else ["first"]
+    more: dict[str, Any] = {"axes": [0]} if opset < 13 else {}
     nodes = [
         helper.make_node("Shape", ["x"], ["s"]),
         *(helper.make_node("Gather", ["s", f"at{k}"], [f"d{k}"]) for k in (0, 2, 3)),
