@@ -686,7 +686,9 @@ def einsum(b: Builder, op: str) -> None:
 
 @recipe("Softmax LogSoftmax Hardmax LpNormalization")
 def along(b: Builder, op: str) -> None:
-    v = b.value(FLOATS[:1] if op == "Hardmax" else ("float32", "float64"), least=1, exact=op == "Hardmax")
+    # Along one cell, the last is the sign of a number, which is anything where 0 was rounded.
+    exact = op in ("Hardmax", "LpNormalization")
+    v = b.value(FLOATS[:1] if op == "Hardmax" else ("float32", "float64"), least=1, exact=exact)
     attrs: dict[str, Any] = {"axis": axis_of(b, v)} if b.chance(0.8) else {}
     if op == "LpNormalization":
         attrs["p"] = b.whole(1, 2)
