@@ -284,7 +284,13 @@ def _one(setup: _Setup, limits: Limits, initial: Measure) -> Result:
         notes.append("the number of layouts per operator was capped")
     seconds = min(EXACT_SECONDS, clock.left() / 2)
     tell("choosing the cheapest program")
-    found = extract_program(encoded, snapshot, setup.target, seconds, setup.table, setup.growth, setup.beyond)
+
+    def beyond(made: Program) -> Mapping[int, int]:
+        """What costs more in a program, if that costs less than what was there."""
+        asked = setup.beyond is not None and measure(made, setup.table).rank < initial.rank
+        return setup.beyond(made) if asked and setup.beyond is not None else {}
+
+    found = extract_program(encoded, snapshot, setup.target, seconds, setup.table, setup.growth, beyond)
     chosen = program if found.program is None else found.program
     final = measure(chosen, setup.table)
     final = replace(final, bytes_moved=final.bytes_moved + found.beyond)
