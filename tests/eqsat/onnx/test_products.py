@@ -124,7 +124,8 @@ def test_what_moves_more_than_claimed_is_chosen_no_more() -> None:
         return {} if layout_nodes(candidate) else {n.serial: 10**6 for n in candidate.nodes() if n.serial not in own}
 
     found = optimize(program, "onnx", "bytes", beyond=beyond)
-    assert len(asked) == 2 and found.bytes_moved == found.initial.bytes_moved > 0
+    # The second choice is no better than what was there, and is not asked about.
+    assert len(asked) == 1 and found.bytes_moved == found.initial.bytes_moved > 0
     dear = optimize(program, "onnx", "bytes", beyond=lambda p: {n.serial: 10 for n in p.nodes() if p is not program})
     assert dear.bytes_moved > 0, "what is moved beyond the claim is in the figure"
 
