@@ -17,7 +17,7 @@ from eqsat.backends.c.copy_fill import (
     emit_nt_copy,
     emit_reverse,
 )
-from eqsat.backends.c.nest import Level, SchedulePrinter, address, nest, tile_start
+from eqsat.backends.c.nest import Level, SchedulePrinter, address, local, nest, tile_start
 from eqsat.backends.lowering.moves import Access
 from eqsat.backends.machine import LINE
 from eqsat.backends.schedules.schedule import TILE_I, ContiguousCopy
@@ -171,7 +171,7 @@ class ContiguousCopyPrinter(SchedulePrinter[ContiguousCopy]):
     def collected(self, end: str, nbytes: int, fill: Callable[[], None]) -> None:
         """A local buffer of known size, what fills it, and the copy of it to its place."""
         define_nt_copy(self.text, self.vector)
-        self.text.add(f"char stage[{nbytes}] __attribute__((aligned({LINE})));")
+        self.text.add(local(f"char stage[{nbytes}]", nbytes))
         fill()
         emit_nt_copy(self.text, end, "stage", nbytes, self.vector)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eqsat.backends.c.nest import Text
+from eqsat.backends.c.nest import Text, local
 from eqsat.backends.c.vector import (
     NT_APPEND,
     NT_COPY,
@@ -22,7 +22,7 @@ STRAIGHT = 512
 """Copies of at most so many bytes are straight lines of vector moves: 16 of 32 bytes."""
 LOOP = 16 << 10
 """Copies of at most so many bytes are loops of vector moves; memcpy takes longer to start. Measured."""
-APPEND_BUFFER = f"char line[{3 * LINE}] __attribute__((aligned({LINE})));"
+APPEND_BUFFER = local(f"char line[{3 * LINE}]", 3 * LINE)
 """Declares the line that nt_append puts together, with a line to spare on both sides: it begins at APPEND_LINE."""
 APPEND_LINE = f"line + {LINE}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eqsat.backends.c.copy_fill import define_nt_copy, emit_nt_copy
 from eqsat.backends.c.interleave_block import InterleaveBlock, block_width
-from eqsat.backends.c.nest import Level, SchedulePrinter, address, nest, tile_start
+from eqsat.backends.c.nest import Level, SchedulePrinter, address, local, nest, tile_start
 from eqsat.backends.machine import LINE
 from eqsat.backends.schedules.schedule import Interleave
 
@@ -47,7 +47,7 @@ class InterleavePrinter(SchedulePrinter[Interleave]):
         define_nt_copy(text, self.vector)
         count, out = move.extents[schedule.small], move.out
         nbytes = schedule.block * self.size
-        text.add(f"{kind} o[{count * schedule.block}] __attribute__((aligned({LINE})));")
+        text.add(local(f"{kind} o[{count * schedule.block}]", count * nbytes))
         if out.strides[schedule.long] != 1:
             # The small loop lies inside: one contiguous row.
             self.loop(out.strides[schedule.long], out.strides[schedule.small])

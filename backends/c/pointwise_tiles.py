@@ -9,14 +9,14 @@ body's, a border of channels, are filled with a constant while the tile is trans
 from __future__ import annotations
 
 from eqsat.backends.c.copy_fill import bits_of
-from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, tile_start
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, local, nest, tile_start
 from eqsat.backends.c.pointwise_loop import PointwiseLoop, pointer
 from eqsat.backends.c.transposes.block import Block
 from eqsat.backends.c.transposes.tiles import cover
 from eqsat.backends.c.types import c_type
 from eqsat.backends.cache_sets import WAYS, sets_reached
 from eqsat.backends.lowering.moves import Access
-from eqsat.backends.machine import BLOCK, LINE
+from eqsat.backends.machine import BLOCK
 from eqsat.backends.schedules.schedule import TILE_I, TILE_J, PointwiseTiles
 
 
@@ -65,10 +65,10 @@ class PointwiseTilesPrinter(SchedulePrinter[PointwiseTiles]):
         if self.transposes_result:
             rows, count, other = schedule.ti, schedule.tj, schedule.i
             low, high = move.box[other] if move.boxed else (0, rows)
-            inner.add(f"{kinds[-1]} t[{rows} * {count}] __attribute__((aligned({LINE})));")
+            inner.add(local(f"{kinds[-1]} t[{rows} * {count}]", rows * count * move.out.size))
         for k, access in enumerate(move.operands):
             if self.across(access):
-                inner.add(f"{kinds[k]} t{k}[{rows} * {count}] __attribute__((aligned({LINE})));")
+                inner.add(local(f"{kinds[k]} t{k}[{rows} * {count}]", rows * count * access.size))
                 self.transpose_operand(inner, access, k)
         with inner.loop("c", high, low):
             for k, access in enumerate(move.operands):

@@ -12,13 +12,14 @@ from eqsat.backends.c.parallel import Variable, outlined, run_parts
 from eqsat.backends.c.pointwise_loop import PointwiseRowsPrinter
 from eqsat.backends.c.pointwise_tiles import PointwiseTilesPrinter
 from eqsat.backends.c.register_shuffle import RegisterShufflePrinter
+from eqsat.backends.c.transposes.joined_lines import JoinedLinesPrinter
 from eqsat.backends.c.transposes.line_tiles import LineTilesPrinter
 from eqsat.backends.c.transposes.lines import LineTransposePrinter
 from eqsat.backends.c.transposes.streaming import StreamingTransposePrinter
 from eqsat.backends.c.transposes.tiles import TransposeTilesPrinter
 from eqsat.backends.c.vector import HEADER
 from eqsat.backends.lowering.moves import Move
-from eqsat.backends.machine import Machine
+from eqsat.backends.machine import LINE, Machine
 from eqsat.backends.schedules import schedule as s
 from eqsat.backends.schedules.schedule import Schedule
 
@@ -27,6 +28,7 @@ PRINTERS: Mapping[type[Schedule], type[SchedulePrinter[Any]]] = {
     s.TransposeTiles: TransposeTilesPrinter,
     s.StreamingTranspose: StreamingTransposePrinter,
     s.LineTranspose: LineTransposePrinter,
+    s.JoinedLines: JoinedLinesPrinter,
     s.LineTiles: LineTilesPrinter,
     s.Interleave: InterleavePrinter,
     s.PointwiseTiles: PointwiseTilesPrinter,
@@ -49,13 +51,21 @@ def print_moves(
     text = Text()
     threads = max(schedule.threads for _, schedule in moves)
     for n, (move, schedule) in enumerate(moves):
-        printer = PRINTERS[type(schedule)](text, move, schedule, machine, f"{name}_{n}" if n else name, buffers)
+        label = f"{name}_{n}" if n else name
+        printer = PRINTERS[type(schedule)](text, move, schedule, machine, label, buffers)
         with text.block("if (thread == 0)" if threads > 1 and schedule.threads == 1 else ""):
             if printer.in_bytes:
                 if move.operands:
                     text.add(f"const char *s = (const char *){buffers[move.operands[0].buffer]};")
                 text.add(f"char *d = (char *){buffers[move.out.buffer]};")
-            printer.print()
+            other = schedule.unaligned if isinstance(schedule, s.LineTranspose) else None
+            if other is None:
+                printer.print()
+                continue
+            with text.block(f"if ((uintptr_t)d % {LINE} == 0)"):
+                printer.print()
+            with text.block("else"):
+                PRINTERS[type(other)](text, move, other, machine, f"{label}_unaligned", buffers).print()
     if any(schedule.nontemporal for _, schedule in moves):
         text.add("FENCE();")
     pieces, lines = {"vectors": HEADER, **text.pieces}, text.lines

@@ -8,17 +8,18 @@ from dataclasses import replace
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
 from eqsat.backends.schedules.choose import choose
-from eqsat.backends.schedules.choose_transpose import result_order, source_order
 from eqsat.backends.schedules.schedule import (
     TILE_J,
     ContiguousCopy,
     Interleave,
+    JoinedLines,
     LineTiles,
     LineTranspose,
     Schedule,
     StreamingTranspose,
     TransposeTiles,
 )
+from eqsat.backends.schedules.transpose import result_order, source_order
 
 TILE_SHAPES = ((1, 1), (2, 2), (4, 4), (1, 4), (4, 1))
 """Cache lines along i and along j of the tiles that are tried."""
@@ -69,7 +70,7 @@ def _line_transposes(move: Move, first: LineTranspose) -> Iterator[Schedule]:
         if lines * line <= first.i.size:
             yield replace(first, lines=lines)
     yield from (replace(first, prefetch_tiles=tiles) for tiles in (0, 1, 2, 4, 8))
-    if first.part:
+    if first.part and not isinstance(first, JoinedLines):
         yield replace(first, part=0, order=tuple(k for k in first.order if k != TILE_J))
 
 

@@ -145,6 +145,7 @@ class LineTranspose(Schedule):
     prefetch_tiles: tiles between the one that is transposed and the one that is prefetched; 0: nothing is.
     part: columns of the source that are done for all rows before the next ones, a multiple of a line, and TILE_J is in
     `order`; the last part overlaps the one before. 0: all are one part.
+    unaligned: what is done instead where the result does not begin at a line; None: the same.
     """
 
     i: ContiguousLoops
@@ -152,6 +153,19 @@ class LineTranspose(Schedule):
     lines: int = 2
     prefetch_tiles: int = 2
     part: int = 0
+    unaligned: Schedule | None = None
+
+
+@dataclass(frozen=True)
+class JoinedLines(LineTranspose):
+    """The same where rows of the result begin anywhere in a line: whole lines are written, put together of two parts.
+
+    before:  for b, j, i: d[b, j, i] = s[b, i, j]                 # i contiguous in d, j in s
+    after:   for b, each part of j, i0 = 0:I:lines * LINE:
+                 for j0 in the part by LINE: as above, but of each row
+                     d[b, j, lines from where i0 lies] <-nt- the ends of held[j] and x, x and the next x, ...
+                     held[j] = the last x
+    """
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import Machine, this_machine
 from eqsat.backends.schedules.candidates import candidates
 from eqsat.backends.schedules.choose import schedule_moves
-from eqsat.backends.schedules.choose_transpose import choose_transpose, runs_of
+from eqsat.backends.schedules.choose_transpose import choose_transpose
 from eqsat.backends.schedules.schedule import (
     TILE_I,
     TILE_J,
@@ -45,6 +45,7 @@ from eqsat.backends.schedules.schedule import (
     StreamingTranspose,
     TransposeTiles,
 )
+from eqsat.backends.schedules.transpose import runs_of
 from eqsat.ir.dtypes import ELEMENTS, itemsize
 from eqsat.ir.tensors import pointwise, reductions
 from eqsat.ir.tensors.run import evaluate_outputs
@@ -147,8 +148,8 @@ def check_lines(y: Tensor, threads: int, shift: int, vector: int, part: int = 1)
     """By lines, wherever rows begin; in parts of so many lines of the source, where it has more."""
     machine = Machine(vector, second=1 << 7, last=1 << 8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eqsat.backends.schedules.choose_transpose.PART", 64 * part)
-        patch.setattr("eqsat.backends.schedules.choose_transpose.STRIPS", 1)
+        patch.setattr("eqsat.backends.schedules.choose_lines.PART", 64 * part)
+        patch.setattr("eqsat.backends.schedules.choose_lines.STRIPS", 1)
         ((_, schedule),) = parts(lower(Program(leaves_of(y), {"y": y})), machine)
         assert isinstance(schedule, LineTranspose)
         assert (schedule.part > 0) == (TILE_J in schedule.order) == (schedule.j.size * itemsize(y.dtype) > 64 * part)

@@ -138,8 +138,8 @@ def chosen_cases(dtypes: tuple[str, ...] = DTYPES) -> dict[str, Tensor]:
     return cases
 
 
-def parts(low: Lowered, machine: Machine) -> list[tuple[Move, Schedule]]:
-    return [part for moves in low.moves.values() for part in schedule_moves(moves, machine, 1) or []]
+def parts(low: Lowered, machine: Machine, threads: int = 1) -> list[tuple[Move, Schedule]]:
+    return [part for moves in low.moves.values() for part in schedule_moves(moves, machine, threads) or []]
 
 
 def small_orders(dtype: str) -> dict[str, Tensor]:

@@ -28,7 +28,7 @@ class LineTilesPrinter(LinesPrinter[LineTiles]):
         assert i.size >= ti and j.size >= tj and not self.move.boxed, "a tile exceeds its runs"
         self.define_offsets()
         self.define_lines()
-        self.put(schedule.high, self.plain_store, "", [])
+        self.put(schedule.high, self.each(schedule.high, self.plain_store), "", [])
         self.define_tile()
         counts = {TILE_I: -(-i.size // ti), TILE_J: -(-j.size // tj)}
         names = {n: text.name("i") for n in schedule.order}

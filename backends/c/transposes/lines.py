@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from eqsat.backends.c.copy_fill import define_nt_copy
-from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product, tile_start
+from eqsat.backends.c.nest import PAGE, Level, SchedulePrinter, Text, address, nest, product, tile_start
 from eqsat.backends.c.transposes.tiles import define_offsets
 from eqsat.backends.c.vector import define_interleave, define_type, vector_type
 from eqsat.backends.lowering.moves import Move
@@ -37,8 +37,6 @@ WORD = 8
 WORDS = LINE // WORD
 """Words of a line: as many lines of words become as many lines of the result."""
 
-PAGE = 4 << 10
-"""Bytes of a page."""
 ALIGNED = 8
 """Lines of rows of the source from which on tiles begin at a line, which makes one tile more. Measured."""
 
@@ -223,8 +221,12 @@ class LinesPrinter(SchedulePrinter[S]):
         """The statement that stores vector n of column c, where it lies."""
         return f"*({vector_type(self.width, WORD)} *)(to + {{0}}) = x[{{1}}][n];"
 
-    def put(self, lines: int, stores: str, name: str, extra: Sequence[str]) -> None:
-        """The function that writes a line or more of each of eight columns, from words."""
+    def each(self, lines: int, store: str) -> list[str]:
+        """Such a statement for each vector of some lines of a column."""
+        return [store.format(self.width * n, n) for n in range(lines * LINE // self.width)]
+
+    def put(self, lines: int, stores: Sequence[str], name: str, extra: Sequence[str]) -> None:
+        """The function that writes a line or more of each of eight columns, from words: of each by `stores`."""
         inner, width, words = self.text.function(), self.width, self.width // WORD
         vectors = lines * LINE // width
         inner.add(f"{vector_type(width, WORD)} x[{vectors}][{words}];")
@@ -242,8 +244,8 @@ class LinesPrinter(SchedulePrinter[S]):
                     inner.add(
                         f"char *const to = d + {self.column_at(f'(c % {columns})')} + {beside} * (c / {columns});"
                     )
-                for n in range(vectors):
-                    inner.add(stores.format(width * n, n))
+                for store in stores:
+                    inner.add(store)
         params = ["const char *restrict words", "int k", "char *restrict d", *self.column_params, *extra]
         note = f"/* Columns 2 k, 2 k + 1 of each {BLOCK // self.size} of a tile: words become lines of the result. */"
         head = f"static inline void {self.name}_{name}put({', '.join(params)})"
@@ -265,6 +267,9 @@ def half_a_page_apart(nbytes: int) -> int:
 class LineTransposePrinter(LinesPrinter[LineTranspose]):
     """Prints one LineTranspose."""
 
+    strip_kind = "static inline"
+    """How the functions that make strips are declared."""
+
     @property
     def columns(self) -> int:
         """Columns of the source that a strip goes along: all, or those of a part."""
@@ -272,8 +277,7 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
 
     def print(self) -> None:
         """Loops over planes and strips of lines of the result; a strip goes along the rows of the source."""
-        schedule, text, size, line = self.schedule, self.text, self.size, self.line
-        source, out, lines = self.move.operands[0], self.move.out, schedule.lines
+        schedule, text, size, line, lines = self.schedule, self.text, self.size, self.line, self.schedule.lines
         self.define_offsets()
         self.define_functions()
         total = schedule.i.size
@@ -283,16 +287,7 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         names = {n: text.name("i") for n in schedule.order}
         levels = [Level(names[n], counts[n] if n < 0 else self.move.extents[n]) for n in schedule.order]
         with nest(text, levels, schedule.threads):
-            loops = [n for n in schedule.order if n >= 0]
-            start = address("s", [(names[n], source.strides[n] * size) for n in loops], source.offset * size)
-            end = address("d", [(names[n], out.strides[n] * size) for n in loops], out.offset * size)
-            if counts[TILE_J] > 1:
-                at = tile_start(f"{names[TILE_J]} * {self.columns}", schedule.j.size, self.columns)
-                text.add(f"const ptrdiff_t from = {at};")
-                start += f" + {size} * from"
-                end += f" + {product(self.column, 'from')}" if schedule.j.single else ""
-            text.add(f"const char *const sb = {start};")
-            text.add(f"char *const db = {end};")
+            loops = self.begin(names, counts[TILE_J])
             text.add(f"const ptrdiff_t lead = (ptrdiff_t)(-(uintptr_t)db & {LINE - 1}) / {size};")
             text.add(f"const ptrdiff_t lines = ({total} - lead) / {line}, t = {names[TILE_I] if strips > 1 else '0'};")
             text.add(f"const ptrdiff_t first = lead + {high * line} * t;")
@@ -308,17 +303,37 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
             with text.block(f"if (t == {strips - 1} && lead + {line} * lines < {total})"):
                 self.call("edge", str(total - line), ["0"])
 
+    def begin(self, names: Mapping[int, str], parts: int) -> list[int]:
+        """Say where the rows of a plane begin, or of a part of one, on either side; the loops over planes."""
+        schedule, text, size = self.schedule, self.text, self.size
+        source, out = self.move.operands[0], self.move.out
+        loops = [n for n in schedule.order if n >= 0]
+        start = address("s", [(names[n], source.strides[n] * size) for n in loops], source.offset * size)
+        end = address("d", [(names[n], out.strides[n] * size) for n in loops], out.offset * size)
+        if parts > 1:
+            at = tile_start(f"{names[TILE_J]} * {self.columns}", schedule.j.size, self.columns)
+            text.add(f"const ptrdiff_t from = {at};")
+            start += f" + {size} * from"
+            end += f" + {product(self.column, 'from')}" if schedule.j.single else ""
+        text.add(f"const char *const sb = {start};")
+        text.add(f"char *const db = {end};")
+        return loops
+
     def following(self, high: int, loops: Sequence[int]) -> list[str]:
         """Where the next strip of so many lines begins, here or in the next plane: what is prefetched."""
         if not self.schedule.prefetch_tiles:
             return []
-        beside = self.move.operands[0].strides[loops[-1]] * self.size if loops else 0
-        # The next strip but those of the last part is that of the next part.
-        beside = beside if self.columns == self.schedule.j.size else self.columns * self.size
         self.text.add(
             f"const ptrdiff_t more = {high} * (t + 2) <= lines, after = more ? first + {high * self.line} : lead;"
         )
-        return [f"sb + (more ? 0 : {beside}){self.offset('after')}", *self.tables("row", "after")]
+        return [f"sb + (more ? 0 : {self.beside(loops)}){self.offset('after')}", *self.tables("row", "after")]
+
+    def beside(self, loops: Sequence[int]) -> int:
+        """Bytes between the columns of a part and those of the next one, in the last part those of the next plane."""
+        # The next strip but those of the last part is that of the next part.
+        if self.columns < self.schedule.j.size:
+            return self.columns * self.size
+        return self.move.operands[0].strides[loops[-1]] * self.size if loops else 0
 
     def call(self, what: str, at: str, rest: Sequence[str]) -> None:
         """A call for the lines of the result that begin at row `at` of the source."""
@@ -337,14 +352,17 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         self.text.pieces.setdefault("put", define_put(self.width))
         self.define_lines()
         past = past if self.schedule.nontemporal else plain
-        self.put(self.schedule.lines, past, "", [])
-        self.put(1, f"if (whole) {past} else {plain}", "edge_", ["int whole"])
+        self.put(self.schedule.lines, self.each(self.schedule.lines, past), "", [])
+        self.put(1, self.each(1, f"if (whole) {past} else {plain}"), "edge_", ["int whole"])
         next_params = ["const char *next", *(["const ptrdiff_t *next_row"] if table else [])]
         self.strip("strip", self.schedule.lines, "", next_params if self.schedule.prefetch_tiles else [])
-        self.strip("edge", 1, "edge_", ["int whole"])
+        self.strip("edge", 1, "edge_", ["int whole"], ", whole")
 
-    def strip(self, what: str, lines: int, name: str, extra: Sequence[str]) -> None:
-        """The function that makes some lines of all rows of the result, tile by tile along the rows of the source."""
+    def strip(self, what: str, lines: int, name: str, extra: Sequence[str], passed: str = "") -> None:
+        """The function that makes some lines of all rows of the result, tile by tile along the rows of the source.
+
+        `passed` are arguments for `put`, which may use `was`: the first column of the tile.
+        """
         inner, size, line, rows = self.text.function(), self.size, self.line, self.rows
         total, groups = max(line, self.columns), WORDS * lines
         apart = LINE * (groups + 1)
@@ -358,7 +376,7 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         to = f"d + {product(self.column, 'was')}" if self.schedule.j.single else "d, column + was"
         fold = words_name(size, not self.schedule.i.single, self.pieces)
         piece = "" if self.pieces == 1 else ", 0" if name else f", {product(self.row, lines * line)}"
-        put = f"{self.name}_{name}put({{}} + {apart} * n, n, {to}{', whole' if name else ''});"
+        put = f"{self.name}_{name}put({{}} + {apart} * n, n, {to}{passed});"
         with inner.block("for (ptrdiff_t k = 0; k < tiles; ++k)"):
             inner.add(f"const ptrdiff_t c = {self.tile_start('k')};")
             inner.add("char *const now = words[k & 1];")
@@ -383,7 +401,7 @@ class LineTransposePrinter(LinesPrinter[LineTranspose]):
         inner.add("#endif")
         table = [] if self.schedule.i.single else ["const ptrdiff_t *restrict row"]
         params = ["const char *restrict s", *table, "char *restrict d", *self.column_params, *extra]
-        head = f"static inline void {self.name}_{what}({', '.join(params)})"
+        head = f"{self.strip_kind} void {self.name}_{what}({', '.join(params)})"
         note = f"/* {lines} line{'s' if lines > 1 else ''} of each row of the result. */"
         self.text.pieces[f"{self.name}_{what}"] = "\n".join([note, head, "{", *inner.lines, "}"])
 

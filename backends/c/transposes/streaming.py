@@ -25,8 +25,8 @@ from eqsat.backends.c.transposes.block import Block
 from eqsat.backends.c.transposes.tiles import cover, define_offsets, padded_rows
 from eqsat.backends.lowering.moves import Move
 from eqsat.backends.machine import BLOCK, LINE, Machine
-from eqsat.backends.schedules.choose_transpose import BLOCKS_PER_THREAD
 from eqsat.backends.schedules.schedule import TILE_J, StreamingTranspose
+from eqsat.backends.schedules.transpose import BLOCKS_PER_THREAD
 
 NOT_INLINE = """#ifdef __GNUC__
 #define NOT_INLINE __attribute__((noinline))

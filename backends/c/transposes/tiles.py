@@ -15,7 +15,7 @@ from eqsat.backends.c.copy_fill import (
     emit_fill,
     emit_nt_copy,
 )
-from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, nest, product, tile_start
+from eqsat.backends.c.nest import Level, SchedulePrinter, Text, address, local, nest, product, tile_start
 from eqsat.backends.c.transposes.block import Block
 from eqsat.backends.lowering.moves import Access, Move
 from eqsat.backends.machine import BLOCK, LINE
@@ -204,7 +204,7 @@ class TransposeTilesPrinter(SchedulePrinter[TransposeTiles]):
         first, last = self.present()
         if schedule.pack:
             source, width = "pack", padded_rows(run)
-            inner.add(f"char pack[{schedule.ti} * {width}] __attribute__((aligned({LINE})));")
+            inner.add(local(f"char pack[{schedule.ti} * {width}]", schedule.ti * width))
             at = f"s + {row} * r" if schedule.i.single else "s + row[r]"
             with inner.loop("r", last, first):
                 if schedule.prefetch and not schedule.contiguous:
@@ -214,7 +214,7 @@ class TransposeTilesPrinter(SchedulePrinter[TransposeTiles]):
         apart = column
         if schedule.stage:
             target, width = "stage", rows if schedule.contiguous else padded_rows(rows)
-            inner.add(f"char stage[{schedule.tj} * {width}] __attribute__((aligned({LINE})));")
+            inner.add(local(f"char stage[{schedule.tj} * {width}]", schedule.tj * width))
             column = str(width)
         self.body(inner, source, row, target, column)
         if schedule.contiguous:
