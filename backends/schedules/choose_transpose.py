@@ -43,6 +43,7 @@ from eqsat.backends.schedules.schedule import (
 from eqsat.backends.schedules.transpose import (
     BLOCKS_PER_THREAD,
     LONG_ROW,
+    PLANES,
     TILE_LINES,
     Transpose,
     runs_of,
@@ -75,8 +76,6 @@ PREFETCHED_BLOCKS = 8
 """The same where a tile is all of a part of the source that is read from its beginning to its end. Measured."""
 ALONG_ROW = 512
 """Rows of the source of so many bytes are prefetched along the row; shorter ones, where the next loop goes."""
-PLANES = 8
-"""Planes of the source that the second cache must hold for the next one to be prefetched whole. Measured."""
 
 
 def contiguous_tile(extent: int, row: int, e: int) -> int:
@@ -148,7 +147,7 @@ def streamed_transpose(it: Transpose, machine: Machine) -> TransposeTiles | Stre
     whole = exceeds_cache(move, machine)
     if written_as_planes(it, machine):
         return contiguous_transpose(it, machine) if exceeds_cache(move, machine, STREAMED_PLANES) else None
-    if not whole and it.rows_fit(machine) and not written_by_rows(it):
+    if not whole and it.rows_fit(machine) and not written_by_rows(it, machine):
         return None
     order = source_order(move, plain)
     if not move.boxed and plain.i.size >= 2 * it.line:

@@ -19,6 +19,8 @@ LONG_ROW = PERIOD
 the first cache's sets repeat within them."""
 LARGEST_PLANE = 512 << 10
 """Larger planes of such rows are written row by row as well, whatever the second cache holds. Measured."""
+PLANES = 8
+"""Planes of the source that the second cache must hold for the next one to be prefetched whole. Measured."""
 BLOCKS_PER_THREAD = 4
 """Parts of the work for each thread, so that all end at about the same time."""
 CACHED_LINES, STREAMED_LINES = 4, 10
@@ -133,12 +135,16 @@ def written_as_planes(it: Transpose, machine: Machine) -> bool:
     """Whether a plane of both loops is one stretch of the result that is better written as such than row by row."""
     near = it.row <= LONG_ROW and it.plane <= min(machine.second, LARGEST_PLANE)
     lines = it.plane_is_contiguous and it.plane >= LINE
-    return lines and (it.row <= SHORT_ROW or near) and not written_by_rows(it)
+    return lines and (it.row <= SHORT_ROW or near) and not written_by_rows(it, machine)
 
 
-def written_by_rows(it: Transpose) -> bool:
-    """Whether rows of the result are some whole lines each, of which none is shared: such are written one by one."""
-    long = not it.move.boxed and it.plain.i.size >= 2 * it.line and not (it.follows and it.row <= SHORT_ROW)
+def written_by_rows(it: Transpose, machine: Machine) -> bool:
+    """Whether rows of the result are some whole lines each, of which none is shared: such are written one by one.
+
+    Short ones that follow each other are not, where the second cache holds their planes: a stretch begins anywhere.
+    """
+    stretch = it.follows and it.row <= SHORT_ROW and PLANES * it.plane <= machine.second
+    long = not it.move.boxed and it.plain.i.size >= 2 * it.line and not stretch
     return long and it.row % LINE == 0 and it.row >= WHOLE_LINES * LINE
 
 
