@@ -47,6 +47,8 @@ CUTS = 8
 """How often regions are planned anew where they are cut at values that only look alike."""
 MODEL_SIZES = 2
 """How many larger sizes are tried where the original fails at small ones: windows do not fit, say."""
+EVEN = 32
+"""What sizes are multiples of that are tried then: what networks halve several times must be so before halves fit."""
 CHEAP = 0.01
 """Seconds that are spent on a region whatever is left."""
 
@@ -93,11 +95,13 @@ def check_and_names(before: ModelProto, after: ModelProto, seconds: float) -> tu
     if found is None:
         text = "at all sizes tried, the model has other ranks than it declares"
         return Checked((), now() - begun, None, text), unchecked_names(before, after)
-    for size in LARGER[:MODEL_SIZES] if names else ():
+    larger = [{n: EVEN * (1 + k % 2) for k, n in enumerate(names)}]
+    larger += [{n: size + 3 * k for k, n in enumerate(names)} for size in LARGER[:MODEL_SIZES]]
+    for sizes in larger if names else ():
         left = seconds - (now() - begun)
         if found.difference is not None or not _left_out(found) or left <= 0:
             break
-        answer = _at(before, after, {n: size + 3 * k for k, n in enumerate(names)}, contents, left)
+        answer = _at(before, after, sizes, contents, left)
         if answer is not None and (answer[0].difference is not None or _left_out(answer[0]) < _left_out(found)):
             found, kept = answer
             count += 1

@@ -6,6 +6,7 @@ import numpy as np
 
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.terms.shape import Dim, Shape, as_dim
+from eqsat.ir.terms.term import Term
 from eqsat.onnx.writer import Writer
 
 
@@ -14,8 +15,9 @@ def size_scalar(w: Writer, d: Dim) -> str:
     if isinstance(d, int):
         return w.constant(np.asarray(d, np.int64))
     if d not in w.sizes:
-        if d in w.symbols:
-            name, axis = w.symbols[d]
+        found = w.place_of(d)
+        if found is not None:
+            name, axis = found
             place = w.constant(np.asarray(axis, np.int64))
             w.sizes[d] = w.step("Gather", [w.step("Shape", [name]), place], {"axis": 0})
         elif d.op == "sym":
@@ -38,8 +40,15 @@ def _vector(w: Writer, d: Dim) -> str:
     """The name of a size as a vector of one int64."""
     if isinstance(d, int):
         return w.constant(np.asarray([d], np.int64))
-    if d in w.symbols:
-        name, axis = w.symbols[d]
+    if d not in w.vectors:
+        w.vectors[d] = _made_vector(w, d)
+    return w.vectors[d]
+
+
+def _made_vector(w: Writer, d: Term) -> str:
+    found = w.place_of(d)
+    if found is not None:
+        name, axis = found
         return w.step("Gather", [w.step("Shape", [name]), w.constant(np.asarray([axis], np.int64))], {"axis": 0})
     if d.op not in ("prod", "sum"):
         return w.step("Reshape", [size_scalar(w, d), w.constant(np.asarray([1], np.int64))])

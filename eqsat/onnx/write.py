@@ -14,7 +14,7 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.errors import FrontendError
 from eqsat.ir.tensors.bind import program_symbols
 from eqsat.ir.tensors.tensor import Compute, Constant, Input, Node, Opaque, Program, Tensor, View, node_order
-from eqsat.ir.terms.shape import same_dim, static_shape
+from eqsat.ir.terms.shape import Dim, same_dim, static_shape
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import format_term, symbol_names
 from eqsat.models.package import element_type
@@ -76,6 +76,8 @@ class _ProgramWriter(Writer):
     ) -> None:
         super().__init__(program, source, domains, table)
         self.owners: dict[str, int] = {}
+        self.begun: set[int] = set()
+        """The serials of nodes that are being written."""
 
     def tensors(self, roots: Iterable[Tensor]) -> None:
         """Write everything below some tensors, operands first."""
@@ -84,13 +86,35 @@ class _ProgramWriter(Writer):
                 continue
             clock.check()
             start = len(self.nodes)
+            self.begun.add(node.serial)
             try:
                 self.node(node)
+            except NotWritten:  # a node below
+                raise
             except FrontendError as error:
                 raise NotWritten(error, node) from error
-            for made in self.nodes[start:]:  # the outputs of a Split are nodes of their own
-                own = [o for o in made.output if len(made.output) == 1 or o not in self.owners]
-                self.owners.update(dict.fromkeys(own, node.serial))
+            finally:
+                self.begun.discard(node.serial)
+            for made in self.nodes[start:]:  # the outputs of a Split are nodes of their own, as is what has a size
+                for o in made.output:
+                    self.owners.setdefault(o, node.serial)
+
+    @cached_property
+    def measured(self) -> Mapping[Dim, list[Tensor]]:
+        """The tensors that have each size along an axis, in the order in which they can be written."""
+        found: dict[Dim, list[Tensor]] = {}
+        for node in self.program.nodes():
+            for n, (shape, _) in enumerate(node.outputs):
+                for d in dict.fromkeys(shape):
+                    found.setdefault(d, []).append(Tensor(node, n))
+        return found
+
+    def measure(self, d: Term) -> None:
+        for x in self.measured.get(d, ()):
+            if not any(n.serial in self.begun for n in node_order([x])):
+                self.tensors([x])
+            if d in self.symbols:
+                return
 
     def node(self, node: Node) -> None:
         if isinstance(node, Opaque):

@@ -91,6 +91,7 @@ class Writer(ABC):
         self.exact = envelope is None
         self.final: set[int] = set()
         self.sizes: dict[Term, str] = {}
+        self.vectors: dict[Term, str] = {}
         self.ranges: dict[tuple[Dim, int], str] = {}
         self.views: dict[tuple[object, ...], Tensor] = {}
 
@@ -188,6 +189,12 @@ class Writer(ABC):
             for axis, d in enumerate(self.claimed.pop(name, ())):
                 self.symbols.setdefault(d, (name, axis))
 
+    def place_of(self, d: Term) -> tuple[str, int] | None:
+        """Which value has a size, and along which axis; what is to have a symbol of the model is written first."""
+        if d not in self.symbols and d.op == "sym":
+            self.measure(d)
+        return self.symbols.get(d)
+
     def step(
         self,
         op: str,
@@ -213,6 +220,10 @@ class Writer(ABC):
     @abstractmethod
     def tensors(self, roots: Iterable[Tensor]) -> None:
         """Write everything below some tensors, operands first."""
+
+    @abstractmethod
+    def measure(self, d: Term) -> None:
+        """Write a tensor that has a size, if there is one that does not need what is being written."""
 
     @abstractmethod
     def split(self, node: View, alone: bool = False) -> bool:

@@ -289,6 +289,19 @@ def test_sizes_are_chosen_that_windows_fit(taps: int) -> None:
     assert found.difference is not None and found.count("run") == 1
 
 
+def test_sizes_are_chosen_that_can_be_halved() -> None:
+    """What networks halve five times: only where sizes are multiples of 32 does the original run."""
+
+    def side(last: list[int]) -> ModelProto:
+        nodes = [N("Reshape", ["x", "blocks"], ["b"]), N("Transpose", ["b"], ["y"], perm=last)]
+        ends = [("x", F, ["N", 3, "H", "W"])], [("y", F, [None] * 5)]
+        return model(nodes, *ends, {"blocks": np.array([0, 3, -1, 32, 32])})
+
+    assert check_models(side([0, 2, 1, 3, 4]), side([0, 2, 1, 3, 4])).difference is None
+    found = check_models(side([0, 2, 1, 3, 4]), side([0, 2, 1, 4, 3]))
+    assert found.difference is not None and found.count("neither") == 0
+
+
 def test_interfaces_are_compared() -> None:
     base = model([N("Relu", ["x"], ["y"])], [("x", F, ["N", 4])], [("y", F, ["N", 4])])
 

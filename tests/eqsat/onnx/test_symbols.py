@@ -294,3 +294,37 @@ def test_random_resizes_to_computed_sizes(part: int) -> None:
             feeds = {"x": np.random.default_rng(seed).standard_normal(size, np.float32)}
             np.testing.assert_allclose(run(found.model, feeds)[0], run(before, feeds)[0], atol=1e-5, err_msg=f"{seed}")
     assert moved
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_size_that_a_later_tensor_has(opset: int, kept: bool) -> None:
+    """A Range of as many numbers as a tensor has columns, counted in float32: its size is its own."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "one"], ["n"], axis=0),
+        helper.make_node("Cast", ["n"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Range", ["zero", "f", "step"], ["grid"]),
+        helper.make_node("Shape", ["grid"], ["length"]),
+        helper.make_node("Concat", ["rows", "length"], ["whole"], axis=0),
+        helper.make_node("Transpose", ["row"], ["column"], perm=[1, 0]),
+        helper.make_node("Expand", ["column", "whole"], ["wide"]),
+        helper.make_node("Transpose", ["wide"], ["turned"], perm=[1, 0]),
+        helper.make_node("Relu", ["turned"], ["back"]),
+        helper.make_node("Transpose", ["back"], ["y"], perm=[1, 0]),
+        *([helper.make_node("Neg", ["grid"], ["z"])] if kept else []),
+    ]
+    numbers = {"one": 1, "zero": np.float32(0), "step": np.float32(1), "rows": [4]}
+    constants = [numpy_helper.from_array(np.asarray(v), n) for n, v in numbers.items()]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in (("x", ["A", "B"]), ("row", [1, 4]))]
+    outs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, None])]
+    outs += [helper.make_tensor_value_info("z", TensorProto.FLOAT, [None])] if kept else []
+    graph = helper.make_graph(nodes, "g", ends, outs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    found = eq.onnx.optimize(model)
+    ops = [n.op_type for n in found.model.graph.node]
+    assert ops.count("Range") == 1 and not (kept and "Transpose" in ops), (ops, found.notes)
+    for b in (5, 1, 0):
+        feeds = {"x": np.ones((2, b), np.float32), "row": np.arange(-2, 2, dtype=np.float32)[None]}
+        for wanted, made in zip(*(run_session(session(m), feeds) for m in (model, found.model)), strict=True):
+            assert np.array_equal(wanted, made) and wanted.shape == made.shape
