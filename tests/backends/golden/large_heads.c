@@ -112,7 +112,7 @@ static void kernel_0(const eqsat_half *restrict in0, eqsat_half *restrict out0)
         for (ptrdiff_t i0 = 0; i0 < 2; ++i0) {
             for (ptrdiff_t i1 = 0; i1 < 3; ++i1) {
                 char *const start = d + 9408 * i0 + 3136 * i1;
-                char line[192] __attribute__((aligned(64)));
+                char line[192] __attribute__((aligned(256)));
                 for (ptrdiff_t i2 = 0; i2 < 49; ++i2)
                     {
                         __builtin_prefetch(s + 9408 * i0 + 64 * i1 + 192 * i2 + 64);

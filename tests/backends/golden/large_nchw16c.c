@@ -107,7 +107,7 @@ static inline void nt_append(char *restrict d, const char *restrict s, ptrdiff_t
 /* 16 x 16 elements of 4 bytes. */
 static inline void kernel_0_tile(const char *restrict s, char *restrict d, ptrdiff_t done, char *restrict line, int first)
 {
-    char stage[16 * 64] __attribute__((aligned(64)));
+    char stage[16 * 64] __attribute__((aligned(1024)));
     for (ptrdiff_t c = 0; c < 4; ++c) {
         transpose_u32_8x4(s + 16 * c, 168, stage + 64 * (4 * c), 64);
         transpose_u32_8x4(s + 16 * c + 168 * 8, 168, stage + 64 * (4 * c) + 32, 64);
@@ -122,7 +122,7 @@ static void kernel_0(const float *restrict in0, float *restrict out0)
         const char *s = (const char *)in0;
         char *d = (char *)out0;
         for (ptrdiff_t i0 = 0; i0 < 8; ++i0) {
-            char line[192] __attribute__((aligned(64)));
+            char line[192] __attribute__((aligned(256)));
             char *const start = d + 2688 * i0;
             for (ptrdiff_t t = 0; t < 3; ++t) {
                 const ptrdiff_t tj = t * 16 > 26 ? 26 : t * 16;

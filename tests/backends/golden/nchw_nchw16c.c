@@ -76,7 +76,7 @@ static inline void copy_64(char *restrict d, const char *restrict s)
 /* 16 x 4 elements of 4 bytes. */
 static inline void kernel_0_tile(const char *restrict s, char *restrict d)
 {
-    char stage[4 * 64] __attribute__((aligned(64)));
+    char stage[4 * 64] __attribute__((aligned(256)));
     {
         const ptrdiff_t c = 0;
         transpose_u32_8x4(s + 16 * c, 168, stage + 64 * (4 * c), 64);

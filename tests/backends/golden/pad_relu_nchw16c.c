@@ -66,7 +66,7 @@ static inline void transpose_u32_8x4(const char *restrict s, ptrdiff_t row, char
 /* 16 x 7 elements: operands along the result, then the formula row by row. */
 static inline void kernel_0_tile(const float *restrict a0, float *restrict o)
 {
-    float t0[7 * 16] __attribute__((aligned(64)));
+    float t0[7 * 16] __attribute__((aligned(512)));
     for (ptrdiff_t c = 0; c < 2; ++c) {
         const ptrdiff_t at = 4 * c > 3 ? 3 : 4 * c;
         transpose_u32_8x4((const char *)a0 + 4 * at + 0, 168, (char *)t0 + 64 * at + 0, 64);
