@@ -110,6 +110,13 @@ def main(arguments: list[str]) -> int:
         return list_peers()
     if chosen.list:
         return list_cases(chosen)
+    from eqsat.backends.machine import chosen_machine
+    from eqsat.ir.errors import BackendError
+
+    try:
+        chosen_machine()
+    except BackendError as error:
+        raise SystemExit(f"--machine: {error}") from error
     return run(chosen, counts[0], cores)
 
 
