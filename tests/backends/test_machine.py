@@ -163,7 +163,7 @@ def test_where_streaming_pays(gains: list[float], last: int) -> None:
     assert last_cache(SIZES, gains, Machine(second=512 << 10, last=16 * MB)) == last
 
 
-@pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "MARGIN", "STRIP_GAIN"])
+@pytest.mark.parametrize("name", ["ROWS", "WORK", "ROUNDS", "TRIES", "MARGIN", "STRIP_GAIN"])
 def test_what_was_measured_otherwise_is_measured_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = calibration._key()  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(calibration, name, getattr(calibration, name) + 1)
@@ -249,6 +249,20 @@ def test_the_measurement_itself() -> None:
     assert found.last.bit_count() == 1 and MB <= found.last <= 64 * MB
     assert found.strip in (32, 128)
     assert (found.vector, found.first, found.second) == (32, reported.first, reported.second)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_the_middle_answer_counts(order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may use the last cache while it is measured, or leave all of it."""
+    answers = [[0.3, 0.4, 1.2, 1.4, 1.5, 1.6], [0.3, 0.4, 0.8, 1.1, 1.5, 1.6], [0.3, 0.4, 0.5, 0.6, 0.7, 1.6]]
+    tries = iter([answers[k] for k in order])
+
+    def gains(*_: object) -> list[float]:
+        return next(tries)
+
+    monkeypatch.setattr(calibration, "_streaming_gains", gains)
+    assert measured(Machine()).last == 16 * MB
+    assert next(tries, None) is None
 
 
 @pytest.mark.parametrize(("many", "strip"), [(1.3, 128), (1.1, 32), (0.6, 32)])
