@@ -33,6 +33,7 @@ LARGEST_JUNCTION = 24
 MOST_WAYS = 8
 LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
+MOST_CONTEXTS = 256  # of one run; behind them a branch is taken for what it is wherever its `where` stands
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +202,7 @@ class Session:
             if assuming is not None and assuming.op != "const":
                 self.top = self.top.under(assuming)
         self.limit_reached = False
+        self.contexts: set[int] = set()  # where this run has been
 
     def normal(self, term: Term, log: list[RuleStep] | None = None) -> Term:
         """The normal form of a term; the rewrites made are appended to `log`."""
@@ -213,6 +215,10 @@ class Session:
         if found is None:
             found = context.forms[self.key] = {}
         return found
+
+    def may_assume(self, context: Context) -> bool:
+        """Whether guards below a context are assumed there; nested ones would make contexts without end."""
+        return context.depth < DEEPEST_GUARD and len(self.contexts) < MOST_CONTEXTS
 
     def _left_by(self, context: Context, node: Term) -> Rewriter | None:
         """The rules that an earlier session did not try on a term that it has left as it is."""
@@ -227,8 +233,10 @@ class Session:
         tried: set[tuple[int, int]] = set()
         stack: list[tuple[Context, Term]] = [(self.top, term)]
         budget = MOST_STEPS
+        self.contexts.clear()
         while stack:
             context, node = stack[-1]
+            self.contexts.add(id(context))
             done = self.found(context)
             if node in done:
                 stack.pop()
@@ -325,7 +333,7 @@ class Session:
 
 def _arguments(session: Session, context: Context, node: Term) -> list[Term] | tuple[Context, Term]:
     """The normal arguments of a node, or the next one to bring into normal form, with what may be assumed there."""
-    lazy = node.op in ("where", "and", "or") and context.depth < DEEPEST_GUARD
+    lazy = node.op in ("where", "and", "or") and session.may_assume(context)
     result: list[Term] = []
     for k, a in enumerate(node.args):
         here = context
@@ -347,7 +355,7 @@ def _beside(session: Session, context: Context, node: Term) -> RuleStep | tuple[
     The first pass simplified each member by those before it, in the order of evaluation.
     """
     members = node.args
-    if len(members) > LARGEST_BESIDE or context.depth >= DEEPEST_GUARD or not all(map(is_total, members)):
+    if len(members) > LARGEST_BESIDE or not session.may_assume(context) or not all(map(is_total, members)):
         return None
     for k in range(len(members) - 1):
         others = context.related([*members[:k], *members[k + 1 :]], members[k])

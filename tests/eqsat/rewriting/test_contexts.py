@@ -1,0 +1,44 @@
+"""Facts of nested guards: as many contexts as there are branches, and no more than a run has time for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import evaluate_masked
+from eqsat.ir.terms.term import Term
+from eqsat.ir.terms.walk import nodes_of
+from eqsat.rewriting.context import Context
+from eqsat.rewriting.rewrite import Rewriter, Session
+from eqsat.rules import scalar_rules
+
+
+def rolled(x: Term, extent: int, shifts: int) -> Term:
+    """Rolls behind each other, each of them with a comparison; the one before it stands three times in it."""
+    for _ in range(shifts):
+        x = t.where(x < extent - 5, x + 5, x - (extent - 5))
+    return x
+
+
+def contexts(top: Context) -> int:
+    return 1 + sum(map(contexts, top.below.values()))
+
+
+@pytest.mark.parametrize("shifts", [3, 7, 40])
+def test_nested_guards_end(shifts: int) -> None:
+    """Without a bound there are three times as many contexts with each level, and then as many for what they made."""
+    i = t.var("i")
+    session = Session(Rewriter(r for r in scalar_rules() if "normal" in r.tags))
+    term = rolled(i, 12, shifts)
+    found = session.normal(term)
+    assert contexts(session.top) < 600 and not session.limit_reached
+    (before, _), (after, _) = evaluate_masked([term, found], {i: np.arange(12)})
+    assert list(before) == list(after) == [(k + 5 * shifts) % 12 for k in range(12)]
+
+
+def test_facts_of_every_branch_are_used_where_there_are_few() -> None:
+    i = t.var("i")
+    term = t.where(i < 4, i // 4, t.where(i < 8, i // 4, t.where(i < 12, i // 4, t.where(i < 16, i // 4, 9))))
+    found = Session(Rewriter(scalar_rules()), {i: (0, 64)}).normal(term)
+    assert not nodes_of("floordiv", found)
