@@ -23,7 +23,7 @@ READS = (
 )  # fmt: skip
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(programs(max_ops=12))
 def test_optimised_programs_equal_the_original(program: Program) -> None:
     check_optimised(program)

@@ -20,7 +20,7 @@ from eqsat.pricing.table import shipped
 
 pytestmark = pytest.mark.onnx
 
-SEEDS = int(os.environ.get("EQSAT_SCALED", "10"))
+SEEDS = int(os.environ.get("EQSAT_SCALED", "4"))
 START = int(os.environ.get("EQSAT_SCALED_SEED", "0"))
 M, K, N = 6, 5, 7
 ADDED: dict[str, tuple[int, ...] | None] = {
