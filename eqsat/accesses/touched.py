@@ -24,7 +24,7 @@ from eqsat.ir.terms.leaves import hidden
 from eqsat.ir.terms.tables import load_table, table_load
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.walk import postorder, substitute
-from eqsat.proving.gist import set_term
+from eqsat.proving.from_isl import Named
 from eqsat.proving.isl import NotAffine, Space, spent
 from eqsat.proving.question import Variable
 
@@ -141,7 +141,7 @@ def _by_isl(condition: Term, outer: list[Term], cells: Sequence[Term], inner: li
             return t.FALSE
         around = space.domain.project_out(space.isl.dim_type.set, len(kept), len(inner))
         short = shadow.gist(around).compute_divs().coalesce()
-        return set_term(space, short, [v.leaf for v in kept], MOST_SETS, MOST_CONSTRAINTS)
+        return Named(space, [v.leaf for v in kept]).set_term(short, MOST_SETS, MOST_CONSTRAINTS)
     except NotAffine:
         return None
     except Exception as error:

@@ -21,8 +21,9 @@ from eqsat.ir.rule import Rule
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
-from eqsat.ir.terms.walk import postorder
+from eqsat.ir.terms.walk import nodes_of, postorder
 from eqsat.proving.gist import gists
+from eqsat.proving.pieces import by_pieces
 from eqsat.proving.prover import Portfolio
 from eqsat.proving.question import LEAVES, Box, shallow
 from eqsat.proving.read import read
@@ -198,6 +199,8 @@ class _Maker:
             other += self.by_residues(normal)
         if "bitxor" in operations and normal.dtype == t.INDEX:
             other += self.by_bits(normal)
+        if "where" in operations and normal.dtype == t.INDEX:
+            other += self.by_pieces(normal)
         if not operations & _SPELLED:
             return [normal, *other]
         if not compares:
@@ -240,6 +243,20 @@ class _Maker:
             return []
         self.borrowed.add(proposed)
         return [proposed]
+
+    def by_pieces(self, normal: Term) -> list[Term]:
+        """Several choices, made over by the affine pieces of their value."""
+        if len(nodes_of("where", normal)) < 2:
+            return []
+        proposed = by_pieces(normal, self.box, self.assuming, SET_OPERATIONS, cost)
+        if proposed is None:
+            return []
+        forms = self.spelled(self.rewritten(proposed, "normal"))  # isl says `0 <= 2 - x`
+        forms.append(self.rewritten(proposed, "none"))
+        if min(map(cost, forms)) >= cost(normal):
+            return []
+        self.borrowed.update(forms)
+        return forms
 
     def least(self, term: Term) -> Term:
         """The first stage: the cheapest form that the rewriter finds, of equal ones the first."""
