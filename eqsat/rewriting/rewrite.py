@@ -33,7 +33,7 @@ LARGEST_JUNCTION = 24
 MOST_WAYS = 8
 LARGEST_BESIDE = 6
 DEEPEST_GUARD = 8
-MOST_CONTEXTS = 256  # of one run; behind them a branch is taken for what it is wherever its `where` stands
+MOST_CONTEXTS = 256  # with guards in them, of one run; behind them, nothing more is assumed in a branch
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +202,12 @@ class Session:
             if assuming is not None and assuming.op != "const":
                 self.top = self.top.under(assuming)
         self.limit_reached = False
-        self.contexts: set[int] = set()  # where this run has been
+        self.contexts: set[int] = set()  # those with guards in them that this run has been in
 
     def normal(self, term: Term, log: list[RuleStep] | None = None) -> Term:
         """The normal form of a term; the rewrites made are appended to `log`."""
         known = self.found(self.top).get(term)
+        self.contexts.clear()
         return known if known is not None else self._run(term, log)
 
     def found(self, context: Context) -> dict[Term, Term]:
@@ -218,7 +219,8 @@ class Session:
 
     def may_assume(self, context: Context) -> bool:
         """Whether guards below a context are assumed there; nested ones would make contexts without end."""
-        return context.depth < DEEPEST_GUARD and len(self.contexts) < MOST_CONTEXTS
+        self.contexts.add(id(context))
+        return context.depth < DEEPEST_GUARD and len(self.contexts) <= MOST_CONTEXTS
 
     def _left_by(self, context: Context, node: Term) -> Rewriter | None:
         """The rules that an earlier session did not try on a term that it has left as it is."""
@@ -233,10 +235,8 @@ class Session:
         tried: set[tuple[int, int]] = set()
         stack: list[tuple[Context, Term]] = [(self.top, term)]
         budget = MOST_STEPS
-        self.contexts.clear()
         while stack:
             context, node = stack[-1]
-            self.contexts.add(id(context))
             done = self.found(context)
             if node in done:
                 stack.pop()
