@@ -33,6 +33,8 @@ TYPES = {
     "complex128": _complex_type(128, "double"),
 }
 """The definitions of the types, by dtype; each in a guard, for headers have them too."""
+TYPE_NAMES = frozenset(f"eqsat_{n}" for n in ("half", "halves", "floats", "bfloat16", "complex64", "complex128"))
+"""The names of types that a unit may define, which no function of it can have."""
 
 BITS = r"""#include <string.h>
 #ifdef __GNUC__

@@ -235,6 +235,8 @@ class Expressions:
             return self.helper(f"{op}_{dtype}", *args)
         if f"{op}_{dtype}" in MATH:
             return self.helper(f"{op}_{dtype}", *args)
+        if op == "pow" and node.args[1].op == "const" and const_value(node.args[1]) == 0.5:
+            return self.helper(f"root_{dtype}", *args)
         if op in _LIBM:
             return f"{_LIBM[op]}{f}({', '.join(a[0] for a in args)})", ATOM
         raise BackendError(f"C code for {op}", f"is not defined for {node.dtype}")

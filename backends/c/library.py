@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from eqsat.backends.c.element_types import declarations
+from eqsat.backends.c.element_types import TYPE_NAMES, declarations
 from eqsat.backends.c.types import c_type
 from eqsat.backends.interface import ALIGNMENT, Entry, HostCall, Interface, ProgramBuffer, Unit
 from eqsat.ir.dtypes import BFLOAT16, COMPLEX, INDEX, NDArray, itemsize
@@ -55,6 +55,16 @@ def identifier(text: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", text.lower())[:40] or "program"
 
 
+def exported_name(name: str) -> str:
+    """The C name of the function that a program or function of this name exports.
+
+    >>> exported_name("to_nhwc"), exported_name("Half")
+    ('eqsat_to_nhwc', 'eqsat_half_')
+    """
+    found = f"eqsat_{identifier(name)}"
+    return f"{found}_" if found in TYPE_NAMES else found
+
+
 def argument_names(interface: Interface) -> dict[str, str]:
     """C names of the inputs, outputs and constants, by buffer: in_x and out_y, each once."""
     found: dict[str, str] = {}
@@ -85,7 +95,7 @@ class Library:
     """Prints the exported functions of a lowered program, and its header."""
 
     def __init__(self, name: str, interface: Interface) -> None:
-        self.base = f"eqsat_{identifier(name)}"
+        self.base = exported_name(name)
         self.title = plain(name)
         self.interface = interface
         self.names = argument_names(interface)

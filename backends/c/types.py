@@ -149,6 +149,8 @@ _FLOAT = {
     "maxn": "    return a > b ? a : b;",
     "mine": "    return a <= b ? a : b;",
     "maxe": "    return a >= b ? a : b;",
+    # pow(a, 0.5), for which gcc takes sqrt where errno is not asked for: of -inf and -0.0 that is another number.
+    "root": "    (void)b;\n    return isinf(a) ? fabs{f}(a) : sqrt{f}(a + 0);",
     "mod": """    {t} r = fmod{f}(a, b);
     if (b == 0) return r;
     if (r == 0) return copysign{f}(0, b);

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eqsat.backends.c.element_types import declarations, definitions
 from eqsat.backends.c.expr import Expressions, Scope
-from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, identifier, plain
+from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, exported_name, plain
 from eqsat.backends.c.parallel import FEATURES
 from eqsat.backends.c.types import helper
 from eqsat.backends.functions.c_printer import StatementPrinter
@@ -44,7 +44,7 @@ class _Exported:
         self.func = prepared.checked.func
         self.expressions = Expressions({}, "int64_t", prepared.simplifier)
         self.expressions.axes.update(prepared.names)
-        self.name = f"eqsat_{identifier(self.func.name)}"
+        self.name = exported_name(self.func.name)
 
     def number(self, term: Term, lines: list[str]) -> str:
         """The text of a size; what it needs declared is added to the lines."""

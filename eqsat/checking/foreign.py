@@ -15,7 +15,7 @@ from typing import Any, cast
 import numpy as np
 
 from eqsat.checking.draws import mixed, seed_of
-from eqsat.checking.part import Impossible
+from eqsat.checking.part import Impossible, distinct
 from eqsat.ir.dtypes import BOOL, NDArray, has_floats, is_float
 from eqsat.ir.tensors.signature import Signature
 from eqsat.ir.tensors.tensor import Opaque
@@ -129,10 +129,10 @@ class Foreign:
         for n, shape in enumerate(self.shapes):
             if not prod(shape):
                 continue
-            found += [(n, np.unique(self._index(n, tap, k, where, word))) for tap in range(TAPS)]
+            found += [(n, distinct(self._index(n, tap, k, where, word), prod(shape))) for tap in range(TAPS)]
             own = self._own(n, k, where, word)
             if own is not None:
-                found.append((n, np.unique(own)))
+                found.append((n, distinct(own, prod(shape))))
         return found
 
     def values(self, k: int, points: NDArray, cells: Callable[[int, NDArray], NDArray]) -> NDArray:

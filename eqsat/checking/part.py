@@ -160,3 +160,17 @@ def flat_index(index: Sequence[NDArray], shape: Sequence[int]) -> tuple[NDArray,
             i = np.clip(i, 0, max(extent - 1, 0))
         flat = flat * extent + i
     return flat, bad
+
+
+def distinct(places: NDArray, size: int) -> NDArray:
+    """The positions that occur among some of 0..size-1, in order; numpy.unique hashes them, seconds for some millions.
+
+    >>> distinct(np.array([[5, 2], [2, 0]]), 9), distinct(np.array([5, 2, 2]), 1_000_000)
+    (array([0, 2, 5]), array([2, 5]))
+    """
+    if size <= 8 * places.size:
+        found: NDArray = np.zeros(size, bool)
+        found[places] = True
+        return np.flatnonzero(found)
+    ordered = np.sort(places, axis=None)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if ordered.size else ordered

@@ -17,7 +17,7 @@ from eqsat.checking.drive import RegionRun, Sides, drive
 from eqsat.checking.equal import differing, told, unlike
 from eqsat.checking.foreign import signature_of
 from eqsat.checking.graph import Graph, Type, Vertex, content_mark
-from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, part_of
+from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, distinct, part_of
 from eqsat.checking.plan import Region
 from eqsat.checking.pull import MOST, Pull, filled, fillings
 from eqsat.checking.reach import out_of_range
@@ -426,4 +426,4 @@ def _points(shape: Sequence[int], count: int, salt: int) -> NDArray:
         kind = word % np.uint64(4)
         place = np.where(kind == 0, near, np.where(kind == 1, extent - 1 - near, inside))
         flat = flat * extent + place
-    return np.unique(flat)
+    return distinct(flat, size)

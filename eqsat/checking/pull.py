@@ -14,7 +14,7 @@ import numpy as np
 
 from eqsat.checking.draws import Draw, seed_of
 from eqsat.checking.foreign import Foreign
-from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, extents, flat_index
+from eqsat.checking.part import Impossible, Key, Part, Sizes, Undefined, cells, distinct, extents, flat_index
 from eqsat.ir.dtypes import BOOL, COMPLEX, NDArray, highest, is_float, lowest
 from eqsat.ir.tensors.tensor import Compute, Node, Opaque, OperatorImpl, View
 from eqsat.ir.terms import term as t
@@ -80,7 +80,7 @@ class Pull:
         if sum(p.size for p in parts) >= size // 2:
             self._count(size)
             return Asked(np.arange(size), True)
-        points = np.unique(np.concatenate([p.ravel() for p in parts]))
+        points = distinct(np.concatenate([p.ravel() for p in parts]), size)
         self._count(points.size)
         return Asked(points, points.size == size)
 
@@ -123,7 +123,7 @@ class Pull:
                 values = evaluate_masked(index, self.env(shape, reduced, node, part), load_table)
                 flat, bad = flat_index([v for v, _ in values], extent)
                 flat, bad = np.broadcast_arrays(flat, False if bad is None else bad)
-                result.append((x.key, np.unique(flat[~bad])))
+                result.append((x.key, distinct(flat[~bad], cells(extent))))
         return result
 
     def reduced(self, node: View | Compute) -> tuple[int, ...]:

@@ -38,6 +38,9 @@ class ArraySpec(NamedTuple):
 
 def array_of(value: Any) -> NDArray | None:
     """The array that an argument is, in its own memory; None for what is no array."""
+    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
+        kind, fix = type(cast(Any, value)).__name__, "x.filled(value), or np.asarray(x)"
+        raise TypeMismatch(f"jit argument of {kind}", "what is special about it would be lost", fix)
     if isinstance(value, np.ndarray):
         return cast(NDArray, value)
     if isinstance(value, (bool, int, float, complex, str, np.generic)) or value is None:
@@ -121,6 +124,8 @@ def abstract(value: Any, memory: list[NDArray]) -> Any:
     if kind is dict:
         pairs = cast("Mapping[Any, Any]", value).items()
         return (kind, tuple((k, abstract(v, memory)) for k, v in pairs))
+    if kind is slice:
+        return (kind, tuple(abstract(v, memory) for v in (value.start, value.stop, value.step)))
     if isinstance(value, (Tensor, Term)):
         raise TypeMismatch(
             f"jit argument {value!r}", "is a tensor, not an array", "call the function that jit was given"
@@ -145,7 +150,7 @@ def concrete(key: Any, inputs: list[Tensor]) -> Any:
     if kind is dict:
         return {k: concrete(v, inputs) for k, v in inside}
     items = [concrete(v, inputs) for v in inside]
-    return kind(*items) if _is_named(kind) else kind(items)
+    return kind(*items) if kind is slice or _is_named(kind) else kind(items)
 
 
 def _is_named(kind: Any) -> bool:

@@ -94,6 +94,16 @@ class Jitted(Generic[P]):
         """As a method: the object is an argument that is no array, so it must be hashable."""
         return self if instance is None else functools.partial(self, instance)
 
+    def __reduce__(self) -> str:
+        """A decorated function is pickled by its name, as functions are, so that it reaches other processes."""
+        return str(getattr(self, "__qualname__", self.__name__))
+
+    def __copy__(self) -> Jitted[P]:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Jitted[P]:
+        return self
+
     def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, list[NDArray], Any]:
         """What tells variants apart, the memory of all arrays in order, and the arguments with specs for arrays."""
         memory: list[NDArray] = []

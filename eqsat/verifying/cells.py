@@ -320,6 +320,8 @@ class Unfolding:
 
     def kept(self, op: str, row: tuple[int, ...], dtype: str) -> int | None:
         """The operand that an operation with a constant leaves as it is."""
+        if op in ("min", "max") and dtype == INDEX:
+            return None  # of all whole numbers none is the least
         neutral_element = lowest(dtype) if op == "max" else highest(dtype) if op == "min" else _NEUTRAL.get(op)
         if len(row) != 2 or neutral_element is None or (op in ("floordiv", "truncdiv") and is_float(dtype)):
             return None  # division with a rest, of 1.5 by 1.0, does not keep it

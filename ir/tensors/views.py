@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from eqsat.ir.dtypes import BOOL, NDArray
 from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.given import told, whole
 from eqsat.ir.ranges.bounds import bounds
 from eqsat.ir.tensors.tensor import Node, Tag, Tensor, View
 from eqsat.ir.terms import term as t
@@ -107,6 +108,17 @@ def _hidden_extent(source: Shape, wanted: Sequence[Any], what: str) -> list[Any]
     return [extent if n in hidden else d for n, d in enumerate(wanted)]
 
 
+def wanted_extents(shape: Any) -> list[Any]:
+    """The extents that a reshape asks for: integers, of which -1 is one, and terms."""
+    given: list[Any] = [shape]
+    if isinstance(shape, np.ndarray):
+        given = list(cast(NDArray, shape).ravel())
+    elif isinstance(shape, Iterable) and not isinstance(shape, Term):
+        given = list(cast("Iterable[Any]", shape))
+    what = f"reshape to {told(cast(Any, shape))}"
+    return [d if isinstance(d, Term) else whole(d, what, "extent") for d in given]
+
+
 def reshape(x: Tensor, shape: Any) -> Tensor:
     """The same elements in row-major order under another shape; one extent may be -1.
 
@@ -115,7 +127,7 @@ def reshape(x: Tensor, shape: Any) -> Tensor:
     >>> eq.input("x", (n, 3, 4), "float32").reshape((n, -1)).shape
     (N, 12)
     """
-    wanted: list[Any] = [shape] if isinstance(shape, (int, np.integer, Term)) else list(shape)
+    wanted = wanted_extents(shape)
     names = shape_names(x.shape, tuple(wanted))
     what = f"reshape of {format_shape(x.shape, names)} to {format_shape(tuple(wanted), names)}"
     out = as_shape(_hidden_extent(x.shape, wanted, what))
@@ -342,9 +354,9 @@ def put_back(node: Node) -> View | None:
         return None
     first = dict.fromkeys(output_axes(node.outputs[0][0]), t.index_const(0))
     widths: list[tuple[int, int]] = []
-    for start, part, whole in zip(node.gather, node.outputs[0][0], node.source.shape, strict=True):
+    for start, part, extent in zip(node.gather, node.outputs[0][0], node.source.shape, strict=True):
         before = t.int_value(substitute(start, first))
-        after = t.int_value(t.as_index(whole) - t.as_index(part) - (before or 0))
+        after = t.int_value(t.as_index(extent) - t.as_index(part) - (before or 0))
         if before is None or after is None:
             return None
         widths.append((before, after))

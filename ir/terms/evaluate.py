@@ -114,7 +114,10 @@ def _shift(op: str, a: NDArray, b: NDArray, index: bool) -> tuple[NDArray, Mask]
 
 def _power(a: NDArray, b: NDArray) -> tuple[NDArray, Mask]:
     if has_floats(a):
-        return np.power(a, b), None
+        made, root = np.power(a, b), np.asarray(b == 0.5)
+        if root.any():  # numpy takes sqrt where the exponent is one number: another result for -inf and -0.0
+            made = np.where(root & (np.isinf(a) | (a == 0)), np.abs(a), made)
+        return made, None
     negative = np.asarray(b < 0)
     bad: Mask = negative if bool(negative.any()) else None
     return np.power(a, b if bad is None else np.where(negative, np.zeros((), b.dtype), b)), bad

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -180,7 +180,7 @@ def normalize_axes(axes: int | Sequence[int] | None, rank: int, operation: str) 
     """Distinct axis numbers; None means all."""
     if axes is None:
         return tuple(range(rank))
-    given = (axes,) if isinstance(axes, (int, np.integer)) else tuple(axes)
+    given = tuple(axes) if isinstance(axes, Iterable) else (axes,)
     result = tuple(normalize_axis(a, rank, operation) for a in given)
     if len(set(result)) != len(result):
         raise ShapeError(operation, f"axes {given} repeat")

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,15 @@ from kernel_checks import check, check_statements
 import eqsat as eq
 from eqsat.backends.c import program_cache
 from eqsat.backends.c.cc import build, find_compiler, has_zig
+from eqsat.backends.c.element_types import TYPE_NAMES
 from eqsat.backends.c.kernel import CKernel
 from eqsat.backends.c.library import numbers
+from eqsat.backends.c.types import c_type
 from eqsat.backends.c.unit import print_unit
 from eqsat.backends.compile import compile
 from eqsat.backends.interface import ProgramBuffer
 from eqsat.backends.lowering.lower import lower
-from eqsat.ir.dtypes import NDArray
+from eqsat.ir.dtypes import COMPLEX, NDArray
 from eqsat.ir.tensors.tensor import Program, as_program
 
 COMPILERS = {
@@ -302,3 +305,31 @@ def test_sources_in_parts_are_the_same_library(monkeypatch: pytest.MonkeyPatch, 
     assert len(parts) == 3 and split.source == whole.source
     for name, array in whole(x).items():
         assert array.tobytes() == split(x)[name].tobytes()
+
+
+@pytest.mark.parametrize("name", sorted(TYPE_NAMES))
+def test_no_function_has_the_name_of_a_type(name: str, tmp_path: Path) -> None:
+    """A program or function that is called as a type in the C text is, under eqsat_."""
+    shown = name.removeprefix("eqsat_")
+    x, z = eq.input("x", (40,), "float16"), eq.input("z", (2, 3), "complex64")
+    kernel = compile(Program([x, z], {"y": x.exp() + x, "w": z.T}, name=shown))
+    assert isinstance(kernel, CKernel) and f"int {name}_(" in kernel.header
+    a, b = np.linspace(-1, 1, 40, dtype="float16"), np.ones((2, 3), "complex64")
+    found = kernel(x=a, z=b)
+    np.testing.assert_allclose(found["y"], np.exp(a) + a, rtol=1e-2)
+    np.testing.assert_array_equal(found["w"], b.T)
+    f = eq.primfunc(shown)
+    source, target = f.param("source", (40,), "float16"), f.param("target", (40,), "float16")
+    with f.loop("i", 40) as i:
+        target[i] = source[i] + source[i]
+    twice = np.empty_like(a)
+    eq.compile(f.build())(source=a, target=twice)
+    np.testing.assert_array_equal(twice, a + a)
+
+
+def test_the_names_of_types_are_known() -> None:
+    """Those that any text of ours defines."""
+    folder = Path(str(eq.__file__)).parent / "backends"
+    text = "".join(p.read_text() for p in sorted(folder.rglob("*.py")))
+    defined = {*re.findall(r"typedef [^;{]*?(eqsat_[a-z0-9_]+)", text), *map(c_type, COMPLEX, repeat("int64_t"))}
+    assert defined == TYPE_NAMES

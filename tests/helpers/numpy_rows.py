@@ -94,7 +94,10 @@ ELEMENTWISE = [
     "np.where(b, x, y)", "np.where(b, x, 0)", "np.where(x > 0, k, 1.5)", "np.where(b, 1, k)", "np.round(x)",
     "np.round(x, 2)", "np.round(p, decimals=1)", "np.round(k)", "np.round(b)", "np.round(x, -1)", "x.round(1)",
     "x.astype('int32')", "k.astype('float16')", "k.astype(bool)", "b.astype('int8')", "np.astype(x, 'float64')",
-    "x.astype('float64', copy=False)", "np.astype(k, 'uint8', copy=True)",
+    "x.astype('float64', copy=False)", "np.astype(k, 'uint8', copy=True)", "np.less(u, 300)", "u >= -1", "-200 < i",
+    "np.equal(u, -1)", "np.not_equal(i, 200)", "np.less_equal(j, 2**64)", "np.greater(w, -1)", "np.greater(2**63, j)",
+    "np.clip(u, -5, 300)", "np.clip(i, None, 2**40)", "np.clip(i, True, 99)", "np.clip(w, -1, None)", "z ** 0.5",
+    "h ** 0.5", "k ** 0.5", "z ** np.float64(0.5)",
 ]  # fmt: skip
 
 INDEXING = [
@@ -104,6 +107,7 @@ INDEXING = [
     "x[:, [0, 2, -1]]", "x[[3, 3, 0]]", "d[:, [0, 2], :]", "d[0, :, [1, 3]]", "d[:, 1, [0, 2]]",
     "x[[[0, 1], [2, 3]]]", "x[[0, 1], [2, 3]]", "x[1:3, [0, 5]]", "d[[0, 1], :, [2, 3]]", "x[None, [1, 2], None]",
     "x[[True, False, True, False]]", "x[:, q]", "x[q[1:]]", "x[np.array([0, 2])]", "v[3]", "v[-1]", "v[2:][0]",
+    "x[:, (2, 1, 0)]", "d[..., (0, -1), None]", "x[range(1, 3)]", "x[(0, 2), (1, 1)]",
     "v[2] + x", "x[1, 2] * y", "r[()]", "r[None]", "x[6:2:-1]", "x[-1:-5:-2]", "o[:, :2]",
 ]  # fmt: skip
 
@@ -187,7 +191,9 @@ PRODUCTS = [
     "np.tensordot(x, y, axes=((1, 0), (1, 0)))", "np.tensordot(v, v, axes=0)", "np.einsum('ij,ij->i', x, y)",
     "np.einsum('ij,kj', x, y)", "np.einsum('ij->ji', x)", "np.einsum('ii', s)", "np.einsum('ii->i', s)",
     "np.einsum('...i,i->...', d[..., :3], d[0, :, 0])", "np.einsum('ij,j,kj->ik', x, v, y)",
-    "np.einsum('ab,bc,cd->ad', s, s, x)", "np.einsum(x, [0, 1], y, [2, 1], [0, 2])", "np.einsum(x, [0, 1])",
+    "np.einsum('ab,bc,cd->ad', s, s, x)", "np.einsum(x, [0, 30])", "np.einsum(x, [26, 25])",
+    "np.einsum(x, [0, 1], y, [40, 1])", "np.einsum(d, (30, ..., 2))",
+    "np.einsum(x, [0, 1], y, [2, 1], [0, 2])", "np.einsum(x, [0, 1])",
     "np.einsum('ij,ij', k, n)", "np.einsum('ij,kj->ik', b, c)", "np.einsum('ij,j->ij', k, v)",
     "np.einsum('ij,kj->ik', x, y, optimize=True)", "np.einsum('i,j->ij', v, v, dtype='float64')",
     "np.einsum('bij->b', d)", "np.einsum('...ij->...ji', d)", "np.einsum('ij,ij->', x, y, order='C', casting='safe')",
@@ -224,7 +230,7 @@ def inputs() -> dict[str, Tensor]:
     return {name: eq.input(name, a.shape, a.dtype) for name, a in DATA.items()}
 
 
-_BUILTINS = {"abs": abs, "len": len, "bool": bool, "__import__": __import__}
+_BUILTINS = {"abs": abs, "len": len, "bool": bool, "range": range, "__import__": __import__}
 
 
 def value(row: str, names: dict[str, Any], module: Any) -> list[Any]:

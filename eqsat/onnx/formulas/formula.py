@@ -266,12 +266,33 @@ class Formula:
 
     def gather(self, name: str, at: Term) -> Value:
         """The cells of a vector at positions over the box."""
+        at = _from_the_end(at)
         for y in postorder(at):
             low, high = Bounds().of(y) if y.dtype == INDEX else (0, 0)
             if (low is not None and low < INT64[0]) or (high is not None and high > INT64[1]):
                 raise FrontendError(f"index {y}", "may not fit int64, in which ONNX computes", "use smaller numbers")
         place = self.write(at)
         return Value(self.w.step("Gather", [name, place.name], {"axis": 0}), place.dims)
+
+
+def _from_the_end(at: Term) -> Term:
+    """The same positions; the sum that counts a number below 0 from the end has no other number to overflow with.
+
+    >>> i = t.cast_to(t.load(0, [t.ax(0, 4)], "int64"), INDEX)
+    >>> _from_the_end(t.where(i < 0, i + 5, i))
+    where(cast($0[i0], 'index') < 0, minimum(cast($0[i0], 'index'), -1) + 5, cast($0[i0], 'index'))
+    """
+    found: dict[Term, Term] = {}
+    for x in postorder(at):
+        if x.op != "where" or x.args[0].op != "lt" or x.args[1].op != "sum":
+            continue
+        if (Bounds().of(x.args[1])[1] or 0) <= INT64[1]:
+            continue
+        below, counted, plain = substitute(x, found).args
+        number, limit = below.args
+        if t.int_value(limit) == 0 and number in counted.args:
+            found[x] = t.where(below, substitute(counted, {number: t.binary("min", number, -1)}), plain)
+    return substitute(at, found)
 
 
 def guarded_load(x: Term) -> tuple[Term, Term, Term] | None:

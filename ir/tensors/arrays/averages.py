@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
+
+import numpy as np
 
 from eqsat.ir.dtypes import is_float
 from eqsat.ir.errors import TypeMismatch
+from eqsat.ir.given import told
 from eqsat.ir.tensors import pointwise, reductions, views
 from eqsat.ir.tensors.arrays.reducing import OUT, Axis, masked, sum
 from eqsat.ir.tensors.arrays.types import as_tensor, float_type, refuse
@@ -44,6 +47,12 @@ def mean(
     return pointwise.cast(pointwise.operator("div", total, count), kind)
 
 
+def _correction(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeMismatch("var", f"ddof={told(value)} is no number")
+    return float(cast(Any, value))
+
+
 def var(
     x: Any,
     axis: Axis = None,
@@ -74,7 +83,7 @@ def var(
     center = _mean_of(y, axis, where, mean)
     square = pointwise.pointwise("square", lambda a: a * a, pointwise.operator("sub", y, center))
     total = reductions.reduce(masked(square, where, 0), "sum", axis, keepdims)
-    less = float(ddof if correction is None else correction)
+    less = _correction(ddof if correction is None else correction)
     count = _count(y, axis, keepdims, where, inner)
 
     def rest(a: t.Term, n: t.Term) -> t.Term:

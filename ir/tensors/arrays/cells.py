@@ -80,7 +80,10 @@ def roll(x: Any, shift: Axes, axis: Axes | None = None) -> Tensor:
     if axis is None:
         total = int(array_of(shift, what).sum())
         return views.reshape(views.roll(ravel(y), total, 0), y.shape)
-    pairs = np.broadcast(array_of(shift, what), array_of(axis, what))
+    try:
+        pairs = np.broadcast(array_of(shift, what), array_of(axis, what))
+    except ValueError as error:
+        raise ShapeError(what, f"axis {axis}: not one for each shift") from error
     if pairs.ndim > 1:
         raise ShapeError(what, "shift and axis are not one number or one row each")
     total_by_axis: dict[int, int] = {}

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from eqsat.ir.dtypes import BOOL, is_float
+from eqsat.ir.dtypes import BFLOAT16, BOOL, NDArray, is_float, is_int
 from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.given import told, whole
 from eqsat.ir.tensors.arrays.types import as_tensor, is_weak, type_of
 from eqsat.ir.tensors.pointwise import cast
 from eqsat.ir.tensors.tensor import Tag, Tensor, constant, data_dtype, from_body
 from eqsat.ir.tensors.views import broadcast_to
 from eqsat.ir.terms import term as t
+from eqsat.ir.terms.evaluate import cast_array
 from eqsat.ir.terms.shape import Shape, as_dim, as_shape, output_axes
 from eqsat.ir.terms.term import Term
 
@@ -59,8 +61,18 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> Te
         return broadcast_to(given if dtype is None else cast(given, dtype), out)
     kind = type_of(fill_value, "full") if dtype is None else data_dtype(dtype)
     name = np.dtype(kind).name
-    value = np.asarray(fill_value).astype(name)[()] if dtype is not None else fill_value
+    value = _filling(fill_value, name) if dtype is not None else fill_value
     return _made(out, lambda *_: t.const(value, name), "full")
+
+
+def _filling(value: Any, dtype: str) -> Any:
+    """A number converted as numpy.full does it: a Python integer must fit; floats become integers by saturating."""
+    if type(value) is int and is_int(dtype):
+        return t.const_value(t.const(value, dtype))
+    given: NDArray = np.asarray(value)
+    if given.dtype.kind not in "biufc" and given.dtype.name != BFLOAT16:
+        raise TypeMismatch("full", f"{told(value)} is no number")
+    return cast_array(given, dtype)[()]
 
 
 def zeros(shape: Any, dtype: Any = "float64", order: str = "C") -> Tensor:
@@ -161,6 +173,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
     if kind == BOOL:
         raise TypeMismatch("arange in bool", "has at most two numbers", "eq.constant([False, True])")
     low, high, by = numbers
+    if not math.isfinite((high - low) / by):
+        raise ShapeError("arange", f"from {low} to {high} by {by} is no number of steps")
     count = max(0, math.ceil((high - low) / by))
     if is_float(kind):
         # numpy's own way: the second number less the first, both rounded to the type.
@@ -189,6 +203,7 @@ def linspace(
     if not (is_weak(start) or isinstance(start, np.generic)) or not (is_weak(stop) or isinstance(stop, np.generic)):
         raise TypeMismatch("linspace", "start and stop are not numbers", "start + eq.arange(n) * step")
     make: Any = np.linspace
+    num = whole(num, "linspace", "num")
     values, step = make(start, stop, num, endpoint, retstep=True, dtype=dtype, axis=axis)
     made = constant(values)
     return (made, float(step)) if retstep else made

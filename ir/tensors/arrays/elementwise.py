@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from eqsat.ir.dtypes import BOOL, highest, is_int, lowest
 from eqsat.ir.errors import TypeMismatch
 from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.arrays import types
@@ -137,14 +138,26 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: None = None, *, min:
     if isinstance(a, Term):
         a = a if low is None else t.binary("max", a, low)
         return a if high is None else t.binary("min", a, high)
+    given = as_tensor(a, "clip")
+    kind = types.result_type("clip", given, *(v for v in (low, high) if v is not None))
+    low, high = _limit(low, kind, True), _limit(high, kind, False)
     limits = [v for v in (low, high) if v is not None]
-    x, *rest = common("clip", as_tensor(a, "clip"), *limits)
+    x, *rest = common("clip", given, *limits)
     if all(types.is_weak(v) for v in limits):
         return pointwise.clip(x, low, high)
     names = [op for op, v in (("max", low), ("min", high)) if v is not None]
     for op, limit in zip(names, rest, strict=True):
         x = pointwise.operator(op, x, limit)
     return x
+
+
+def _limit(value: Any, kind: str, least: bool) -> Any:
+    """A limit of `clip` as a number of its type: a Python integer below or above all others limits nothing."""
+    number = int(value) if isinstance(value, bool) and kind != BOOL else value
+    if type(number) is not int or not is_int(kind):
+        return number
+    reached = lowest(kind) if least else highest(kind)
+    return reached if (number < reached if least else number > reached) else number
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Tensor:

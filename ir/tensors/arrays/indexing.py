@@ -15,6 +15,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import BOOL, INDEX, NDArray, is_int
 from eqsat.ir.errors import BoundsError, ShapeError, TypeMismatch
+from eqsat.ir.given import told
 from eqsat.ir.ranges.bounds import bounds
 from eqsat.ir.tensors.pointwise import broadcast_shapes
 from eqsat.ir.tensors.tensor import Constant, Tag, Tensor, View, from_body
@@ -151,7 +152,7 @@ class _Reader:
         """The items with an ellipsis spelled out and masks as positions: one for each axis, and None for new ones."""
         flat: list[Any] = []
         for item in items:
-            array: Any = np.asarray(cast(Any, item)) if isinstance(item, (list, np.ndarray)) else item
+            array: Any = self._listed(item) if isinstance(item, (list, tuple, range, np.ndarray)) else item
             if isinstance(array, Tensor) and isinstance(array.node, Constant):
                 array = array.node.array
             if isinstance(array, (bool, np.bool_)) or (isinstance(array, Tensor) and array.dtype == BOOL):
@@ -171,6 +172,12 @@ class _Reader:
             return [*flat, *rest]
         at = next(n for n, i in enumerate(flat) if i is Ellipsis)
         return [*flat[:at], *rest, *flat[at + 1 :]]
+
+    def _listed(self, item: Any) -> NDArray:
+        try:
+            return np.asarray(item)
+        except ValueError as error:
+            raise ShapeError(self.what, f"the index {told(item)} has rows of several lengths") from error
 
     def _mask(self, mask: NDArray, place: int) -> list[NDArray]:
         own = static_shape(self.x.shape)

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from eqsat.ir.errors import ShapeError
-from eqsat.ir.given import whole
+from eqsat.ir.dtypes import NDArray, is_int
+from eqsat.ir.errors import ShapeError, TypeMismatch
+from eqsat.ir.given import told, whole
 from eqsat.ir.tensors import views
 from eqsat.ir.tensors.arrays.types import as_tensor, is_weak
 from eqsat.ir.tensors.tensor import Tensor
@@ -70,8 +71,18 @@ def _by_axis(pad_width: Any, x: Tensor) -> list[tuple[int, int]]:
 
 
 def _value(value: Any, x: Tensor) -> t.Term:
-    """A constant in the type of the tensor, converted as numpy assigns it."""
-    return t.const(np.asarray(value).astype(x.dtype)[()], x.dtype)
+    """A constant in the type of the tensor, converted as numpy assigns it: unsigned types wrap, what a signed one lacks
+    is refused, and so is a float that has no whole number of the type."""
+    cell: NDArray = np.empty((), x.dtype)
+    number: Any = np.asarray(value).ravel()[0]
+    try:
+        if is_int(x.dtype) and np.asarray(number).dtype.kind == "f":
+            number = t.const_value(t.const(int(number), x.dtype))
+        with np.errstate(all="ignore"):
+            cell[()] = number
+    except (OverflowError, TypeError, ValueError) as error:
+        raise TypeMismatch(f"pad of {x.dtype} with {told(value)}", str(error)) from error
+    return t.const(cell[()], x.dtype)
 
 
 def _sided(x: Tensor, pad_width: Any, values: Any) -> Tensor:

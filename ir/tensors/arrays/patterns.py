@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from eqsat.ir.errors import ParseError
+from eqsat.ir.given import text
 from eqsat.ir.layouts.pattern import on_shape
 from eqsat.ir.tensors import views
 from eqsat.ir.tensors.arrays.joining import stack
@@ -22,5 +24,5 @@ def rearrange(x: Any, pattern: str, **sizes: int) -> Tensor:
     `sizes` are those of names that the shape does not give. Raises LayoutError, a ParseError for what is no pattern.
     """
     y = stack(cast(Any, x)) if isinstance(x, (list, tuple)) else as_tensor(x, "rearrange")
-    found = on_shape(pattern, y.shape, sizes)
+    found = on_shape(text(pattern, "rearrange", ParseError), y.shape, sizes)
     return views.reshape(views.permute_dims(views.reshape(y, found.parts), found.order), found.shape)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import string
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from eqsat.ir.dtypes import BOOL
-from eqsat.ir.errors import ShapeError
+from eqsat.ir.errors import ParseError, ShapeError
+from eqsat.ir.given import told, whole
 from eqsat.ir.tensors import pointwise, reductions, views
 from eqsat.ir.tensors.arrays.einsum_text import Contraction, read
 from eqsat.ir.tensors.arrays.shapes import moveaxis, ravel
@@ -29,6 +31,8 @@ from eqsat.ir.terms.shape import (
 from eqsat.ir.terms.term import Term
 
 OUT = "use what it returns; a kernel writes to out="
+LETTERS = string.ascii_uppercase + string.ascii_lowercase
+"""The labels that stand for axis numbers: in their order the numbers are sorted as letters, too."""
 
 
 def matmul(x1: Any, x2: Any, /, out: None = None, *, dtype: Any = None) -> Tensor:
@@ -84,11 +88,20 @@ def einsum(
 
 def _lettered(given: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """Subscripts as text from numpy's other form: operand, axes, operand, axes, ..., and the result's axes."""
+    what = "einsum of lists of axes"
+    if len(given) < 2:
+        raise ParseError(what, "there is no list behind the operand", "eq.einsum(x, [0, 1], [1, 0])")
 
-    def text(axes: Sequence[Any]) -> str:
-        return "".join(
-            "..." if a is Ellipsis else chr(ord("a") + int(a) if a < 26 else ord("A") + int(a) - 26) for a in axes
-        )
+    def letter(axis: Any) -> str:
+        number = whole(axis, what, "axis")
+        if not 0 <= number < len(LETTERS):
+            raise ParseError(what, f"axis {number} is not in 0..{len(LETTERS) - 1}")
+        return LETTERS[number]
+
+    def text(axes: Any) -> str:
+        if not isinstance(axes, (Sequence, np.ndarray)):
+            raise ParseError(what, f"{told(axes)} is no list of axis numbers")
+        return "".join("..." if a is Ellipsis else letter(a) for a in cast("Sequence[Any]", axes))
 
     pairs = len(given) // 2
     left = ",".join(text(given[2 * k + 1]) for k in range(pairs))
@@ -110,6 +123,7 @@ def _product(labels: Sequence[str], tensors: Sequence[Tensor], result: str, what
     """One sum of products; axes of extent 1 meet any extent, as in numpy."""
     extents: dict[str, Dim] = {}
     for own, x in zip(labels, tensors, strict=True):
+        _diagonal_fits(own, x, what)
         for label, d in zip(own, x.shape, strict=True):
             known = extents.setdefault(label, d)
             if same_dim(known, 1):
@@ -129,6 +143,14 @@ def _product(labels: Sequence[str], tensors: Sequence[Tensor], result: str, what
     return Tensor(from_body(body, shape, reduced, "sum" if reduced else None, Tag("einsum")))
 
 
+def _diagonal_fits(labels: str, x: Tensor, what: str) -> None:
+    """Refuse a label twice in one operand for axes of two extents, of which also 1 is one."""
+    extents: dict[str, Dim] = {}
+    for label, d in zip(labels, x.shape, strict=True):
+        if not same_dim(extents.setdefault(label, d), d):
+            raise ShapeError(what, f"label {label} is both {extents[label]} and {d} in one operand")
+
+
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     """The sum of products over axes of both, or over the last of one and the first of the other, as numpy.tensordot.
 
@@ -141,6 +163,8 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
     if isinstance(axes, (int, np.integer)):
         count = int(cast(Any, axes))
         left, right = tuple(range(x.rank - count, x.rank)), tuple(range(count))
+    elif not isinstance(axes, Iterable) or len(axes := list(cast("Iterable[Any]", axes))) != 2:
+        raise ShapeError("tensordot", f"axes {told(axes)} are neither a number nor two lists")
     else:
         left, right = (normalize_axes(v, z.rank, "tensordot") for v, z in zip(axes, (x, y), strict=True))
     if len(left) != len(right) or len(left) > min(x.rank, y.rank):

@@ -32,6 +32,7 @@ INSTEAD = {
     "copyto": "eq.where(mask, new, old)",
     "cross": "eq.einsum, or products of x[..., k]",
     "delete": "eq.take with the positions to keep",
+    "divmod": "x // y and x % y",
     "empty_like": "eq.zeros_like",
     "extract": "x[mask] with a constant mask",
     "fill_diagonal": "eq.where(eq.eye(n, dtype=bool), value, x)",

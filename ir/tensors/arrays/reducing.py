@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from eqsat.ir.dtypes import BOOL, highest, lowest
 from eqsat.ir.errors import ShapeError, TypeMismatch
 from eqsat.ir.tensors import pointwise, reductions, scans, views
@@ -25,7 +27,16 @@ def masked(x: Tensor, where: Any, neutral: Any) -> Tensor:
     mask = as_tensor(where, "where=")
     if mask.dtype != BOOL:
         raise TypeMismatch("where=", f"has type {mask.dtype}, not bool", "compare with != 0")
+    mask = views.broadcast_to(mask, x.shape)
     return pointwise.pointwise("where", lambda c, a: t.where(c, a, t.const(neutral, a.dtype)), mask, x)
+
+
+def _initial(value: Any, what: str) -> Any:
+    """The one number that a reduction starts from."""
+    shape = value.shape if isinstance(value, Tensor) else np.shape(value)
+    if shape != ():
+        raise ShapeError(what, f"initial= has shape {format_shape(shape)}", "x.sum(axis) + initial")
+    return value
 
 
 def _total(x: Any, combiner: str, axis: Axis, dtype: Any, keepdims: bool, initial: Any, where: Any) -> Tensor:
@@ -38,7 +49,8 @@ def _total(x: Any, combiner: str, axis: Axis, dtype: Any, keepdims: bool, initia
     made = reductions.reduce(masked(y, where, 0 if combiner == "sum" else 1), combiner, axis, keepdims)
     if initial is None:
         return made
-    return pointwise.binary("add" if combiner == "sum" else "mul", t.add if combiner == "sum" else t.mul, made, initial)
+    first = _initial(initial, combiner)
+    return pointwise.binary("add" if combiner == "sum" else "mul", t.add if combiner == "sum" else t.mul, made, first)
 
 
 def sum(
@@ -88,7 +100,7 @@ def _extreme(x: Any, combiner: str, axis: Axis, keepdims: bool, initial: Any, wh
         return reductions.reduce(y, combiner, axis, keepdims)
     y = masked(y, where, (lowest if combiner == "max" else highest)(y.dtype))
     made = reductions.reduce(y, combiner, axis, keepdims, empty=True)
-    return pointwise.binary(combiner, lambda a, b: t.binary(combiner, a, b), made, initial)
+    return pointwise.binary(combiner, lambda a, b: t.binary(combiner, a, b), made, _initial(initial, combiner))
 
 
 def max(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, cast
-
-import numpy as np
+from typing import Any, Literal
 
 from eqsat.ir.errors import ShapeError
 from eqsat.ir.tensors import views
@@ -21,7 +19,6 @@ from eqsat.ir.terms.shape import (
     normalize_axis,
     size_term,
 )  # fmt: skip
-from eqsat.ir.terms.term import Term
 
 Order = Literal["C", "F", "A", "K"]
 Axes = int | Sequence[int]
@@ -107,8 +104,7 @@ def reshape(x: Any, shape: Any, order: Order = "C", *, copy: bool | None = None)
     y = as_tensor(x, "reshape")
     if _order(order, "reshape") != "F":
         return views.reshape(y, shape)
-    wanted: list[Any] = [shape] if isinstance(shape, (int, np.integer, Term)) else list(cast("Sequence[Any]", shape))
-    return transpose(views.reshape(transpose(y), wanted[::-1]))
+    return transpose(views.reshape(transpose(y), views.wanted_extents(shape)[::-1]))
 
 
 def _order(order: str, what: str) -> str:

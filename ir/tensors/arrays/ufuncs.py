@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from eqsat.ir.dtypes import BOOL, INDEX, is_float, itemsize
+import numpy as np
+
+from eqsat.ir.dtypes import BOOL, INDEX, highest, is_float, is_int, itemsize, lowest
+from eqsat.ir.tensors import pointwise
 from eqsat.ir.tensors.arrays.types import as_tensor, elementwise, is_weak, loop_types
 from eqsat.ir.tensors.tensor import Tensor
 from eqsat.ir.terms import term as t
@@ -232,6 +236,34 @@ UFUNCS: dict[str, tuple[str, Scalar]] = {**_UNARY, **_BINARY}
 """By numpy's name: what nodes are called, and the function of terms of one type."""
 
 
+def _is_number(value: Any, number: float) -> bool:
+    """Whether an operand is this one number, for which numpy has a loop of its own."""
+    return (is_weak(value) or isinstance(value, np.generic)) and bool(value == number)
+
+
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "equal": operator.eq, "not_equal": operator.ne, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge,
+}  # fmt: skip
+
+
+def _decided(name: str, operands: Sequence[Any], kind: str) -> Tensor | None:
+    """A comparison of whole numbers with a Python integer that their type does not have: one answer for all."""
+    if name not in _COMPARED or not is_int(kind):
+        return None
+    low, high = lowest(kind), highest(kind)
+    beyond = [type(v) is int and not low <= v <= high for v in operands]
+    if not any(beyond):
+        return None
+    answer = t.const(_COMPARED[name](*(v if far else 0 for v, far in zip(operands, beyond, strict=True))), BOOL)
+    rest = [as_tensor(v, name) for v, far in zip(operands, beyond, strict=True) if not far]
+
+    def everywhere(_: Term) -> Term:
+        return answer
+
+    return pointwise.pointwise(UFUNCS[name][0], everywhere, *rest)
+
+
 def apply(name: str, *operands: Any, dtype: Any = None) -> Tensor:
     """A numpy ufunc of tensors, arrays and numbers, in the types that numpy computes it in.
 
@@ -241,8 +273,13 @@ def apply(name: str, *operands: Any, dtype: Any = None) -> Tensor:
     """
     tag, scalar = UFUNCS[name]
     types, result = loop_types(name, operands, dtype)
+    decided = _decided(name, operands, types[0])
+    if decided is not None:
+        return decided
     if name in ("power", "float_power") and is_weak(operands[1]) and operands[1] == 2:
         return elementwise("square", _square, types[:1], operands[0])
+    if name == "power" and is_float(types[0]) and _is_number(operands[1], 0.5):
+        return elementwise("sqrt", _UNARY["sqrt"][1], types[:1], operands[0])
     if name == "positive":
         return as_tensor(operands[0], name).astype(result)
     made = elementwise(tag, scalar, types, *operands)

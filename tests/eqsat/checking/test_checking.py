@@ -24,6 +24,7 @@ from program_checks import equal_arrays
 import eqsat as eq
 from eqsat import engine
 from eqsat.checking.foreign import Foreign
+from eqsat.checking.part import distinct
 from eqsat.checking.programs import check_programs
 from eqsat.checking.verdict import CheckFailure
 from eqsat.extraction import decode
@@ -560,3 +561,11 @@ def test_axes_of_any_extent_are_checked_at_a_few_positions(shape: tuple[int, int
     assert found.checked.count("neither") == 0 or any("64 bits" in note for note in found.notes)
     assert time.thread_time() - first < 5
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 500_000  # kilobytes
+
+
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+@pytest.mark.parametrize("shape", [(0,), (1,), (12,), (30, 40)])
+def test_the_positions_that_occur(size: int, shape: tuple[int, ...]) -> None:
+    """By flags where many are asked for, by sorting where few are."""
+    places = np.random.default_rng(size).integers(0, size, shape)
+    np.testing.assert_array_equal(distinct(places, size), np.unique(places))

@@ -186,6 +186,16 @@ def test_choices_and_positions(dtype: str) -> None:
     saved(Program([x, c], {"a": chosen, "b": padded, "c": where, "d": taken}), {"x": a, "test": values("bool", 6, n)})
 
 
+@pytest.mark.parametrize("dtype", INTS)
+def test_positions_by_data(dtype: str) -> None:
+    """Those below 0 count from the end, by a sum that fits int64 for all others, too."""
+    info = np.iinfo(dtype)
+    at = np.array([0, 2, -1, -3, 3, -4, info.max, info.min], dtype)
+    x, i = input("x", (3, 4), "float32"), input("i", at.shape, dtype)
+    feeds = {"x": np.arange(12, dtype="float32").reshape(3, 4), "i": at}
+    saved(Program([x, i], {"rows": x[i], "columns": x[:, i], "twice": x[i][i], "pairs": x[i, i[::-1]]}), feeds)
+
+
 # -- reductions ------------------------------------------------------------------------------------------------------
 
 

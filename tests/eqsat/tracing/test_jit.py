@@ -4,6 +4,8 @@
 # pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
 
 import array
+import copy
+import pickle
 import threading
 from typing import Any, NamedTuple
 
@@ -231,3 +233,32 @@ def test_named_tuples_stay_what_they_are() -> None:
     assert isinstance(got, Pair) and isinstance(got.right["in"], Pair)
     assert got.left.tolist() == [1, 2] and got.right["in"].right.tolist() == [0, 1]
     assert eq.jit(lambda p: p[0])((a, b)).tolist() == [1, 1]
+
+
+@eq.jit
+def doubled(x: Any) -> Any:
+    """Twice the array."""
+    return x * 2
+
+
+def test_a_decorated_function_is_pickled_by_its_name() -> None:
+    """So it reaches the processes of a pool; copies of what holds it hold the same one."""
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    assert copy.deepcopy({"f": doubled})["f"] is doubled and copy.copy(doubled) is doubled
+    with pytest.raises((AttributeError, pickle.PicklingError)):  # by Python's version
+        pickle.dumps(eq.jit(lambda x: x))
+
+
+def test_slices_are_arguments() -> None:
+    f = eq.jit(lambda x, part: x[part])
+    a = np.arange(6.0).reshape(2, 3)
+    for part in (slice(1, None), slice(None, None, -1), slice(0, 1), (slice(None), slice(np.int64(1), 2)), ...):
+        np.testing.assert_array_equal(f(a, part), a[part])
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_arrays_that_compute_in_ways_of_their_own_are_refused() -> None:
+    """The mask of a masked array would be lost, and `*` of matrices is their product."""
+    for a in (np.ma.masked_array([1, 2], [True, False]), np.asmatrix(np.ones((2, 2)))):
+        with pytest.raises(TypeMismatch, match="would be lost"):
+            eq.jit(lambda x: x * x)(a)

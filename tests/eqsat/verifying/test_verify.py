@@ -35,6 +35,14 @@ def test_an_input_refutes() -> None:
     assert verify(X.pad(1, 0.0), X.pad(1, -0.0)).verdict == "refuted"
 
 
+def test_positions_by_data() -> None:
+    """A position in a tensor is clamped: a minimum and a maximum of indices, of which none is the least."""
+    places = input("places", (3,), "int64")
+    assert verify(X[places], X[places].T.T).verdict == "proved"
+    assert verify(X[:, places], X.T[places].T).verdict == "proved"
+    assert verify(X[places], X[places][::-1]).verdict == "refuted"
+
+
 def test_what_is_equal_but_not_by_our_rules_is_unknown() -> None:
     assert verify(X + X, X * 2.0).verdict == "unknown"
 

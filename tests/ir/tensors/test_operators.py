@@ -106,6 +106,21 @@ def test_unary(name: str, theirs: Any, dtype: str) -> None:
     assert np.array_equal(np.signbit(result), np.signbit(expected)) if result.dtype.kind == "f" else True
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_power_one_half(dtype: str) -> None:
+    """`x ** 0.5` is the square root, as in numpy; a term's power is C's, where -inf gives inf and -0.0 gives 0.0."""
+    a = np.concatenate([np.abs(sample((20,), dtype)), np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -2.0], dtype)])
+    x = eq.input("x", a.shape, dtype)
+    of_terms = eq.compute(a.shape, lambda i: x[i] ** 0.5)
+    with np.errstate(all="ignore"):
+        wanted = ((x**0.5, a**0.5), (of_terms, np.power(a, np.full_like(a, 0.5))))
+    for y, expected in wanted:
+        for result in (eq.evaluate(y, {"x": a}), eq.compile(y)(x=a)):
+            np.testing.assert_allclose(result, expected, rtol=1e-3 if dtype == "float16" else 1e-6)
+            numbers = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(result)[numbers], np.signbit(expected)[numbers])
+
+
 def test_element_wise_methods() -> None:
     a = sample((4, 5), "float32")
     np.testing.assert_array_equal(run(lambda x: x.relu(), a), np.maximum(a, 0))
