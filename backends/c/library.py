@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from eqsat.backends.c.element_types import declarations
-from eqsat.backends.c.types import c_type
+from eqsat.backends.c.types import C_TYPES, c_type
 from eqsat.backends.interface import ALIGNMENT, Entry, HostCall, Interface, ProgramBuffer, Unit
 from eqsat.ir.dtypes import BFLOAT16, COMPLEX, INDEX, NDArray, itemsize
 
@@ -19,6 +19,8 @@ CONTRACTED = "Compiled with -ffp-contract=fast: a product and the sum that takes
 """What a kernel and its header say where operations may be contracted."""
 MOST_PAIRS = 64
 """Pairs of arguments that may overlap, up to which each is a condition: compilers take seconds over more."""
+TYPE_NAMES = {*C_TYPES.values(), "eqsat_floats", "eqsat_halves"}
+"""Types that a source may declare, those of vectors among them."""
 PER_LINE = 16
 """Numbers in a line of data."""
 SPECIAL = {"nan": "NAN", "-nan": "NAN", "inf": "INFINITY", "-inf": "(-INFINITY)", "-0": "-0.0"}
@@ -55,6 +57,12 @@ def identifier(text: str) -> str:
     return re.sub(r"[^a-z0-9_]", "_", text.lower())[:40] or "program"
 
 
+def exported(name: str) -> str:
+    """The C name of an exported function; types of our own have some of these names, and get no function."""
+    found = f"eqsat_{identifier(name)}"
+    return f"{found}_" if found in TYPE_NAMES else found
+
+
 def argument_names(interface: Interface) -> dict[str, str]:
     """C names of the inputs, outputs and constants, by buffer: in_x and out_y, each once."""
     found: dict[str, str] = {}
@@ -81,11 +89,17 @@ class Export:
     calls: tuple[tuple[str, tuple[str, ...]], ...]
 
 
+def with_c_linkage(prototypes: Iterable[str]) -> list[str]:
+    """Lines that declare functions, to C++ too."""
+    declared = ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", *(f"{p};" for p in prototypes)]
+    return [*declared, "#ifdef __cplusplus", "}", "#endif", ""]
+
+
 class Library:
     """Prints the exported functions of a lowered program, and its header."""
 
     def __init__(self, name: str, interface: Interface) -> None:
-        self.base = f"eqsat_{identifier(name)}"
+        self.base = exported(name)
         self.title = plain(name)
         self.interface = interface
         self.names = argument_names(interface)
@@ -191,9 +205,7 @@ class Library:
         types = declarations({b.dtype for b in low.buffers.values()})
         lines += ["", *types] if types else []
         prototypes = [self.public()] if self.whole else self.prototypes
-        lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", *(f"{p};" for p in prototypes)]
-        lines += ["#ifdef __cplusplus", "}", "#endif", ""]
-        return "\n".join([*lines, f"#endif /* {guard}_H */", ""])
+        return "\n".join([*lines, *with_c_linkage(prototypes), f"#endif /* {guard}_H */", ""])
 
     def given(self) -> list[ProgramBuffer]:
         """Inputs and outputs: what the function of the whole program takes."""

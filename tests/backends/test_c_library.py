@@ -113,6 +113,37 @@ def test_headers_stand_alone(language: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_cpp_programs_call_functions_over_buffers(tmp_path: Path) -> None:
+    """Headers say that the functions are C, which C++ would look for under other names."""
+    compilers = shutil.which("gcc"), shutil.which("g++")
+    if None in compilers:
+        pytest.skip("the compilers are not installed")
+    k = eq.compile(eq.PrimFunc.parse("func put(x: int32[1])\n  x[0] = x[0] + int32(41)"))
+    (tmp_path / "put.h").write_text(k.header)
+    (tmp_path / "put.c").write_text('#include "put.h"\n' + k.source)
+    main = '#include "put.h"\nint main() { int32_t x = 1; return eqsat_put(&x, nullptr) || x != 42; }\n'
+    (tmp_path / "main.cpp").write_text(main)
+    steps = (["gcc", "-c", "put.c", "-o", "put.o"], ["g++", "main.cpp", "put.o", "-o", "put", "-lm"], ["./put"])
+    for step in steps:
+        done = subprocess.run(step, cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+
+
+@pytest.mark.parametrize("name", ["half", "Half", "bfloat16", "floats", "halves", "complex64", "a"])
+def test_a_kernel_may_have_the_name_of_a_type_of_ours(name: str) -> None:
+    """`eqsat_half` is the type of its elements; the function gets a name beside it."""
+    x = eq.input("x", (16,), "float16")
+    program = Program([x], {"y": x + x}, name=name)
+    text = f"func {name}(x: float16[16], y: float16[16])\n  for i in 16:\n    y[i] = x[i] + x[i]"
+    a, y = np.arange(16, dtype="float16"), np.zeros(16, "float16")
+    np.testing.assert_array_equal(eq.compile(program)(x=a), a + a)
+    function = eq.compile(eq.PrimFunc.parse(text))
+    function(x=a, y=y)
+    np.testing.assert_array_equal(y, a + a)
+    moved = eq.input("x", (4,), "complex64")
+    assert eq.compile(Program([moved], {"y": moved[::-1]}, name=name))(x=np.arange(4, dtype="complex64"))[0] == 3
+
+
 def test_inputs_and_outputs_alone_reach_the_library() -> None:
     """An input that nothing reads is an argument too, a constant is none."""
     x, unused = eq.input("x", (3,), "float32"), eq.input("unused", (2,), "int8")
