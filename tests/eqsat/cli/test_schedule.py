@@ -356,9 +356,7 @@ def test_arguments_may_have_physical_axes(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("size", ["99999999999999999999", "4294967296, 4294967296", "4294967296, 1073741824"])
-@pytest.mark.parametrize(
-    "place", ["(A: float32[{}])\n  pass", "(A: int8[1])\n  alloc t: float32[{}]\n  A[0] = int8(1)"]
-)
+@pytest.mark.parametrize("place", ["(A: float32[{}])\n  pass", "(A: int8[1])\n  alloc t: int8[{}]\n  A[0] = int8(1)"])
 def test_arrays_that_no_memory_has_are_refused(
     size: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
