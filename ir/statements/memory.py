@@ -113,7 +113,7 @@ def _strides(decl: BufferDecl, shape: Sequence[int], sizes: Sizes) -> tuple[int,
 
 
 def elements(decl: BufferDecl, sizes: Sizes) -> int:
-    """The elements, lanes apart, of the memory of a buffer from its start on; EvaluationError where none has so many."""
+    """The elements, lanes included, of the memory of a buffer from its start on; EvaluationError for too many."""
     found = prod(numbers(decl.memory_shape, sizes)) * decl.lanes
     if found > MOST_ELEMENTS:
         raise EvaluationError(f"buffer {decl.name}", f"{found} elements are more than any memory has")

@@ -163,8 +163,8 @@ def symbol_line(symbol: Term, name: str) -> str:
 
 
 def format_function(name: str, decls: Sequence[BufferDecl], symbols: Sequence[Term], body: Stmt) -> str:
-    """The text of a function. Notes of parameters, which only tell what they hold, are left out. A name that is no word,
-    such as that of a program, stands in quotes."""
+    """The text of a function. Notes of parameters, which only tell what they hold, are left out. A name that is no
+    word, such as that of a program, stands in quotes."""
     names = symbol_names(symbols)
     text = FunctionText(names)
     params = ", ".join(text.decl(replace(d, note="")) for d in decls)
