@@ -290,10 +290,10 @@ def test_blanks_around_a_store_do_not_matter(store: str) -> None:
         PrimFunc.parse(text.format("x[i] == int8(1)"))
 
 
-ODD = ["two words", "", "1f", "f\n", 'q"uo\\te', "a#b", "f(x: int8[1])\n  pass", "a\u2028b\x85\r", "a = b:", "é", "if"]
+NAMES = ["two words", "", "1f", "f\n", 'q"uo\\te', "a#b", "f(x: int8[1])\n  pass", "a\u2028b\x85\r", "a = b:", "é", "if"]
 
 
-@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("name", NAMES)
 def test_any_name_of_a_function_and_any_note_can_be_read_again(name: str) -> None:
     """A program may have any name, and `eq.as_function` keeps it; neither may end a line or hide what follows."""
     f = eq.primfunc(name)
