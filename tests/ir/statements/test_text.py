@@ -290,7 +290,19 @@ def test_blanks_around_a_store_do_not_matter(store: str) -> None:
         PrimFunc.parse(text.format("x[i] == int8(1)"))
 
 
-NAMES = ["two words", "", "1f", "f\n", 'q"uo\\te', "a#b", "f(x: int8[1])\n  pass", "a\u2028b\x85\r", "a = b:", "é", "if"]
+NAMES = [
+    "two words",
+    "",
+    "1f",
+    "f\n",
+    'q"uo\\te',
+    "a#b",
+    "f(x: int8[1])\n  pass",
+    "a\u2028b\x85\r",
+    "a = b:",
+    "é",
+    "if",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
