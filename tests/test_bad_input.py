@@ -60,6 +60,12 @@ CALLS: list[tuple[str, Callable[[], Any], str]] = [
     ("map compared with a number", lambda: eq.IndexMap.identity(1).is_equivalent_to(cast("Any", 5), (3,)), "5 is no"),
     ("identity of a negative rank", lambda: eq.IndexMap.identity(-1), "rank is negative"),
     ("identity of no rank", lambda: eq.IndexMap.identity(cast("Any", 2.0)), "2.0 is not an integer"),
+    (
+        "store of a number without a type",
+        lambda: eq.PrimFunc.parse("func f(x: float32[2])\n  x[0] = 1"),
+        r"the access is index \(write numbers as float32\(1\)",
+    ),
+    ("opposite bits of a float", lambda: ~eq.const(1.0, "float32"), "bitnot of float32.*not defined for float32"),
     ("input missing", lambda: eq.evaluate(X.relu(), {}), "'x'"),
     ("input of another shape", lambda: eq.evaluate(X.relu(), {"x": np.zeros((2, 2), "float32")}), r"\(2, 2\)"),
 ]
