@@ -25,9 +25,10 @@ DRAFTS = ".eqsat-"
 
 
 def text_of(path: Path) -> str:
-    """What a text file says; EqsatError where it cannot be read."""
+    """What a text file says, without the mark of UTF-8 that some editors begin it with; EqsatError where it cannot be
+    read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise EqsatError(f"file {str(path)!r}", f"cannot be read: {reason}") from error

@@ -91,6 +91,12 @@ class Export:
     calls: tuple[tuple[str, tuple[str, ...]], ...]
 
 
+def with_c_linkage(prototypes: Iterable[str]) -> list[str]:
+    """Lines that declare functions, to C++ too."""
+    declared = ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", *(f"{p};" for p in prototypes)]
+    return [*declared, "#ifdef __cplusplus", "}", "#endif", ""]
+
+
 class Library:
     """Prints the exported functions of a lowered program, and its header."""
 
@@ -201,9 +207,7 @@ class Library:
         types = declarations({b.dtype for b in low.buffers.values()})
         lines += ["", *types] if types else []
         prototypes = [self.public()] if self.whole else self.prototypes
-        lines += ["", "#ifdef __cplusplus", 'extern "C" {', "#endif", *(f"{p};" for p in prototypes)]
-        lines += ["#ifdef __cplusplus", "}", "#endif", ""]
-        return "\n".join([*lines, f"#endif /* {guard}_H */", ""])
+        return "\n".join([*lines, *with_c_linkage(prototypes), f"#endif /* {guard}_H */", ""])
 
     def given(self) -> list[ProgramBuffer]:
         """Inputs and outputs: what the function of the whole program takes."""

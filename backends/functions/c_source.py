@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eqsat.backends.c.element_types import declarations, definitions
 from eqsat.backends.c.expr import Expressions, Scope
-from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, exported_name, plain
+from eqsat.backends.c.library import CONTRACTED, OVERLAP, STATUS, exported_name, plain, with_c_linkage
 from eqsat.backends.c.parallel import FEATURES
 from eqsat.backends.c.types import helper
 from eqsat.backends.functions.c_printer import StatementPrinter
@@ -161,5 +161,5 @@ def _header(exported: _Exported, notes: Sequence[str]) -> str:
     lines = [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", "", f"/* {about[0]}"]
     lines += [f"   {line}" for line in about[1:]]
     lines[-1] += " */"
-    lines += [*declarations({d.scalar for d in func.buffer_map.values()}), f"{exported.prototype()};"]
-    return "\n".join([*lines, "", f"#endif /* {guard} */", ""])
+    lines += [*declarations({d.scalar for d in func.buffer_map.values()}), *with_c_linkage([exported.prototype()])]
+    return "\n".join([*lines, f"#endif /* {guard} */", ""])

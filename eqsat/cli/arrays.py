@@ -13,9 +13,9 @@ from eqsat.calls import held_before
 from eqsat.ir.dtypes import BFLOAT16, NDArray, is_float, is_int
 from eqsat.ir.errors import EqsatError, EvaluationError
 from eqsat.ir.statements.bind import bind_function
-from eqsat.ir.statements.memory import array_shapes, declared_view, laid, numpy_dtype
+from eqsat.ir.statements.memory import array_shapes, declared_view, elements, laid, numpy_dtype
 from eqsat.ir.statements.primfunc import PrimFunc
-from eqsat.ir.statements.sizes import Sizes, numbers
+from eqsat.ir.statements.sizes import Sizes
 from eqsat.ir.statements.stmt import BufferDecl
 from eqsat.ir.terms.shape import format_shape
 from eqsat.scheduling.memory import family, touches
@@ -135,18 +135,13 @@ def _needed(func: PrimFunc, name: str) -> str:
         return f"it is not known whether what it held before matters: {error}"
 
 
-def memory_size(decl: BufferDecl, sizes: Sizes) -> int:
-    """The elements, lanes apart, of the memory of a parameter, from its start on."""
-    return int(np.prod(numbers(decl.memory_shape, sizes), dtype=np.int64)) * decl.lanes
-
-
 def zeros(decl: BufferDecl, sizes: Sizes) -> NDArray:
     """A parameter that holds zeros."""
-    return laid(decl, sizes, np.zeros(memory_size(decl, sizes), numpy_dtype(decl.scalar)))
+    return laid(decl, sizes, np.zeros(elements(decl, sizes), numpy_dtype(decl.scalar)))
 
 
 def random(decl: BufferDecl, sizes: Sizes, rng: np.random.Generator) -> NDArray:
     """A parameter that holds small whole numbers."""
     dtype = np.dtype(numpy_dtype(decl.scalar))
     low, high = (-9, 10) if is_float(decl.scalar) or (is_int(decl.scalar) and dtype.kind == "i") else (0, 10)
-    return laid(decl, sizes, rng.integers(low, high, memory_size(decl, sizes)).astype(dtype))
+    return laid(decl, sizes, rng.integers(low, high, elements(decl, sizes)).astype(dtype))

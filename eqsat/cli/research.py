@@ -109,5 +109,8 @@ def run_derivable(names: tuple[str, ...], steps: Path | None, ranges: str, out: 
 
 
 def _scalars(rules: Iterable[object]) -> list[Rule]:
-    """The rules about scalars: laws of tensors are not derived."""
-    return [r for r in rules if isinstance(r, Rule)]
+    """The rules about scalars: laws of tensors are not derived. An EqsatError where there are laws alone."""
+    found = [r for r in rules if isinstance(r, Rule)]
+    if not found:
+        raise EqsatError("rules", "there are laws of tensors alone, which are not derived", "name rules (eq.rule)")
+    return found

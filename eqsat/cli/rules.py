@@ -14,6 +14,7 @@ from eqsat.ir.statements.law import StatementLaw
 from eqsat.ir.tensors.told import KnownOperator, PadValue
 from eqsat.rulebook import check_rules
 from eqsat.rulebook.acting import acts, law_acts, why_idle
+from eqsat.rulebook.choice import distinct
 from eqsat.rulebook.firings import firings
 from eqsat.rulebook.packages import Given, origins, rules_of_package
 from eqsat.rulebook.parallel import executor_of
@@ -112,6 +113,8 @@ def chosen_rules(names: tuple[str, ...]) -> list[Rule | Law]:
         if not exists(name) and all(origin.name != name for origin in origins()):
             near = [r.name for r in ours if name.split("-")[0] in r.name][:5]
             fix = f"near: {', '.join(near)}" if near else "see `eqsat rules list`, or name a module such as my.rules"
+            if (file := Path(name)).suffix == ".py" and file.is_file():
+                fix = f"name the module, {file.stem}, in the folder of its file"
             raise EqsatError(f"rule {name!r}", "there is neither a rule nor a module of this name", fix)
         more += [r for r in rules_of(name) if isinstance(r, (Law, Rule))]
-    return [*(r for r in ours if not names or r.name in named), *dict.fromkeys(more)]
+    return [*(r for r in ours if not names or r.name in named), *distinct(more)]

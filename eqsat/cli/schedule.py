@@ -22,7 +22,8 @@ from eqsat.ir.statements.assumed import check_assumptions
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import copied
 from eqsat.ir.statements.run import run_primfunc
-from eqsat.ir.statements.stmt import statements, stmt_terms
+from eqsat.ir.statements.sizes import Sizes, number
+from eqsat.ir.statements.stmt import For, Stmt, children, statements, stmt_terms
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.bindings import bindings
 from eqsat.ir.terms.text import symbol_names
@@ -33,6 +34,8 @@ from eqsat.scheduling.script import take_steps
 
 RUNS = 3
 CLOSE = 1e-4
+MOST_ITERATIONS = 10**9
+"""Iterations of all loops up to which the interpreter runs a function: some 50,000 take it a second."""
 FIRST = 8
 """How many elements of a result are shown."""
 
@@ -170,6 +173,8 @@ def _checked(schedule: Schedule, cases: Sequence[Case], differences: list[str]) 
     close = CLOSE if schedule.trace.reordered else 0.0
     first = schedule.original
     for case in cases:
+        for func in (first, schedule.func):
+            _check_length(func, told_sizes(first, func, case.arrays, case.sizes), "--check")
         try:
             found = same_scheduled(first, schedule.func, case.arrays, case.sizes, close=close)
         except EvaluationError as error:
@@ -180,6 +185,20 @@ def _checked(schedule: Schedule, cases: Sequence[Case], differences: list[str]) 
             return f"check: differs: {found.difference}"
     how = "" if not close else f" (within {CLOSE}: sums were reordered)"
     return f"check: the same on {len(cases)} arguments{how}"
+
+
+def _check_length(func: PrimFunc, sizes: Sizes, what: str) -> None:
+    """Refuse what would take the interpreter hours: loops under a condition count, too."""
+    found = _iterations(func.body, sizes)
+    if found > MOST_ITERATIONS:
+        problem = f"the loops of {func.name} have {found} iterations; the interpreter takes {MOST_ITERATIONS} at most"
+        raise EqsatError(what, problem, "smaller extents; --inputs with --target runs without it")
+
+
+def _iterations(stmt: Stmt, sizes: Sizes) -> int:
+    """How many iterations the loops of a statement have at most."""
+    inner = sum(_iterations(part, sizes) for part in children(stmt))
+    return number(stmt.extent_term, sizes) * (1 + inner) if isinstance(stmt, For) else inner
 
 
 def _compared(schedule: Schedule, case: Case, target: str, differences: list[str]) -> list[str]:
@@ -218,6 +237,7 @@ def _run(schedule: Schedule, case: Case, target: str | None) -> dict[str, Found]
     if target is not None:
         _call(schedule, case, target, arrays)
     else:
+        _check_length(after, _told(schedule, case), "--inputs")
         try:
             freed = run_primfunc(after, arrays, _told(schedule, case), track=True)
         except EvaluationError as error:

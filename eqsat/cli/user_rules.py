@@ -29,7 +29,8 @@ def rules_of(name: str) -> tuple[Given, ...]:
     except BaseException as error:  # a module that ends the process is no reason to say that all is well
         missing = isinstance(error, ModuleNotFoundError) and error.name == name
         problem = "is not found" if missing else f"cannot be imported: {type(error).__name__}: {error}"
-        raise EqsatError(f"--rules {name}", problem, "give the name of a Python module, such as my.rules") from error
+        fix = "give the name of a Python module, such as my.rules" if missing else "EQSAT_DEBUG=1 shows where"
+        raise EqsatError(f"--rules {name}", problem, fix) from error
     found = tuple(dict.fromkeys(declared(vars(module).values())))
     if not found:
         raise EqsatError(f"--rules {name}", NOTHING, FIX)

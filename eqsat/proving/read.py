@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from operator import index
 from typing import Any, cast
 
 from eqsat.ir.errors import EqsatError
+from eqsat.ir.given import told, whole
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.parse import parse_expr, parse_written
 from eqsat.ir.terms.term import Term
@@ -25,7 +25,8 @@ def _leaves(*roots: Term) -> list[Term]:
 def read(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term], Box]:
     """Terms from terms and strings, one leaf per name, and the box that the ranges give.
 
-    A range that is empty is kept, whether or not its name occurs: there is no point then.
+    A range that is empty is kept, whether or not its name occurs: there is no point then. EqsatError for ranges that
+    are none.
     """
     terms, _, box = _read(exprs, ranges, written=False)
     return terms, box
@@ -48,6 +49,7 @@ def read_written(exprs: Sequence[Any], ranges: Ranges | None) -> tuple[list[Term
 
 
 def _read(exprs: Sequence[Any], ranges: Ranges | None, written: bool) -> tuple[list[Term], list[Term], Box]:
+    _check_kind(ranges)
     extents = [r for r in (ranges or {}).values() if isinstance(r, Term)]
     leaves = given = _leaves(*(e for e in exprs if isinstance(e, Term)), *extents)
     by_name: dict[str, Term] = {}
@@ -91,6 +93,16 @@ def _read(exprs: Sequence[Any], ranges: Ranges | None, written: bool) -> tuple[l
     return [substitute(e, table) for e in terms], [substitute(e, table) for e in asked], box
 
 
+def _check_kind(ranges: Any) -> None:
+    if ranges is None:
+        return
+    if not isinstance(ranges, Mapping):
+        raise EqsatError("ranges", f"{told(ranges)} is no dict", "such as {'i': 16}")
+    for name in cast("Mapping[Any, Any]", ranges):
+        if not isinstance(name, str):
+            raise EqsatError("ranges", f"{told(name)} is no name", "such as {'i': 16}")
+
+
 def _check_names(ranges: Ranges, known: Mapping[str, Term], free: set[str]) -> None:
     """Raise for ranges of names that do not occur, where a name that occurs has no range, and either looks like one of
     these or no name is right: one is meant for another. Ranges of further names are nobody's mistake.
@@ -112,8 +124,8 @@ def _range(name: str, wanted: Any) -> tuple[int | None, int | None]:
         wanted = t.int_value(wanted)
     pair = cast("Sequence[Any]", wanted) if isinstance(wanted, (tuple, list)) else (0, wanted)
     try:
-        start, stop = (None if bound is None else index(bound) for bound in pair)
-    except (TypeError, ValueError) as error:
+        start, stop = (None if bound is None else whole(bound, name) for bound in pair)
+    except (EqsatError, ValueError) as error:
         problem = f"{wanted!r} is not an extent or a pair (start, stop)"
         raise EqsatError(f"range of {name}", problem, "for example 16, (4, 16) or (0, None)") from error
     return start, stop

@@ -14,7 +14,7 @@ from eqsat.rulebook import admit
 from eqsat.rulebook.packages import asked_for, expanded
 from eqsat.rules import scalar_rules
 
-Named = TypeVar("Named", Rule, Law)
+Named = TypeVar("Named", bound=Rule | Law)
 
 
 def rules_in_use(rules: Iterable[Rule | str] | ModuleType) -> tuple[Rule, ...]:

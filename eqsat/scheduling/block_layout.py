@@ -34,7 +34,7 @@ from eqsat.scheduling.nest import (
     replaced,
     substituted,
 )
-from eqsat.scheduling.order import Chain, chain, recheck, require_stable, unchanged
+from eqsat.scheduling.order import REDUCTIONS, Chain, chain, recheck, require_stable, unchanged
 
 _AFFINE = ("sum", "floordiv", "mod", "const", "var", "axis", "sym")
 
@@ -118,7 +118,10 @@ def _transformed(
     what: str,
     pads: bool = False,
 ) -> Change:
-    (first, context), (last, _) = found[0], found[-1]
+    (first, context), (last, inner) = found[0], found[-1]
+    if inner.path[: len(context.path)] != context.path:
+        problem = "the loops do not stand one inside of the other, in the order in which they are named"
+        raise ScheduleError(what, problem, "name the loops of one nest, outer ones first")
     nest = chain(what, first, last)
     members = [s for s in nest if isinstance(s, For)]
     if len(members) != len(found) or any(a is not b for a, (b, _) in zip(members, found, strict=True)):
@@ -144,7 +147,7 @@ def _transformed(
     result = replaced(func, context.path, new)
     if met is not None:
         if not unchanged(known, accesses(new, context), context, now) and not same_values(func, result):
-            raise refuse(what, met, "leave their order, or mark a reduction's loops reduce")
+            raise refuse(what, met, f"leave their order{REDUCTIONS if not all(s.reduce for s in members) else ''}")
         free = []
     recheck(result, [leaf_name(s.axis) for s in members], context, what)
     return Change(result, tuple(made), shown(free))

@@ -26,6 +26,8 @@ from eqsat.scheduling.loops import require_independent
 from eqsat.scheduling.nest import find_loop, guarded, places, replaced, substituted
 
 Chain = list[For | If]
+REDUCTIONS = ", or mark a reduction's loops reduce"
+"""What may be done where an order matters, unless it is done already."""
 
 
 def chain(what: str, outermost: For, innermost: For) -> Chain:
@@ -100,7 +102,8 @@ def reorder(func: PrimFunc, loops: Sequence[str]) -> Change:
     result = replaced(func, context.path, body)
     if met is not None:
         if not unchanged(known, accesses(body, context), context, {}) and not same_values(func, result):
-            raise refuse(what, met, "leave the order of these two, or mark a reduction's loops reduce")
+            fix = f"leave the order of these two{REDUCTIONS if not all(s.reduce for s in members) else ''}"
+            raise refuse(what, met, fix)
         free = []
     recheck(result, [leaf_name(m.axis) for m in members], context, what)
     return Change(result, (), shown(free))

@@ -307,10 +307,10 @@ class Answers:
         new = smaller(loop, snapshot.needed(body), inside, lambda extent: t.ax(depth, extent))
         if new is None:
             return NO
-        if isinstance(new, For):
+        if isinstance(new, For) and new.axis is t.ax(depth, new.extent_term):
             self.heads.names.derive(new, loop.axis)
             return ((new,),)
-        return ((self.heads.raised(new, depth),),)
+        return ((self.heads.raised(new, depth),),)  # the body: this loop is gone, even where another one begins it
 
 
 def _total(test: Term) -> bool:

@@ -17,7 +17,7 @@ from eqsat.ir.cached import cached_property
 from eqsat.ir.decide import Proof, decider
 from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, LayoutError, ParseError, ShapeError, TypeMismatch
-from eqsat.ir.given import told
+from eqsat.ir.given import told, whole
 from eqsat.ir.json_data import JsonReader, write_json
 from eqsat.ir.keywords import keyword_methods
 from eqsat.ir.layouts.map_claims import equivalent, on_box
@@ -173,6 +173,8 @@ class IndexMap:
         >>> print(IndexMap.identity(2))
         i0, i1 -> i0, i1
         """
+        if whole(rank, "rank of an identity") < 0:
+            raise ShapeError(f"identity of rank {rank}", "the rank is negative")
         names = tuple(f"i{n}" for n in range(rank))
         return IndexMap(names, tuple(t.var(n) for n in names))
 
@@ -469,14 +471,14 @@ class IndexMap:
         """
         return decider().map_bijective(self._on_box(as_shape(shape)))
 
-    def is_equivalent_to(self, other: IndexMap, shape: Any) -> Proof:
+    def is_equivalent_to(self, other: IndexMap | str, shape: Any) -> Proof:
         """Whether both maps send every index of a shape to the same place.
 
         >>> IndexMap.parse("i -> i + i").is_equivalent_to(IndexMap.parse("i -> 2*i"), (4,)).verdict
         'proved'
         """
         extents = as_shape(shape)
-        first, second = self.on_shape(extents), other.on_shape(extents)
+        first, second = self.on_shape(extents), _as_map(other).on_shape(extents)
         rename = dict(zip(second[0], first[0], strict=True))
         return equivalent(first[0], extents, first[1], [substitute(o, rename) for o in second[1]])
 
@@ -496,7 +498,7 @@ class IndexMap:
         """
         return self.is_equivalent_to(IndexMap.identity(len(as_shape(shape))), shape)
 
-    def then(self, second: IndexMap, shape: Any = None) -> IndexMap:
+    def then(self, second: IndexMap | str, shape: Any = None) -> IndexMap:
         """The composition: `second` after this map, simplified; with the shape of this map, for indices within it.
 
         >>> print(IndexMap.parse("i -> i//4, i%4").then(IndexMap.parse("a, b -> 4*a + b")))
@@ -507,6 +509,7 @@ class IndexMap:
 
         The declared shape of a tensor is fixed when a map is applied: a simpler map may declare a smaller one.
         """
+        second = _as_map(second)
         if not self.names:
             return second
         if not second.names:
@@ -546,6 +549,11 @@ class IndexMap:
 
     def _on_box(self, extents: Shape) -> MapOnBox:
         return on_box(self, tuple(t.as_index(e) for e in extents))
+
+
+def _as_map(given: Any) -> IndexMap:
+    """A map, or the one that a text is."""
+    return given if isinstance(given, IndexMap) else IndexMap.parse(given)
 
 
 def _map_of(question: MapOnBox, found: MapInverse) -> IndexMap:

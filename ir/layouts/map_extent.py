@@ -83,7 +83,7 @@ def declared_extent(term: Term, axes: Mapping[Term, Dim], what: Callable[[], str
             raise NegativeOutput(what(), f"{term} may be negative", "physical indices start at 0")
     if not digits_apart and static:
         return _attained(term, numbers, t.int_value(found.high) or 0) + 1
-    return _clamped(found.high)
+    return _clamped(found.high, all(at_least(t.as_index(e), 1) for e in axes.values()))
 
 
 def _attained(term: Term, box: Mapping[Term, tuple[int, int]], high: int) -> int:
@@ -188,10 +188,15 @@ def _at_corner(term: Term, box: Mapping[Term, tuple[int, int]], found: Bound | N
     return high + 1 if value is not None and int(value[0].max()) == high else None
 
 
-def _clamped(high: Term) -> Dim:
+def _clamped(high: Term, reached: bool = False) -> Dim:
+    """One more than a greatest value; 0 where there is no point, which a size may say. `reached`: there are points."""
     extent = tidy_extent(high + 1)
     number = t.int_value(extent)
-    return as_dim(extent) if number is None else max(0, number)
+    if number is not None:
+        return max(0, number)
+    if reached or at_least(extent) or decider().prove(t.compare("le", 0, extent), {}):
+        return as_dim(extent)
+    return as_dim(t.binary("max", extent, 0))
 
 
 def _negative(what: str, term: Term, witness: dict[str, int]) -> LayoutError:

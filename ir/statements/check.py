@@ -166,7 +166,8 @@ def _check_access(what: str, name: str, index: Sequence[Term], value: Term, buff
             what, f"{name} has {len(decl.shape)} axes, the access has {len(index)} indices", "one per axis"
         )
     if value.dtype != decl.scalar:
-        raise TypeMismatch(what, f"{name} holds {decl.dtype}, the access is {value.dtype}")
+        fix = f"write numbers as {decl.scalar}(1), and cast(x, '{decl.scalar}')" if value.dtype == INDEX else ""
+        raise TypeMismatch(what, f"{name} holds {decl.dtype}, the access is {value.dtype}", fix)
     for i in index:
         if i.dtype != INDEX:
             raise TypeMismatch(what, f"index {i} of {name} is {i.dtype}")

@@ -19,6 +19,9 @@ from eqsat.ir.terms.evaluate import evaluate_masked, poison
 from eqsat.ir.terms.shape import output_axes
 from eqsat.ir.terms.term import Term
 
+MOST_ELEMENTS = 1 << 58
+"""Of 16 bytes each, more than numpy can count."""
+
 KNOWN, FREED, UNKNOWN, GIVEN = 0, 1, 2, 3
 """What is known of a byte: its value; nothing, since a hole was stored; nothing, since it was computed from what has no
 value or was never written; nothing, since it is padding of a parameter that says so."""
@@ -109,11 +112,18 @@ def _strides(decl: BufferDecl, shape: Sequence[int], sizes: Sizes) -> tuple[int,
     return tuple(steps)
 
 
+def elements(decl: BufferDecl, sizes: Sizes) -> int:
+    """The elements, lanes included, of the memory of a buffer from its start on; EvaluationError for too many."""
+    found = prod(numbers(decl.memory_shape, sizes)) * decl.lanes
+    if found > MOST_ELEMENTS:
+        raise EvaluationError(f"buffer {decl.name}", f"{found} elements are more than any memory has")
+    return found
+
+
 def fresh(decl: BufferDecl, sizes: Sizes, track: bool) -> Allocation:
     """New memory, which holds nothing of use."""
     dtype = numpy_dtype(decl.scalar)
-    count = prod(numbers(decl.memory_shape, sizes)) * decl.lanes
-    raw = np.full(count, poison(dtype), dtype).view(np.uint8)
+    raw = np.full(elements(decl, sizes), poison(dtype), dtype).view(np.uint8)
     size = raw.size if track else 0
     return region(decl, sizes, raw, np.full(size, UNKNOWN, np.uint8), np.zeros(size, np.uint8))
 

@@ -8,13 +8,13 @@ from typing import cast
 
 from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.statements.decl import BufferDecl
-from eqsat.ir.statements.parse_declarations import NAME, DeclarationReader, Line, Scope
+from eqsat.ir.statements.parse_declarations import STRING, DeclarationReader, Line, Scope
 from eqsat.ir.statements.stmt import Alias, Alloc, Assume, For, If, LoopKind, Stmt, Store, seq
-from eqsat.ir.statements.text import LEAF
+from eqsat.ir.statements.text import LEAF, NAME
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
-_HEAD = re.compile(rf"func ({NAME})\((.*)\)")
+_HEAD = re.compile(rf"func ({NAME}|{STRING})\((.*)\)")
 _SYMBOL = re.compile(rf"symbol ({NAME})(?: lower (None|-?\d+))?(?: upper (-?\d+))?(?: multiple (\d+))?")
 _FOR = re.compile(rf"((?:\w+ )*)for ({NAME})(?: as (var )?({NAME}))? in (.*):")
 _LOCAL = re.compile(rf"(alloc|alias) (.*?)(?: = ({NAME})(?: \+ (\d+))?)?(:?)")
@@ -155,7 +155,8 @@ class _Reader(DeclarationReader):
         body = self.block(body_depth, scope) if body_depth > line.depth else seq([])
         if (left := self.peek()) is not None:
             self.fail(left, "stands behind the function")
-        return head.group(1), tuple(decls), decls, body
+        name = head.group(1)
+        return self.string(line, name) if name.startswith('"') else name, tuple(decls), decls, body
 
     def symbols(self, given: Mapping[str, Term]) -> dict[str, Term]:
         """The symbols declared below the head."""

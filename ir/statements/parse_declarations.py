@@ -11,6 +11,7 @@ from eqsat.ir.errors import EqsatError, ParseError
 from eqsat.ir.layouts.index_map import IndexMap
 from eqsat.ir.layouts.map_text import split_indices
 from eqsat.ir.statements.decl import BufferDecl, Transform, with_lanes
+from eqsat.ir.statements.text import NAME
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.holes import reserve_holes
 from eqsat.ir.terms.parse import parse_expr
@@ -19,13 +20,12 @@ from eqsat.ir.terms.term import Term
 from eqsat.ir.terms.text import leaf_name
 from eqsat.ir.terms.walk import free_variables, nodes_of
 
-NAME = r"[^\W\d]\w*"
-_STRING = r'"(?:[^"\\]|\\.)*"'
+STRING = r'"(?:[^"\\]|\\.)*"'
 _LAYOUT = re.compile(
-    rf"layout ({NAME}) (\[.*?\]) by ({_STRING})(?: padding ({_STRING}))?(?: value ({_STRING}))?", re.ASCII
+    rf"layout ({NAME}) (\[.*?\]) by ({STRING})(?: padding ({STRING}))?(?: value ({STRING}))?", re.ASCII
 )
-_DECL = re.compile(rf"({NAME}): (\w+)(\[.*?\])((?: \w+ (?:\[.*?\]|{_STRING}))*)")
-_PART = re.compile(rf" (strides|offset|separators|note) (\[.*?\]|{_STRING})")
+_DECL = re.compile(rf"({NAME}): (\w+)(\[.*?\])((?: \w+ (?:\[.*?\]|{STRING}))*)")
+_PART = re.compile(rf" (strides|offset|separators|note) (\[.*?\]|{STRING})")
 
 
 _REMARK = re.compile(r'((?:[^"#]|"(?:[^"\\]|\\.)*+(?:"|$))*+)#')

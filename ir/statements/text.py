@@ -20,11 +20,18 @@ from eqsat.ir.terms.text import format_term, fresh_name, leaf_name, symbol_names
 
 LEAF = re.compile(r"([ir])(\d+)", re.ASCII)
 """Names that are read as numbered axes: i0, r1."""
+NAME = r"[^\W\d]\w*"
+"""Names that stand in texts as they are."""
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes, as literal_eval reads it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    """A text in double quotes on one line, as literal_eval reads it.
+
+    >>> print(quoted('a "b"\\u2028c'))
+    "a \\"b\\"\\u2028c"
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in escaped) + '"'
 
 
 def axis_text(axis: Term) -> str:
@@ -156,10 +163,12 @@ def symbol_line(symbol: Term, name: str) -> str:
 
 
 def format_function(name: str, decls: Sequence[BufferDecl], symbols: Sequence[Term], body: Stmt) -> str:
-    """The text of a function. Notes of parameters, which only tell what they hold, are left out."""
+    """The text of a function. Notes of parameters, which only tell what they hold, are left out. A name that is no
+    word, such as that of a program, stands in quotes."""
     names = symbol_names(symbols)
     text = FunctionText(names)
-    head = f"func {name}({', '.join(text.decl(replace(d, note='')) for d in decls)})"
+    params = ", ".join(text.decl(replace(d, note="")) for d in decls)
+    head = f"func {name if re.fullmatch(NAME, name) else quoted(name)}({params})"
     above = [f"  {symbol_line(s, names[s])}" for s in symbols]
     above += [line for d in decls for line in text.layouts(d, "  ")]
     return "\n".join([head, *above, *text.lines(body, 1)])

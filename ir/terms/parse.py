@@ -11,6 +11,7 @@ import numpy as np
 
 from eqsat.ir.dtypes import ELEMENTS, as_dtype
 from eqsat.ir.errors import ParseError
+from eqsat.ir.given import told
 from eqsat.ir.terms import term as t
 from eqsat.ir.terms.term import Term
 
@@ -274,6 +275,8 @@ def _read(
     sources: Mapping[str, Any] | None,
     condition: Callable[[Term], Term] | None,
 ) -> tuple[Term, Term]:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ParseError("expression", f"{told(text)} is neither a text nor a term", "such as 'i//4 < 3'")
     if len(text) > MAX_TEXT:
         raise ParseError("expression", f"{len(text)} characters are too many", "use JSON for huge terms")
     try:

@@ -240,7 +240,11 @@ def unary(op: str, a: Term) -> Term:
         if not is_float(a.dtype):
             raise TypeMismatch(f"{op} of {a}", f"needs a float type, not {a.dtype}")
         return make(op, (a,), None, BOOL)
-    if op == "bitnot" and (a.dtype in INTS or a.dtype in UINTS):
+    if op == "bitnot" and a.dtype == INDEX:
+        return linear(-1, ((-1, a),))
+    if op == "bitnot":
+        if a.dtype not in INTS and a.dtype not in UINTS:
+            raise TypeMismatch(f"bitnot of {a}", f"not defined for {a.dtype}", "eq.logical_not is that of truths")
         return make(op, (a,), None, a.dtype)
     if op not in FLOAT_UNARY or not is_float(a.dtype):
         raise TypeMismatch(f"{op} of {a}", f"not defined for {a.dtype}", "cast to a float type first")

@@ -116,6 +116,22 @@ def test_headers_stand_alone(language: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_cpp_programs_call_functions_over_buffers(tmp_path: Path) -> None:
+    """Headers say that the functions are C, which C++ would look for under other names."""
+    compilers = shutil.which("gcc"), shutil.which("g++")
+    if None in compilers:
+        pytest.skip("the compilers are not installed")
+    k = eq.compile(eq.PrimFunc.parse("func put(x: int32[1])\n  x[0] = x[0] + int32(41)"))
+    (tmp_path / "put.h").write_text(k.header)
+    (tmp_path / "put.c").write_text('#include "put.h"\n' + k.source)
+    main = '#include "put.h"\nint main() { int32_t x = 1; return eqsat_put(&x, nullptr) || x != 42; }\n'
+    (tmp_path / "main.cpp").write_text(main)
+    steps = (["gcc", "-c", "put.c", "-o", "put.o"], ["g++", "main.cpp", "put.o", "-o", "put", "-lm"], ["./put"])
+    for step in steps:
+        done = subprocess.run(step, cwd=tmp_path, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()
+
+
 def test_inputs_and_outputs_alone_reach_the_library() -> None:
     """An input that nothing reads is an argument too, a constant is none."""
     x, unused = eq.input("x", (3,), "float32"), eq.input("unused", (2,), "int8")

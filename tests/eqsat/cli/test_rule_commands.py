@@ -122,6 +122,36 @@ def test_a_module_that_ends_the_process_checks_nothing(run: Run, tmp_path: Path)
     assert (code, out) == (2, "") and "cannot be imported: SystemExit" in err
 
 
+TWICE = MODULE.replace('@MINE.rule("rounded")', '@eq.rule("halves")')
+LAWS = "\n".join(line for line in MODULE.splitlines() if not line.startswith("@MINE"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (TWICE, "another one has this name"),
+        ("raise ValueError('no')", "cannot be imported: ValueError: no (EQSAT_DEBUG=1 shows where)"),
+    ],
+)
+def test_modules_whose_rules_could_not_be_used_are_refused(run: Run, tmp_path: Path, text: str, problem: str) -> None:
+    """As `eq.simplify` and `eqsat optimize` refuse two of one name."""
+    name = f"refused_in_tests_{len(text)}"
+    (tmp_path / f"{name}.py").write_text(text)
+    code, out, err = run("rules", "check", name)
+    assert (code, out) == (2, "") and problem in err
+
+
+def test_the_name_of_a_file_is_no_module(run: Run) -> None:
+    assert "(name the module, mine_in_tests, in the folder of its file)" in run("rules", "check", "mine_in_tests.py")[2]
+
+
+@pytest.mark.parametrize("command", ["minimize", "derivable"])
+def test_laws_alone_are_not_derived(run: Run, command: str, tmp_path: Path) -> None:
+    (tmp_path / "laws_in_tests.py").write_text(LAWS)
+    code, out, err = run("rules", command, "laws_in_tests")
+    assert (code, out) == (2, "") and "laws of tensors alone" in err
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("args", [["explain", "x", "x"], ["rules", "list"]])
 def test_a_full_device_is_no_defect(args: list[str]) -> None:

@@ -350,3 +350,44 @@ def test_arguments_may_have_physical_axes(tmp_path: Path, monkeypatch: pytest.Mo
                 np.testing.assert_array_equal(found["y"], x[:, 2])
     np.savez("a.npz", x=x.reshape(4, 6))
     assert main(["schedule", "f.txt", "--inputs", "a.npz"]) == 2
+
+
+# -- what would take too long or too much ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", ["99999999999999999999", "4294967296, 4294967296", "4294967296, 1073741824"])
+@pytest.mark.parametrize("place", ["(A: float32[{}])\n  pass", "(A: int8[1])\n  alloc t: int8[{}]\n  A[0] = int8(1)"])
+def test_arrays_that_no_memory_has_are_refused(
+    size: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "large.txt"
+    file.write_text("func large" + place.format(size))
+    assert main(["schedule", str(file), "--check"]) == 2
+    assert "elements are more than any memory has" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("steps", ["", "split('i', [None, 999999999999999])"])
+def test_loops_that_the_interpreter_would_run_for_hours_are_refused(
+    steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before the steps, or after them; with a kernel on arrays that are given it is no question."""
+    file, given = tmp_path / "long.txt", tmp_path / "given.npz"
+    outer = 8 if steps else 10**6
+    text = f"func long(A: float32[8])\n  for i in {outer}:\n    for j in {outer}:\n      A[j % 8] = float32(1.0)"
+    file.write_text(text)
+    asked = ["schedule", str(file), *(["--steps", steps] if steps else [])]
+    assert main([*asked, "--check"]) == 2
+    assert "iterations; the interpreter takes 1000000000 at most" in capsys.readouterr().err
+    np.savez(given, A=np.zeros(8, "float32"))
+    assert main([*asked, "--inputs", str(given), "--outputs", str(tmp_path / "out.npz")]) == 2
+    assert "iterations; the interpreter takes" in capsys.readouterr().err
+    assert main([*asked]) == 0
+
+
+def test_files_may_begin_with_the_mark_of_their_encoding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As editors of Windows write them, with its ends of lines."""
+    file, steps = tmp_path / "rows.txt", tmp_path / "steps.txt"
+    file.write_bytes(ROWS.replace("\n", "\r\n").encode("utf-8-sig"))
+    steps.write_bytes(PADDED.replace("\n", "\r\n").encode("utf-8-sig"))
+    assert main(["schedule", str(file), "--steps", str(steps), "--check"]) == 0
+    assert "check: the same on 3 arguments" in capsys.readouterr().out

@@ -191,7 +191,7 @@ def test_loops_by_a_map() -> None:
     take_steps(Schedule(s.original), str(s.trace))
     for loops, index, problem in [
         (["i", "j"], "i, j -> i + j", r"two iterations become one: \(i = \d, j = \d\) and"),
-        (["j", "i"], "i, j -> i, j", "not all the loops of one nest|stands? more than|no loop"),
+        (["j", "i"], "i, j -> i, j", "do not stand one inside of the other, in the order"),
         (["i"], "i, j -> i, j", "the map takes 2 indices, 1 loops are named"),
         ([], "i -> i", "no loop is named"),
     ]:

@@ -10,7 +10,8 @@ import pytest
 from scheduled_functions import arrays, at, body_text, convolution, doubled, function, number, require_same, total
 
 import eqsat as eq
-from eqsat.ir.errors import EqsatError
+from eqsat.ir.errors import EqsatError, ScheduleError
+from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
 from eqsat.ir.statements.stmt import Alias, Alloc, BufferDecl, For, If, Store, seq
 from eqsat.ir.terms import term as t
@@ -380,3 +381,21 @@ def test_loops_that_are_written_to_run_at_once_are_checked(kind: str) -> None:
     for body in ("B[j] = A[i]", "B[i] = B[7 - i]", "B[i // 2] = A[cast(k[i], 'index')]"):
         with pytest.raises(eq.ScheduleError, match=f"{kind} loop i: .* meet in B"):
             checked(body)
+
+
+@pytest.mark.parametrize("loops", [["j", "i"], ["i", "k"], ["k", "i"]])
+def test_loops_that_are_named_in_another_order_are_told_so(loops: list[str]) -> None:
+    """Between them stands nothing that fission could split off."""
+    nest = "func f(x: int32[4, 4])\n  for i in 4:\n    for j in 4:\n      x[i, j] = int32(1)\n"
+    text = f"{nest}  for k in 4:\n    x[k, 0] = int32(2)"
+    with pytest.raises(ScheduleError, match="do not stand one inside of the other, in the order"):
+        Schedule(PrimFunc.parse(text)).transform_loops(loops, "a, b -> b, a")
+
+
+def test_a_loop_that_is_marked_need_not_be_marked() -> None:
+    """It is no reduction, whatever it says."""
+    text = "func f(x: int32[4], y: int32[1])\n  {}for i in 4:\n    y[0] = x[i] - y[0]"
+    for words, advised in (("", True), ("reduce ", False)):
+        with pytest.raises(ScheduleError, match="leave their order") as caught:
+            Schedule(PrimFunc.parse(text.format(words))).transform_loops(["i"], "i -> 3 - i")
+        assert ("mark a reduction" in str(caught.value)) is advised

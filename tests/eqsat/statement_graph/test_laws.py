@@ -11,6 +11,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EqsatError
 from eqsat.ir.statements.law import StatementLaws
 from eqsat.ir.statements.primfunc import PrimFunc
+from eqsat.ir.statements.stmt import For, statements
 from eqsat.rules.statement_laws import STATEMENT_LAWS
 from eqsat.statement_graph.optimize import Limits, optimize_statements
 
@@ -199,3 +200,18 @@ def test_a_process_that_may_not_use_egglog_asks_a_worker(monkeypatch: pytest.Mon
     monkeypatch.setattr("eqsat.statement_graph.optimize.usable", lambda: False)
     there = optimize_statements(func)
     assert str(there.func) == str(here.func) != str(func) and there.status == here.status
+
+
+@pytest.mark.parametrize("kind", ["", "parallel "])
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_a_loop_that_begins_the_body_of_one_that_is_gone_is_not_that_one_made_smaller(count: int, kind: str) -> None:
+    """Where only the first iteration of a nest does something, loops go one after the other, and those inside of them
+    have the depths that this leaves."""
+    lines = ["func f(x: int8[4], y: int8[4])", *(f"{'  ' * k}{kind}for a{k} in 2:" for k in range(1, count + 1))]
+    index = " + ".join(f"{2 ** (count - k)}*a{k}" for k in range(1, count + 1))
+    inner = f"if {index} < 1:", "for d in 2:", "for e in 2:", "y[2*d + e] = x[2*e + d]"
+    lines += ["  " * depth + line for depth, line in enumerate(inner, count + 1)]
+    func = PrimFunc.parse("\n".join(lines))
+    found = optimize_statements(func)
+    check_same(func, found.func)
+    assert sum(isinstance(s, For) for s in statements(found.func.body)) == 2

@@ -16,6 +16,7 @@ from eqsat.ir.dtypes import NDArray
 from eqsat.ir.errors import EvaluationError, ScheduleError
 from eqsat.ir.statements.primfunc import PrimFunc
 from eqsat.ir.statements.refine import same_meaning
+from eqsat.ir.terms import term as t
 from eqsat.passes.no_op import without_idle_buffers
 from eqsat.passes.paths import tidy, with_body
 from eqsat.statement_graph.extract import Extractor, parts_of
@@ -75,11 +76,14 @@ def check(func: PrimFunc, runs: list[dict[str, NDArray]], sizes: dict[str, int],
 
 
 def check_places(graph: StatementGraph) -> None:
-    """Statements of one class stand at one place: what is equal where more is known is not where less is."""
+    """Statements of one class stand at one place: what is equal where more is known is not where less is. The loops
+    around a place have the axes of their depths."""
     places: defaultdict[Any, set[int]] = defaultdict(set)
     for row in graph.placed():
         places[row.output].add(row.args[0])
     assert all(len(numbers) == 1 for numbers in places.values())
+    for axes in (graph.heads.places[number].axes for numbers in places.values() for number in numbers):
+        assert all(axis is t.ax(depth, axis.args[0]) for depth, axis in enumerate(axes)), axes
 
 
 def compared(seed: int) -> int:

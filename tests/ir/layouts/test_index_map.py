@@ -534,3 +534,10 @@ def test_a_refusal_shows_the_map_by_its_own_names() -> None:
     for name in ("a", "b"):
         with pytest.raises(LayoutError, match=rf"map {name} -> {name} // 2 on \(4,\)"):
             IndexMap.parse(f"{name} -> {name} // 2").inverse((4,))
+
+
+def test_maps_are_composed_and_compared_with_texts() -> None:
+    """As everywhere else where a map is taken."""
+    m = IndexMap.parse("i -> i//4, i%4")
+    assert m.then("a, b -> 4*a + b").is_equivalent_to("i -> i", (14,)).verdict == "proved"
+    assert m.is_equivalent_to("i -> i//4, i%3", (14,)).verdict == "refuted"

@@ -288,3 +288,34 @@ def test_blanks_around_a_store_do_not_matter(store: str) -> None:
     assert PrimFunc.parse(text.format(store)) == PrimFunc.parse(text.format("x[i] = int8(1)"))
     with pytest.raises(EqsatError, match="is no statement"):
         PrimFunc.parse(text.format("x[i] == int8(1)"))
+
+
+NAMES = [
+    "two words",
+    "",
+    "1f",
+    "f\n",
+    'q"uo\\te',
+    "a#b",
+    "f(x: int8[1])\n  pass",
+    "a\u2028b\x85\r",
+    "a = b:",
+    "é",
+    "if",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_a_function_and_any_note_can_be_read_again(name: str) -> None:
+    """A program may have any name, and `eq.as_function` keeps it; neither may end a line or hide what follows."""
+    f = eq.primfunc(name)
+    a = f.param("a", (2,), "float32")
+    t = f.alloc("t", (2,), "float32", note=name)
+    t[0] = a[1]
+    a[0] = t[0]
+    func = f.build()
+    again = PrimFunc.parse(str(func))
+    assert again == func and again.name == name and len(str(func).splitlines()) == 4
+    x = eq.input("x", (4,), "float32")
+    turned = eq.as_function(eq.Program([x], {"y": x[::-1]}, name=name))
+    assert PrimFunc.parse(str(turned)) == turned

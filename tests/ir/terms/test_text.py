@@ -132,3 +132,13 @@ def test_products_of_sums_are_read_as_they_were(seed: int) -> None:
         other = linear() if random.random() < 0.7 else t.index_const(random.choice([2, 6, -1, -3]))
         term = term * other if random.random() < 0.7 else term + other * linear()
     assert parse_expr(str(term), {"n": n, "m": m, "i": i}) is term
+
+
+def test_the_opposite_bits_of_an_index_are_a_difference() -> None:
+    """`~x` is -1 - x for numbers without end, as Python has it, beside `&`, `|` and `^`."""
+    x = t.var("x")
+    assert parse_expr("~x") is -1 - x and parse_expr("~~x") is x and parse_expr("~5") is t.index_const(-6)
+    assert [(~x).same(-1 - x), str(~x)] == [True, "-x - 1"]
+    for wrong in ("~float32(1.0)", "~x.y"):
+        with pytest.raises(EqsatError):
+            parse_expr(wrong)
