@@ -218,12 +218,13 @@ class _Run:
         """The result within the limits; the model itself where they are hit."""
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.frozen import laid, occurring
-        from eqsat.onnx.parts.defaults import without_defaults
+        from eqsat.onnx.parts.defaults import with_shapes, without_defaults
         from eqsat.onnx.parts.every import optimizers
         from eqsat.onnx.parts.functions import unfolded
         from eqsat.onnx.read import read_with_types
 
         given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
+        given = given if self.inside else with_shapes(given, values)
         before, own = without_defaults(given) if fold_inputs else given, (program, values)
         reached("read")
         try:
