@@ -429,13 +429,15 @@ def test_operands_may_have_become_constants() -> None:
         helper.make_node("Expand", ["rows", "wide"], ["e"]),
         helper.make_node("Expand", ["columns", "wide"], ["f"]),
         helper.make_node("Concat", ["e", "f"], ["i"], axis=2),
-        helper.make_node("ScatterND", ["x", "i", "u"], ["s"]),
+        helper.make_node("Reshape", ["u", "square"], ["w"]),
+        helper.make_node("ScatterND", ["x", "i", "w"], ["s"]),
         helper.make_node("Transpose", ["s"], ["t"], perm=[1, 0]),
         helper.make_node("Relu", ["t"], ["v"]),
         helper.make_node("Transpose", ["v"], ["y"], perm=[1, 0]),
     ]
-    constants = {"rows": r.reshape(16, 1, 1), "columns": r[::-1].reshape(1, 16, 1), "wide": np.array([16, 16, 1])}
-    ends = {"x": [17, 17], "u": [16, 16], "y": [17, 17]}
+    constants = {"rows": r.reshape(16, 1, 1), "columns": r.reshape(1, 16, 1), "wide": np.array([16, 16, 1])}
+    constants["square"] = np.array([16, 16])
+    ends = {"x": [17, 17], "u": [256], "y": [17, 17]}
     x, u, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in ends.items())
     arrays = [numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in constants.items()]
     graph = helper.make_graph(nodes, "g", [x, u], [y], arrays)
