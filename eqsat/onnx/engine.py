@@ -48,6 +48,7 @@ PASSES = 3
 LARGE, WORTH = 400, 0.25
 """E-nodes above which a further search takes as long again and rarely finds more, and the share of the time that one
 must have gained before it."""
+KEPT = "operators on quantised numbers keep their layouts: in others, some would be computed in floats"
 NO_GAIN = "the best that was found takes no less {} once it is written as nodes"
 FOR_ONNX = Preparation(("onnx", "eqsat.models.guarded", "eqsat.graph.egglog_bindings", "eqsat.graph.search"))
 """What a worker imports while this process reads a model."""
@@ -244,12 +245,8 @@ class _Run:
                 freeze = occurring(self.freeze, program, given, self.inside)
                 known = before, program, values
                 before, program, values, frozen = laid(*known, freeze, self.spelling(program), self.target)
-                engine = self.engine(program, frozen)
-                source = _Source(
-                    given, before, program, values, self.table, own, frozenset(x.node.serial for x in frozen)
-                )
-                begun = self.begun if self.checked else None
-                best = _judged(source, engine(program), engine, begun, self.confirm, tuple(remarks))
+                source = _Source(given, before, program, values, self.table, own)
+                best = self.best(source, frozen, tuple(remarks))
                 if before is not known[0] or unlaid is not None:
                     best = _since(best, source.measure(*(unlaid or known)), before is not known[0])
                 best = replace(best, model=given) if best.model is folded else best
@@ -260,6 +257,26 @@ class _Run:
         except clock.OutOfTime:
             clock.check()  # an outer limit is for its owner to answer
             return self.late(given, program, "time-limit", OUT_OF_TIME.format(self.limits.seconds))
+
+    def best(self, source: _Source, frozen: Sequence[Tensor], remarks: tuple[str, ...]) -> OnnxResult:
+        """The result with some frozen operators; where it computes in floats what is computed on quantised numbers, the
+        one in which these operators keep their layouts."""
+        from eqsat.onnx.frozen import making
+        from eqsat.onnx.quantised import Lost, values_on_numbers
+
+        program, begun = source.program, self.begun if self.checked else None
+
+        def judged(kept: Sequence[Tensor], last: bool) -> OnnxResult:
+            engine = self.engine(program, kept)
+            own = replace(source, frozen=frozenset(x.node.serial for x in kept), last=last)
+            return _judged(own, engine(program), engine, begun, self.confirm, remarks)
+
+        try:
+            return judged(frozen, False)
+        except Lost:
+            tell("searching with quantised operators as they are")
+            found = judged([*frozen, *making(program, values_on_numbers(source.model))], True)
+            return replace(found, notes=(*found.notes, KEPT)) if found.model is not source.given else found
 
     def spelling(self, program: OnnxProgram) -> Spelling:
         """What writes programs that come of one."""
@@ -339,6 +356,7 @@ def _judged(
     """The result with its model; the model as it was where writing or checking fails."""
     from eqsat.checking.guard import failed
     from eqsat.engine import given_back
+    from eqsat.onnx.quantised import Lost
 
     before, program = source.model, source.program
     try:
@@ -347,7 +365,7 @@ def _judged(
 
         found = replace(found, notes=(*found.notes, *remarks, *carried(before, source.values)))
         return _confirmed(found, source.given, program) if confirm and found.model is not source.given else found
-    except (clock.OutOfTime, MemoryError):
+    except (clock.OutOfTime, MemoryError, Lost):
         raise
     except BaseException as error:
         unchanged = given_back(program, first[0].notes, own=source.initial)
@@ -385,6 +403,8 @@ class _Source:
     """The model as it was given, as it was read."""
     frozen: frozenset[int] = frozenset()
     """The frozen nodes of the program, by their serials."""
+    last: bool = True
+    """Whether nothing else is tried where a result computes in floats what is computed on quantised numbers."""
 
     @cached_property
     def initial(self) -> Measure:
@@ -410,7 +430,7 @@ def _written(
     from eqsat.checking.verdict import Checked, CheckFailure, Difference
     from eqsat.engine import given_back
     from eqsat.extraction.polynomials import without_size_notes
-    from eqsat.onnx.quantised import lost
+    from eqsat.onnx.quantised import Lost, lost
     from eqsat.onnx.stand_ins import compared_with_stand_ins
 
     before, program = source.model, source.program
@@ -418,15 +438,15 @@ def _written(
         result, after, found = _repeated(source, first, engine)
         fewer = lost(before, after)
         if fewer:
-            raise EqsatError(
-                "the best result", f"computes {fewer} in floats that the model computes on quantised numbers"
-            )
+            raise Lost("the best result", f"computes {fewer} in floats that the model computes on quantised numbers")
         remark = ""
     except CheckFailure as error:
         wrong = Difference(error.operation, error.problem)
         unchanged = given_back(program, first[0].notes, Checked((), 0.0, wrong), own=source.initial)
         return with_model(unchanged, before, source.given, [differs("the model", wrong)])
     except EqsatError as error:
+        if isinstance(error, Lost) and not source.last:
+            raise
         result, after, found = (
             replace(first[0], initial=source.initial, refused=str(error)),
             before,

@@ -295,7 +295,7 @@ def untouched(c: Call) -> Signature:
 
 
 def _is_listed(c: Call) -> bool:
-    """Whether an operand has a size for each axis, in the order of axes; scales of axes that are not resized are equal."""
+    """Whether an operand has a size for each axis, in the order of axes (scales of axes that stay are all 1)."""
     return len(c.operands) > 3 and c.operands[3] is not None
 
 
