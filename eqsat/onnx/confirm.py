@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from eqsat.ir import clock
+from eqsat.ir.errors import EqsatError
 from eqsat.models.package import require, run_session, session
 from eqsat.onnx.check import random_inputs, tried_apart, with_casts
 from eqsat.onnx.read import value_types
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from eqsat.onnx.engine import OnnxResult
+    from eqsat.onnx.read import OnnxProgram
 
 SECONDS = 1.0
 ROUNDS = (10, 200)
@@ -77,3 +81,18 @@ def confirm(
             run_session(live[which], feeds)
             times[which].append(timer() - start)
     return judged(*times)
+
+
+def confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
+    """The result, or the model as it was given where running both shows no gain."""
+    try:
+        done = confirm(before, found.model)
+    except EqsatError as error:
+        done, why = None, f"the gain cannot be measured: {error}"
+    else:
+        why = f"it was not faster: {done}"
+    if done is not None and done.real:
+        return replace(found, confirmation=done)
+    notes = (*found.notes, f"the model is unchanged: {why}")
+    same = replace(found, program=program, final=found.initial, model=before, notes=notes)
+    return replace(same, refused=why, confirmation=done, known=None)

@@ -364,29 +364,16 @@ def _judged(
         from eqsat.onnx.bytes import carried
 
         found = replace(found, notes=(*found.notes, *remarks, *carried(before, source.values)))
-        return _confirmed(found, source.given, program) if confirm and found.model is not source.given else found
+        if not confirm or found.model is source.given:
+            return found
+        from eqsat.onnx.confirm import confirmed
+
+        return confirmed(found, source.given, program)
     except (clock.OutOfTime, MemoryError, Lost):
         raise
     except BaseException as error:
         unchanged = given_back(program, first[0].notes, own=source.initial)
         return with_model(unchanged, before, source.given, [failed("the model", error)])
-
-
-def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
-    """The result, or the model as it was given where running both shows no gain."""
-    from eqsat.onnx.confirm import confirm
-
-    try:
-        done = confirm(before, found.model)
-    except EqsatError as error:
-        done, why = None, f"the gain cannot be measured: {error}"
-    else:
-        why = f"it was not faster: {done}"
-    if done is not None and done.real:
-        return replace(found, confirmation=done)
-    notes = (*found.notes, f"the model is unchanged: {why}")
-    same = replace(found, program=program, final=found.initial, model=before, notes=notes)
-    return replace(same, refused=why, confirmation=done, known=None)
 
 
 @dataclass(frozen=True)
