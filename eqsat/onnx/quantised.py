@@ -10,6 +10,7 @@ from onnx import ModelProto, NodeProto
 from eqsat.checking.model_graph import MOVES
 from eqsat.ir.errors import EqsatError
 
+KEPT = "operators on quantised numbers keep their layouts: in others, some would be computed in floats"
 ENDS = ("DequantizeLinear", "QuantizeLinear")
 
 
@@ -24,6 +25,13 @@ def lost(before: ModelProto, after: ModelProto) -> str:
     if now.total() >= kept.total() or others.total() <= floats.total():
         return ""
     return ", ".join(f"{count} {op}" for op, count in sorted((kept - now).items()))
+
+
+def keep_on_numbers(before: ModelProto, after: ModelProto) -> None:
+    """Raises Lost where operators are lost."""
+    fewer = lost(before, after)
+    if fewer:
+        raise Lost("the best result", f"computes {fewer} in floats that the model computes on quantised numbers")
 
 
 def values_on_numbers(model: ModelProto) -> list[str]:
