@@ -311,7 +311,7 @@ def test_sizes_at_which_the_original_breaks_its_own_shapes_say_nothing() -> None
 
         flat = [N("Reshape", ["x", "rows"], ["r"]), N("Mul", ["r", "c"], ["m"])]
         sizes = [N("Shape", ["x"], ["all"]), *size("0"), *size("1"), N("Concat", ["s0", "s1", "w"], ["s"], axis=0)]
-        last = N("Reshape", ["m", "s"], ["y"], **({"allowzero": 1} if result else {}))
+        last = N("Reshape", ["m", "s"], ["y"], allowzero=int(result))
         numbers = {"0": np.array([0]), "1": np.array([1]), "w": np.array([8]), "rows": np.array([-1, 8])}
         ends = [("x", F, ["b", "t", 8])], [("y", F, [*said, 8])]
         return model([*flat, *sizes, last], *ends, {**numbers, "c": np.array(scale, "float32")})
