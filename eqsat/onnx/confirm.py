@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,6 @@ from eqsat.onnx.read import value_types
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-
-    from eqsat.onnx.engine import OnnxResult
-    from eqsat.onnx.read import OnnxProgram
 
 SECONDS = 1.0
 ROUNDS = (10, 200)
@@ -83,16 +80,10 @@ def confirm(
     return judged(*times)
 
 
-def confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
-    """The result, or the model as it was given where running both shows no gain."""
+def gain(before: ModelProto, after: ModelProto) -> tuple[Confirmation | None, str]:
+    """What running both says, and why the second one is not kept; '' where it is."""
     try:
-        done = confirm(before, found.model)
+        done = confirm(before, after)
     except EqsatError as error:
-        done, why = None, f"the gain cannot be measured: {error}"
-    else:
-        why = f"it was not faster: {done}"
-    if done is not None and done.real:
-        return replace(found, confirmation=done)
-    notes = (*found.notes, f"the model is unchanged: {why}")
-    same = replace(found, program=program, final=found.initial, model=before, notes=notes)
-    return replace(same, refused=why, confirmation=done, known=None)
+        return None, f"the gain cannot be measured: {error}"
+    return done, "" if done.real else f"it was not faster: {done}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from eqsat.ir import clock
 from eqsat.ir.cached import cached_property
 from eqsat.ir.collector import rarely
-from eqsat.ir.errors import EqsatError, FrontendError
+from eqsat.ir.errors import EqsatError
 from eqsat.ir.keywords import keywords
 from eqsat.models.package import require
 from eqsat.result import Measure, Result
@@ -218,12 +218,12 @@ class _Run:
         """The result within the limits; the model itself where they are hit."""
         from eqsat.engine import OUT_OF_MEMORY, OUT_OF_TIME
         from eqsat.onnx.frozen import laid, occurring
-        from eqsat.onnx.parts.defaults import with_shapes, without_defaults
+        from eqsat.onnx.parts.defaults import read_within, with_shapes, without_defaults
         from eqsat.onnx.parts.every import optimizers
         from eqsat.onnx.parts.functions import unfolded
         from eqsat.onnx.read import read_with_types
 
-        given, program, values = _read_within(self.limits.seconds, model, fold_inputs)
+        given, program, values = read_within(self.limits.seconds, model, fold_inputs)
         given = given if self.inside else with_shapes(given, values)
         before, own = without_defaults(given) if fold_inputs else given, (program, values)
         reached("read")
@@ -328,22 +328,6 @@ def _since(best: OnnxResult, initial: Measure, laid: bool) -> OnnxResult:
     return replace(best, laid=best.initial if laid else None, initial=initial, final=final)
 
 
-def _read_within(
-    seconds: float, model: ModelProto | str | os.PathLike[str], fold_inputs: bool
-) -> tuple[ModelProto, OnnxProgram, ModelValues]:
-    """A model, read in so many seconds; FrontendError where that is not enough."""
-    from eqsat.onnx import load_model
-    from eqsat.onnx.read import read_with_types
-
-    try:
-        with clock.at_most(seconds):
-            before = load_model(model)
-            return before, *read_with_types(before, fold_inputs)
-    except clock.OutOfTime:
-        clock.check()  # an outer limit is for its owner to answer
-        raise FrontendError("ONNX model", f"is not read within {seconds:g} s", "allow more time") from None
-
-
 def _judged(
     source: _Source,
     first: Searched,
@@ -363,16 +347,24 @@ def _judged(
         from eqsat.onnx.bytes import carried
 
         found = replace(found, notes=(*found.notes, *remarks, *carried(before, source.values)))
-        if not confirm or found.model is source.given:
-            return found
-        from eqsat.onnx.confirm import confirmed
-
-        return confirmed(found, source.given, program)
+        return _confirmed(found, source.given, program) if confirm and found.model is not source.given else found
     except (clock.OutOfTime, MemoryError, Lost):
         raise
     except BaseException as error:
         unchanged = given_back(program, first[0].notes, own=source.initial)
         return with_model(unchanged, before, source.given, [failed("the model", error)])
+
+
+def _confirmed(found: OnnxResult, before: ModelProto, program: OnnxProgram) -> OnnxResult:
+    """The result, or the model as it was given where running both shows no gain."""
+    from eqsat.onnx.confirm import gain
+
+    done, why = gain(before, found.model)
+    if not why:
+        return replace(found, confirmation=done)
+    notes = (*found.notes, f"the model is unchanged: {why}")
+    same = replace(found, program=program, final=found.initial, model=before, notes=notes)
+    return replace(same, refused=why, confirmation=done, known=None)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,19 @@
-"""What a model leaves open: inputs that have a default, as constants, and the shapes of outputs."""
+"""A model as it is read, and what it leaves open: inputs that have a default, and the shapes of outputs."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from onnx import ModelProto, TypeProto, helper
 
+from eqsat.ir import clock
+from eqsat.ir.errors import FrontendError
 from eqsat.models.package import element_type
 
 if TYPE_CHECKING:
-    from eqsat.onnx.read import ModelValues
+    from eqsat.onnx.read import ModelValues, OnnxProgram
 
 NAMED_CONSTANTS = 4
 """The version of the format from which on constants need not be inputs, too."""
@@ -63,3 +66,19 @@ def value_type(name: str, values: ModelValues, named: Collection[str]) -> TypePr
 
 def _is_shaped(proto: TypeProto) -> bool:
     return proto.tensor_type.HasField("shape")
+
+
+def read_within(
+    seconds: float, model: ModelProto | str | os.PathLike[str], fold_inputs: bool
+) -> tuple[ModelProto, OnnxProgram, ModelValues]:
+    """A model, read in so many seconds; FrontendError where that is not enough."""
+    from eqsat.onnx import load_model
+    from eqsat.onnx.read import read_with_types
+
+    try:
+        with clock.at_most(seconds):
+            before = load_model(model)
+            return before, *read_with_types(before, fold_inputs)
+    except clock.OutOfTime:
+        clock.check()  # an outer limit is for its owner to answer
+        raise FrontendError("ONNX model", f"is not read within {seconds:g} s", "allow more time") from None
